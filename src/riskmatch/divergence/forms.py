@@ -1,0 +1,137 @@
+r"""One quadratic form for every match: signed weights over the pooled samples.
+
+The samples come in m groups. A row a of ``rows`` gives every sample of group d the weight a_d, so
+that with K the kernel matrix the value is
+
+.. math:: \sum_r c_r \sum_{ij} a_{r,d(i)}\, a_{r,d(j)}\, \bigl(k(x_i - x_j) - k(0)\bigr).
+
+Where a row's weights sum to zero over the samples, k(0) drops out and the form is qᵀKq. MMD² of two
+samples is one row (1/n_x, −1/n_y); a match of every domain with the pool is one row per domain; the
+unbiased estimate adds a row per sample set.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, cast, get_args
+
+import torch
+from torch import Tensor
+
+from riskmatch.divergence import dense, grid
+from riskmatch.divergence.checks import check_option
+from riskmatch.divergence.kernels import RBFMixture, Reduction
+
+Method = Literal["auto", "dense", "grid"]
+
+_DENSE_BELOW = 96  # measured crossover, see `make bench`
+
+
+def kernel_forms(
+    samples: Tensor,
+    groups: Tensor,
+    rows: Tensor,
+    coefs: Tensor,
+    kernel: RBFMixture,
+    method: Method = "auto",
+) -> Tensor:
+    """The weighted sum of kernel forms above, differentiable once in ``samples``.
+
+    Value and gradient come from one pass in float64, whatever the dtype of ``samples``.
+
+    Args:
+        samples: (n,) floating point.
+        groups: (n,) integers in [0, m).
+        rows: (r, m) weights of the groups in each form.
+        coefs: (r,) factors of the forms.
+        kernel: the RBF mixture.
+        method: ``"dense"`` (all pairs), ``"grid"`` (linear time), or ``"auto"`` by size.
+
+    Returns:
+        () in float64 for float64 samples, else in float32.
+    """
+    check_option("method", method, get_args(Method))
+    value, _ = _kernel_forms(
+        samples,
+        groups,
+        rows,
+        coefs,
+        list(kernel.bandwidths),
+        kernel.reduction,
+        method,
+        torch.is_grad_enabled() and samples.requires_grad,
+    )
+    return cast(Tensor, value)
+
+
+@torch.library.custom_op("riskmatch::kernel_forms", mutates_args=())
+def _kernel_forms(
+    samples: Tensor,
+    groups: Tensor,
+    rows: Tensor,
+    coefs: Tensor,
+    bandwidths: list[float],
+    reduction: str,
+    method: str,
+    with_grad: bool,
+) -> tuple[Tensor, Tensor]:
+    # Apple's GPUs have no float64; the scalars travel to the CPU and back instead.
+    device = torch.device("cpu") if samples.device.type == "mps" else samples.device
+    x, weights, factors = (
+        part.detach().to(device, torch.float64) for part in (samples, rows, coefs)
+    )
+    kernel = RBFMixture(bandwidths, cast(Reduction, reduction))
+    groups = groups.to(device)
+    if method == "dense" or (method == "auto" and len(x) < _DENSE_BELOW):
+        value, grad = dense.evaluate(x, groups, weights, factors, kernel, with_grad)
+    else:
+        order = 18 if samples.dtype == torch.float64 else 12
+        value, grad = grid.evaluate(x, groups, weights, factors, kernel, with_grad, order)
+    out = _result_dtype(samples)
+    return value.to(samples.device, out), grad.to(samples.device, out)
+
+
+def _result_dtype(samples: Tensor) -> torch.dtype:
+    return torch.float64 if samples.dtype == torch.float64 else torch.float32
+
+
+@_kernel_forms.register_fake
+def _(
+    samples: Tensor,
+    groups: Tensor,
+    rows: Tensor,
+    coefs: Tensor,
+    bandwidths: list[float],
+    reduction: str,
+    method: str,
+    with_grad: bool,
+) -> tuple[Tensor, Tensor]:
+    out = _result_dtype(samples)
+    shape = samples.shape if with_grad else (0,)
+    return samples.new_empty((), dtype=out), samples.new_empty(shape, dtype=out)
+
+
+def _setup_context(
+    ctx: torch.autograd.function.FunctionCtx,
+    inputs: tuple[Tensor, ...],
+    output: tuple[Tensor, Tensor],
+) -> None:
+    ctx.set_materialize_grads(False)  # so that a second derivative is told from none
+    ctx.save_for_backward(output[1])
+    ctx.dtype = inputs[0].dtype  # type: ignore[attr-defined]
+
+
+def _backward(
+    ctx: torch.autograd.function.FunctionCtx, value_grad: Tensor, grad_grad: Tensor | None
+) -> tuple[Tensor | None, ...]:
+    if grad_grad is not None:
+        raise RuntimeError(
+            "riskmatch: the kernel MMD is differentiable once, and a second derivative was asked "
+            "for (backward through a gradient taken with create_graph=True). Use "
+            "divergence='moments', which supports any order, or take the MMD out of the gradient "
+            "that is differentiated."
+        )
+    (grad,) = ctx.saved_tensors  # type: ignore[attr-defined]
+    return ((value_grad * grad).to(ctx.dtype), *(None,) * 7)  # type: ignore[attr-defined]
+
+
+_kernel_forms.register_autograd(_backward, setup_context=_setup_context)

@@ -1,0 +1,75 @@
+"""Divergences that sorting solves exactly on the line: energy distance and Wasserstein."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from riskmatch.divergence.divergence import Divergence
+
+
+@dataclass(frozen=True)
+class Energy(Divergence):
+    r"""Energy distance, from the squared area between the distribution functions.
+
+    .. math:: 2\,\mathbb{E}|X-Y| - \mathbb{E}|X-X'| - \mathbb{E}|Y-Y'|
+              = 2 \int (F_x(t) - F_y(t))^2 \, dt
+
+    This is the square of what SciPy calls by the same name. It needs no bandwidth.
+
+    Example:
+        >>> Energy()(torch.zeros(2), torch.ones(3))
+        tensor(2.)
+
+    Reference: Székely and Rizzo, *Energy statistics*, JSPI 2013.
+    """
+
+    def between(self, x: Tensor, y: Tensor) -> Tensor:
+        """The divergence of two samples that have been checked."""
+        points, order = torch.cat([x, y]).sort()
+        steps = points.new_full((len(points),), -1 / len(y))
+        steps[order < len(x)] = 1 / len(x)
+        difference = steps.double().cumsum(0)[:-1].to(points.dtype)
+        return 2 * (difference.square() * points.diff()).sum()
+
+
+@dataclass(frozen=True)
+class Wasserstein(Divergence):
+    r"""Wasserstein distance of order p ∈ {1, 2}, to the power p, between quantile functions.
+
+    .. math:: W_p^p = \int_0^1 |F_x^{-1}(u) - F_y^{-1}(u)|^p \, du
+
+    The power is kept because its gradient stays finite where the samples agree.
+
+    Example:
+        >>> Wasserstein(order=2)(torch.tensor([0.0, 1.0]), torch.tensor([2.0, 3.0]))
+        tensor(4.)
+
+    Reference: Peyré and Cuturi, *Computational Optimal Transport*, 2019, section 2.6.
+    """
+
+    order: int = 1
+
+    def __post_init__(self) -> None:
+        if self.order not in (1, 2):
+            raise ValueError(f"The order of Wasserstein must be 1 or 2, got {self.order!r}.")
+
+    def between(self, x: Tensor, y: Tensor) -> Tensor:
+        """The divergence of two samples that have been checked."""
+        x, y = x.sort().values, y.sort().values
+        n, k = len(x), len(y)
+        # Both quantile functions are constant between consecutive multiples of 1/n and 1/k. In
+        # units of 1/(nk) these are whole numbers, so no level is lost or doubled by rounding.
+        device = x.device
+        levels: Tensor = torch.cat(
+            [
+                torch.arange(1, n + 1, device=device) * k,
+                torch.arange(1, k + 1, device=device) * n,
+            ]
+        ).unique()
+        share = levels.diff(prepend=levels.new_zeros(1)).to(x.dtype) / (n * k)
+        moved = x[(levels - 1) // k] - y[(levels - 1) // n]
+        cost: Tensor = moved.abs() if self.order == 1 else moved.square()
+        return (share * cost).sum()
