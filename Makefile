@@ -1,0 +1,38 @@
+PYTHON ?= python3
+BIN    := .venv/bin
+STAMP  := .venv/.installed
+PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint bench clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP)  ## make .venv and install riskmatch with its tools
+
+# One install, under the constraints, so that torch is resolved once and to the pinned build.
+$(STAMP): pyproject.toml constraints.txt
+	@echo "installing into .venv (a minute or two the first time)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(STAMP)  ## ERM against RDM on coloured digits, in about a minute
+	@$(BIN)/python examples/colored_digits.py
+
+test: lint  ## lint, then the tests and the doctests
+	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal
+
+lint: $(STAMP)  ## style, types and layers
+	@$(BIN)/ruff check -q .
+	@$(BIN)/ruff format -q --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(STAMP)  ## time the core
+	@$(BIN)/python benchmarks/core.py
+
+clean:  ## remove .venv, caches and outputs
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist out
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
