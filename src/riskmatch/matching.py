@@ -10,7 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from riskmatch.divergence import MMD, Divergence, Energy, Groups, Moments, Wasserstein
-from riskmatch.divergence.checks import check_option, check_scalars, describe_nonfinite
+from riskmatch.divergence.checks import (
+    NonFiniteError,
+    check_option,
+    check_scalars,
+    describe_nonfinite,
+)
 
 Match = Literal["worst", "variance"]
 
@@ -242,7 +247,7 @@ def _check_finite(risks: Tensor, groups: Groups) -> None:
     for group, label in enumerate(groups.labels.tolist()):
         if description := describe_nonfinite(risks[groups.index == group]):
             found.append(f"{description} in domain {label}")
-    raise ValueError(
+    raise NonFiniteError(
         f"Risks must be finite: {'; '.join(found)} (of {len(risks)} risks). Check the inputs and "
         "the loss of these samples, or lower the learning rate."
     )

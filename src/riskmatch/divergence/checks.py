@@ -9,6 +9,10 @@ import torch
 from torch import Tensor
 
 
+class NonFiniteError(ValueError):
+    """Samples that should be numbers are NaN or infinite."""
+
+
 def check_option(name: str, value: object, options: Iterable[str]) -> None:
     """Raise ``ValueError`` with the nearest valid spelling unless ``value`` is one of ``options``.
 
@@ -41,10 +45,10 @@ def check_scalars(name: str, values: Tensor) -> None:
 
 
 def check_finite(name: str, values: Tensor) -> None:
-    """Raise ``ValueError`` with the count of NaN and infinite values, if there are any."""
+    """Raise :class:`NonFiniteError` with the count of NaN and infinite values, if there are any."""
     if torch.compiler.is_compiling() or bool(torch.isfinite(values).all()):
         return
-    raise ValueError(f"{name} has {describe_nonfinite(values)} among {values.numel()} values.")
+    raise NonFiniteError(f"{name} has {describe_nonfinite(values)} among {values.numel()} values.")
 
 
 def describe_nonfinite(values: Tensor) -> str:

@@ -1,0 +1,88 @@
+"""Honest measuring on a noisy machine: interleaved, best of several, memory at its peak."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+RESULTS = Path(__file__).resolve().parent.parent / "results" / "bench"
+
+Action = Callable[[], object]
+
+
+def seconds(
+    actions: dict[str, Action], repeats: int = 5, at_least: float = 0.5
+) -> dict[str, float]:
+    """The best time of each action; the actions take turns, so that noise meets all alike.
+
+    There are at least ``repeats`` rounds, and more until ``at_least`` seconds have been measured.
+    """
+    best = dict.fromkeys(actions, float("inf"))
+    for action in actions.values():
+        action()
+    spent, rounds = 0.0, 0
+    while rounds < repeats or spent < at_least:
+        for name, action in actions.items():
+            start = time.perf_counter()
+            action()
+            took = time.perf_counter() - start
+            best[name] = min(best[name], took)
+            spent += took
+        rounds += 1
+    return best
+
+
+def peak_megabytes(action: Action) -> float | None:
+    """How far resident memory rises above its level before ``action``; None where not known.
+
+    Linux resets the high-water mark of a process on request; other systems do not.
+    """
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+        before = _status("VmRSS")
+        action()
+        return (_status("VmHWM") - before) / 1024
+    except OSError:
+        return None
+
+
+def _status(key: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(key + ":"):
+            return int(line.split()[1])
+    raise OSError(f"{key} is not in /proc/self/status")
+
+
+def machine() -> dict[str, object]:
+    """What the figures were measured on."""
+    return {
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "architecture": platform.machine(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+def save(name: str, record: dict[str, object], table: str) -> None:
+    """Write ``results/bench/NAME.json`` and ``NAME.md``, and show the table."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(record, indent=2) + "\n")
+    (RESULTS / f"{name}.md").write_text(table)
+    print(f"\n{table}\nwritten to {RESULTS / name}.json")
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table whose columns line up."""
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    lines = [head, ["-" * (width - 1) + ":" for width in widths], *rows]
+    return "".join(
+        "| " + " | ".join(c.rjust(w) for c, w in zip(line, widths, strict=True)) + " |\n"
+        for line in lines
+    )

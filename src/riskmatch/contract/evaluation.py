@@ -1,0 +1,131 @@
+"""A model on a batch, each part computed once and only when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from riskmatch.data.batch import Batch
+
+Params = Mapping[str, Tensor]
+RiskFunction = Callable[[Tensor, Tensor], Tensor]
+
+
+def cross_entropy_risks(logits: Tensor, y: Tensor) -> Tensor:
+    """(n,) the cross-entropy of each sample, from ``logits`` (n, c) and labels ``y`` (n,)."""
+    return cross_entropy(logits, y, reduction="none")
+
+
+class Eval:
+    """A lazy view of a model on a batch: a forward pass happens at most once, on demand.
+
+    Args:
+        model: maps x to ``(features, logits)``.
+        batch: the samples.
+        risk: per-sample loss of ``(logits, y)``.
+        params: other weights to evaluate the model at; by default its own.
+
+    Example:
+        >>> class Net(nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.head = nn.Linear(2, 3)
+        ...     def forward(self, x):
+        ...         return x, self.head(x)
+        >>> ev = Eval(Net(), Batch(torch.zeros(5, 2), torch.zeros(5, dtype=torch.long), (2, 3)))
+        >>> ev.risks.shape, ev.domain_risks.shape
+        (torch.Size([5]), torch.Size([2]))
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        batch: Batch,
+        risk: RiskFunction = cross_entropy_risks,
+        params: Params | None = None,
+    ) -> None:
+        self.model = model
+        self.batch = batch
+        self._risk = risk
+        self._params = params
+
+    @cached_property
+    def params(self) -> Params:
+        """The trainable weights by name."""
+        if self._params is not None:
+            return self._params
+        return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+
+    @cached_property
+    def _outputs(self) -> tuple[Tensor, Tensor]:
+        if self._params is None:
+            features, logits = self.model(self.batch.x)
+        else:
+            # Running statistics belong to the model's own weights: others update a copy.
+            buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
+            weights = {**self._params, **buffers}
+            features, logits = torch.func.functional_call(self.model, weights, (self.batch.x,))
+        return features, logits
+
+    @property
+    def features(self) -> Tensor:
+        """(n, d) what the classifier sees."""
+        return self._outputs[0]
+
+    @property
+    def logits(self) -> Tensor:
+        """(n, c) the scores of the classes."""
+        return self._outputs[1]
+
+    @cached_property
+    def risks(self) -> Tensor:
+        """(n,) the loss of each sample."""
+        return self._risk(self.logits, self.batch.y)
+
+    @cached_property
+    def domain_risks(self) -> Tensor:
+        """(m,) the mean risk of each domain."""
+        return torch.stack([part.mean() for part in self.per_domain(self.risks)])
+
+    @cached_property
+    def risk(self) -> Tensor:
+        """() the mean of the domain risks."""
+        return self.domain_risks.mean()
+
+    def per_domain(self, values: Tensor) -> tuple[Tensor, ...]:
+        """``values`` (n, …) cut into the domains of the batch."""
+        parts: tuple[Tensor, ...] = values.split(self.batch.sizes)
+        return parts
+
+    def on(self, batch: Batch) -> Eval:
+        """The same weights on other data."""
+        return Eval(self.model, batch, self._risk, self._params)
+
+    def at(self, params: Params) -> Eval:
+        """Other weights on the same data; the model's running statistics stay as they are."""
+        return Eval(self.model, self.batch, self._risk, params)
+
+    def split(self) -> tuple[Eval, ...]:
+        """One view per domain, each with a forward pass of its own."""
+        return tuple(self.on(part) for part in self.batch.split())
+
+    def grad(self, scalar: Tensor, create_graph: bool = False) -> dict[str, Tensor]:
+        """The gradient of ``scalar`` by the weights; zero where it does not depend on them."""
+        gradients = torch.autograd.grad(
+            scalar,
+            list(self.params.values()),
+            create_graph=create_graph,
+            retain_graph=True,
+            materialize_grads=True,
+        )
+        return dict(zip(self.params, gradients, strict=True))
+
+    def observe(self) -> None:
+        """Let the model's running statistics see the batch, where it keeps any."""
+        if "_outputs" not in self.__dict__ and any(True for _ in self.model.buffers()):
+            with torch.no_grad():
+                self.model(self.batch.x)

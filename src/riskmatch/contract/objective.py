@@ -1,0 +1,105 @@
+"""What a method is: a few hyper-parameters and a formula for one step."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from riskmatch.contract.evaluation import Eval
+from riskmatch.space import TRAINING, Tuned
+
+Needs = Literal["risks", "logits", "features", "gradients", "other data", "other weights"]
+
+
+@dataclass(frozen=True)
+class OptimSpec:
+    """An optimiser as a value; the engine starts a fresh one whenever this value changes."""
+
+    kind: Literal["adam", "sgd"] = "adam"
+    lr: float = 1e-3
+    weight_decay: float = 0.0
+    generation: int = 0
+
+    def after_warmup(self, step: int, warmup: int, lr: float | None = None) -> OptimSpec:
+        """This optimiser during the warm-up; then a fresh one, at ``lr`` where one is given.
+
+        Example:
+            >>> OptimSpec(lr=1e-3).after_warmup(step=5, warmup=4, lr=1e-4)
+            OptimSpec(kind='adam', lr=0.0001, weight_decay=0.0, generation=1)
+        """
+        if step < warmup:
+            return self
+        return replace(self, lr=self.lr if lr is None else lr, generation=1)
+
+    def build(self, params: list[Tensor]) -> torch.optim.Optimizer:
+        """The optimiser of ``params``."""
+        if self.kind == "adam":
+            return torch.optim.Adam(params, lr=self.lr, weight_decay=self.weight_decay)
+        return torch.optim.SGD(params, lr=self.lr, weight_decay=self.weight_decay)
+
+
+@dataclass
+class Memory:
+    """What an objective may read and what it carries from step to step.
+
+    The engine sets ``step`` and checkpoints the whole: a resumed run sees the same memory.
+    """
+
+    base: OptimSpec = field(default_factory=OptimSpec)
+    """The optimiser as configured, before the objective's own changes."""
+    step: int = 0
+    """How many steps have been taken."""
+    state: dict[str, Tensor] = field(default_factory=dict)
+    """The objective's own tensors, by name."""
+    generator: torch.Generator = field(default_factory=lambda: torch.Generator().manual_seed(0))
+    """The source of every random choice of the objective, on the CPU."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The named terms of a step's loss, and diagnostics to log beside them.
+
+    Example:
+        >>> Terms({"risk": torch.tensor(1.0), "penalty": torch.tensor(0.5)}).loss
+        tensor(1.5000)
+    """
+
+    parts: Mapping[str, Tensor]
+    """Their sum is the loss."""
+    raw: Mapping[str, Tensor] = field(default_factory=dict)
+    """Unweighted penalties and the like."""
+
+    @property
+    def loss(self) -> Tensor:
+        """() the sum of the parts."""
+        return torch.stack(list(self.parts.values())).sum()
+
+
+class Objective(ABC):
+    """A frozen dataclass whose fields are a method's hyper-parameters.
+
+    A method implements :meth:`__call__`, says what it ``needs``, and gives each field a default
+    and a search range with :func:`~riskmatch.space.tuned`. Nothing else: no network, no optimiser,
+    no data.
+    """
+
+    needs: ClassVar[Needs] = "risks"
+    """The most demanding thing that the formula reads."""
+    citation: ClassVar[str]
+    """Authors, title, venue, year."""
+    training: ClassVar[Mapping[str, Tuned]] = MappingProxyType(TRAINING)
+    """Defaults and ranges of the learning rate, batch size, weight decay and dropout."""
+
+    def optim(self, base: OptimSpec, step: int) -> OptimSpec:
+        """The optimiser of step ``step``, given the configured one."""
+        return base
+
+    @abstractmethod
+    def __call__(self, ev: Eval, memory: Memory) -> Terms:
+        """The terms of one step."""

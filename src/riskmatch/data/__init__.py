@@ -1,0 +1,5 @@
+"""Domains and batches: where samples come from."""
+
+from riskmatch.data.batch import Batch
+
+__all__ = ["Batch"]

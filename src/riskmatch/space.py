@@ -1,0 +1,156 @@
+"""Search distributions as values, and hyper-parameters that carry their own.
+
+Every name is drawn from a random stream of its own, seeded by the name and the seed of the draw, so
+adding a hyper-parameter never changes how the others are drawn.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+Value = float | int | str
+
+
+class Distribution(ABC):
+    """A distribution that hyper-parameters are drawn from."""
+
+    @abstractmethod
+    def sample(self, rng: random.Random) -> Value:
+        """One draw."""
+
+    @abstractmethod
+    def __contains__(self, value: object) -> bool:
+        """Whether ``value`` can be drawn."""
+
+
+@dataclass(frozen=True)
+class Uniform(Distribution):
+    """Uniform on [low, high]; whole numbers where ``integer``."""
+
+    low: float
+    high: float
+    integer: bool = False
+
+    def sample(self, rng: random.Random) -> Value:
+        """One draw."""
+        if self.integer:
+            return rng.randint(math.ceil(self.low), math.floor(self.high))
+        return rng.uniform(self.low, self.high)
+
+    def __contains__(self, value: object) -> bool:
+        number = isinstance(value, int | float) and self.low <= value <= self.high
+        return number and (not self.integer or float(value).is_integer())  # type: ignore[arg-type]
+
+    def __str__(self) -> str:
+        return f"U({self.low:g}, {self.high:g})"
+
+
+@dataclass(frozen=True)
+class LogUniform(Distribution):
+    """``base`` to a uniform power in [low, high]; rounded down where ``integer``."""
+
+    low: float
+    high: float
+    base: int = 10
+    integer: bool = False
+
+    def sample(self, rng: random.Random) -> Value:
+        """One draw."""
+        value = float(self.base ** rng.uniform(self.low, self.high))
+        return int(value) if self.integer else value
+
+    def __contains__(self, value: object) -> bool:
+        if not isinstance(value, int | float) or value <= 0:
+            return False
+        slack = 1e-9 + (math.log(1 + 1 / value, self.base) if self.integer else 0)
+        return self.low - slack <= math.log(value, self.base) <= self.high + 1e-9
+
+    def __str__(self) -> str:
+        return f"{self.base}^U({self.low:g}, {self.high:g})"
+
+
+@dataclass(frozen=True)
+class Choice(Distribution):
+    """One of a few values."""
+
+    options: tuple[Value, ...]
+
+    def sample(self, rng: random.Random) -> Value:
+        """One draw."""
+        return rng.choice(self.options)
+
+    def __contains__(self, value: object) -> bool:
+        return value in self.options
+
+    def __str__(self) -> str:
+        return "{" + ", ".join(f"{option}" for option in self.options) + "}"
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The default of a hyper-parameter and where to search for a better one."""
+
+    default: Value
+    range: Distribution
+    by_data: Mapping[str, Tuned] = field(default_factory=dict)
+    """What differs on a data set, by its name."""
+
+    def on(self, data: str | None) -> Tuned:
+        """Default and range on the data set of this name."""
+        return self.by_data.get(data or "", self)
+
+
+def tuned(default: Value, range: Distribution, **by_data: Tuned) -> Any:
+    """A dataclass field with a default and a search range; what differs by data set beside them.
+
+    Data sets are named by keyword, with ``_`` for ``-``: ``domainnet=Tuned(0.5, Uniform(0.1, 1))``.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True)
+        ... class Method:
+        ...     weight: float = tuned(1.0, LogUniform(-1, 1))
+        >>> draw(ranges(Method), seed=0)["weight"] == draw(ranges(Method), seed=0)["weight"]
+        True
+    """
+    named = {name.replace("_", "-"): entry for name, entry in by_data.items()}
+    return field(default=default, metadata={"tuned": Tuned(default, range, named)})
+
+
+def ranges(objective: type) -> dict[str, Tuned]:
+    """The tuned fields of a dataclass, by name."""
+    return {
+        item.name: item.metadata["tuned"] for item in fields(objective) if "tuned" in item.metadata
+    }
+
+
+def defaults(space: Mapping[str, Tuned], data: str | None = None) -> dict[str, Value]:
+    """The default of every name, on the data set ``data`` where it differs there."""
+    return {name: entry.on(data).default for name, entry in space.items()}
+
+
+def draw(space: Mapping[str, Tuned], seed: int, data: str | None = None) -> dict[str, Value]:
+    """One value for every name, each from its own stream."""
+    return {
+        name: entry.on(data).range.sample(random.Random(_stream(name, seed)))
+        for name, entry in space.items()
+    }
+
+
+def _stream(name: str, seed: int) -> int:
+    return int.from_bytes(hashlib.sha256(f"{name}/{seed}".encode()).digest()[:8], "big")
+
+
+TRAINING: dict[str, Tuned] = {
+    "lr": Tuned(5e-5, LogUniform(-5, -3.5)),
+    "batch_size": Tuned(32, LogUniform(3, 5.5, base=2, integer=True)),
+    "weight_decay": Tuned(0.0, LogUniform(-6, -2)),
+    "dropout": Tuned(0.0, Choice((0.0, 0.1, 0.5))),
+}
+"""The field's usual defaults and ranges for images (Gulrajani and Lopez-Paz, ICLR 2021)."""
