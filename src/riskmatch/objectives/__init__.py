@@ -24,9 +24,9 @@ def methods() -> dict[str, type[Objective]]:
     for module in pkgutil.iter_modules(__path__):
         home = f"{__name__}.{module.name}"
         for member in vars(importlib.import_module(home)).values():
-            if inspect.isclass(member) and issubclass(member, Objective):
-                if member.__module__ == home:
-                    found[module.name] = member
+            own = inspect.isclass(member) and member.__module__ == home
+            if own and issubclass(member, Objective):
+                found[module.name] = member
     return found
 
 

@@ -1,0 +1,66 @@
+"""A run as a value: everything its result depends on, and the id that follows from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Schedule = Literal["constant", "cosine", "cosine-after-warmup"]
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One training, in full: two runs with equal configurations give equal bits on one machine.
+
+    Example:
+        >>> config = RunConfig("colored-digits", ("0.1",), "erm")
+        >>> config.id == RunConfig("colored-digits", ("0.1",), "erm").id
+        True
+    """
+
+    data: str
+    """The name of a data set, or a path."""
+    test_domains: tuple[str, ...]
+    """The domains that training never sees."""
+    method: str
+    """The name of an objective."""
+    hparams: Mapping[str, Any] = field(default_factory=dict)
+    """Every field of the objective."""
+    model: str = "mlp"
+    """The name of a network."""
+    lr: float = 1e-3
+    weight_decay: float = 0.0
+    dropout: float = 0.0
+    batch_size: int = 32
+    """Samples per training domain and step; 0 takes every domain whole."""
+    steps: int = 5000
+    eval_every: int = 300
+    schedule: Schedule = "constant"
+    clip: float | None = None
+    """Largest norm of the gradient."""
+    amp: bool = False
+    """Mixed precision, in bfloat16."""
+    seed: int = 0
+    """Of the weights, the batches and the method's own choices."""
+    trial: int = 0
+    """Of the split of each domain into training and validation."""
+    data_options: Mapping[str, Any] = field(default_factory=dict)
+    model_options: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The configuration as plain JSON values."""
+        return dict(json.loads(json.dumps(asdict(self))))
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> RunConfig:
+        """The configuration that :meth:`to_json` wrote."""
+        return cls(**{**values, "test_domains": tuple(values["test_domains"])})
+
+    @property
+    def id(self) -> str:
+        """Sixteen hexadecimal digits of the hash of the configuration."""
+        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
