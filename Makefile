@@ -28,7 +28,7 @@ lint: $(STAMP)  ## style, types and layers
 	@$(BIN)/ruff check -q .
 	@$(BIN)/ruff format -q --check .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 
 bench: $(STAMP)  ## time the core
 	@$(BIN)/python benchmarks/core.py
