@@ -32,13 +32,19 @@ class RunConfig:
     model: str = "mlp"
     """The name of a network."""
     lr: float = 1e-3
+    """Learning rate."""
     weight_decay: float = 0.0
+    """Weight of the squared norm of the weights."""
     dropout: float = 0.0
+    """Share of activations dropped in training."""
     batch_size: int = 32
     """Samples per training domain and step; 0 takes every domain whole."""
     steps: int = 5000
+    """Steps of the optimiser."""
     eval_every: int = 300
+    """Steps from one evaluation on every domain to the next."""
     schedule: Schedule = "constant"
+    """Of the learning rate: the cosine ends at zero on the last step."""
     clip: float | None = None
     """Largest norm of the gradient."""
     amp: bool = False
@@ -48,7 +54,9 @@ class RunConfig:
     trial: int = 0
     """Of the split of each domain into training and validation."""
     data_options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the data set, by name."""
     model_options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the network, by name."""
 
     def to_json(self) -> dict[str, Any]:
         """The configuration as plain JSON values."""
