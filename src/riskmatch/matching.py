@@ -16,6 +16,7 @@ from riskmatch.divergence.checks import (
     check_scalars,
     describe_nonfinite,
 )
+from riskmatch.divergence.divergence import at_least_float32
 
 Match = Literal["worst", "variance"]
 
@@ -173,7 +174,7 @@ class _Matched:
         self.risks = risks
         self.groups = Groups.of(domains)
         _check_finite(risks, self.groups)
-        self.domain_risks = self.groups.means(_at_least_float32(risks))
+        self.domain_risks = self.groups.means(at_least_float32(risks))
         self.worst = self.domain_risks.detach().argmax()
         everyone = torch.arange(len(self.groups), device=risks.device)
         self.which = self.worst[None] if match == "worst" else everyone
@@ -181,14 +182,14 @@ class _Matched:
     def penalty(self, divergence: Divergence) -> Tensor:
         """() the mean divergence of the matched domains from the pool."""
         if len(self.groups) == 1:
-            return self.domain_risks.sum() * 0
+            return (at_least_float32(self.risks) * 0).sum()
         self._check_sizes(divergence.min_samples, type(divergence).__name__)
-        return divergence.to_pool(_at_least_float32(self.risks), self.groups, self.which)
+        return divergence.to_pool(at_least_float32(self.risks), self.groups, self.which)
 
     def variance(self) -> Tensor:
         """() the variance of the pool plus the mean variance of the matched domains."""
         self._check_sizes(2, "variance regularisation")
-        risks = _at_least_float32(self.risks)
+        risks = at_least_float32(self.risks)
         parts = [risks[self.groups.index == group].var() for group in self.which]
         return risks.var() + torch.stack(parts).mean()
 
@@ -214,10 +215,6 @@ def _resolve(divergence: str | Divergence) -> Divergence:
         )
     check_option("divergence", divergence, DIVERGENCES)
     return DIVERGENCES[divergence]()
-
-
-def _at_least_float32(risks: Tensor) -> Tensor:
-    return risks if risks.dtype == torch.float64 else risks.float()
 
 
 def _check_labels(domains: Tensor, risks: Tensor) -> None:

@@ -24,7 +24,7 @@ def check_option(name: str, value: object, options: Iterable[str]) -> None:
     valid = tuple(options)
     if value in valid:
         return
-    near = difflib.get_close_matches(str(value), valid, n=1)
+    near = difflib.get_close_matches(str(value).lower(), valid, n=1)
     hint = f" Did you mean '{near[0]}'?" if near else ""
     raise ValueError(f"Unknown {name} {value!r}.{hint} Valid: {', '.join(map(repr, valid))}.")
 

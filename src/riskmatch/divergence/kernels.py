@@ -99,7 +99,7 @@ class RBFMixture:
             >>> RBFMixture.median(torch.tensor([0.0, 1.0, 3.0])).bandwidths
             (4.0,)
         """
-        if not samples:
+        if not sum(sample.numel() for sample in samples):
             raise ValueError("The median heuristic needs samples: RBFMixture.median(x, y).")
         pool = torch.cat([sample.detach().flatten().cpu().double() for sample in samples])
         if not bool(torch.isfinite(pool).all()):
@@ -108,7 +108,8 @@ class RBFMixture:
             )
         pool = pool.sort().values
         if len(pool) > _MEDIAN_SAMPLES:
-            pool = pool[torch.linspace(0, len(pool) - 1, _MEDIAN_SAMPLES).round().long()]
+            ranks = torch.linspace(0, len(pool) - 1, _MEDIAN_SAMPLES, dtype=torch.float64)
+            pool = pool[ranks.round().long()]
         distances = torch.pdist(pool[:, None])
         spread = float(distances.median()) if len(distances) else 0.0
         spread = spread or (float(distances.mean()) if len(distances) else 0.0) or 1.0

@@ -83,17 +83,17 @@ class MMD(Divergence):
         pool = torch.cat([x, y])
         groups = torch.ones(len(pool), dtype=torch.long, device=pool.device)
         groups[: len(x)] = 0
-        sizes = torch.tensor([len(x), len(y)], device=pool.device)
+        sizes = torch.tensor([len(x), len(y)])
         left, right = (1 / sizes.double()).diag().split(1)
         return self._matched(pool, groups, left, sizes[:1], right, sizes[1:])
 
     def to_pool(self, risks: Tensor, groups: Groups, which: Tensor) -> Tensor:
         """The mean of MMD² between each group of ``which`` and the pool: one pass for all."""
-        share = 1 / groups.sizes.double()
-        left = torch.nn.functional.one_hot(which, len(groups)) * share  # (k, m)
+        sizes, which = groups.sizes.cpu(), which.cpu()  # Apple's GPUs have no float64
+        left = torch.nn.functional.one_hot(which, len(groups)) / sizes.double()  # (k, m)
         right = torch.full_like(left, 1 / len(risks))
-        total = groups.sizes.sum().expand(len(which))
-        return self._matched(risks, groups.index, left, groups.sizes[which], right, total)
+        total = sizes.sum().expand(len(which))
+        return self._matched(risks, groups.index, left, sizes[which], right, total)
 
     def _matched(
         self,
