@@ -1,5 +1,6 @@
 """What the engine and the methods agree on."""
 
+from riskmatch.contract.adam import adam_step
 from riskmatch.contract.evaluation import Eval, Params, RiskFunction, cross_entropy_risks
 from riskmatch.contract.objective import Memory, Needs, Objective, OptimSpec, Terms
 
@@ -12,5 +13,6 @@ __all__ = [
     "Params",
     "RiskFunction",
     "Terms",
+    "adam_step",
     "cross_entropy_risks",
 ]

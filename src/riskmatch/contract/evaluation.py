@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 
 import torch
@@ -87,6 +88,12 @@ class Eval:
         return self._risk(self.logits, self.batch.y)
 
     @cached_property
+    def residuals(self) -> Tensor:
+        """(n, c) the gradient of each sample's risk by its logits; p − y for cross-entropy."""
+        (residuals,) = torch.autograd.grad(self.risks.sum(), self.logits, create_graph=True)
+        return residuals
+
+    @cached_property
     def domain_risks(self) -> Tensor:
         """(m,) the mean risk of each domain."""
         return torch.stack([part.mean() for part in self.per_domain(self.risks)])
@@ -104,6 +111,12 @@ class Eval:
     def on(self, batch: Batch) -> Eval:
         """The same weights on other data."""
         return Eval(self.model, batch, self._risk, self._params)
+
+    def against(self, y: Tensor) -> Eval:
+        """The same outputs judged by other labels, without another forward pass."""
+        other = self.on(replace(self.batch, y=y))
+        other.__dict__["_outputs"] = self._outputs
+        return other
 
     def at(self, params: Params) -> Eval:
         """Other weights on the same data; the model's running statistics stay as they are."""

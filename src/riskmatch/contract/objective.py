@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import ClassVar, Literal
@@ -60,6 +60,20 @@ class Memory:
     generator: torch.Generator = field(default_factory=lambda: torch.Generator().manual_seed(0))
     """The source of every random choice of the objective, on the CPU."""
 
+    def recall(self, name: str, initial: Tensor) -> Tensor:
+        """What ``state`` holds under ``name``, or ``initial`` where it holds nothing yet.
+
+        The shape of ``initial`` is the shape expected: state per domain needs the same domains in
+        every batch.
+        """
+        kept = self.state.get(name, initial)
+        if kept.shape != initial.shape:
+            raise ValueError(
+                f"The state {name!r} was kept for shape {tuple(kept.shape)}, and this batch needs "
+                f"{tuple(initial.shape)}. Give every batch the same domains, or start a new Memory."
+            )
+        return kept.to(initial)
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -74,6 +88,21 @@ class Terms:
     """Their sum is the loss."""
     raw: Mapping[str, Tensor] = field(default_factory=dict)
     """Unweighted penalties and the like."""
+
+    @classmethod
+    def penalised(
+        cls, risk: Tensor, weight: float, penalty: Callable[[], Tensor], name: str = "penalty"
+    ) -> Terms:
+        """``risk`` plus ``weight`` times a penalty, which is not computed where the weight is zero.
+
+        Example:
+            >>> Terms.penalised(torch.tensor(1.0), 2.0, lambda: torch.tensor(3.0)).parts
+            {'risk': tensor(1.), 'penalty': tensor(6.)}
+        """
+        if not weight:
+            return cls({"risk": risk})
+        value = penalty()
+        return cls({"risk": risk, name: weight * value}, raw={name: value})
 
     @property
     def loss(self) -> Tensor:

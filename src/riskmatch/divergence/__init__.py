@@ -1,9 +1,24 @@
 """Divergences between samples of scalars: numbers in, number out, no knowledge of training."""
 
 from riskmatch.divergence.divergence import Divergence, Groups
+from riskmatch.divergence.features import feature_coral, feature_mmd2
 from riskmatch.divergence.kernels import RBFMixture
 from riskmatch.divergence.mmd import MMD, mmd2
 from riskmatch.divergence.moments import Moments
+from riskmatch.divergence.quantile import kde_quantile, kde_tail_quantile
 from riskmatch.divergence.transport import Energy, Wasserstein
 
-__all__ = ["MMD", "Divergence", "Energy", "Groups", "Moments", "RBFMixture", "Wasserstein", "mmd2"]
+__all__ = [
+    "MMD",
+    "Divergence",
+    "Energy",
+    "Groups",
+    "Moments",
+    "RBFMixture",
+    "Wasserstein",
+    "feature_coral",
+    "feature_mmd2",
+    "kde_quantile",
+    "kde_tail_quantile",
+    "mmd2",
+]

@@ -77,7 +77,9 @@ class RDM(Objective):
         criterion = RiskMatching(self.weight, self.match, self._divergence(), self.variance_weight)
         matched = criterion(ev.risks, ev.batch.domains)
         scale = 1 / self.weight if self.rescale and self.weight > 1 else 1.0
-        parts = {"risk": scale * ev.risk, "matching": scale * self.weight * matched.penalty}
+        parts = {"risk": scale * ev.risk}
+        if self.weight:
+            parts["matching"] = scale * self.weight * matched.penalty
         if self.variance_weight:
             parts["variance"] = scale * self.variance_weight * matched.variance
         return Terms(parts, raw={"matching": matched.penalty})

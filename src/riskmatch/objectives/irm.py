@@ -1,0 +1,51 @@
+"""Invariant risk minimisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from riskmatch.contract import Eval, Memory, Objective, OptimSpec, Terms
+from riskmatch.space import LogUniform, tuned
+
+
+@dataclass(frozen=True)
+class IRM(Objective):
+    r"""Penalise how much a common rescaling of the logits would lower the risk of a domain (IRMv1).
+
+    .. math:: \frac1m \sum_e \bar R_e + \lambda\, \frac1m \sum_e g_e^{(0)} g_e^{(1)}, \qquad
+              g = \operatorname*{mean}_i \partial_s\, r(s z_i, y_i) \big|_{s=1}
+
+    with the two means over the even and the odd samples of a domain, which makes the product an
+    unbiased estimate of the squared gradient. By the chain rule ∂r/∂s = z · ∂r/∂z, which is
+    Σ p·z − z_y for cross-entropy. A domain with a single sample contributes nothing. Before
+    ``warmup`` the weight λ is 1; then a fresh optimiser starts.
+    """
+
+    weight: float = tuned(100.0, LogUniform(-1, 5))
+    """λ, of the squared gradients."""
+    warmup: int = tuned(500, LogUniform(0, 4, integer=True))
+    """Steps of weight 1 before λ applies."""
+
+    needs = "logits"
+    citation = "Arjovsky et al., Invariant Risk Minimization, arXiv 2019"
+
+    def optim(self, base: OptimSpec, step: int) -> OptimSpec:
+        """A fresh optimiser once the warm-up is over."""
+        return base.after_warmup(step, self.warmup)
+
+    def __call__(self, ev: Eval, memory: Memory) -> Terms:
+        """The terms of one step."""
+        weight = 1.0 if memory.step < self.warmup else self.weight
+        return Terms.penalised(ev.risk, weight, lambda: _squared_slopes(ev))
+
+
+def _squared_slopes(ev: Eval) -> Tensor:
+    slopes = (ev.residuals * ev.logits).sum(1)  # (n,)
+    products = [
+        part[::2].mean() * part[1::2].sum() / max(1, len(part) // 2)
+        for part in ev.per_domain(slopes)
+    ]
+    return torch.stack(products).mean()
