@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
-
 import torch
 from torch import Tensor
+
+from riskmatch.spelling import check_option as check_option
 
 
 class NonFiniteError(ValueError):
     """Samples that should be numbers are NaN or infinite."""
-
-
-def check_option(name: str, value: object, options: Iterable[str]) -> None:
-    """Raise ``ValueError`` with the nearest valid spelling unless ``value`` is one of ``options``.
-
-    Example:
-        >>> check_option("match", "wrost", ("worst", "variance"))
-        Traceback (most recent call last):
-        ValueError: Unknown match 'wrost'. Did you mean 'worst'? Valid: 'worst', 'variance'.
-    """
-    valid = tuple(options)
-    if value in valid:
-        return
-    near = difflib.get_close_matches(str(value).lower(), valid, n=1)
-    hint = f" Did you mean '{near[0]}'?" if near else ""
-    raise ValueError(f"Unknown {name} {value!r}.{hint} Valid: {', '.join(map(repr, valid))}.")
 
 
 def check_scalars(name: str, values: Tensor) -> None:

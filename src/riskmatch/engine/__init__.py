@@ -3,17 +3,23 @@
 from riskmatch.contract import Eval, Memory, Objective, OptimSpec, Terms
 from riskmatch.data.batch import Batch
 from riskmatch.engine.fit import fit
+from riskmatch.engine.lock import BusyError
+from riskmatch.engine.run import Progress, UnfinishedError, train
 from riskmatch.engine.step import DivergedError, Stepper, StepSettings
 
 __all__ = [
     "Batch",
+    "BusyError",
     "DivergedError",
     "Eval",
     "Memory",
     "Objective",
     "OptimSpec",
+    "Progress",
     "StepSettings",
     "Stepper",
     "Terms",
+    "UnfinishedError",
     "fit",
+    "train",
 ]

@@ -28,8 +28,8 @@ Schedule = Literal["constant", "cosine", "cosine-after-warmup"]
 class DivergedError(RuntimeError):
     """A term stopped being a number."""
 
-    def __init__(self, step: int, term: str, domain: int | None, detail: str = "") -> None:
-        where = "" if domain is None else f" in domain {domain}"
+    def __init__(self, step: int, term: str, domain: str | int | None, detail: str = "") -> None:
+        where = "" if domain is None else f" in domain {domain!r}"
         super().__init__(f"Step {step}: {term} is not finite{where}.{detail and ' ' + detail}")
         self.step, self.term, self.domain = step, term, domain
 
@@ -67,6 +67,8 @@ class Stepper:
     optimizer: torch.optim.Optimizer | None = None
     phase_start: int = 0
     """The step at which the current optimiser started."""
+    domains: tuple[str, ...] = ()
+    """The names of the domains of a batch, where they have any."""
 
     def step(self, batch: Batch) -> dict[str, float]:
         """Take one step on ``batch``; returns the loss, its terms and the raw penalties."""
@@ -76,7 +78,7 @@ class Stepper:
         optimizer.zero_grad(set_to_none=True)
         terms.loss.backward()
         if self.settings.clip is not None:
-            nn.utils.clip_grad_norm_(self._trainable(), self.settings.clip)
+            nn.utils.clip_grad_norm_(self.trainable(), self.settings.clip)
         for group in optimizer.param_groups:
             group["lr"] = self._lr()
         optimizer.step()
@@ -88,7 +90,7 @@ class Stepper:
         spec = self.objective.optim(self.memory.base, self.memory.step)
         if self.optimizer is None or spec != self.spec:
             self.spec, self.phase_start = spec, self.memory.step
-            self.optimizer = spec.build(self._trainable())
+            self.optimizer = spec.build(self.trainable())
         return self.optimizer
 
     def _terms(self, ev: Eval) -> Terms:
@@ -97,10 +99,11 @@ class Stepper:
             with torch.autocast(device, torch.bfloat16, enabled=self.settings.amp):
                 terms = self.objective(ev, self.memory)
         except NonFiniteError as error:
-            raise DivergedError(self.memory.step, "risk", _bad_domain(ev), str(error)) from error
+            domain = self._bad_domain(ev)
+            raise DivergedError(self.memory.step, "risk", domain, str(error)) from error
         for name, part in terms.parts.items():
             if not math.isfinite(part.item()):
-                raise DivergedError(self.memory.step, name, _bad_domain(ev))
+                raise DivergedError(self.memory.step, name, self._bad_domain(ev))
         return terms
 
     def _lr(self) -> float:
@@ -113,16 +116,16 @@ class Stepper:
         share = (self.memory.step - start) / max(1, total - start)
         return self.spec.lr * 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
 
-    def _trainable(self) -> list[Tensor]:
+    def trainable(self) -> list[Tensor]:
+        """The weights that the optimiser changes."""
         return [p for p in self.model.parameters() if p.requires_grad]
 
-
-def _bad_domain(ev: Eval) -> int | None:
-    """The first domain with a risk that is not finite."""
-    for domain, risks in enumerate(ev.per_domain(ev.risks.detach())):
-        if not bool(torch.isfinite(risks).all()):
-            return domain
-    return None
+    def _bad_domain(self, ev: Eval) -> str | int | None:
+        """The first domain with a risk that is not finite: its name, or else its number."""
+        for domain, risks in enumerate(ev.per_domain(ev.risks.detach())):
+            if not bool(torch.isfinite(risks).all()):
+                return self.domains[domain] if self.domains else domain
+        return None
 
 
 def _numbers(terms: Terms, ev: Eval) -> dict[str, float]:

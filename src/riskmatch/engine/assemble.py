@@ -1,0 +1,81 @@
+"""From a configuration to the parts of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, cast
+
+import torch
+
+from riskmatch import data, models
+from riskmatch.config import RunConfig
+from riskmatch.contract import Memory, Objective, OptimSpec
+from riskmatch.data.domain import Domain
+from riskmatch.data.sampler import Sampler
+from riskmatch.data.streams import stream
+from riskmatch.engine.step import Stepper, StepSettings
+from riskmatch.objectives import methods
+from riskmatch.records import Split
+from riskmatch.spelling import check_option
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a run consists of, before its first step."""
+
+    stepper: Stepper
+    sampler: Sampler
+    splits: dict[str, dict[Split, Domain]]
+    """Every domain, training and test domains alike, by name."""
+
+
+def objective(method: str, hparams: Mapping[str, Any]) -> Objective:
+    """The objective of this name; fields without a value take their defaults.
+
+    Example:
+        >>> objective("groupdro", {"eta": 0.1})
+        GroupDRO(eta=0.1)
+    """
+    check_option("method", method, methods())
+    kind = methods()[method]
+    names = [item.name for item in fields(cast(Any, kind))]
+    for name in hparams:
+        check_option(f"hyper-parameter of {method}", name, names)
+    return kind(**hparams)
+
+
+def assemble(config: RunConfig, device: torch.device | str) -> Parts:
+    """Everything the run needs; weights, batches and the method's choices follow from the seed."""
+    formula = objective(config.method, config.hparams)
+    domains = data.load(config.data, config.data_options)
+    training = tuple(domain.name for domain in domains.without(config.test_domains))
+    splits = {
+        domain.name: {
+            cast(Split, name): part.to(device)
+            for name, part in data.split(domain, config.trial).items()
+        }
+        for domain in domains.domains
+    }
+    model = models.build(
+        config.model,
+        domains.input_shape,
+        domains.classes,
+        config.dropout,
+        config.model_options,
+        config.seed,
+    )
+    stepper = Stepper(
+        model.to(device).train(),
+        formula,
+        Memory(
+            OptimSpec(lr=config.lr, weight_decay=config.weight_decay),
+            generator=stream("method", config.seed),
+        ),
+        StepSettings(
+            schedule=config.schedule, steps=config.steps, clip=config.clip, amp=config.amp
+        ),
+        domains=training,
+    )
+    batches = [splits[name]["train"] for name in training]
+    return Parts(stepper, Sampler(batches, config.batch_size, config.seed), splits)

@@ -1,0 +1,240 @@
+"""A run from its configuration to its record, whatever interrupts it on the way."""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from riskmatch import records
+from riskmatch.config import RunConfig
+from riskmatch.engine import checkpoint
+from riskmatch.engine.assemble import Parts, assemble
+from riskmatch.engine.evaluate import evaluate
+from riskmatch.engine.interrupt import held_interrupts
+from riskmatch.engine.lock import lock
+from riskmatch.engine.snapshot import capture, restore
+from riskmatch.engine.step import DivergedError
+from riskmatch.records import Evaluation, RunRecord
+
+CHECKPOINTS = "checkpoints"
+
+
+class UnfinishedError(RuntimeError):
+    """The run was begun before, and nobody said to go on with it."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A run after a step."""
+
+    step: int
+    steps: int
+    loss: float
+    worst_domain: str | None
+    """The domain with the largest mean risk in the batch, where the method looks at risks."""
+    seconds_left: float
+
+
+@dataclass
+class _Life:
+    """One process's share of a run."""
+
+    folder: Path
+    config: RunConfig
+    parts: Parts
+    device: torch.device
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    """What the last step reported."""
+    seconds_before: float = 0.0
+    """Of earlier processes."""
+    born: float = field(default_factory=time.monotonic)
+    first_step: int = 0
+    evaluated: int = 0
+    """The step of the last evaluation on file."""
+    saved: int = 0
+    """The step of the last checkpoint."""
+    stepping: float = 0.0
+    """Seconds inside steps since the last evaluation, and how many steps those were."""
+    stepped: int = 0
+
+    @property
+    def step(self) -> int:
+        return self.parts.stepper.memory.step
+
+    @property
+    def seconds(self) -> float:
+        return self.seconds_before + time.monotonic() - self.born
+
+
+def train(
+    config: RunConfig,
+    out: Path,
+    *,
+    device: torch.device | str = "cpu",
+    resume: bool = False,
+    checkpoint_every: int | None = None,
+    on_step: Callable[[Progress], None] | None = None,
+) -> RunRecord:
+    """Train the run that ``config`` describes, in the folder ``out / config.id``.
+
+    A finished run is returned as it is. Checkpoints are written at every evaluation, every
+    ``checkpoint_every`` steps, and on Ctrl-C. A run that went on from a checkpoint has the weights
+    and the record of one that was never interrupted, but for times and memory.
+
+    Args:
+        config: what the result depends on.
+        out: the folder of all runs.
+        device: where to train.
+        resume: go on with a run that was interrupted or failed, from its last checkpoint.
+        checkpoint_every: steps between checkpoints, beside those at evaluations.
+        on_step: told of every step.
+
+    Raises:
+        UnfinishedError: the run was begun before and ``resume`` is false.
+        BusyError: another process is training it.
+        DivergedError: a term or a weight is not finite; the record says so too.
+    """
+    folder = out / config.id
+    if finished := _finished(folder, resume):
+        return finished
+    parts = assemble(config, device)
+    folder.mkdir(parents=True, exist_ok=True)
+    with lock(folder), torch.random.fork_rng():
+        if finished := _finished(folder, resume):  # while we were waiting for the data
+            return finished
+        life = _Life(folder, config, parts, torch.device(device))
+        _begin(life)
+        try:
+            _live(life, checkpoint_every, on_step)
+        except Exception as error:
+            records.end(folder, "failed", f"{type(error).__name__}: {error}")
+            raise
+        records.end(folder, "done")
+    return records.read(folder)
+
+
+def _finished(folder: Path, resume: bool) -> RunRecord | None:
+    found = records.find(folder)
+    if found is None or (resume and found.status != "done"):
+        return None
+    if found.status == "done":
+        return found
+    last = found.evaluations[-1].step if found.evaluations else 0
+    state = f"failed ({found.error})" if found.status == "failed" else "is unfinished"
+    raise UnfinishedError(
+        f"The run in {folder} {state}; its last evaluation is that of step {last} of "
+        f"{found.config.steps}. Go on with resume=True, or remove the folder to start again."
+    )
+
+
+def _begin(life: _Life) -> None:
+    """Go on from the last checkpoint, or else from the start."""
+    torch.manual_seed(life.config.seed)  # of dropout
+    last, refused = checkpoint.load_last(life.folder / CHECKPOINTS, life.config.id)
+    found = records.find(life.folder)
+    if refused:
+        onward = f"step {last.step}" if last and found else "the start"
+        warnings.warn(f"{' '.join(refused)} Going on from {onward}.", stacklevel=3)
+    if last is None or found is None:
+        checkpoint.clear(life.folder / CHECKPOINTS)
+        records.start(life.folder, life.config)
+        return
+    notes = restore(last, life.parts.stepper, life.parts.sampler)
+    records.rewind(life.folder, last.step)
+    life.numbers, life.seconds_before = notes["numbers"], notes["seconds"]
+    life.first_step = life.saved = last.step
+    kept = records.read(life.folder).evaluations
+    life.evaluated = kept[-1].step if kept else 0
+
+
+def _live(
+    life: _Life,
+    checkpoint_every: int | None,
+    on_step: Callable[[Progress], None] | None,
+) -> None:
+    with held_interrupts() as check_interrupts:
+        while True:
+            due = _due(life.step, life.config.eval_every) or life.step == life.config.steps
+            if due and life.evaluated < life.step:
+                records.append(life.folder, _evaluation(life))
+                life.evaluated, life.stepping, life.stepped = life.step, 0.0, 0
+                _save(life)
+            elif _due(life.step, checkpoint_every) and life.saved < life.step:
+                _save(life)
+            if life.step >= life.config.steps:
+                return
+            begun = time.monotonic()
+            life.numbers = life.parts.stepper.step(next(life.parts.sampler))
+            life.stepping += time.monotonic() - begun
+            life.stepped += 1
+            try:
+                if on_step is not None:
+                    on_step(_progress(life))
+                check_interrupts()
+            except KeyboardInterrupt:
+                _save(life)
+                raise
+
+
+def _due(step: int, every: int | None) -> bool:
+    return step > 0 and bool(every) and step % (every or 1) == 0
+
+
+def _save(life: _Life) -> None:
+    stepper = life.parts.stepper
+    for name, weight in stepper.model.named_parameters():
+        if not bool(torch.isfinite(weight).all()):
+            raise DivergedError(life.step, f"the weight {name}", None)
+    notes: dict[str, Any] = {"numbers": dict(life.numbers), "seconds": life.seconds}
+    snapshot = capture(stepper, life.parts.sampler, notes)
+    checkpoint.save(life.folder / CHECKPOINTS, life.config.id, snapshot)
+    life.saved = life.step
+
+
+def _evaluation(life: _Life) -> Evaluation:
+    stepper = life.parts.stepper
+    scores = evaluate(stepper.model, life.parts.splits, stepper.settings.risk)
+    numbers = dict(life.numbers)
+    loss = numbers.pop("loss")
+    numbers.pop("worst domain", None)
+    raw = {name: value for name, value in numbers.items() if name.startswith("raw ")}
+    return Evaluation(
+        step=life.step,
+        scores=scores,
+        loss=loss,
+        terms={name: value for name, value in numbers.items() if name not in raw},
+        raw={name.removeprefix("raw "): value for name, value in raw.items()},
+        worst_domain=max(stepper.domains, key=lambda name: scores[name]["train"].risk),
+        seconds=life.seconds,
+        seconds_per_step=life.stepping / max(1, life.stepped),
+        peak_memory=_peak_memory(life.device),
+    )
+
+
+def _progress(life: _Life) -> Progress:
+    stepper, steps = life.parts.stepper, life.config.steps
+    worst = life.numbers.get("worst domain")
+    pace = (time.monotonic() - life.born) / (life.step - life.first_step)
+    return Progress(
+        life.step,
+        steps,
+        life.numbers["loss"],
+        None if worst is None else stepper.domains[int(worst)],
+        pace * (steps - life.step),
+    )
+
+
+def _peak_memory(device: torch.device) -> int:
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    import resource  # POSIX only
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak

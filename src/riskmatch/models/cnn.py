@@ -1,0 +1,49 @@
+"""A small convolutional network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+
+class CNN(nn.Module):
+    """3×3 convolutions with ReLU and group normalisation; the features are averages over space.
+
+    Args:
+        channels: of the input.
+        classes: the number of logits.
+        widths: the channels of each layer, multiples of eight; the second layer halves the image.
+        dropout: the share of features dropped.
+
+    Shapes: x (n, channels, h, w) → features (n, widths[-1]), logits (n, classes).
+
+    Example:
+        >>> import torch
+        >>> features, logits = CNN(2, 3, widths=(8, 16))(torch.zeros(5, 2, 8, 8))
+        >>> features.shape, logits.shape
+        (torch.Size([5, 16]), torch.Size([5, 3]))
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        classes: int,
+        widths: Sequence[int] = (64, 128, 128, 128),
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for place, (here, there) in enumerate(zip((channels, *widths[:-1]), widths, strict=True)):
+            convolution = nn.Conv2d(here, there, 3, stride=2 if place == 1 else 1, padding=1)
+            layers += [convolution, nn.ReLU(), nn.GroupNorm(8, there)]
+        layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+        if dropout:
+            layers.append(nn.Dropout(dropout))
+        self.featurizer = nn.Sequential(*layers)
+        self.classifier = nn.Linear(widths[-1], classes)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Features and logits."""
+        features = self.featurizer(x)
+        return features, self.classifier(features)
