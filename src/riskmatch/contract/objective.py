@@ -110,6 +110,7 @@ class Terms:
         return torch.stack(list(self.parts.values())).sum()
 
 
+@dataclass(frozen=True)
 class Objective(ABC):
     """A frozen dataclass whose fields are a method's hyper-parameters.
 

@@ -28,7 +28,7 @@ def feature_coral(samples: Sequence[Tensor]) -> Tensor:
         >>> feature_coral([torch.tensor([[0.0], [2.0]]), torch.tensor([[1.0], [5.0]])])
         tensor(40.)
 
-    Reference: Sun and Saenko, *Deep CORAL*, ECCV 2016 workshops.
+    Reference: Sun and Saenko, *Deep CORAL*, ECCV Workshops 2016.
     """
     if len(samples) == 1:
         return samples[0].new_zeros(())

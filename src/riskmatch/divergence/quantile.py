@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-_NORMAL = NormalDist()
 _HALVINGS = 64
+_RESOLVED = 64  # a spread of fewer units of rounding is noise
 
 
 def kde_quantile(samples: Tensor, alpha: float) -> Tensor:
@@ -72,7 +72,8 @@ def _located(samples: Tensor, quantile: Callable[[Tensor], Tensor]) -> Tensor:
     if len(samples) == 1:
         return mean
     bandwidth = 1.06 * math.pow(len(samples), -0.2) * samples.std()
-    if not bandwidth > 0:
+    rounding = torch.finfo(samples.dtype).eps * samples.detach().abs().max()
+    if bandwidth <= _RESOLVED * rounding:
         return mean
     return mean + bandwidth * quantile((samples - mean) / bandwidth)
 
@@ -86,14 +87,16 @@ def _standard_quantile(samples: Tensor, alpha: float) -> Tensor:
 class _StandardQuantile(torch.autograd.Function):
     @staticmethod
     def forward(ctx: FunctionCtx, samples: Tensor, alpha: float) -> Tensor:
-        points = samples.tolist()
-        offset = _NORMAL.inv_cdf(alpha)
+        # Solved in the lower tail, by mirroring: small probabilities keep their digits there.
+        sign, level = (1.0, alpha) if alpha <= 0.5 else (-1.0, 1 - alpha)
+        points = [sign * point for point in samples.tolist()]
+        offset = NormalDist().inv_cdf(level)
         low, high = min(points) + offset, max(points) + offset
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
-            below = sum(_NORMAL.cdf(middle - point) for point in points) < alpha * len(points)
-            low, high = (middle, high) if below else (low, middle)
-        root = samples.new_tensor(0.5 * (low + high))
+            total = sum(0.5 * math.erfc((point - middle) * math.sqrt(0.5)) for point in points)
+            low, high = (middle, high) if total < level * len(points) else (low, middle)
+        root = samples.new_tensor(sign * 0.5 * (low + high))
         ctx.save_for_backward(torch.softmax(-0.5 * (root - samples).square(), dim=0))
         return root
 

@@ -26,7 +26,7 @@ class CORAL(Objective):
     needs = "features"
     citation = (
         "Sun and Saenko, Deep CORAL: Correlation Alignment for Deep Domain Adaptation, "
-        "ECCV 2016 workshops"
+        "ECCV Workshops 2016"
     )
 
     def __call__(self, ev: Eval, memory: Memory) -> Terms:

@@ -77,15 +77,15 @@ class RDM(Objective):
         criterion = RiskMatching(self.weight, self.match, self._divergence(), self.variance_weight)
         matched = criterion(ev.risks, ev.batch.domains)
         scale = 1 / self.weight if self.rescale and self.weight > 1 else 1.0
-        parts = {"risk": scale * ev.risk}
+        parts, raw = {"risk": scale * ev.risk}, {}
         if self.weight:
             parts["matching"] = scale * self.weight * matched.penalty
+            raw["matching"] = matched.penalty
         if self.variance_weight:
             parts["variance"] = scale * self.variance_weight * matched.variance
-        return Terms(parts, raw={"matching": matched.penalty})
+        return Terms(parts, raw)
 
     def _divergence(self) -> Divergence:
         if self.divergence == "moments":
             return Moments()
-        paper = self.kernel == "paper"
-        return MMD(RBFMixture.paper() if paper else RBFMixture.authors_code())
+        return MMD(RBFMixture.paper() if self.kernel == "paper" else RBFMixture.authors_code())

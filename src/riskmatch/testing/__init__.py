@@ -1,0 +1,1 @@
+"""What the parts of riskmatch promise, as checks that your own parts can run too."""

@@ -1,0 +1,50 @@
+"""A method is one short file that says what it is."""
+
+import ast
+import dataclasses
+import inspect
+import itertools
+
+import pytest
+
+from riskmatch.objectives import methods
+
+METHODS = {
+    "causirl", "coral", "eqrm", "erm", "fish", "fishr", "groupdro", "iga", "irm", "mixup", "mldg",
+    "mmd", "rdm", "vrex",
+}  # fmt: skip
+
+
+def code_lines(source):
+    """The numbers of the lines that hold code: no docstrings, comments or blank lines."""
+    tree = ast.parse(source)
+    prose = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            prose.update(range(node.lineno, node.end_lineno + 1))
+    lines = enumerate(source.splitlines(), start=1)
+    return [n for n, line in lines if n not in prose and line.split("#")[0].strip()]
+
+
+def test_every_method_of_the_paper_is_there():
+    assert set(methods()) >= METHODS
+
+
+@pytest.mark.parametrize("method", methods().values(), ids=methods().keys())
+def test_method_fits_on_a_screen(method):
+    assert len(code_lines(inspect.getsource(inspect.getmodule(method)))) <= 60
+
+
+@pytest.mark.parametrize("method", methods().values(), ids=methods().keys())
+def test_method_describes_itself(method):
+    assert ".. math::" in method.__doc__
+    assert method.citation[-4:].isdigit(), "a citation ends with the year"
+
+
+@pytest.mark.parametrize("method", methods().values(), ids=methods().keys())
+def test_every_hyper_parameter_has_a_description(method):
+    names = {item.name for item in dataclasses.fields(method)}
+    (body,) = (node.body for node in ast.parse(inspect.getsource(method)).body)
+    for node, following in itertools.pairwise(body):
+        if isinstance(node, ast.AnnAssign) and node.target.id in names:
+            assert isinstance(following, ast.Expr), f"{node.target.id} has no docstring"
