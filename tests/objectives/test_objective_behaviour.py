@@ -1,0 +1,198 @@
+"""What the methods are for, and the parts of the contract that they lean on."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from riskmatch.contract import Eval, Memory, OptimSpec, adam_step
+from riskmatch.data.batch import Batch
+from riskmatch.engine import fit
+from riskmatch.models import MLP
+from riskmatch.objectives import (
+    CORAL,
+    EQRM,
+    ERM,
+    IGA,
+    IRM,
+    MLDG,
+    MMD,
+    RDM,
+    CausIRL,
+    Fishr,
+    GroupDRO,
+    Mixup,
+    VREx,
+    methods,
+)
+
+SIZES = (120, 80, 160)
+
+
+def batch(seed=0, sizes=SIZES):
+    """Labels that the first input predicts, ever less reliably from domain to domain."""
+    rng = torch.Generator().manual_seed(seed)
+    parts = []
+    for domain, n in enumerate(sizes):
+        x = torch.randn(n, 4, generator=rng)
+        noise = 0.8 * domain * torch.randn(n, generator=rng)
+        parts.append((x + 0.3 * domain, (x[:, 0] + noise > 0).long()))
+    return Batch.join(parts)
+
+
+def network(dropout=0.0):
+    torch.manual_seed(0)
+    return MLP(4, 2, widths=(4,), dropout=dropout)
+
+
+def penalty(objective, model):
+    (value,) = objective(Eval(model, batch()), Memory(step=10**6)).raw.values()
+    return value.item()
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        VREx(weight=100.0, warmup=0),
+        IRM(weight=100.0, warmup=0),
+        RDM(weight=10.0, warmup=0, lr_after=0.01, variance_weight=0.0),
+        CORAL(weight=10.0),
+        MMD(weight=10.0),
+        CausIRL(weight=10.0),
+        IGA(weight=10.0),
+        Fishr(weight=1000.0, warmup=0),
+    ],
+    ids=lambda objective: type(objective).__name__,
+)
+def test_penalty_ends_lower_than_under_erm(objective):
+    plain, matched = network(), network()
+    for model, used in ((plain, ERM()), (matched, objective)):
+        fit(model, used, [batch()] * 100, OptimSpec("adam", 0.01))
+    assert penalty(objective, matched) < penalty(objective, plain) / 2  # IRM's goes below zero
+
+
+def domain_risks_after(objective):
+    model = network()
+    fit(model, objective, [batch()] * 100, OptimSpec("adam", 0.01))
+    return Eval(model, batch()).domain_risks
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [GroupDRO(eta=0.5), EQRM(0.95, warmup=0, lr_after=0.01)],
+    ids=lambda objective: type(objective).__name__,
+)
+def test_worst_domain_ends_better_than_under_erm(objective):
+    assert domain_risks_after(objective).max() < domain_risks_after(ERM()).max()
+
+
+def test_eqrm_at_an_extreme_level_makes_the_risks_equal():
+    extreme = EQRM(warmup=0, lr_after=0.01, log_tail=-1000.0)
+    assert domain_risks_after(extreme).std() < domain_risks_after(ERM()).std() / 5
+
+
+def test_groupdro_weights_gather_on_the_worst_domain():
+    memory = Memory()
+    fit(network(), GroupDRO(eta=0.5), [batch()] * 100, OptimSpec("sgd", 0.0), memory)
+    risks = Eval(network(), batch()).domain_risks
+    assert memory.state["q"].argmax() == risks.argmax()
+    torch.testing.assert_close(memory.state["q"], (50 * risks).softmax(0).detach())
+
+
+def test_groupdro_refuses_a_batch_with_other_domains():
+    memory = Memory()
+    fit(network(), GroupDRO(), [batch()], OptimSpec(), memory)
+    with pytest.raises(ValueError, match=r"shape \(3,\).*needs \(2,\).*same domains"):
+        fit(network(), GroupDRO(), [batch(sizes=(5, 5))], OptimSpec(), memory)
+
+
+def test_irm_slope_is_the_closed_form_of_cross_entropy():
+    ev = Eval(network().double(), replace(batch(), x=batch().x.double()))
+    y, z = ev.batch.y, ev.logits
+    slopes = (z.softmax(1) * z).sum(1) - z.gather(1, y[:, None])[:, 0]
+    expected = [part[::2].mean() * part[1::2].mean() for part in slopes.split(SIZES)]
+    raw = IRM()(ev, Memory()).raw["penalty"]
+    torch.testing.assert_close(raw, torch.stack(expected).mean(), rtol=1e-12, atol=0)
+
+
+def test_irm_of_domains_with_one_sample_has_no_penalty():
+    assert IRM()(Eval(network(), batch(sizes=(1, 1))), Memory()).raw["penalty"] == 0
+
+
+def test_mixup_of_equal_domains_is_erm():
+    one = batch(sizes=(6,))
+    twice = Batch.join([(one.x, one.y), (one.x, one.y)])
+    mixed = Mixup()(Eval(network(), twice), Memory()).loss
+    torch.testing.assert_close(mixed, Eval(network(), twice).risk)
+
+
+def test_mixup_draws_other_shares_at_every_step():
+    memory, ev = Memory(), Eval(network(), batch())
+    assert len({Mixup(alpha=1.0)(ev, memory).loss.item() for _ in range(8)}) == 8
+
+
+def test_mldg_value_is_the_risk_before_and_after_the_inner_step():
+    """With two domains, one is held out: its risk is taken after a step on the other."""
+    ev, spec = Eval(network(), batch(sizes=(9, 7))), OptimSpec(lr=0.01)
+    parts = MLDG(beta=0.5)(ev, Memory(spec)).parts
+    found = [(parts["risk"].item(), parts["meta-test"].item())]
+    domains = ev.batch.split()
+    expected = []
+    for train, test in (domains, domains[::-1]):
+        model = network()
+        before = Eval(model, train).risk.item()
+        fit(model, ERM(), [train], spec)
+        expected.append((before / 2, 0.5 * Eval(model, test).risk.item() / 2))
+    assert any(pair == pytest.approx(found[0], rel=1e-5) for pair in expected)
+
+
+def test_mldg_holds_out_every_domain_equally_often():
+    ev, memory, counts = Eval(network(), batch()), Memory(), {}
+    for _ in range(300):
+        value = round(MLDG(meta_test=2, beta=0.0)(ev, memory).loss.item(), 5)
+        counts[value] = counts.get(value, 0) + 1
+    assert len(counts) == 3  # one for each domain that is trained on
+    assert all(abs(count - 100) < 4 * math.sqrt(300 * 2 / 9) for count in counts.values())
+
+
+@pytest.mark.parametrize("name", methods())
+def test_dropout_is_part_of_every_method(name):
+    """The same masks give the same bits; other masks give others; a mask is drawn once a step."""
+
+    def trained(seed):
+        model = network(dropout=0.5)
+        torch.manual_seed(seed)
+        fit(model, methods()[name](), [batch()] * 2, OptimSpec("adam", 0.01))
+        return torch.nn.utils.parameters_to_vector(model.parameters())
+
+    assert torch.equal(trained(1), trained(1))
+    assert not torch.equal(trained(1), trained(2))
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_adam_step_is_torchs_adam(decay):
+    torch.manual_seed(0)
+    theirs = nn.Parameter(torch.randn(7, dtype=torch.float64))
+    optimizer = torch.optim.Adam([theirs], lr=0.01, weight_decay=decay)
+    weights, state = {"w": theirs.detach().clone()}, {}
+    for _ in range(20):
+        theirs.grad = torch.randn(7, dtype=torch.float64)
+        spec = OptimSpec("adam", 0.01, decay)
+        weights, state = adam_step(weights, {"w": theirs.grad}, spec, state)
+        optimizer.step()
+    torch.testing.assert_close(weights["w"], theirs, rtol=0, atol=1e-14)
+
+
+def test_other_labels_judge_the_same_outputs():
+    ev = Eval(network(), batch())
+    other = ev.against(1 - ev.batch.y)
+    assert other.logits is ev.logits
+    expected = nn.functional.cross_entropy(ev.logits, 1 - ev.batch.y, reduction="none")
+    torch.testing.assert_close(other.risks, expected)
+
+
+def test_a_misspelt_distance_is_refused():
+    with pytest.raises(ValueError, match="Unknown distance 'corla'"):
+        CausIRL(distance="corla")
