@@ -1,0 +1,40 @@
+import pytest
+import torch
+
+from riskmatch.data import load
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load("colored-digits", {"samples": 4000})
+
+
+def test_shapes_and_names(digits):
+    assert digits.names == ("0.9", "0.8", "0.1")
+    assert (digits.classes, digits.input_shape) == (2, (2, 8, 8))
+    assert all(len(domain) == 4000 for domain in digits.domains)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_the_colour_agrees_with_the_label_as_often_as_the_name_says(digits, place):
+    domain = digits.domains[place]
+    color = domain.x.sum((2, 3)).argmax(1)  # the channel that holds the digit
+    assert (domain.x.sum((2, 3)) > 0).sum(1).eq(1).all()
+    agreement = (color == domain.y).float().mean().item()
+    assert agreement == pytest.approx(float(domain.name), abs=0.03)  # 4 standard deviations
+
+
+def test_the_seed_fixes_the_samples_and_the_global_stream_does_not():
+    torch.manual_seed(1)
+    first = load("colored-digits", {"samples": 50}).domains[0]
+    torch.manual_seed(2)
+    second = load("colored-digits", {"samples": 50}).domains[0]
+    other = load("colored-digits", {"samples": 50, "seed": 1}).domains[0]
+    assert torch.equal(first.x, second.x)
+    assert torch.equal(first.y, second.y)
+    assert not torch.equal(first.x, other.x)
+
+
+def test_every_sample_is_jittered_on_its_own(digits):
+    grey = digits.domains[0].x.sum(1).flatten(1)
+    assert len(grey.unique(dim=0)) == len(grey)

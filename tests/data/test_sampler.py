@@ -1,0 +1,76 @@
+import pytest
+import torch
+
+from riskmatch.data import Domain, Sampler
+
+
+def domain(name: str, size: int) -> Domain:
+    return Domain(name, torch.arange(float(size))[:, None], torch.zeros(size, dtype=torch.long))
+
+
+def drawn(sampler: Sampler, batches: int) -> list[list[float]]:
+    return [next(sampler).x.flatten().tolist() for _ in range(batches)]
+
+
+@pytest.mark.parametrize("stop", [0, 1, 3, 4, 11])
+def test_a_restored_sampler_goes_on_as_if_nothing_had_happened(stop):
+    domains = [domain("a", 7), domain("b", 20)]
+    whole = drawn(Sampler(domains, 3, seed=1), 20)
+    first = Sampler(domains, 3, seed=1)
+    drawn(first, stop)
+    second = Sampler(domains, 3, seed=1)
+    second.restore(first.state())
+    assert drawn(second, 20 - stop) == whole[stop:]
+
+
+def test_an_epoch_meets_every_sample_at_most_once_and_the_next_is_shuffled_anew():
+    batches = drawn(Sampler([domain("a", 10)], 5, seed=0), 4)
+    first, second = batches[0] + batches[1], batches[2] + batches[3]
+    assert sorted(first) == sorted(second) == list(range(10))
+    assert first != second
+
+
+def test_an_epoch_ends_before_a_batch_would_be_short():
+    batches = drawn(Sampler([domain("a", 8)], 3, seed=0), 40)
+    assert all(len(batch) == 3 for batch in batches)
+    for one, two in zip(batches[::2], batches[1::2], strict=True):
+        assert not set(one) & set(two)
+
+
+def test_a_domain_smaller_than_the_batch_comes_whole_beside_the_others():
+    batch = next(Sampler([domain("a", 3), domain("b", 9)], 4, seed=0))
+    assert batch.sizes == (3, 4)
+    assert sorted(batch.x[:3].flatten().tolist()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("batch_size", [0, 20])
+def test_whole_domains_are_the_same_batch_each_time(batch_size):
+    sampler = Sampler([domain("a", 3), domain("b", 9)], batch_size, seed=0)
+    first = next(sampler)
+    assert first.sizes == (3, 9)
+    assert next(sampler) is first
+    assert sampler.state() == {"drawn": 2}
+
+
+def test_another_domain_changes_no_order():
+    alone = Sampler([domain("a", 10)], 3, seed=0)
+    together = Sampler([domain("z", 5), domain("a", 10)], 3, seed=0)
+    for _ in range(10):
+        assert torch.equal(next(alone).x, next(together).split()[1].x)
+
+
+def test_seeds_and_names_give_different_orders():
+    samplers = [Sampler([domain(n, 50)], 25, s) for n, s in [("a", 0), ("a", 1), ("b", 0)]]
+    orders = {tuple(drawn(sampler, 1)[0]) for sampler in samplers}
+    assert len(orders) == 3
+
+
+def test_torchs_own_stream_is_left_alone():
+    before = torch.get_rng_state()
+    drawn(Sampler([domain("a", 10)], 3, seed=0), 10)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_negative_batches_are_refused():
+    with pytest.raises(ValueError, match=r"batch_size must be 0 \(domains whole\) or more, got -1"):
+        Sampler([domain("a", 3)], -1, seed=0)

@@ -1,0 +1,142 @@
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+from tiny_runs import HPARAMS, tiny
+
+from riskmatch.engine import checkpoint
+from riskmatch.engine.assemble import assemble
+from riskmatch.engine.checkpoint import CheckpointError
+from riskmatch.engine.snapshot import Snapshot, capture, restore
+
+
+def snapshot(step: int) -> Snapshot:
+    tensors = {
+        "model/w": torch.full((4, 3), float(step)),
+        "model/count": torch.tensor(step),  # no dimension
+        "memory/mask": torch.tensor([True, False]),
+        "memory/half": torch.tensor([0.1], dtype=torch.bfloat16),
+        "memory/none": torch.zeros(0),
+    }
+    return Snapshot({"step": step, "notes": {}}, tensors)
+
+
+def test_what_is_saved_is_loaded(tmp_path):
+    path = checkpoint.save(tmp_path, "run", snapshot(3))
+    loaded = checkpoint.load(path, "run")
+    assert loaded.values == snapshot(3).values
+    for name, value in snapshot(3).tensors.items():
+        assert torch.equal(loaded.tensors[name], value)
+        assert loaded.tensors[name].dtype == value.dtype
+
+
+def test_the_last_two_are_kept(tmp_path):
+    for step in (1, 2, 30, 200):
+        checkpoint.save(tmp_path, "run", snapshot(step))
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["00000030.safetensors", "00000200.safetensors"]
+
+
+def test_a_file_cut_at_any_length_is_refused(tmp_path):
+    path = checkpoint.save(tmp_path, "run", snapshot(3))
+    whole = path.read_bytes()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(CheckpointError, match="truncated or damaged"):
+            checkpoint.load(path, "run")
+
+
+def test_a_flipped_bit_is_refused_or_harmless(tmp_path):
+    path = checkpoint.save(tmp_path, "run", snapshot(3))
+    whole = path.read_bytes()
+    expected = checkpoint.load(path, "run")
+    refused = 0
+    for place in range(len(whole)):
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << random.Random(place).randrange(8)
+        path.write_bytes(flipped)
+        try:
+            loaded = checkpoint.load(path, "run")
+        except CheckpointError:
+            refused += 1
+            continue
+        assert loaded.values == expected.values  # padding of the header carries nothing
+        assert all(torch.equal(v, expected.tensors[name]) for name, v in loaded.tensors.items())
+    assert refused >= len(whole) - 8
+
+
+def test_foreign_files_are_refused_with_the_reason(tmp_path):
+    path = checkpoint.save(tmp_path, "run", snapshot(3))
+    with pytest.raises(CheckpointError, match="belongs to run run, not other"):
+        checkpoint.load(path, "other")
+    from safetensors.torch import save_file
+
+    save_file({"w": torch.zeros(2)}, path)
+    with pytest.raises(CheckpointError, match="has the format 'none'"):
+        checkpoint.load(path, "run")
+    path.write_bytes(b"\x80\x04 something pickled, say")
+    with pytest.raises(CheckpointError, match="truncated or damaged"):
+        checkpoint.load(path, "run")
+
+
+def test_the_one_before_steps_in_and_the_refused_one_is_set_aside(tmp_path):
+    checkpoint.save(tmp_path, "run", snapshot(1))
+    newest = checkpoint.save(tmp_path, "run", snapshot(2))
+    newest.write_bytes(newest.read_bytes()[:-5])
+    found, reasons = checkpoint.load_last(tmp_path, "run")
+    assert found is not None
+    assert found.step == 1
+    assert len(reasons) == 1
+    assert "00000002.safetensors is truncated or damaged" in reasons[0]
+    assert newest.with_suffix(".refused").exists()
+    assert checkpoint.load_last(tmp_path, "run")[1] == []
+
+
+def test_with_nothing_left_there_is_nothing(tmp_path):
+    assert checkpoint.load_last(tmp_path / "absent", "run") == (None, [])
+    checkpoint.save(tmp_path, "other", snapshot(1))
+    found, reasons = checkpoint.load_last(tmp_path, "run")
+    assert found is None
+    assert "belongs to run other" in reasons[0]
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_write_that_fails_leaves_the_earlier_file(tmp_path, monkeypatch, call):
+    path = checkpoint.save(tmp_path, "run", snapshot(3))
+    before = path.read_bytes()
+
+    def fail(*args):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(f"riskmatch.durable.os.{call}", fail)
+    changed = replace(snapshot(3), values={"step": 3, "notes": {"changed": True}})
+    with pytest.raises(OSError, match="No space"):
+        checkpoint.save(tmp_path, "run", changed)
+    monkeypatch.undo()
+    assert path.read_bytes() == before
+    checkpoint.save(tmp_path, "run", snapshot(4))
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+@pytest.mark.parametrize("method", HPARAMS)
+@pytest.mark.parametrize("stop", [0, 7, 20, 25])
+def test_a_restored_run_takes_the_same_steps(tmp_path, method, stop):
+    config = tiny(method, schedule="cosine-after-warmup", weight_decay=0.01)
+    torch.manual_seed(0)
+    first = assemble(config, "cpu")
+    for _ in range(stop):
+        first.stepper.step(next(first.sampler))
+    path = checkpoint.save(tmp_path, "run", capture(first.stepper, first.sampler, {"a": 1}))
+    expected = [first.stepper.step(next(first.sampler)) for _ in range(5)]
+
+    torch.manual_seed(1)
+    second = assemble(config, "cpu")
+    notes = restore(checkpoint.load(path, "run"), second.stepper, second.sampler)
+    assert notes == {"a": 1}
+    assert [second.stepper.step(next(second.sampler)) for _ in range(5)] == expected
+    assert second.stepper.spec == first.stepper.spec
+    for one, two in zip(
+        first.stepper.model.parameters(), second.stepper.model.parameters(), strict=True
+    ):
+        assert torch.equal(one, two)

@@ -1,0 +1,277 @@
+import math
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+from tiny_runs import assert_same_run, final_state, last_checkpoint, lines, tiny
+
+from riskmatch import records
+from riskmatch.data import DATASETS
+from riskmatch.engine import BusyError, DivergedError, UnfinishedError, train
+from riskmatch.engine.lock import lock
+
+
+def stop_at(step):
+    def on_step(progress):
+        if progress.step == step:
+            raise KeyboardInterrupt
+
+    return on_step
+
+
+def interrupted_at(step, config, out):
+    """Run, interrupt, go on; the folder of the run."""
+    with pytest.raises(KeyboardInterrupt):
+        train(config, out, on_step=stop_at(step))
+    train(config, out, resume=True)
+    return out / config.id
+
+
+def test_a_run_is_told_in_full(tmp_path):
+    config, seen = tiny("rdm", eval_every=25), []
+    run = train(config, tmp_path, on_step=seen.append)
+    assert (run.status, run.config) == ("done", config)
+    assert [entry.step for entry in run.evaluations] == [25, 50, 60]
+    last = run.evaluations[-1]
+    assert {name: set(splits) for name, splits in last.scores.items()} == {
+        name: {"train", "val"} for name in ("0.9", "0.8", "0.1")
+    }
+    assert last.loss == pytest.approx(sum(last.terms.values()))
+    assert set(last.raw) == {"matching"}
+    assert last.worst_domain in ("0.9", "0.8")
+    assert last.seconds > run.evaluations[0].seconds > 0
+    assert last.peak_memory > 1e6
+    assert [progress.step for progress in seen] == list(range(1, 61))
+    assert seen[-1].seconds_left == 0 < seen[0].seconds_left
+    assert {progress.worst_domain for progress in seen} <= {"0.9", "0.8"}
+    assert last.scores["0.9"]["val"].accuracy > 0.8
+
+
+def test_a_finished_run_is_returned_at_once(tmp_path):
+    config = tiny(steps=5)
+    first = train(config, tmp_path)
+    before = (tmp_path / config.id / records.FILE).read_bytes()
+    assert train(config, tmp_path, on_step=lambda _: pytest.fail("a step")) == first
+    assert (tmp_path / config.id / records.FILE).read_bytes() == before
+
+
+def test_a_seed_fixes_a_run_to_the_bit_whatever_the_global_stream(tmp_path):
+    config = tiny(steps=20)
+    torch.manual_seed(1)
+    train(config, tmp_path / "a")
+    before = torch.manual_seed(2).get_state()
+    train(config, tmp_path / "b")
+    assert torch.equal(torch.get_rng_state(), before)
+    assert_same_run(tmp_path / "a" / config.id, tmp_path / "b" / config.id)
+    other = replace(config, seed=1)
+    train(other, tmp_path)
+    assert final_state(tmp_path / other.id) != final_state(tmp_path / "a" / config.id)
+
+
+def test_an_unfinished_run_says_how_to_go_on(tmp_path):
+    config = tiny()
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path, on_step=stop_at(33))
+    with pytest.raises(
+        UnfinishedError, match=r"is unfinished; .* step 20 of 60. Go on with resume"
+    ):
+        train(config, tmp_path)
+    assert last_checkpoint(tmp_path / config.id).name == "00000033.safetensors"
+
+
+@pytest.mark.parametrize("step", [1, 20, 33, 60])
+def test_an_interrupted_run_equals_an_undisturbed_one(tmp_path, step):
+    config = tiny("rdm")
+    train(config, tmp_path / "whole")
+    folder = interrupted_at(step, config, tmp_path / "parts")
+    assert_same_run(folder, tmp_path / "whole" / config.id)
+
+
+def test_a_signal_waits_for_the_end_of_its_step(tmp_path):
+    config, steps = tiny(), []
+
+    class Signalling(torch.nn.ReLU):
+        def forward(self, x):
+            if len(steps) == 12:
+                os.kill(os.getpid(), signal.SIGINT)
+            return super().forward(x)
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("riskmatch.models.mlp.nn.ReLU", Signalling)
+        with pytest.raises(KeyboardInterrupt):
+            train(config, tmp_path / "parts", on_step=steps.append)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert last_checkpoint(tmp_path / "parts" / config.id).name == "00000013.safetensors"
+    train(config, tmp_path / "parts", resume=True)
+    train(config, tmp_path / "whole")
+    assert_same_run(tmp_path / "parts" / config.id, tmp_path / "whole" / config.id)
+
+
+def test_seconds_add_up_over_resumes(tmp_path):
+    config = tiny(steps=4, eval_every=1)
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path, on_step=stop_at(2))
+    seconds = [entry.seconds for entry in train(config, tmp_path, resume=True).evaluations]
+    assert seconds == sorted(seconds)
+
+
+def test_the_lock_keeps_others_out_and_dies_with_its_holder(tmp_path):
+    config = tiny(steps=3)
+    (tmp_path / config.id).mkdir()
+    code = (
+        "import pathlib, sys, time\n"
+        "from riskmatch.engine.lock import lock\n"
+        "with lock(pathlib.Path(sys.argv[1])):\n"
+        "    print('held', flush=True); time.sleep(60)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / config.id)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(BusyError, match="Another process is training"):
+            train(config, tmp_path)
+        holder.kill()
+    assert train(config, tmp_path).status == "done"
+
+
+def test_the_lock_is_released_after_an_error(tmp_path):
+    with pytest.raises(RuntimeError), lock(tmp_path):
+        raise RuntimeError
+    with lock(tmp_path):
+        pass
+
+
+def poisoned(*, samples, seed=0):
+    """Coloured digits with a value that is no number in the domain 0.8."""
+    from riskmatch.data.colored_digits import colored_digits
+
+    data = colored_digits(samples=samples, seed=seed)
+    data.domains[1].x[:] = math.nan
+    return data
+
+
+def test_divergence_is_recorded_by_name_and_raised(tmp_path, monkeypatch):
+    monkeypatch.setitem(DATASETS, "colored-digits", poisoned)
+    config = tiny("groupdro")
+    with pytest.raises(DivergedError, match=r"in domain '0.8'") as caught:
+        train(config, tmp_path)
+    assert (caught.value.step, caught.value.term, caught.value.domain) == (
+        0,
+        "weighted risk",
+        "0.8",
+    )
+    run = records.read(tmp_path / config.id)
+    assert run.status == "failed"
+    assert run.error == "DivergedError: Step 0: weighted risk is not finite in domain '0.8'."
+    with pytest.raises(UnfinishedError, match="DivergedError: Step 0"):
+        train(config, tmp_path)
+
+
+def test_a_run_that_fails_late_keeps_its_last_good_checkpoint(tmp_path):
+    config = tiny(steps=60, eval_every=10)
+
+    def spoil(progress):
+        if progress.step == 25 and not spoilt:
+            spoilt.append(True)
+            raise FloatingPointError("by hand")
+
+    spoilt = []
+    with pytest.raises(FloatingPointError):
+        train(config, tmp_path / "parts", on_step=spoil)
+    folder = tmp_path / "parts" / config.id
+    assert records.read(folder).error == "FloatingPointError: by hand"
+    assert last_checkpoint(folder).name == "00000020.safetensors"
+    train(config, tmp_path / "parts", resume=True, on_step=spoil)
+    train(config, tmp_path / "whole")
+    assert_same_run(folder, tmp_path / "whole" / config.id)
+
+
+def test_weights_that_are_no_numbers_are_not_saved(tmp_path):
+    config = tiny(lr=1e30, steps=9, eval_every=5, clip=None)
+    with pytest.raises(DivergedError):
+        train(config, tmp_path, checkpoint_every=1)
+    for path in (tmp_path / config.id / "checkpoints").glob("*.safetensors"):
+        from safetensors.torch import load_file
+
+        weights = load_file(path)
+        assert all(v.isfinite().all() for name, v in weights.items() if name.startswith("model/"))
+
+
+def test_a_damaged_checkpoint_is_reported_and_the_one_before_steps_in(tmp_path):
+    config = tiny()
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path / "parts", on_step=stop_at(33))
+    folder = tmp_path / "parts" / config.id
+    path = last_checkpoint(folder)
+    path.write_bytes(path.read_bytes()[:500])
+    with pytest.warns(UserWarning, match=r"00000033.* truncated .* Going on from step 20"):
+        train(config, tmp_path / "parts", resume=True)
+    train(config, tmp_path / "whole")
+    assert_same_run(folder, tmp_path / "whole" / config.id)
+
+
+def test_without_any_good_checkpoint_the_run_starts_again(tmp_path):
+    config = tiny()
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path / "parts", on_step=stop_at(33))
+    folder = tmp_path / "parts" / config.id
+    for path in (folder / "checkpoints").iterdir():
+        path.write_bytes(b"")
+    with pytest.warns(UserWarning, match="Going on from the start"):
+        train(config, tmp_path / "parts", resume=True)
+    train(config, tmp_path / "whole")
+    assert_same_run(folder, tmp_path / "whole" / config.id)
+
+
+def test_checkpoints_without_a_record_are_not_gone_on_from(tmp_path):
+    config = tiny()
+    train(config, tmp_path)
+    before = lines(tmp_path / config.id)
+    (tmp_path / config.id / records.FILE).unlink()
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path, on_step=stop_at(5))
+    assert last_checkpoint(tmp_path / config.id).name == "00000005.safetensors"
+    train(config, tmp_path, resume=True)
+    assert lines(tmp_path / config.id) == before
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"schedule": "cosine"},
+        {"schedule": "cosine-after-warmup"},
+        {"clip": 0.05},
+        {"amp": True},
+        {"batch_size": 0},
+        {"dropout": 0.0},
+        {"weight_decay": 0.1},
+        {"trial": 1},
+        {"model": "cnn", "model_options": {"widths": [8]}},
+    ],
+    ids=lambda changes: next(iter(changes)) + "=" + str(next(iter(changes.values()))),
+)
+def test_every_setting_has_an_effect_and_resumes(tmp_path, changes):
+    plain = tiny("rdm", steps=40)
+    config = replace(plain, **changes)
+    train(plain, tmp_path / "plain")
+    train(config, tmp_path / "whole")
+    whole = tmp_path / "whole" / config.id
+    assert final_state(whole) != final_state(tmp_path / "plain" / plain.id)
+    assert_same_run(interrupted_at(27, config, tmp_path / "parts"), whole)
+
+
+def test_bad_configurations_are_refused_before_anything_is_written(tmp_path):
+    for changes, message in [
+        ({"method": "rmd"}, "Unknown method 'rmd'. Did you mean 'rdm'"),
+        ({"hparams": {"waight": 1}}, "Unknown hyper-parameter of rdm 'waight'. Did you mean 'wei"),
+        ({"data": "colored"}, "Unknown data set 'colored'"),
+        ({"model": "mlpp"}, "Unknown network 'mlpp'"),
+        ({"test_domains": ("0.2",)}, "Unknown domain of 'colored-digits' '0.2'"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            train(replace(tiny("rdm"), **changes), tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,60 @@
+"""Short runs, and what two runs must have in common."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from safetensors.torch import load_file
+
+from riskmatch.config import RunConfig
+from riskmatch.records import FILE
+
+HPARAMS = {
+    "erm": {},
+    "rdm": {"warmup": 20, "lr_after": 1e-3},
+    "groupdro": {"eta": 0.1},
+    "fishr": {"warmup": 20, "weight": 1.0},
+    "fish": {"meta_lr": 0.5},
+}
+"""One of each kind: no state, phases, weights, moving averages, an optimiser of its own."""
+
+TINY = RunConfig(
+    data="colored-digits",
+    test_domains=("0.1",),
+    method="erm",
+    model_options={"widths": [16]},
+    dropout=0.2,
+    batch_size=24,
+    steps=60,
+    eval_every=20,
+    data_options={"samples": 200},
+)
+
+
+def tiny(method="erm", **changes):
+    return replace(TINY, method=method, hparams=HPARAMS[method], **changes)
+
+
+def lines(folder: Path):
+    """The records without times and memory."""
+    found = [json.loads(line) for line in (folder / FILE).read_text().splitlines()]
+    for entry in found:
+        for name in ("seconds", "seconds_per_step", "peak_memory"):
+            entry.pop(name, None)
+    return found
+
+
+def last_checkpoint(folder: Path) -> Path:
+    return max((folder / "checkpoints").glob("*.safetensors"))
+
+
+def final_state(folder: Path):
+    """Every tensor of the last checkpoint, as bytes."""
+    tensors = load_file(last_checkpoint(folder))
+    return {name: (value.shape, value.numpy().tobytes()) for name, value in tensors.items()}
+
+
+def assert_same_run(one: Path, other: Path):
+    assert lines(one) == lines(other)
+    assert last_checkpoint(one).name == last_checkpoint(other).name
+    assert final_state(one) == final_state(other)
