@@ -1,0 +1,180 @@
+"""``riskmatch methods``: what there is to train with."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from riskmatch.cli.errors import BadInput, check_name
+from riskmatch.cli.options import Option, Parser, docs, shown
+from riskmatch.config import RunConfig
+from riskmatch.space import TRAINING, Tuned, ranges
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from riskmatch.objectives import Objective
+
+
+def run(argv: Sequence[str]) -> int:
+    """List the methods, or describe one."""
+    parser = Parser(
+        "methods",
+        "[NAME] [--json]",
+        "The methods: what each needs of the model, its hyper-parameters with their defaults and\n"
+        "search ranges, and the paper it comes from. With NAME, all there is to know of one.",
+        "example\n  riskmatch methods rdm",
+    )
+    parser.add("options", [Option("json", bool, "As JSON"), Option("help", bool, "This text")])
+    names, given = parser.parse(argv)
+    if "help" in given:
+        print(parser.format_help(), end="")
+    elif len(names) > 1:
+        raise BadInput(f"One method at a time, not {' and '.join(names)}; without a name, all.")
+    else:
+        _show(names[0] if names else None, "json" in given)
+    return 0
+
+
+def _show(name: str | None, as_json: bool) -> None:
+    from riskmatch.objectives import methods
+
+    found = dict(sorted(methods().items()))
+    if name is not None:
+        check_name("method", name, found)
+    described = [describe(n, found[n]) for n in ([name] if name else found)]
+    if as_json:
+        print(json.dumps(described[0] if name else described, indent=2))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if name is None:
+        console.print(_table(described))
+        console.print("All there is to know of one: riskmatch methods NAME", style="dim")
+    else:
+        _detail(console, described[0])
+
+
+def describe(name: str, method: type[Objective]) -> dict[str, Any]:
+    """A method as plain JSON values."""
+    from riskmatch.recipes import PRESETS
+
+    help, space = docs(method), ranges(method)
+    own = {
+        field.name: _entry(space.get(field.name), field.default, help.get(field.name, ""))
+        for field in fields(method)
+    }
+    run_help = docs(RunConfig)
+    training = {
+        key: _entry(tuned, tuned.default, run_help.get(key, ""))
+        for key, tuned in method.training.items()
+    }
+    presets = {
+        key: {"summary": preset.summary, "choices": preset.choices, "by_data": preset.by_data}
+        for key, preset in PRESETS.get(name, {}).items()
+    }
+    return {
+        "name": name,
+        "text": inspect.cleandoc(method.__doc__ or ""),
+        "needs": method.needs,
+        "citation": method.citation,
+        "hparams": own,
+        "training": training,
+        "presets": presets,
+    }
+
+
+def _entry(tuned: Tuned | None, default: Any, help: str) -> dict[str, Any]:
+    entry = {"default": default, "range": None, "help": help, "by_data": {}}
+    if tuned:
+        entry["range"] = str(tuned.range)
+        entry["by_data"] = {
+            data: {"default": there.default, "range": str(there.range)}
+            for data, there in tuned.by_data.items()
+        }
+    return entry
+
+
+def _table(described: Sequence[Mapping[str, Any]]) -> Table:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("method")
+    for title in ("hyper-parameter", "default", "searched in"):
+        table.add_column(title, no_wrap=True)
+    for method in described:
+        rows = [*method["hparams"].items(), *_unusual(method["training"])]
+        citation = escape(method["citation"])
+        table.add_row(
+            f"[bold]{method['name']}[/], needs {method['needs']}\n[dim]{citation}[/]",
+            "\n".join(name for name, _ in rows),
+            "\n".join(shown(entry["default"]) for _, entry in rows),
+            "\n".join(entry["range"] or "" for _, entry in rows),
+        )
+        table.add_row()
+    return table
+
+
+def _unusual(training: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What a method trains with where that differs from the usual."""
+    for name, entry in training.items():
+        usual = TRAINING.get(name)
+        if usual is None or (entry["default"], entry["range"]) != (usual.default, str(usual.range)):
+            yield name, entry
+
+
+def _detail(console: Console, method: Mapping[str, Any]) -> None:
+    from rich.markup import escape
+
+    console.print(f"[bold]{method['name']}[/]  {escape(_plain(method['text']))}\n")
+    console.print(f"[dim]from[/]   {escape(method['citation'])}")
+    console.print(f"[dim]needs[/]  {method['needs']}\n")
+    if method["hparams"]:
+        console.print(_entries("hyper-parameter", method["hparams"]))
+    console.print(_entries("training", method["training"]))
+    for name, preset in method["presets"].items():
+        console.print(f"[bold]--preset {name}[/]  {preset['summary']}")
+        console.print(f"  {_choices(preset['choices'])}")
+        for data, choices in preset["by_data"].items():
+            console.print(f"  [dim]on {data}[/] {_choices(choices)}")
+        console.print()
+    example = f"riskmatch train colored-digits --method {method['name']} --test-domain 0.1"
+    console.print(f"[dim]try[/]  {example}", soft_wrap=True)
+
+
+def _entries(title: str, entries: Mapping[str, Any]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(title, no_wrap=True)
+    table.add_column("default", no_wrap=True)
+    table.add_column("searched in", no_wrap=True)
+    table.add_column("", ratio=1)
+    for name, entry in entries.items():
+        table.add_row(name, shown(entry["default"]), entry["range"] or "", entry["help"])
+        for data, there in entry["by_data"].items():
+            table.add_row(f"  on {data}", shown(there["default"]), there["range"], style="dim")
+    return table
+
+
+def _choices(choices: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {shown(value)}" for name, value in choices.items())
+
+
+def _plain(text: str) -> str:
+    """A docstring for the terminal: its formula as LaTeX, its references as words."""
+    text = re.sub(r":\w+:`~?([^`]*)`", r"\1", text).replace("``", "")
+    paragraphs = text.split("\n\n")
+    return "\n\n".join(
+        part.replace(".. math::", "   ") if part.startswith(".. math::") else " ".join(part.split())
+        for part in paragraphs
+    )

@@ -1,0 +1,98 @@
+"""``riskmatch train``: one run."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from riskmatch.cli import summary
+from riskmatch.cli.errors import BadInput, RunFailed
+from riskmatch.cli.request import Request, read
+from riskmatch.cli.watch import Bar, Lines, Watch, Watcher
+
+if TYPE_CHECKING:
+    from riskmatch.records import RunRecord
+
+
+def run(argv: Sequence[str]) -> int:
+    """Train one model, or explain how."""
+    request = read(argv)
+    if isinstance(request, str):
+        print(request, end="")
+        return 0
+    with _plain_warnings():
+        record = _train(request)
+    if request.json:
+        print(json.dumps(summary.as_json(record, request.folder), indent=2))
+    elif not request.quiet:
+        summary.show(record, request.folder, request.command)
+    return 0
+
+
+def _train(request: Request) -> RunRecord:
+    from riskmatch.engine.lock import BusyError
+    from riskmatch.engine.run import UnfinishedError, train
+
+    device = _device(request.device)
+    watch = Watch(request.folder, request.config, _watchers(request))
+    try:
+        record = train(
+            request.config, request.out, device=device, resume=request.resume, on_step=watch
+        )
+        watch.catch_up(record)
+        return record
+    except UnfinishedError:
+        raise BadInput(
+            f"This run was begun before. To go on: {request.onward} "
+            f"(to start again, remove {request.folder})"
+        ) from None
+    except KeyboardInterrupt as error:
+        at = "" if watch.last_step is None else f" after step {watch.last_step}"
+        raise RunFailed(f"Interrupted{at}. To go on: {request.onward}") from error
+    except BusyError as error:
+        raise RunFailed(str(error)) from error
+    except Exception as error:
+        if watch.last_step is None and isinstance(error, ValueError | ImportError | OSError):
+            raise BadInput(str(error)) from error
+        cause = f"{type(error).__name__}: {error}".rstrip(".")
+        raise RunFailed(f"{cause}. To go on from the last checkpoint: {request.onward}") from error
+    finally:
+        watch.close()
+
+
+def _watchers(request: Request) -> list[Watcher]:
+    watchers: list[Watcher] = []
+    if request.tensorboard:
+        from riskmatch.cli.tensorboard import Events
+
+        watchers.append(Events(request.folder))
+    if not request.quiet:
+        watchers.append(Bar() if sys.stderr.isatty() else Lines(request.config))
+    return watchers
+
+
+def _device(name: str) -> str:
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        cause = str(error).splitlines()[0].rstrip(".")
+        raise BadInput(f"--device {name}: {cause}. Try --device cpu.") from error
+    return name
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Warnings as one line each, without the place in the code."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: print(
+            f"riskmatch: {message}", file=sys.stderr
+        )
+        yield

@@ -1,0 +1,133 @@
+"""What is seen of a run while it trains."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from riskmatch import records
+
+if TYPE_CHECKING:
+    from riskmatch.config import RunConfig
+    from riskmatch.engine.run import Progress
+    from riskmatch.records import Evaluation, RunRecord
+
+
+class Watcher:
+    """Something that looks at a run; this one looks away."""
+
+    def step(self, progress: Progress) -> None:
+        """After every step."""
+
+    def evaluation(self, evaluation: Evaluation) -> None:
+        """After every evaluation."""
+
+    def close(self) -> None:
+        """When the run is over, however it ended."""
+
+
+class Watch:
+    """Tells every watcher of every step and, as soon as it is on file, of every evaluation."""
+
+    def __init__(self, folder: Path, config: RunConfig, watchers: Sequence[Watcher]) -> None:
+        self.folder, self.config, self.watchers = folder, config, watchers
+        self.last_step: int | None = None
+        """The last step taken here; None before the first."""
+        before = records.find(folder)
+        self._told = before.evaluations[-1].step if before and before.evaluations else 0
+
+    def __call__(self, progress: Progress) -> None:
+        """Tell of a step, and of the evaluation before it."""
+        if self.last_step is not None and self.last_step % self.config.eval_every == 0:
+            self.catch_up(records.read(self.folder))
+        self.last_step = progress.step
+        for watcher in self.watchers:
+            watcher.step(progress)
+
+    def catch_up(self, run: RunRecord) -> None:
+        """Tell of the evaluations not yet told of."""
+        for evaluation in run.evaluations:
+            if evaluation.step > self._told:
+                self._told = evaluation.step
+                for watcher in self.watchers:
+                    watcher.evaluation(evaluation)
+
+    def close(self) -> None:
+        """Send the watchers home."""
+        for watcher in self.watchers:
+            watcher.close()
+
+
+class Bar(Watcher):
+    """A progress bar on the terminal, gone when the run is over."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        self._bar = Progress(
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.description}"),
+            console=Console(stderr=True, highlight=False),
+            transient=True,
+        )
+        self._task = self._bar.add_task("", total=None)
+        self._bar.start()
+
+    def step(self, progress: Progress) -> None:
+        """Move the bar."""
+        self._bar.update(
+            self._task,
+            completed=progress.step,
+            total=progress.steps,
+            description=" · ".join(_parts(progress)),
+        )
+
+    def close(self) -> None:
+        """Remove the bar."""
+        self._bar.stop()
+
+
+class Lines(Watcher):
+    """One plain line per evaluation, for logs."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self._config = config
+        self._left = ""
+
+    def step(self, progress: Progress) -> None:
+        """Remember how long it will take."""
+        self._left = _clock(progress.seconds_left)
+
+    def evaluation(self, evaluation: Evaluation) -> None:
+        """Print the line."""
+        accuracy = "  ".join(
+            f"{name}{'*' if name in self._config.test_domains else ''} {scores['val'].accuracy:.3f}"
+            for name, scores in evaluation.scores.items()
+        )
+        print(
+            f"step {evaluation.step}/{self._config.steps}  loss {evaluation.loss:.4g}  "
+            f"worst {evaluation.worst_domain}  accuracy {accuracy}  {self._left} left",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def _parts(progress: Progress) -> list[str]:
+    worst = [] if progress.worst_domain is None else [f"worst {progress.worst_domain}"]
+    return [f"loss {progress.loss:.4g}", *worst, f"{_clock(progress.seconds_left)} left"]
+
+
+def _clock(seconds: float) -> str:
+    """Minutes and seconds, and hours where there are any.
+
+    Example:
+        >>> _clock(75), _clock(3600)
+        ('1:15', '1:00:00')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,131 @@
+"""What a run takes where nothing is said: by method, by data set, by preset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any
+
+from riskmatch.config import RunConfig
+from riskmatch.space import TRAINING, Tuned, defaults, ranges
+
+BY_DATA: dict[str, dict[str, Any]] = {
+    "colored-digits": {"lr": 1e-3, "batch_size": 0, "steps": 400, "eval_every": 50},
+}
+"""How long and at what pace one trains on a data set, whatever the method."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A named, complete set of choices of one method."""
+
+    summary: str
+    choices: Mapping[str, Any]
+    by_data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What it chooses besides, on a data set."""
+
+    def on(self, data: str | None) -> dict[str, Any]:
+        """Every choice, on the data set of this name."""
+        return {**self.choices, **self.by_data.get(data or "", {})}
+
+
+_COLORED_PAPER = {
+    "divergence": "moments",
+    "rescale": False,
+    "weight": 5000.0,
+    "variance_weight": 0.0,
+    "lr": 1e-4,
+    "lr_after": 1e-4,
+    "dropout": 0.2,
+    "batch_size": 0,
+    "steps": 600,
+    "model": "mlp",
+    "model_options": {"widths": [390, 390]},
+}
+_COLORED_CODE = {**_COLORED_PAPER, "rescale": True, "model_options": {"widths": [390, 390, 390]}}
+
+PRESETS: dict[str, dict[str, Preset]] = {
+    "rdm": {
+        "paper": Preset(
+            "what the paper says",
+            {"match": "worst", "divergence": "mmd", "kernel": "paper", "schedule": "cosine"},
+            {"colored-digits": _COLORED_PAPER},
+        ),
+        "authors-code": Preset(
+            "what the paper's released code does",
+            {
+                "match": "worst",
+                "divergence": "mmd",
+                "kernel": "authors-code",
+                "schedule": "cosine-after-warmup",
+            },
+            {"colored-digits": _COLORED_CODE},
+        ),
+    },
+}
+"""By method, then by name."""
+
+
+def space_of(method: str | None) -> dict[str, Tuned]:
+    """Default and range of everything that is tuned for a method, training included."""
+    if method is None:
+        return dict(TRAINING)
+    cls = _objective(method)
+    return {**cls.training, **ranges(cls)}
+
+
+def recipe(
+    method: str | None = None, data: str | None = None, preset: str | None = None
+) -> dict[str, Any]:
+    """Every field of the method and of its run, by name; without a method, of the run alone.
+
+    What is said of the data set wins over what is said of the method in general, and the preset
+    over both.
+
+    Example:
+        >>> recipe("rdm")["warmup"], recipe("rdm", "domainnet")["warmup"]
+        (1500, 2400)
+        >>> recipe("rdm", preset="paper")["kernel"]
+        'paper'
+    """
+    space = space_of(method)
+    here = {name: entry for name, entry in space.items() if data in entry.by_data}
+    return {
+        **_declared(RunConfig),
+        **(_declared(_objective(method)) if method else {}),
+        **defaults(space),
+        **BY_DATA.get(data or "", {}),
+        **defaults(here, data),
+        **(PRESETS[method][preset].on(data) if method and preset else {}),
+    }
+
+
+def configure(
+    method: str, data: str, test_domains: tuple[str, ...], values: Mapping[str, Any]
+) -> RunConfig:
+    """A run of ``method`` on ``data``; ``values`` are fields of the method or of the run."""
+    own = {item.name for item in fields(_objective(method))}
+    return RunConfig(
+        data=data,
+        test_domains=test_domains,
+        method=method,
+        hparams={name: value for name, value in values.items() if name in own},
+        **{name: value for name, value in values.items() if name not in own},
+    )
+
+
+def _objective(method: str) -> Any:
+    from riskmatch.objectives import methods  # torch with it, which a look at presets spares
+
+    return methods()[method]
+
+
+def _declared(cls: type) -> dict[str, Any]:
+    """The defaults that a dataclass declares, but for a run's table of hyper-parameters."""
+    found: dict[str, Any] = {}
+    for item in fields(cls):
+        if item.default is not MISSING:
+            found[item.name] = item.default
+        elif item.default_factory is not MISSING and item.name != "hparams":
+            found[item.name] = item.default_factory()
+    return found
