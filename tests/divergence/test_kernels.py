@@ -57,7 +57,7 @@ def test_no_bandwidth_at_all_is_refused(make):
 
 
 def test_a_misspelt_reduction_is_answered_with_the_right_one():
-    with pytest.raises(ValueError, match="Unknown reduction 'men'. Did you mean 'mean'?"):
+    with pytest.raises(ValueError, match=r"Unknown reduction 'men'\. Did you mean 'mean'\?"):
         RBFMixture(1.0, reduction="men")
 
 

@@ -365,7 +365,7 @@ def test_what_is_no_sample_is_refused(x, error, message):
 
 
 def test_unknown_options_are_answered_with_the_nearest():
-    with pytest.raises(ValueError, match="Unknown method 'gird'. Did you mean 'grid'?"):
+    with pytest.raises(ValueError, match=r"Unknown method 'gird'\. Did you mean 'grid'\?"):
         mmd2(torch.rand(3), torch.rand(3), method="gird")
     with pytest.raises(TypeError, match=r"kernel must be an RBFMixture, got list; .*RBFMixture\("):
         MMD(kernel=[1.0])
