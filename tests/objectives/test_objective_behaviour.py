@@ -171,6 +171,19 @@ def test_dropout_is_part_of_every_method(name):
     assert not torch.equal(trained(1), trained(2))
 
 
+@pytest.mark.parametrize("name", methods())
+def test_mixed_precision_is_for_the_model_and_not_for_the_objective(name):
+    """Nothing is lost but what bfloat16 outputs lose: the penalties themselves are in float32."""
+    losses = []
+    for amp in (False, True):
+        ev = Eval(network(), batch(), amp=amp)
+        terms = methods()[name]()(ev, Memory(step=10**6))
+        assert terms.loss.dtype == torch.float32
+        assert len({part.dtype for part in (ev.features, ev.logits, ev.risks)}) == 1
+        losses.append(terms.loss.item())
+    assert losses[1] == pytest.approx(losses[0], rel=0.03)
+
+
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 def test_adam_step_is_torchs_adam(decay):
     torch.manual_seed(0)

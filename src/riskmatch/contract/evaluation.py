@@ -29,6 +29,8 @@ class Eval:
         batch: the samples.
         risk: per-sample loss of ``(logits, y)``.
         params: other weights to evaluate the model at; by default its own.
+        amp: run the model in bfloat16 where that is safe. Its outputs come back in float32, so that
+            whatever an objective computes from them keeps its digits.
 
     Example:
         >>> class Net(nn.Module):
@@ -48,11 +50,13 @@ class Eval:
         batch: Batch,
         risk: RiskFunction = cross_entropy_risks,
         params: Params | None = None,
+        amp: bool = False,
     ) -> None:
         self.model = model
         self.batch = batch
         self._risk = risk
         self._params = params
+        self._amp = amp
 
     @cached_property
     def params(self) -> Params:
@@ -63,13 +67,18 @@ class Eval:
 
     @cached_property
     def _outputs(self) -> tuple[Tensor, Tensor]:
-        if self._params is None:
-            features, logits = self.model(self.batch.x)
-        else:
-            # Running statistics belong to the model's own weights: others update a copy.
-            buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
-            weights = {**self._params, **buffers}
-            features, logits = torch.func.functional_call(self.model, weights, (self.batch.x,))
+        features, logits = self._forward()
+        return (features.float(), logits.float()) if self._amp else (features, logits)
+
+    def _forward(self) -> tuple[Tensor, Tensor]:
+        with torch.autocast(self.batch.x.device.type, torch.bfloat16, enabled=self._amp):
+            if self._params is None:
+                features, logits = self.model(self.batch.x)
+            else:
+                # Running statistics belong to the model's own weights: others update a copy.
+                buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
+                weights = {**self._params, **buffers}
+                features, logits = torch.func.functional_call(self.model, weights, (self.batch.x,))
         return features, logits
 
     @property
@@ -110,7 +119,7 @@ class Eval:
 
     def on(self, batch: Batch) -> Eval:
         """The same weights on other data."""
-        return Eval(self.model, batch, self._risk, self._params)
+        return Eval(self.model, batch, self._risk, self._params, self._amp)
 
     def against(self, y: Tensor) -> Eval:
         """The same outputs judged by other labels, without another forward pass."""
@@ -120,7 +129,7 @@ class Eval:
 
     def at(self, params: Params) -> Eval:
         """Other weights on the same data; the model's running statistics stay as they are."""
-        return Eval(self.model, self.batch, self._risk, params)
+        return Eval(self.model, self.batch, self._risk, params, self._amp)
 
     def split(self) -> tuple[Eval, ...]:
         """One view per domain, each with a forward pass of its own."""
@@ -141,4 +150,4 @@ class Eval:
         """Let the model's running statistics see the batch, where it keeps any."""
         if "_outputs" not in self.__dict__ and any(True for _ in self.model.buffers()):
             with torch.no_grad():
-                self.model(self.batch.x)
+                self._forward()

@@ -73,7 +73,7 @@ class Stepper:
     def step(self, batch: Batch) -> dict[str, float]:
         """Take one step on ``batch``; returns the loss, its terms and the raw penalties."""
         optimizer = self.enter_phase()
-        ev = Eval(self.model, batch, self.settings.risk)
+        ev = Eval(self.model, batch, self.settings.risk, amp=self.settings.amp)
         terms = self._terms(ev)
         optimizer.zero_grad(set_to_none=True)
         terms.loss.backward()
@@ -94,10 +94,8 @@ class Stepper:
         return self.optimizer
 
     def _terms(self, ev: Eval) -> Terms:
-        device = ev.batch.x.device.type
         try:
-            with torch.autocast(device, torch.bfloat16, enabled=self.settings.amp):
-                terms = self.objective(ev, self.memory)
+            terms = self.objective(ev, self.memory)
         except NonFiniteError as error:
             domain = self._bad_domain(ev)
             raise DivergedError(self.memory.step, "risk", domain, str(error)) from error
