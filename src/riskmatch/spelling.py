@@ -19,8 +19,9 @@ def check_option(name: str, value: object, options: Iterable[str]) -> None:
     valid = tuple(options)
     if value in valid:
         return
-    near = difflib.get_close_matches(str(value), valid, n=1)
-    hint = f" Did you mean '{near[0]}'?" if near else ""
+    folded = {option.lower(): option for option in valid}
+    near = difflib.get_close_matches(str(value).lower(), folded, n=1)
+    hint = f" Did you mean '{folded[near[0]]}'?" if near else ""
     listed = f"Valid: {', '.join(map(repr, valid))}." if valid else "There are none."
     raise ValueError(f"Unknown {name} {value!r}.{hint} {listed}")
 

@@ -1,0 +1,73 @@
+"""What the paper proves, what it assumes, and where the assumption fails."""
+
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from riskmatch import RBFMixture, mmd2, risk_matching_penalty
+from riskmatch.divergence import MMD
+
+KERNEL = RBFMixture.paper()
+
+domain = st.lists(st.floats(0, 4, width=32), min_size=1, max_size=8)
+
+
+def both_matches(parts, kernel=KERNEL):
+    risks = torch.cat(parts)
+    labels = torch.cat([torch.full((len(part),), label) for label, part in enumerate(parts)])
+    return [
+        risk_matching_penalty(risks, labels, match=match, divergence=MMD(kernel))
+        for match in ("variance", "worst")
+    ]
+
+
+@given(st.lists(domain, min_size=2, max_size=4))
+def test_the_variance_is_below_the_worst_match_if_the_worst_domain_is_the_farthest(numbers):
+    parts = [torch.tensor(part, dtype=torch.float64) for part in numbers]
+    pool = torch.cat(parts)
+    distances = torch.stack([mmd2(part, pool, kernel=KERNEL) for part in parts])
+    worst = torch.stack([part.mean() for part in parts]).argmax()
+    assume(distances.argmax() == worst)
+    variance_match, worst_match = both_matches(parts)
+    assert variance_match <= worst_match + 1e-12
+
+
+def test_the_variance_can_exceed_the_worst_match_if_the_worst_domain_is_near_the_pool():
+    # The first domain has the largest mean, and half of it is where most of the pool is. A narrow
+    # kernel only sees which risks coincide, so the embeddings are the shares on 0, 0.9 and 2:
+    # the pool has (3, 2, 1)/6, the domains (3, 0, 3)/6, (6, 0, 0)/6 and (0, 6, 0)/6.
+    parts = [torch.tensor(part, dtype=torch.float64) for part in ([0, 2], [0, 0], [0.9, 0.9])]
+    variance_match, worst_match = both_matches(parts, RBFMixture(1e-4))
+    assert float(worst_match) == pytest.approx((0 + 4 + 4) / 36)
+    assert float(variance_match) == pytest.approx((8 + (9 + 4 + 1) + (9 + 16 + 1)) / 36 / 3)
+    assert variance_match > worst_match
+
+
+@pytest.mark.parametrize("method", ["dense", "grid"])
+def test_for_domains_of_one_size_it_is_the_variance_of_the_embeddings(method):
+    generator = torch.Generator().manual_seed(0)
+    table = torch.rand(4, 30, generator=generator, dtype=torch.float64)
+    risks, labels = table.flatten(), torch.arange(4).repeat_interleave(30)
+    inner = torch.stack([KERNEL(a[:, None] - b).mean() for a in table for b in table]).view(4, 4)
+    variance = inner.diagonal().mean() - inner.mean()  # E‖μ‖² − ‖Eμ‖²
+    got = risk_matching_penalty(
+        risks, labels, match="variance", divergence=MMD(KERNEL, method=method)
+    )
+    assert torch.allclose(got, variance, rtol=1e-8)
+
+
+def test_two_domains_of_one_size_make_both_matches_equal():
+    generator = torch.Generator().manual_seed(0)
+    parts = [torch.rand(25, generator=generator, dtype=torch.float64) + shift for shift in (0, 1)]
+    variance_match, worst_match = both_matches(parts)
+    assert torch.allclose(variance_match, worst_match, rtol=1e-10)
+    assert torch.allclose(worst_match, mmd2(*parts, kernel=KERNEL) / 4, rtol=1e-10)
+
+
+def test_matching_pulls_the_worst_domain_towards_the_pool():
+    risks = torch.tensor([0.1, 0.3, 1.0, 1.2], dtype=torch.float64, requires_grad=True)
+    wide = MMD(RBFMixture(10.0))  # a narrow kernel would also push apart what is in one domain
+    risk_matching_penalty(risks, torch.tensor([0, 0, 1, 1]), divergence=wide).backward()
+    assert (risks.grad[2:] > 0).all()  # a step down the gradient lowers the worst domain's risks
+    assert (risks.grad[:2] < 0).all()
