@@ -281,13 +281,6 @@ def test_a_first_derivative_may_keep_its_graph():
     assert torch.equal(kept.detach(), first)
 
 
-def test_functional_gradients_agree_with_backward():
-    x, y = drawn(130, 20)
-    functional = torch.func.grad(mmd2)(x, y)
-    (expected,) = torch.autograd.grad(mmd2(x.requires_grad_(), y), x)
-    assert torch.equal(functional, expected)
-
-
 @pytest.mark.parametrize("spread", [1.0, 1e9], ids=["one line", "a line per bandwidth"])
 @pytest.mark.parametrize("with_grad", [False, True])
 @pytest.mark.parametrize("method", METHODS)
