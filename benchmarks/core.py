@@ -76,7 +76,7 @@ def measure_size(n: int) -> dict[str, object]:
     print(f"n = {n:,}: {', '.join(actions)}", flush=True)
     return {
         "n": n,
-        "seconds": measure.seconds(actions, repeats=3 if n in (5_000, 5_000_000) else 7),
+        "seconds": measure.seconds(actions, rounds=3 if n in (5_000, 5_000_000) else 7),
         "peak_megabytes": {
             name: measure.peak_megabytes(action) for name, action in actions.items()
         },
@@ -99,8 +99,7 @@ def measure_scale() -> dict[str, float]:
             "worst": both_ways(penalty("worst"), risks),
             "variance": both_ways(penalty("variance"), risks),
             "network": lambda: network(inputs).mean().backward(),
-        },
-        repeats=7,
+        }
     )
 
 
@@ -114,7 +113,7 @@ def measure_crossover() -> list[dict[str, object]]:
         dense_way = functools.partial(riskmatch.mmd2, x, y, method="dense")
         grid_way = functools.partial(riskmatch.mmd2, x, y, method="grid")
         ways = {"dense": both_ways(dense_way, x), "grid": both_ways(grid_way, x)}
-        out.append({"n": n, "seconds": measure.seconds(ways, repeats=50)})
+        out.append({"n": n, "seconds": measure.seconds(ways, rounds=20)})
     return out
 
 

@@ -16,25 +16,25 @@ RESULTS = Path(__file__).resolve().parent.parent / "results" / "bench"
 Action = Callable[[], object]
 
 
-def seconds(
-    actions: dict[str, Action], repeats: int = 5, at_least: float = 0.5
-) -> dict[str, float]:
-    """The best time of each action; the actions take turns, so that noise meets all alike.
+def seconds(actions: dict[str, Action], rounds: int = 7, turn: float = 0.02) -> dict[str, float]:
+    """The best time of one call of each action.
 
-    There are at least ``repeats`` rounds, and more until ``at_least`` seconds have been measured.
+    The actions take turns, so that noise meets all alike. A turn repeats its action for about
+    ``turn`` seconds and counts the mean, so that what the others did to the caches wears off.
     """
-    best = dict.fromkeys(actions, float("inf"))
-    for action in actions.values():
+    calls = {}
+    for name, action in actions.items():
         action()
-    spent, rounds = 0.0, 0
-    while rounds < repeats or spent < at_least:
+        start = time.perf_counter()
+        action()
+        calls[name] = 1 + int(turn / (time.perf_counter() - start))
+    best = dict.fromkeys(actions, float("inf"))
+    for _ in range(rounds):
         for name, action in actions.items():
             start = time.perf_counter()
-            action()
-            took = time.perf_counter() - start
-            best[name] = min(best[name], took)
-            spent += took
-        rounds += 1
+            for _ in range(calls[name]):
+                action()
+            best[name] = min(best[name], (time.perf_counter() - start) / calls[name])
     return best
 
 

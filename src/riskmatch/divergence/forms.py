@@ -12,7 +12,8 @@ unbiased estimate adds a row per sample set.
 
 from __future__ import annotations
 
-from typing import Literal, cast, get_args
+from collections.abc import Callable
+from typing import Any, Literal, cast, get_args
 
 import torch
 from torch import Tensor
@@ -33,6 +34,7 @@ def kernel_forms(
     coefs: Tensor,
     kernel: RBFMixture,
     method: Method = "auto",
+    balanced: bool = True,
 ) -> Tensor:
     """The weighted sum of kernel forms above, differentiable once in ``samples``.
 
@@ -45,12 +47,17 @@ def kernel_forms(
         coefs: (r,) factors of the forms.
         kernel: the RBF mixture.
         method: ``"dense"`` (all pairs), ``"grid"`` (linear time), or ``"auto"`` by size.
+        balanced: whether every row's weights sum to zero over the samples.
 
     Returns:
         () in float64 for float64 samples, else in float32.
     """
     check_option("method", method, get_args(Method))
-    value, _ = _kernel_forms(
+    # An operator is opaque to the compiler, a function is cheaper to call.
+    evaluate: Callable[..., tuple[Tensor, Tensor]] = (
+        _operator if torch.compiler.is_compiling() else _Function.apply
+    )
+    value, _ = evaluate(
         samples,
         groups,
         rows,
@@ -58,13 +65,13 @@ def kernel_forms(
         list(kernel.bandwidths),
         kernel.reduction,
         method,
+        balanced,
         torch.is_grad_enabled() and samples.requires_grad,
     )
-    return cast(Tensor, value)
+    return value
 
 
-@torch.library.custom_op("riskmatch::kernel_forms", mutates_args=())
-def _kernel_forms(
+def _evaluate(
     samples: Tensor,
     groups: Tensor,
     rows: Tensor,
@@ -72,6 +79,7 @@ def _kernel_forms(
     bandwidths: list[float],
     reduction: str,
     method: str,
+    balanced: bool,
     with_grad: bool,
 ) -> tuple[Tensor, Tensor]:
     # Apple's GPUs have no float64; the scalars travel to the CPU and back instead.
@@ -81,11 +89,12 @@ def _kernel_forms(
     )
     kernel = RBFMixture(bandwidths, cast(Reduction, reduction))
     groups = groups.to(device)
-    if method == "dense" or (method == "auto" and len(x) < _DENSE_BELOW):
+    if method == "dense" or (method == "auto" and x.numel() < _DENSE_BELOW):
         value, grad = dense.evaluate(x, groups, weights, factors, kernel, with_grad)
     else:
-        order = 18 if samples.dtype == torch.float64 else 12
-        value, grad = grid.evaluate(x, groups, weights, factors, kernel, with_grad, order)
+        order = 20 if samples.dtype == torch.float64 else 12
+        on_grid = grid.evaluate if balanced else grid.evaluate_unbalanced
+        value, grad = on_grid(x, groups, weights, factors, kernel, with_grad, order)
     out = _result_dtype(samples)
     return value.to(samples.device, out), grad.to(samples.device, out)
 
@@ -94,25 +103,9 @@ def _result_dtype(samples: Tensor) -> torch.dtype:
     return torch.float64 if samples.dtype == torch.float64 else torch.float32
 
 
-@_kernel_forms.register_fake
-def _(
-    samples: Tensor,
-    groups: Tensor,
-    rows: Tensor,
-    coefs: Tensor,
-    bandwidths: list[float],
-    reduction: str,
-    method: str,
-    with_grad: bool,
-) -> tuple[Tensor, Tensor]:
-    out = _result_dtype(samples)
-    shape = samples.shape if with_grad else (0,)
-    return samples.new_empty((), dtype=out), samples.new_empty(shape, dtype=out)
-
-
 def _setup_context(
     ctx: torch.autograd.function.FunctionCtx,
-    inputs: tuple[Tensor, ...],
+    inputs: tuple[Any, ...],
     output: tuple[Tensor, Tensor],
 ) -> None:
     ctx.set_materialize_grads(False)  # so that a second derivative is told from none
@@ -121,7 +114,7 @@ def _setup_context(
 
 
 def _backward(
-    ctx: torch.autograd.function.FunctionCtx, value_grad: Tensor, grad_grad: Tensor | None
+    ctx: torch.autograd.function.FunctionCtx, value_grad: Tensor | None, grad_grad: Tensor | None
 ) -> tuple[Tensor | None, ...]:
     if grad_grad is not None:
         raise RuntimeError(
@@ -130,8 +123,31 @@ def _backward(
             "divergence='moments', which supports any order, or take the MMD out of the gradient "
             "that is differentiated."
         )
+    if value_grad is None:
+        return (None,) * 8
+    if value_grad is None:
+        return (None,) * 9
     (grad,) = ctx.saved_tensors  # type: ignore[attr-defined]
-    return ((value_grad * grad).to(ctx.dtype), *(None,) * 7)  # type: ignore[attr-defined]
+    return ((value_grad * grad).to(ctx.dtype), *(None,) * 8)  # type: ignore[attr-defined]
 
 
-_kernel_forms.register_autograd(_backward, setup_context=_setup_context)
+class _Function(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: torch.autograd.function.FunctionCtx, *inputs: Any) -> tuple[Tensor, Tensor]:
+        output = _evaluate(*inputs)
+        _setup_context(ctx, inputs, output)
+        return output
+
+    backward = staticmethod(_backward)
+
+
+_operator = torch.library.custom_op("riskmatch::kernel_forms", _evaluate, mutates_args=())
+_operator.register_autograd(_backward, setup_context=_setup_context)
+
+
+@_operator.register_fake
+def _shapes(samples: Tensor, *settings: object) -> tuple[Tensor, Tensor]:
+    with_grad = bool(settings[-1])
+    out = _result_dtype(samples)
+    shape = samples.shape if with_grad else (0,)
+    return samples.new_empty((), dtype=out), samples.new_empty(shape, dtype=out)

@@ -7,8 +7,11 @@ and the slope of the resulting potential is interpolated back:
 .. math:: q^\top K q \approx (Pq)^\top T (Pq), \qquad
           \partial_i\, q^\top K q \approx 2 q_i\, P_i'^\top T (Pq).
 
-The grid has ``_CELLS_PER_WIDTH`` cells per standard deviation of the narrowest kernel. Where the
-samples span too many cells for that (an outlier, far clusters, a heavy tail), each bandwidth gets a
+Lagrange weights are polynomials of a sample's offset in its cell, so the samples only add the
+powers of their offsets to their cell, and the polynomials act once per cell, not once per sample.
+
+The grid has ``_NODES_PER_WIDTH`` nodes per standard deviation of the narrowest kernel. Where the
+samples span too many nodes for that (an outlier, far clusters, a heavy tail), each bandwidth gets a
 grid of its own, in which every gap that its kernel cannot bridge is shortened to the kernel's reach
 and samples with no neighbour in reach are left out: their only partner is themselves. So the cost
 depends on how many samples there are, never on how far apart they lie.
@@ -17,20 +20,22 @@ depends on how many samples there are, never on how far apart they lie.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 import torch
 from torch import Tensor
+from torch.nn.functional import conv1d, conv_transpose1d
 
 from riskmatch.divergence.kernels import RBFMixture
 
-_CELLS_PER_WIDTH = 5
+_NODES_PER_WIDTH = 5
+_NODES_PER_CELL = 4
 _REACH = 8.7  # in standard deviations: beyond it a Gaussian is below the last bit of float64
-_CHUNK = 1 << 15  # samples handled at once, so that temporaries stay in cache
-_SHARED_CELLS = 1 << 16  # the largest grid that all bandwidths share
+_CHUNK = 1 << 13  # samples handled at once, so that temporaries stay in cache
+_SMALL = 1 << 10  # samples up to which one large operation is cheaper than one per power
+_SHARED_CELLS = 1 << 14  # the longest grid that all bandwidths share
 
 
 def evaluate(
@@ -44,45 +49,84 @@ def evaluate(
 ) -> tuple[Tensor, Tensor]:
     """Value and gradient of the forms of :func:`riskmatch.divergence.forms.kernel_forms`.
 
+    The weights of every row must sum to zero over the samples, see :func:`evaluate_unbalanced`.
     Shapes: ``x`` (n,) float64, ``groups`` (n,), ``rows`` (r, m), ``coefs`` (r,) → (), (n,).
-    ``order`` is the number of grid points that each sample is spread to.
+    ``order`` is the number of nodes that each sample is spread to, a multiple of
+    ``_NODES_PER_CELL``.
     """
     forms = _Forms(rows, coefs, with_grad, order)
     low, high = torch.aminmax(x)
-    cell = math.sqrt(min(kernel.bandwidths)) / _CELLS_PER_WIDTH
-    if float(high - low) <= cell * _SHARED_CELLS:
-        values, slopes = forms.on_line((x - low) / cell, groups, _widths(kernel, cell))
-        grad = slopes / cell
+    node = math.sqrt(min(kernel.bandwidths)) / _NODES_PER_WIDTH
+    cells = float(high - low) / (node * _NODES_PER_CELL)
+    if cells <= _SHARED_CELLS:
+        widths = tuple(math.sqrt(sigma) / node for sigma in kernel.bandwidths)
+        values, slopes = forms.on_line((x - low) / node, groups, int(cells) + 2, widths)
+        grad = slopes / node
     else:
         values, grad = _each_bandwidth(x, groups, kernel, forms)
-    totals = rows @ groups.bincount(minlength=rows.shape[1]).to(x)
-    lowered = values - len(kernel.bandwidths) * totals.square()  # k(d) − k(0) for k(d)
-    return kernel.weight * (coefs @ lowered), kernel.weight * grad
+    return kernel.weight * (coefs @ values), kernel.weight * grad
+
+
+def evaluate_unbalanced(
+    x: Tensor,
+    groups: Tensor,
+    rows: Tensor,
+    coefs: Tensor,
+    kernel: RBFMixture,
+    with_grad: bool,
+    order: int,
+) -> tuple[Tensor, Tensor]:
+    """As :func:`evaluate`, for rows whose weights need not sum to zero over the samples.
+
+    A counterweight in the middle of the samples makes every sum zero; its own share, which is
+    linear in the weights, is added exactly. Taking k(0) from the grid's sum instead would leave
+    no digits where the samples lie close together.
+    """
+    centre = x.median()
+    totals = rows @ groups.bincount(minlength=rows.shape[1]).to(x)  # (r,)
+    value, grad = evaluate(
+        torch.cat([x, centre[None]]),
+        torch.cat([groups, groups.new_full((1,), rows.shape[1])]),
+        torch.cat([rows, -totals[:, None]], dim=1),
+        coefs,
+        kernel,
+        with_grad,
+        order,
+    )
+    share = (2 * kernel.weight * coefs * totals) @ rows[:, groups]  # (n,)
+    distance = x - centre
+    gammas = x.new_tensor(kernel.gammas)[:, None]
+    lowered = torch.expm1(-gammas * distance.square())  # (B, n): k(d) − k(0)
+    value = value + share @ lowered.sum(0)
+    if with_grad:
+        grad = grad[:-1] - 2 * share * distance * (gammas * (lowered + 1)).sum(0)
+    return value, grad
 
 
 def _each_bandwidth(
     x: Tensor, groups: Tensor, kernel: RBFMixture, forms: _Forms
 ) -> tuple[Tensor, Tensor]:
     """Values (r,) and gradient (n,), with one shortened line per bandwidth."""
-    values, grad = torch.zeros_like(forms.coefs), torch.zeros_like(x)
+    values, grad = torch.zeros_like(forms.coefs), x.new_zeros(len(x) if forms.with_grad else 0)
     ranked, rank = x.sort()
     groups = groups[rank]
     gaps = ranked.diff()
+    edge = gaps.new_zeros(1, dtype=torch.bool)
     for sigma in kernel.bandwidths:
         width = math.sqrt(sigma)
-        cell, reach = width / _CELLS_PER_WIDTH, width * _REACH
-        edge = gaps.new_zeros(1, dtype=torch.bool)
+        node, reach = width / _NODES_PER_WIDTH, width * _REACH
         linked = gaps < reach
         near = torch.cat([edge, linked]) | torch.cat([linked, edge])
         lonely = groups[~near].bincount(minlength=forms.rows.shape[1]).to(x)
         values += forms.rows.square() @ lonely
-        if lonely.sum() == len(x):
+        if not bool(near.any()):
             continue
-        place = torch.cat([gaps.new_zeros(1), ranked[near].diff().clamp(max=reach).cumsum(0)])
-        part, slopes = forms.on_line(place / cell, groups[near], (float(_CELLS_PER_WIDTH),))
+        place = ranked[near].diff(prepend=ranked[near][:1]).clamp(max=reach).cumsum(0) / node
+        cells = int(float(place[-1]) / _NODES_PER_CELL) + 2
+        part, slopes = forms.on_line(place, groups[near], cells, (float(_NODES_PER_WIDTH),))
         values += part
         if forms.with_grad:
-            grad[rank[near]] += slopes / cell
+            grad[rank[near]] += slopes / node
     return values, grad
 
 
@@ -96,74 +140,102 @@ class _Forms:
     order: int
 
     def on_line(
-        self, place: Tensor, groups: Tensor, widths: tuple[float, ...]
+        self, place: Tensor, groups: Tensor, cells: int, widths: tuple[float, ...]
     ) -> tuple[Tensor, Tensor]:
-        """Values (r,) and slopes (n,) at ``place`` (n,) ≥ 0; all lengths are in cells."""
-        length = int(place.max()) + self.order
-        count = self.rows.shape[1]
-        spread, differentiate = _lagrange(self.order, place.device)
-        chunks = [slice(start, start + _CHUNK) for start in range(0, max(1, len(place)), _CHUNK)]
-
-        def stencils() -> Iterator[tuple[Tensor, Tensor]]:
-            for chunk in chunks:
-                yield _stencil(place[chunk], groups[chunk], length, self.order)
-
-        kept = list(stencils()) if len(chunks) == 1 else None
-        masses = place.new_zeros(count * length)
-        for index, powers in kept or stencils():
-            masses.scatter_add_(0, index.flatten(), (spread @ powers).flatten())
-        q = self.rows @ masses.view(count, length)  # (r, length)
-        size = _fft_size(2 * length - 1)
+        """Values (r,) and slopes (n,) at ``place`` (n,) ≥ 0; all lengths are in nodes."""
+        order, count = self.order, self.rows.shape[1]
+        spread, differentiate = _lagrange(order, place.device)
+        pieces = [(place, groups)]
+        if place.shape[0] > _CHUNK:
+            pieces = list(zip(place.split(_CHUNK), groups.split(_CHUNK), strict=True))
+        located = (_locate(*piece, cells, order) for piece in pieces)
+        kept = list(located) if len(pieces) == 1 else None
+        moments = place.new_zeros(count * order * cells)
+        for index, offset in kept or located:
+            _add_powers(moments, index, offset, order, cells)
+        weighed = (self.rows @ moments.view(count, -1)).view(-1, order, cells)
+        q = conv_transpose1d(weighed, spread, stride=_NODES_PER_CELL)[:, 0]  # (r, nodes)
+        nodes = q.shape[1]
+        size = _fft_size(2 * nodes - 1)
         spectrum = _spectrum(widths, size, place.device)
-        potential = torch.fft.irfft(torch.fft.rfft(q, size) * spectrum, size)[:, :length]
+        potential = torch.fft.irfft(torch.fft.rfft(q, size) * spectrum, size)[:, :nodes]
         values = (q * potential).sum(1)
         if not self.with_grad:
             return values, place.new_empty(0)
-        pull = ((2 * self.coefs * self.rows.T) @ potential).flatten()  # (m · length,)
-        slopes = [
-            (pull[index] * (differentiate @ powers[:-1])).sum(0)
-            for index, powers in kept or stencils()
-        ]
-        return values, torch.cat(slopes)
+        pull = (2 * self.coefs * self.rows.T) @ potential  # (m, nodes)
+        tangents = conv1d(pull[:, None], differentiate, stride=_NODES_PER_CELL).flatten()
+        located = (_locate(*piece, cells, order) for piece in pieces)
+        slopes = [_slope(tangents, *found, order, cells) for found in kept or located]
+        return values, torch.cat(slopes) if len(slopes) > 1 else slopes[0]
 
 
-def _stencil(place: Tensor, groups: Tensor, length: int, order: int) -> tuple[Tensor, Tensor]:
-    """The grid points of each sample (order, n), and the powers of its offset (order, n)."""
-    cell = place.floor()
-    offset = place - cell - 0.5
-    powers = torch.empty(order, len(place), dtype=place.dtype, device=place.device)
-    powers[0] = 1
-    for power in range(1, order):
-        torch.mul(powers[power - 1], offset, out=powers[power])
-    first = cell.long() + groups * length
-    return first + torch.arange(order, device=place.device)[:, None], powers
+def _locate(place: Tensor, groups: Tensor, cells: int, order: int) -> tuple[Tensor, Tensor]:
+    """Each sample's place in the first row of its group's table, and its offset in [−1, 1].
+
+    A group's table has ``order`` rows of ``cells``.
+    """
+    place = place / _NODES_PER_CELL
+    cell = place.round()  # the lowest sample in the middle: what lies close to it keeps all digits
+    offset = place.sub_(cell).mul_(2)
+    return cell.long().add_(groups, alpha=order * cells), offset
+
+
+def _add_powers(moments: Tensor, index: Tensor, offset: Tensor, order: int, cells: int) -> None:
+    """Add offset⁰, offset¹, … to the rows of the samples' tables in ``moments``."""
+    if index.numel() <= _SMALL:
+        moments.scatter_add_(0, _all_rows(index, order, cells), _powers(offset, order).flatten())
+        return
+    power = torch.ones_like(offset)
+    for start in range(0, order * cells, cells):
+        moments[start:].scatter_add_(0, index, power)
+        power.mul_(offset)
+
+
+def _slope(tangents: Tensor, index: Tensor, offset: Tensor, order: int, cells: int) -> Tensor:
+    """(n,) the polynomial Σ_k tangents[k] · offset^(k−1) of each sample; row 0 is not read."""
+    if index.numel() <= _SMALL:
+        rows = tangents.take(_all_rows(index, order, cells)).view(order, -1)
+        return (rows[1:] * _powers(offset, order - 1)).sum(0)
+    slope = torch.zeros_like(offset)
+    for start in range((order - 1) * cells, 0, -cells):
+        slope = torch.addcmul(tangents[start:].index_select(0, index), slope, offset)
+    return slope
+
+
+def _all_rows(index: Tensor, order: int, cells: int) -> Tensor:
+    starts = torch.arange(0, order * cells, cells, device=index.device)
+    return (index + starts[:, None]).flatten()
+
+
+def _powers(offset: Tensor, order: int) -> Tensor:
+    factors = offset.expand(order, -1).clone()
+    factors[0] = 1
+    return factors.cumprod(0)
 
 
 @lru_cache(maxsize=16)
 def _lagrange(order: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Coefficients of the Lagrange polynomials on ``order`` unit-spaced nodes around 0.
+    """Lagrange polynomials on ``order`` unit-spaced nodes around a cell's middle.
 
-    Returns ``(node, power)`` for the polynomials and for their derivatives.
+    The variable is the offset in the cell, from −1 to 1. Returns their coefficients as the weights
+    of a convolution, (power, 1, node), and with each power's factor under the derivative by place.
     """
-    nodes = [Fraction(2 * node + 1 - order, 2) for node in range(order)]
+    half = Fraction(_NODES_PER_CELL, 2)
+    nodes = [Fraction(2 * node + 1 - order, 2) / half for node in range(order)]
     table = []
     for here in nodes:
         polynomial = [Fraction(1)]
         for other in nodes:
             if other != here:
-                shifted = [Fraction(0), *polynomial]
+                raised = [Fraction(0), *polynomial]
                 scaled = [other * value for value in polynomial] + [Fraction(0)]
                 polynomial = [
-                    (up - down) / (here - other) for up, down in zip(shifted, scaled, strict=True)
+                    (up - down) / (here - other) for up, down in zip(raised, scaled, strict=True)
                 ]
         table.append([float(value) for value in polynomial])
-    spread = torch.tensor(table, dtype=torch.float64, device=device)
-    exponents = torch.arange(1, order, dtype=torch.float64, device=device)
-    return spread, spread[:, 1:] * exponents
-
-
-def _widths(kernel: RBFMixture, cell: float) -> tuple[float, ...]:
-    return tuple(math.sqrt(sigma) / cell for sigma in kernel.bandwidths)
+    spread = torch.tensor(table, dtype=torch.float64, device=device).T[:, None]
+    exponents = torch.arange(order, dtype=torch.float64, device=device)[:, None, None]
+    return spread.contiguous(), (spread * exponents / float(half)).contiguous()
 
 
 def _fft_size(least: int) -> int:
@@ -174,7 +246,7 @@ def _fft_size(least: int) -> int:
 
 @lru_cache(maxsize=16)
 def _spectrum(widths: tuple[float, ...], size: int, device: torch.device) -> Tensor:
-    """Eigenvalues of the circulant of Σ exp(−l²/(2w²)), lags l on a circle of ``size`` cells."""
+    """Eigenvalues of the circulant of Σ exp(−l²/(2w²)), lags l on a circle of ``size`` nodes."""
     lag = torch.arange(size, dtype=torch.float64, device=device)
     lag = torch.minimum(lag, size - lag)
     column = torch.stack([torch.exp(-0.5 * (lag / width).square()) for width in widths]).sum(0)

@@ -112,4 +112,4 @@ class MMD(Divergence):
             return value.clamp(min=0)  # rounding may leave −1e-18
         rows = torch.cat([rows, left, right])
         coefs = torch.cat([coefs, coefs / (left_size - 1), coefs / (right_size - 1)])
-        return kernel_forms(samples, groups, rows, coefs, self.kernel, self.method)
+        return kernel_forms(samples, groups, rows, coefs, self.kernel, self.method, balanced=False)
