@@ -119,7 +119,7 @@ def test_a_write_that_fails_leaves_the_earlier_file(tmp_path, monkeypatch, call)
     assert not list(tmp_path.glob("*.tmp"))
 
 
-@pytest.mark.parametrize("method", HPARAMS)
+@pytest.mark.parametrize("method", [*HPARAMS, "mixup"])  # which draws from its own stream
 @pytest.mark.parametrize("stop", [0, 7, 20, 25])
 def test_a_restored_run_takes_the_same_steps(tmp_path, method, stop):
     config = tiny(method, schedule="cosine-after-warmup", weight_decay=0.01)

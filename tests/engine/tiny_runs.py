@@ -32,7 +32,7 @@ TINY = RunConfig(
 
 
 def tiny(method="erm", **changes):
-    return replace(TINY, method=method, hparams=HPARAMS[method], **changes)
+    return replace(TINY, method=method, hparams=HPARAMS.get(method, {}), **changes)
 
 
 def lines(folder: Path):

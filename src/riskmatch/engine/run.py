@@ -106,7 +106,7 @@ def train(
         return finished
     parts = assemble(config, device)
     folder.mkdir(parents=True, exist_ok=True)
-    with lock(folder), torch.random.fork_rng():
+    with lock(folder), torch.random.fork_rng(_gpus(torch.device(device))):
         if finished := _finished(folder, resume):  # while we were waiting for the data
             return finished
         life = _Life(folder, config, parts, torch.device(device))
@@ -229,6 +229,12 @@ def _progress(life: _Life) -> Progress:
         None if worst is None else stepper.domains[int(worst)],
         pace * (steps - life.step),
     )
+
+
+def _gpus(device: torch.device) -> list[int]:
+    if device.type != "cuda":
+        return []
+    return [torch.cuda.current_device() if device.index is None else device.index]
 
 
 def _peak_memory(device: torch.device) -> int:
