@@ -124,8 +124,6 @@ def _backward(
             "that is differentiated."
         )
     if value_grad is None:
-        return (None,) * 8
-    if value_grad is None:
         return (None,) * 9
     (grad,) = ctx.saved_tensors  # type: ignore[attr-defined]
     return ((value_grad * grad).to(ctx.dtype), *(None,) * 8)  # type: ignore[attr-defined]
