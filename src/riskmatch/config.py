@@ -58,6 +58,20 @@ class RunConfig:
     model_options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the network, by name."""
 
+    def __post_init__(self) -> None:
+        sane = {
+            "lr": self.lr > 0,
+            "weight_decay": self.weight_decay >= 0,
+            "dropout": 0 <= self.dropout < 1,
+            "batch_size": self.batch_size >= 0,
+            "steps": self.steps > 0,
+            "eval_every": self.eval_every > 0,
+            "clip": self.clip is None or self.clip > 0,
+        }
+        for name, holds in sane.items():
+            if not holds:
+                raise ValueError(f"No run can have {name} = {getattr(self, name)}.")
+
     def to_json(self) -> dict[str, Any]:
         """The configuration as plain JSON values."""
         return dict(json.loads(json.dumps(asdict(self))))

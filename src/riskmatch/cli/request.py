@@ -68,7 +68,10 @@ def read(argv: Sequence[str]) -> Request | str:
     if "help" in given:
         data = things[0] if things else None
         return _parser(method, data, preset).format_help()
-    named, said = _parser(method).parse(written)
+    try:
+        named, said = _parser(method).parse(written)
+    except BadInput as error:
+        raise BadInput(f"{what['config']}: {error}") from error
     return _request(things or named, {**said, **given}, shlex.join(["riskmatch", "train", *argv]))
 
 
@@ -84,8 +87,8 @@ def _check(method: str | None, preset: str | None) -> None:
         from riskmatch.objectives import methods
 
         check_name("method", method, sorted(methods()))
-    if preset is not None:
-        check_name(f"preset of {method}", preset, PRESETS.get(method or "", ()))
+        if preset is not None:
+            check_name(f"preset of {method}", preset, PRESETS.get(method, ()))
 
 
 def _parser(method: str | None, data: str | None = None, preset: str | None = None) -> Parser:
@@ -150,7 +153,10 @@ def _request(things: list[str], given: dict[str, Any], command: str) -> Request:
     if not tests:
         raise BadInput(f"Which domain to test on? Give --test-domain, {_domains(data, given)}.")
     machine = {option.name: given.pop(option.name) for option in REST if option.name in given}
-    config = configure(method, data, tests, {**recipe(method, data, preset), **given})
+    try:
+        config = configure(method, data, tests, {**recipe(method, data, preset), **given})
+    except ValueError as error:
+        raise BadInput(str(error)) from error
     return Request(config, command, **machine)
 
 

@@ -36,6 +36,7 @@ def run(argv: Sequence[str]) -> int:
 def _train(request: Request) -> RunRecord:
     from riskmatch.engine.lock import BusyError
     from riskmatch.engine.run import UnfinishedError, train
+    from riskmatch.engine.step import DivergedError
 
     device = _device(request.device)
     watch = Watch(request.folder, request.config, _watchers(request))
@@ -44,6 +45,8 @@ def _train(request: Request) -> RunRecord:
             request.config, request.out, device=device, resume=request.resume, on_step=watch
         )
         watch.catch_up(record)
+        if watch.last_step is None and not request.quiet:
+            print("This run was done before; this is its record.", file=sys.stderr)
         return record
     except UnfinishedError:
         raise BadInput(
@@ -55,6 +58,10 @@ def _train(request: Request) -> RunRecord:
         raise RunFailed(f"Interrupted{at}. To go on: {request.onward}") from error
     except BusyError as error:
         raise RunFailed(str(error)) from error
+    except DivergedError as error:
+        raise RunFailed(
+            f"{error} A smaller --lr or --clip 1 may help; to go on all the same: {request.onward}"
+        ) from error
     except Exception as error:
         if watch.last_step is None and isinstance(error, ValueError | ImportError | OSError):
             raise BadInput(str(error)) from error

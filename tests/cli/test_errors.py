@@ -1,0 +1,99 @@
+import sys
+from pathlib import Path
+
+import pytest
+from tiny import train
+
+RUN = "train colored-digits --method rdm --test-domain 0.1"
+NO_METHOD = "train colored-digits --test-domain 0.1"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("trian", "Unknown command 'trian'. Did you mean 'train'?"),
+        ("frobnicate", "Unknown command 'frobnicate'. See riskmatch --help."),
+        ("--verison", "Unknown option '--verison'. Did you mean '--version'?"),
+        ("train", "Name one data set, such as colored-digits. See riskmatch train --help."),
+        (f"{RUN} pacs", "Name one data set, not 2: colored-digits pacs."),
+        (NO_METHOD, "Which method? Give --method NAME; riskmatch methods lists them."),
+        (
+            f"{NO_METHOD} --method rmd",
+            "Unknown method 'rmd'. Did you mean 'rdm'? Valid: 'causirl',",
+        ),
+        (f"{NO_METHOD} --method erm --eta 1", "Method erm has no --eta; it belongs to groupdro."),
+        (f"{NO_METHOD} --method erm --preset paper", "Unknown preset of erm 'paper'."),
+        (f"{RUN} --preset papr", "Unknown preset of rdm 'papr'. Did you mean 'paper'?"),
+        (f"{RUN} --wieght 3", "Unknown option '--wieght'. Did you mean '--weight'?"),
+        (f"{RUN} --match wrost", "--match: Unknown choice 'wrost'. Did you mean 'worst'?"),
+        (f"{RUN} --weight much", "--weight: 'much' is not a number. See riskmatch train --help."),
+        (f"{RUN} --steps 0", "No run can have steps = 0."),
+        (f"{RUN} --model mpl", "Unknown network 'mpl'. Did you mean 'mlp'?"),
+        (f"{RUN} --device tpuu", "--device tpuu: "),
+        (
+            f"{RUN} --data-option sample=9",
+            "Unknown option of colored-digits 'sample'. Did you mean",
+        ),
+        (f"{RUN} --config no.toml", "--config no.toml: No such file or directory."),
+        (
+            "train colored-digits --method rdm",
+            "Which domain to test on? Give --test-domain, one of",
+        ),
+        (
+            f"{RUN} --test-domain 0.11",
+            "Unknown domain of 'colored-digits' '0.11'. Did you mean '0.1'?",
+        ),
+        (
+            "train colord-digits --method rdm --test-domain 0.1",
+            "Unknown data set 'colord-digits'. Did you mean 'colored-digits'?",
+        ),
+    ],
+)
+def test_bad_input_is_one_line_of_cause_and_cure(riskmatch, words, message):
+    done = riskmatch(*words.split())
+    assert done.code == 2
+    assert done.out == ""
+    assert done.err.startswith(f"riskmatch: {message}")
+    assert done.err.count("\n") == 1
+    assert not Path("runs").exists()
+
+
+def test_a_file_is_checked_as_the_command_line_is(riskmatch):
+    Path("run.toml").write_text("wieght = 3\n")
+    done = riskmatch(*RUN.split(), "--config", "run.toml")
+    assert done.code == 2
+    assert done.err == "riskmatch: run.toml: Unknown option '--wieght'. Did you mean '--weight'?\n"
+    Path("run.toml").write_text("weight: 3\n")
+    assert "--config run.toml is not TOML: " in riskmatch(*RUN.split(), "--config", "run.toml").err
+
+
+def test_a_missing_extra_is_named_with_its_command(riskmatch, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    done = riskmatch(*RUN.split(), "--tensorboard")
+    assert done.code == 2
+    assert "pip install 'riskmatch[tensorboard]'" in done.err
+
+
+def test_a_run_that_diverges_ends_with_3_and_says_how_to_go_on(riskmatch):
+    done = riskmatch(*train("erm", "--lr", "1e30"))
+    assert done.code == 3
+    assert "is not finite in domain '0.9'. A smaller --lr" in done.err
+    assert "Traceback" not in done.err
+    assert done.err.rstrip().endswith("--resume")
+
+
+def test_debug_shows_the_traceback(riskmatch):
+    done = riskmatch("train", "colored-digits", "--method", "erm", "--steps", "x", "--debug")
+    assert done.code == 2
+    assert done.err.startswith("Traceback")
+    assert done.err.splitlines()[-1].startswith("riskmatch: --steps: 'x' is not a whole number.")
+
+
+def test_a_fault_of_ours_has_no_traceback_either(riskmatch, monkeypatch):
+    def broken(argv):
+        raise LookupError("lost")
+
+    monkeypatch.setattr("riskmatch.cli.methods.run", broken)
+    done = riskmatch("methods")
+    assert done.code == 3
+    assert done.err == "riskmatch: LookupError: lost (--debug shows the traceback)\n"

@@ -1,0 +1,46 @@
+import json
+from dataclasses import fields
+
+from riskmatch.objectives import methods
+
+
+def test_the_table_has_every_method_and_every_field(riskmatch):
+    done = riskmatch("methods")
+    assert done.code == 0
+    for name, method in methods().items():
+        assert f"{name}, needs {method.needs}" in done.out
+        for field in fields(method):
+            assert field.name in done.out
+    assert "10^U(-4.5, -4)" in done.out  # where RDM's learning rate is searched, unlike the others
+
+
+def test_json_has_defaults_ranges_and_what_differs(riskmatch):
+    found = {entry["name"]: entry for entry in json.loads(riskmatch("methods", "--json").out)}
+    assert set(found) == set(methods())
+    weight = found["rdm"]["hparams"]["weight"]
+    assert (weight["default"], weight["range"]) == (5.0, "U(0.1, 10)")
+    assert weight["by_data"]["domainnet"] == {"default": 0.5, "range": "U(0.1, 1)"}
+    assert weight["help"] == "λ, of the matching penalty."
+    assert found["rdm"]["training"]["lr"]["range"] == "10^U(-4.5, -4)"
+    assert found["erm"]["hparams"] == {}
+
+
+def test_one_method_in_detail(riskmatch):
+    text = riskmatch("methods", "rdm").out
+    for part in ("Nguyen et al.", "on domainnet", "U(1500, 3000)", "--preset authors-code"):
+        assert part in text
+    assert json.loads(riskmatch("methods", "rdm", "--json").out)["name"] == "rdm"
+
+
+def test_every_method_has_details_that_fit_the_terminal(riskmatch):
+    for name in methods():
+        done = riskmatch("methods", name)
+        assert done.code == 0
+        assert f"riskmatch train colored-digits --method {name}" in done.out
+
+
+def test_unknown_methods_and_too_many(riskmatch):
+    done = riskmatch("methods", "rmd")
+    assert done.code == 2
+    assert done.err.startswith("riskmatch: Unknown method 'rmd'. Did you mean 'rdm'?")
+    assert "One method at a time" in riskmatch("methods", "erm", "rdm").err

@@ -1,0 +1,158 @@
+import json
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tiny import train
+
+from riskmatch import records
+from riskmatch.cli.request import read
+from riskmatch.recipes import recipe
+
+
+def only_run(out="runs"):
+    (found,) = records.read_all(Path(out))
+    return found
+
+
+def test_a_run_from_end_to_end(riskmatch):
+    done = riskmatch(*train("rdm", "--warmup", "10", "--weight", "3"))
+    assert done.code == 0
+    found = only_run()
+    assert found.status == "done"
+    assert (found.config.hparams["weight"], found.config.hparams["warmup"]) == (3.0, 10)
+    assert [evaluation.step for evaluation in found.evaluations] == [10, 20]
+    lines = (
+        done.err.splitlines()
+    )  # not a terminal: one line per evaluation, the test domain starred
+    assert [line.split()[1] for line in lines] == ["10/20", "20/20"]
+    assert "0.1* " in lines[0]
+    last = found.evaluations[-1].scores["0.1"]["val"]
+    assert f"{last.accuracy:.3f}" in done.out
+    assert f"{last.risk:.4f}" in done.out
+    assert "0.1 (test)" in done.out
+    for path in ("records.jsonl", "checkpoints/00000020.safetensors"):
+        assert str(Path("runs", found.config.id, path)) in done.out
+
+
+def test_the_command_to_repeat_finds_the_finished_run(riskmatch):
+    first = riskmatch(*train("erm"))
+    (line,) = (line for line in first.out.splitlines() if line.startswith("repeat"))
+    again = riskmatch(*shlex.split(line)[2:])
+    assert again.err == "This run was done before; this is its record.\n"
+    assert again.out == first.out
+
+
+def test_json_is_the_last_evaluation_and_quiet_is_quiet(riskmatch):
+    done = riskmatch(*train("erm", "--json", "--quiet"))
+    assert done.err == ""
+    told, found = json.loads(done.out), only_run()
+    assert (told["status"], told["id"]) == ("done", found.config.id)
+    assert told["config"] == found.config.to_json()
+    scores = found.evaluations[-1].scores
+    assert told["evaluation"]["scores"]["0.1"]["val"]["risk"] == scores["0.1"]["val"].risk
+    assert riskmatch(*train("erm", "--quiet")) == (0, "", "")
+
+
+def test_ctrl_c_ends_with_the_command_that_goes_on(riskmatch):
+    words = train("erm", "--steps", "100000", "--eval-every", "20")
+    command = [sys.executable, "-m", "riskmatch.cli", *words]
+    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as process:
+        first = process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert first.startswith("step 20/")
+    assert (process.returncode, out) == (3, "")
+    last = err.splitlines()[-1]
+    assert last.startswith("riskmatch: Interrupted after step ")
+    assert shlex.split(last.split("To go on: ")[1])[1:] == [*words, "--resume"]
+    refused = riskmatch(*words)
+    assert refused.code == 2
+    assert "This run was begun before. To go on: riskmatch train" in refused.err
+
+
+def test_a_resumed_run_ends_as_if_never_interrupted(riskmatch, monkeypatch):
+    from riskmatch.cli.watch import Watch
+
+    assert riskmatch(*train("erm", "--out", "whole")).code == 0
+    told = Watch.__call__
+
+    def interrupt(watch, progress):
+        told(watch, progress)
+        if progress.step == 13:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Watch, "__call__", interrupt)
+        stopped = riskmatch(*train("erm"))
+    assert stopped.code == 3
+    assert "Interrupted after step 13." in stopped.err
+    assert only_run().status == "unfinished"
+    onward = shlex.split(stopped.err.split("To go on: ")[1])[1:]
+    resumed = riskmatch(*onward)
+    assert resumed.code == 0
+    assert resumed.err.startswith("step 20/20")  # what was told before is not told again
+    assert only_run().evaluations[-1].scores == only_run("whole").evaluations[-1].scores
+
+
+def test_options_come_from_a_file_and_the_command_line_wins(riskmatch):
+    Path("run.toml").write_text(
+        'data = "colored-digits"\nmethod = "rdm"\ntest-domain = ["0.1"]\nlr_after = 1e-4\n'
+        "weight = 2\nsteps = 20\nrescale = true\n[data-option]\nsamples = 100\n"
+    )
+    config = read(["--config", "run.toml", "--weight", "7", "--steps=10"]).config
+    assert (config.data, config.method, config.test_domains) == ("colored-digits", "rdm", ("0.1",))
+    assert (config.hparams["weight"], config.hparams["lr_after"]) == (7.0, 1e-4)
+    assert config.hparams["rescale"] is True
+    assert (config.steps, config.data_options) == (10, {"samples": 100})
+    other = read(["--config", "run.toml", "--test-domain", "0.9", "--no-rescale"]).config
+    assert other.test_domains == ("0.9",)
+    assert other.hparams["rescale"] is False
+
+
+def test_a_preset_is_under_the_options_and_over_the_defaults():
+    words = ["domainnet", "--test-domain", "sketch", "--method", "rdm", "--preset", "paper"]
+    config = read(words).config
+    assert (config.hparams["kernel"], config.schedule) == ("paper", "cosine")
+    assert config.hparams["warmup"] == 2400  # the data set's, which no preset touches
+    assert read([*words, "--kernel", "authors-code"]).config.hparams["kernel"] == "authors-code"
+
+
+def test_without_options_a_run_is_what_the_recipe_says():
+    config = read(["colored-digits", "--test-domain", "0.1", "--method", "rdm"]).config
+    said = recipe("rdm", "colored-digits")
+    assert dict(config.hparams) == {name: said[name] for name in config.hparams}
+    assert (config.batch_size, config.lr, config.steps) == (0, 1e-3, 400)
+
+
+def test_tensorboard_events_hold_every_evaluation(riskmatch):
+    pytest.importorskip("tensorboard", reason="needs the extra riskmatch[tensorboard]")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    assert riskmatch(*train("rdm", "--warmup", "10", "--tensorboard")).code == 0
+    found = only_run()
+    events = EventAccumulator(str(Path("runs", found.config.id, "tensorboard"))).Reload()
+    told = [(event.step, event.value) for event in events.Scalars("accuracy/0.1/val")]
+    assert told == [
+        (evaluation.step, pytest.approx(evaluation.scores["0.1"]["val"].accuracy))
+        for evaluation in found.evaluations
+    ]
+    assert {"loss", "term/risk", "raw/matching", "risk/0.9/train"} <= set(events.Tags()["scalars"])
+
+
+def test_on_a_terminal_a_bar_moves_and_leaves(monkeypatch, capsys):
+    from riskmatch.cli.watch import Bar
+    from riskmatch.engine.run import Progress
+
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    bar = Bar()
+    bar.step(Progress(10, 400, 0.51234, "0.8", 75.0))
+    bar.close()
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "10/400" in shown.err
+    assert "loss 0.5123 · worst 0.8 · 1:15 left" in shown.err
