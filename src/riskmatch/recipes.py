@@ -9,10 +9,24 @@ from typing import Any
 from riskmatch.config import RunConfig
 from riskmatch.space import TRAINING, Tuned, defaults, ranges
 
-BY_DATA: dict[str, dict[str, Any]] = {
-    "colored-digits": {"lr": 1e-3, "batch_size": 0, "steps": 400, "eval_every": 50},
+ON_DATA: dict[str, dict[str | None, dict[str, Any]]] = {
+    "colored-digits": {
+        None: {"lr": 1e-3, "batch_size": 0, "steps": 400, "eval_every": 50},
+        "rdm": {
+            "divergence": "moments",
+            "weight": 1e4,
+            "rescale": True,
+            "variance_weight": 0.0,
+            "warmup": 200,
+            "lr_after": 1e-3,
+        },
+        "vrex": {"weight": 1e4, "warmup": 200},
+        "irm": {"weight": 1e4, "warmup": 200},
+        "eqrm": {"warmup": 200, "lr_after": 1e-3},
+        "fishr": {"warmup": 200},
+    },
 }
-"""How long and at what pace one trains on a data set, whatever the method."""
+"""What is chosen on a data set too small for the usual defaults: by any method, and by one."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +80,23 @@ PRESETS: dict[str, dict[str, Preset]] = {
 """By method, then by name."""
 
 
-def space_of(method: str | None) -> dict[str, Tuned]:
-    """Default and range of everything that is tuned for a method, training included."""
+def chosen(method: str | None, data: str | None) -> dict[str, Any]:
+    """What is chosen for a method on a data set; empty where the usual defaults hold."""
+    here = ON_DATA.get(data or "", {})
+    return {**here.get(None, {}), **here.get(method, {})}
+
+
+def space_of(method: str | None, data: str | None = None) -> dict[str, Tuned]:
+    """Default and range of all that is tuned for a method, training included.
+
+    What is chosen on the data set is not tuned there.
+    """
     if method is None:
-        return dict(TRAINING)
-    cls = _objective(method)
-    return {**cls.training, **ranges(cls)}
+        space = TRAINING
+    else:
+        space = {**_objective(method).training, **ranges(_objective(method))}
+    fixed = chosen(method, data)
+    return {name: entry for name, entry in space.items() if name not in fixed}
 
 
 def recipe(
@@ -88,14 +113,11 @@ def recipe(
         >>> recipe("rdm", preset="paper")["kernel"]
         'paper'
     """
-    space = space_of(method)
-    here = {name: entry for name, entry in space.items() if data in entry.by_data}
     return {
         **_declared(RunConfig),
         **(_declared(_objective(method)) if method else {}),
-        **defaults(space),
-        **BY_DATA.get(data or "", {}),
-        **defaults(here, data),
+        **defaults(space_of(method, data), data),
+        **chosen(method, data),
         **(PRESETS[method][preset].on(data) if method and preset else {}),
     }
 

@@ -69,3 +69,9 @@ def test_train_help_shows_what_holds_on_the_data_set_and_with_the_preset(riskmat
     assert "(default 2400; searched in U(1500, 3000))" in " ".join(riskmatch(*words).out.split())
     words += ["--preset", "paper"]
     assert "(default paper)" in " ".join(riskmatch(*words).out.split())
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    command = f"'{sys.executable}' -m riskmatch.cli --help | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("0\n", "")

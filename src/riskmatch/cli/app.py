@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -46,13 +47,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     try:
-        return _run([word for word in words if word != "--debug"])
+        code = _run([word for word in words if word != "--debug"])
+        sys.stdout.flush()
+        return code
     except CommandError as error:
         return _fail(error, str(error), error.code, debug)
     except KeyboardInterrupt as error:
         return _fail(error, "Interrupted.", 3, debug)
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        sys.stdout = None
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
         cause = f"{type(error).__name__}: {error} (--debug shows the traceback)"

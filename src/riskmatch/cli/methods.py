@@ -6,11 +6,11 @@ import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from riskmatch.cli.errors import BadInput, check_name
-from riskmatch.cli.options import Option, Parser, docs, shown
+from riskmatch.cli.options import Option, Parser, docs, range_of, shown
 from riskmatch.config import RunConfig
 from riskmatch.space import TRAINING, Tuned, ranges
 
@@ -63,42 +63,38 @@ def _show(name: str | None, as_json: bool) -> None:
 
 def describe(name: str, method: type[Objective]) -> dict[str, Any]:
     """A method as plain JSON values."""
-    from riskmatch.recipes import PRESETS
+    from riskmatch.recipes import ON_DATA, PRESETS, chosen
 
-    help, space = docs(method), ranges(method)
-    own = {
-        field.name: _entry(space.get(field.name), field.default, help.get(field.name, ""))
-        for field in fields(method)
-    }
-    run_help = docs(RunConfig)
-    training = {
-        key: _entry(tuned, tuned.default, run_help.get(key, ""))
-        for key, tuned in method.training.items()
-    }
-    presets = {
-        key: {"summary": preset.summary, "choices": preset.choices, "by_data": preset.by_data}
-        for key, preset in PRESETS.get(name, {}).items()
-    }
+    on_data = {data: chosen(name, data) for data in ON_DATA}
+
+    def entry(key: str, tuned: Tuned | None, default: Any, help: Mapping[str, str]) -> Any:
+        by_data = {
+            data: {"default": there.default, "range": range_of(there) or None}
+            for data, there in (tuned.by_data if tuned else {}).items()
+        } | {
+            data: {"default": choices[key], "range": None}
+            for data, choices in on_data.items()
+            if key in choices
+        }
+        range = range_of(tuned) if tuned else None
+        return {"default": default, "range": range, "help": help.get(key, ""), "by_data": by_data}
+
+    space, own_help, run_help = ranges(method), docs(method), docs(RunConfig)
     return {
         "name": name,
         "text": inspect.cleandoc(method.__doc__ or ""),
         "needs": method.needs,
         "citation": method.citation,
-        "hparams": own,
-        "training": training,
-        "presets": presets,
+        "hparams": {
+            field.name: entry(field.name, space.get(field.name), field.default, own_help)
+            for field in fields(method)
+        },
+        "training": {
+            key: entry(key, tuned, tuned.default, run_help)
+            for key, tuned in method.training.items()
+        },
+        "presets": {key: asdict(preset) for key, preset in PRESETS.get(name, {}).items()},
     }
-
-
-def _entry(tuned: Tuned | None, default: Any, help: str) -> dict[str, Any]:
-    entry = {"default": default, "range": None, "help": help, "by_data": {}}
-    if tuned:
-        entry["range"] = str(tuned.range)
-        entry["by_data"] = {
-            data: {"default": there.default, "range": str(there.range)}
-            for data, there in tuned.by_data.items()
-        }
-    return entry
 
 
 def _table(described: Sequence[Mapping[str, Any]]) -> Table:
@@ -127,12 +123,13 @@ def _unusual(training: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """What a method trains with where that differs from the usual."""
     for name, entry in training.items():
         usual = TRAINING.get(name)
-        if usual is None or (entry["default"], entry["range"]) != (usual.default, str(usual.range)):
+        if usual is None or (entry["default"], entry["range"]) != (usual.default, range_of(usual)):
             yield name, entry
 
 
 def _detail(console: Console, method: Mapping[str, Any]) -> None:
     from rich.markup import escape
+    from rich.padding import Padding
 
     console.print(f"[bold]{method['name']}[/]  {escape(_plain(method['text']))}\n")
     console.print(f"[dim]from[/]   {escape(method['citation'])}")
@@ -142,9 +139,9 @@ def _detail(console: Console, method: Mapping[str, Any]) -> None:
     console.print(_entries("training", method["training"]))
     for name, preset in method["presets"].items():
         console.print(f"[bold]--preset {name}[/]  {preset['summary']}")
-        console.print(f"  {_choices(preset['choices'])}")
+        console.print(Padding(_choices(preset["choices"]), (0, 0, 0, 2)))
         for data, choices in preset["by_data"].items():
-            console.print(f"  [dim]on {data}[/] {_choices(choices)}")
+            console.print(Padding(f"[dim]on {data}:[/] {_choices(choices)}", (0, 0, 0, 2)))
         console.print()
     example = f"riskmatch train colored-digits --method {method['name']} --test-domain 0.1"
     console.print(f"[dim]try[/]  {example}", soft_wrap=True)
@@ -162,12 +159,16 @@ def _entries(title: str, entries: Mapping[str, Any]) -> Table:
     for name, entry in entries.items():
         table.add_row(name, shown(entry["default"]), entry["range"] or "", entry["help"])
         for data, there in entry["by_data"].items():
-            table.add_row(f"  on {data}", shown(there["default"]), there["range"], style="dim")
+            table.add_row(
+                f"  on {data}", shown(there["default"]), there["range"] or "", style="dim"
+            )
     return table
 
 
 def _choices(choices: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {shown(value)}" for name, value in choices.items())
+    from rich.markup import escape
+
+    return escape(", ".join(f"{name} {shown(value)}" for name, value in choices.items()))
 
 
 def _plain(text: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
 from riskmatch.cli.errors import BadInput, unknown
-from riskmatch.space import Tuned
+from riskmatch.space import Choice, Tuned
 from riskmatch.spelling import check_option
 
 
@@ -87,12 +87,24 @@ def options_of(
     kinds, help = get_type_hints(cls), docs(cls)
     found = []
     for field in fields(cls):
-        searched = str(space[field.name].on(data).range) if field.name in space else ""
+        searched = range_of(space[field.name].on(data)) if field.name in space else ""
         default = defaults.get(field.name)
         found.append(
             Option(field.name, kinds[field.name], help.get(field.name, ""), default, searched)
         )
     return found
+
+
+def range_of(tuned: Tuned) -> str:
+    """Where a sweep searches; empty where there is one value only.
+
+    Example:
+        >>> from riskmatch.space import Uniform
+        >>> range_of(Tuned(5, Uniform(1, 10))), range_of(Tuned("mmd", Choice(("mmd",))))
+        ('U(1, 10)', '')
+    """
+    single = isinstance(tuned.range, Choice) and len(tuned.range.options) == 1
+    return "" if single else str(tuned.range)
 
 
 def docs(cls: type) -> dict[str, str]:

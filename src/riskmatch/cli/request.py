@@ -93,7 +93,7 @@ def _check(method: str | None, preset: str | None) -> None:
 
 def _parser(method: str | None, data: str | None = None, preset: str | None = None) -> Parser:
     """The parser for a method; its help shows what holds on the data set ``data``."""
-    values, space = recipe(method, data, preset), space_of(method)
+    values, space = recipe(method, data, preset), space_of(method, data)
     parser = Parser(
         "train",
         f"DATA --method {method or 'NAME'} --test-domain D [options]",

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from riskmatch.cli import summary
-from riskmatch.cli.errors import BadInput, RunFailed
+from riskmatch.cli.errors import BadInput, CommandError, RunFailed
 from riskmatch.cli.request import Request, read
 from riskmatch.cli.watch import Bar, Lines, Watch, Watcher
 
@@ -39,8 +39,9 @@ def _train(request: Request) -> RunRecord:
     from riskmatch.engine.step import DivergedError
 
     device = _device(request.device)
-    watch = Watch(request.folder, request.config, _watchers(request))
+    watch = Watch(request.folder, request.config)
     try:
+        watch.watchers = _watchers(request)
         record = train(
             request.config, request.out, device=device, resume=request.resume, on_step=watch
         )
@@ -48,6 +49,8 @@ def _train(request: Request) -> RunRecord:
         if watch.last_step is None and not request.quiet:
             print("This run was done before; this is its record.", file=sys.stderr)
         return record
+    except CommandError:
+        raise
     except UnfinishedError:
         raise BadInput(
             f"This run was begun before. To go on: {request.onward} "

@@ -31,8 +31,9 @@ class Watcher:
 class Watch:
     """Tells every watcher of every step and, as soon as it is on file, of every evaluation."""
 
-    def __init__(self, folder: Path, config: RunConfig, watchers: Sequence[Watcher]) -> None:
-        self.folder, self.config, self.watchers = folder, config, watchers
+    def __init__(self, folder: Path, config: RunConfig) -> None:
+        self.folder, self.config = folder, config
+        self.watchers: Sequence[Watcher] = ()
         self.last_step: int | None = None
         """The last step taken here; None before the first."""
         before = records.find(folder)
@@ -74,7 +75,7 @@ class Bar(Watcher):
             console=Console(stderr=True, highlight=False),
             transient=True,
         )
-        self._task = self._bar.add_task("", total=None)
+        self._task = self._bar.add_task("loading", total=None)
         self._bar.start()
 
     def step(self, progress: Progress) -> None:
