@@ -1,0 +1,46 @@
+from dataclasses import fields
+from itertools import pairwise
+
+import pytest
+
+from riskmatch.config import RunConfig
+from riskmatch.objectives import methods
+from riskmatch.recipes import ON_DATA, PRESETS, configure, recipe, space_of
+
+RUN = {field.name for field in fields(RunConfig)}
+
+
+def own(method):
+    return {field.name for field in fields(methods()[method])} if method else set()
+
+
+@pytest.mark.parametrize("method", sorted(methods()))
+@pytest.mark.parametrize("data", [None, "colored-digits", "domainnet"])
+def test_a_recipe_sets_every_field_and_nothing_else(method, data):
+    found = recipe(method, data)
+    assert set(found) == own(method) | RUN - {"data", "test_domains", "method", "hparams"}
+    config = configure(method, "some", ("a",), found)
+    assert set(config.hparams) == own(method)
+    methods()[method](**config.hparams)
+
+
+def test_what_is_chosen_on_a_data_set_exists_and_is_not_searched_there():
+    for data, choices in ON_DATA.items():
+        for method, values in choices.items():
+            assert values.keys() <= own(method) | RUN
+            assert not values.keys() & space_of(method, data).keys()
+
+
+def test_on_colored_digits_every_warm_up_ends_before_the_run_does():
+    for method in methods():
+        found = recipe(method, "colored-digits")
+        assert found.get("warmup", 0) < found["steps"], method
+
+
+def test_presets_choose_what_exists_and_differ():
+    for method, presets in PRESETS.items():
+        for preset in presets.values():
+            for data in [None, *preset.by_data]:
+                assert preset.on(data).keys() <= own(method) | RUN
+        everything = [recipe(method, preset=name) for name in presets]
+        assert all(one != other for one, other in pairwise(everything))
