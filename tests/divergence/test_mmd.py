@@ -114,6 +114,13 @@ def test_the_grid_agrees_with_all_pairs(x, y, kernel):
     assert torch.allclose(mmd2(x, y, kernel=kernel, method="grid"), exact, rtol=1e-8, atol=1e-14)
 
 
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("seed", range(5))
+def test_rounding_never_makes_it_negative(seed, method):
+    (x,) = drawn(7, seed=seed)
+    assert 0 <= mmd2(x, x.repeat(3), method=method) < 1e-14
+
+
 # All pairs
 
 
