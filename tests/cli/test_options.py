@@ -5,7 +5,8 @@ from typing import Any, Literal
 import pytest
 
 from riskmatch.cli.errors import BadInput
-from riskmatch.cli.options import Parser, options_of
+from riskmatch.cli.options import options_of
+from riskmatch.cli.parser import Parser
 from riskmatch.cli.request import _parser
 from riskmatch.objectives import methods
 

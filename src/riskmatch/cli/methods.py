@@ -10,7 +10,9 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from riskmatch.cli.errors import BadInput, check_name
-from riskmatch.cli.options import Option, Parser, docs, range_of, shown
+from riskmatch.cli.options import Option, docs, range_of
+from riskmatch.cli.parser import Parser
+from riskmatch.cli.values import shown
 from riskmatch.config import RunConfig
 from riskmatch.space import TRAINING, Tuned, ranges
 

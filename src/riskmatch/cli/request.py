@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from riskmatch.cli.errors import BadInput, check_name
-from riskmatch.cli.options import Option, Parser, options_of
+from riskmatch.cli.options import Option, options_of
+from riskmatch.cli.parser import Parser
 from riskmatch.cli.toml import words_of
 from riskmatch.config import RunConfig
 from riskmatch.recipes import PRESETS, configure, recipe, space_of
