@@ -42,5 +42,7 @@ def test_presets_choose_what_exists_and_differ():
         for preset in presets.values():
             for data in [None, *preset.by_data]:
                 assert preset.on(data).keys() <= own(method) | RUN
+                found = {**recipe(method, data), **preset.on(data)}
+                assert found["warmup"] < found["steps"]
         everything = [recipe(method, preset=name) for name in presets]
         assert all(one != other for one, other in pairwise(everything))

@@ -11,7 +11,7 @@ from riskmatch.space import TRAINING, Tuned, defaults, ranges
 
 ON_DATA: dict[str, dict[str | None, dict[str, Any]]] = {
     "colored-digits": {
-        None: {"lr": 1e-3, "batch_size": 0, "steps": 400, "eval_every": 50},
+        None: {"lr": 1e-3, "batch_size": 0, "dropout": 0.2, "steps": 400, "eval_every": 50},
         "rdm": {
             "divergence": "moments",
             "weight": 1e4,
@@ -50,6 +50,7 @@ _COLORED_PAPER = {
     "variance_weight": 0.0,
     "lr": 1e-4,
     "lr_after": 1e-4,
+    "warmup": 400,
     "dropout": 0.2,
     "batch_size": 0,
     "steps": 600,
@@ -57,13 +58,14 @@ _COLORED_PAPER = {
     "model_options": {"widths": [390, 390]},
 }
 _COLORED_CODE = {**_COLORED_PAPER, "rescale": True, "model_options": {"widths": [390, 390, 390]}}
+_COLORED = ("colored-mnist", "colored-digits")
 
 PRESETS: dict[str, dict[str, Preset]] = {
     "rdm": {
         "paper": Preset(
             "what the paper says",
             {"match": "worst", "divergence": "mmd", "kernel": "paper", "schedule": "cosine"},
-            {"colored-digits": _COLORED_PAPER},
+            dict.fromkeys(_COLORED, _COLORED_PAPER),
         ),
         "authors-code": Preset(
             "what the paper's released code does",
@@ -73,7 +75,7 @@ PRESETS: dict[str, dict[str, Preset]] = {
                 "kernel": "authors-code",
                 "schedule": "cosine-after-warmup",
             },
-            {"colored-digits": _COLORED_CODE},
+            dict.fromkeys(_COLORED, _COLORED_CODE),
         ),
     },
 }

@@ -142,8 +142,11 @@ def _detail(console: Console, method: Mapping[str, Any]) -> None:
     for name, preset in method["presets"].items():
         console.print(f"[bold]--preset {name}[/]  {preset['summary']}")
         console.print(Padding(_choices(preset["choices"]), (0, 0, 0, 2)))
+        alike: dict[str, list[str]] = {}
         for data, choices in preset["by_data"].items():
-            console.print(Padding(f"[dim]on {data}:[/] {_choices(choices)}", (0, 0, 0, 2)))
+            alike.setdefault(_choices(choices), []).append(data)
+        for text, data in alike.items():
+            console.print(Padding(f"[dim]on {', '.join(data)}:[/] {text}", (0, 0, 0, 2)))
         console.print()
     example = f"riskmatch train colored-digits --method {method['name']} --test-domain 0.1"
     console.print(f"[dim]try[/]  {example}", soft_wrap=True)
