@@ -155,7 +155,8 @@ def poisoned(*, samples, seed=0):
 
 
 def test_divergence_is_recorded_by_name_and_raised(tmp_path, monkeypatch):
-    monkeypatch.setitem(DATASETS, "colored-digits", poisoned)
+    source = replace(DATASETS["colored-digits"], load=poisoned)
+    monkeypatch.setitem(DATASETS, "colored-digits", source)
     config = tiny("groupdro")
     with pytest.raises(DivergedError, match=r"in domain '0.8'") as caught:
         train(config, tmp_path)

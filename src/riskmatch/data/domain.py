@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -24,6 +24,8 @@ class Domain:
     """(n, …) the inputs."""
     y: Tensor
     """(n,) the labels."""
+    validation: Domain | None = None
+    """Validation samples beside these, where the data set itself says which they are."""
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):
@@ -36,11 +38,12 @@ class Domain:
 
     def take(self, rows: Tensor) -> Domain:
         """The samples at ``rows``, as a domain of the same name."""
-        return Domain(self.name, self.x[rows], self.y[rows])
+        return replace(self, x=self.x[rows], y=self.y[rows])
 
     def to(self, device: torch.device | str) -> Domain:
         """The domain on another device."""
-        return Domain(self.name, self.x.to(device), self.y.to(device))
+        validation = self.validation and self.validation.to(device)
+        return Domain(self.name, self.x.to(device), self.y.to(device), validation)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +53,8 @@ class DomainSet:
     name: str
     domains: tuple[Domain, ...]
     classes: int
+    test_only: tuple[str, ...] = ()
+    """The domains on which nobody may train."""
 
     def __post_init__(self) -> None:
         if len(set(self.names)) < len(self.names):
@@ -69,9 +74,17 @@ class DomainSet:
         return tuple(self.domains[0].x.shape[1:])
 
     def without(self, names: tuple[str, ...]) -> tuple[Domain, ...]:
-        """The domains other than ``names``, each of which must exist; at least one must remain."""
+        """The domains other than ``names``, each of which must exist; at least one must remain.
+
+        Those that are for tests only must be among ``names``.
+        """
         for name in names:
             check_option(f"domain of '{self.name}'", name, self.names)
+        for name in self.test_only:
+            if name not in names:
+                raise ValueError(
+                    f"Domain '{name}' of '{self.name}' is for tests only; make it a test domain."
+                )
         left = tuple(domain for domain in self.domains if domain.name not in names)
         if not left:
             raise ValueError(f"No domain of '{self.name}' is left to train on.")

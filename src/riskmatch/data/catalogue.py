@@ -1,0 +1,107 @@
+"""The data sets by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from riskmatch.data.colored_digits import colored_digits
+from riskmatch.data.colored_mnist import colored_mnist
+from riskmatch.data.domain import DomainSet
+from riskmatch.data.mnist import find_mnist, get_mnist
+from riskmatch.data.rotated_mnist import rotated_mnist
+from riskmatch.spelling import check_keywords, check_option
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files from which data sets are made."""
+
+    name: str
+    find: Callable[[Path | None], Path | None]
+    """The folder on this machine that holds them."""
+    get: Callable[..., Path]
+    """Fetch them into a folder; see :func:`~riskmatch.data.mnist.get_mnist` for the arguments."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set, before it is loaded."""
+
+    load: Callable[..., DomainSet]
+    """Its keyword arguments are its options; where it reads files, a folder to look in is first."""
+    domains: tuple[str, ...]
+    """Their names, without any option."""
+    classes: int
+    samples: int
+    """Of all domains together, without any option; one that two splits share counts twice."""
+    licence: str
+    files: Files | None = None
+    """What it is made from; None where it comes with a package."""
+    package: str | None = None
+    """What must be importable."""
+    extra: str | None = None
+    """The extra of riskmatch that installs the package."""
+
+    def cure(self, root: Path | None = None) -> str | None:
+        """The command that makes the data set available; None where it is."""
+        if self.files is not None and self.files.find(root) is None:
+            return f"riskmatch data get {self.files.name}"
+        if self.package is not None and find_spec(self.package) is None:
+            return f"pip install 'riskmatch[{self.extra}]'"
+        return None
+
+
+MNIST = Files("mnist", find_mnist, get_mnist)
+
+DATASETS: dict[str, Source] = {
+    "colored-digits": Source(
+        colored_digits,
+        domains=("0.9", "0.8", "0.1"),
+        classes=2,
+        samples=15_000,
+        licence="CC BY 4.0",
+        package="sklearn",
+        extra="demo",
+    ),
+    "colored-mnist": Source(
+        colored_mnist,
+        domains=("0.1", "0.2", "0.9"),
+        classes=2,
+        samples=80_000,
+        licence="CC BY-SA 3.0",
+        files=MNIST,
+    ),
+    "rotated-mnist": Source(
+        rotated_mnist,
+        domains=("0", "15", "30", "45", "60", "75"),
+        classes=10,
+        samples=70_000,
+        licence="CC BY-SA 3.0",
+        files=MNIST,
+    ),
+}
+
+
+def load(
+    name: str, options: Mapping[str, Any] | None = None, root: Path | None = None
+) -> DomainSet:
+    """The data set ``name``.
+
+    Args:
+        name: one of ``DATASETS``.
+        options: the data set's own.
+        root: a folder in which to look for its files first.
+
+    Example:
+        >>> load("colored-digits", {"samples": 10}).names
+        ('0.9', '0.8', '0.1')
+    """
+    check_option("data set", name, DATASETS)
+    source = DATASETS[name]
+    check_keywords(f"option of {name}", options or {}, source.load)
+    place = (root,) if source.files is not None else ()
+    return source.load(*place, **options or {})

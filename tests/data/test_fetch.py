@@ -1,0 +1,126 @@
+import hashlib
+import re
+import socket
+
+import pytest
+from mirror import Mirror, serving
+
+from riskmatch.data.fetch import FetchError, digest, fetch
+
+CONTENT = bytes(k * k % 251 for k in range(300_000))
+MD5 = hashlib.md5(CONTENT).hexdigest()
+FILES = {"f.bin": CONTENT}
+
+
+def get(folder, urls, content=CONTENT, **options):
+    check = digest("sha256", hashlib.sha256(content).hexdigest())
+    return fetch("f.bin", folder, urls, check, timeout=0.3, **options)
+
+
+def assert_whole(path):
+    assert path.read_bytes() == CONTENT
+    assert [file.name for file in path.parent.iterdir()] == ["f.bin"]
+
+
+def test_a_file_arrives_whole_and_tells_of_its_progress(tmp_path):
+    seen = []
+    with serving(Mirror(FILES)) as urls:
+        path = get(tmp_path / "new" / "folder", urls, on_progress=lambda *what: seen.append(what))
+    assert_whole(path)
+    assert seen[0] == ("f.bin", 0, len(CONTENT))
+    assert seen[-1] == ("f.bin", len(CONTENT), len(CONTENT))
+    assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)
+
+
+def test_a_missing_file_is_sought_at_the_next_mirror(tmp_path):
+    empty, good = Mirror({}), Mirror(FILES)
+    with serving(empty, good) as urls:
+        assert_whole(get(tmp_path, urls))
+    assert len(empty.asked) == len(good.asked) == 1
+
+
+def test_a_damaged_file_never_gets_its_name_and_the_next_mirror_starts_afresh(tmp_path):
+    bad, good = Mirror(FILES, damage=True), Mirror(FILES)
+    with serving(bad, good) as urls:
+        with pytest.raises(FetchError, match=r"its sha256 is \w+, not \w+"):
+            get(tmp_path, urls[:1])
+        assert list(tmp_path.iterdir()) == []
+        assert_whole(get(tmp_path, urls))
+    assert good.asked == [("f.bin", None)]
+
+
+@pytest.mark.parametrize("stall", [False, True])
+def test_what_arrived_before_a_break_is_not_fetched_again(tmp_path, stall):
+    short = Mirror(FILES, ranges=False, stop_after=100_000, stall=stall)
+    good = Mirror(FILES)
+    with serving(short, good) as urls:
+        assert_whole(get(tmp_path, urls))
+    assert good.asked[-1] == ("f.bin", "bytes=100000-")
+    assert good.sent == len(CONTENT) - 100_000
+
+
+def test_a_mirror_that_hangs_up_is_called_again_while_it_brings_more(tmp_path):
+    mirror = Mirror(FILES, stop_after=120_000)
+    with serving(mirror) as urls:
+        assert_whole(get(tmp_path, urls))
+    ranges = [wanted for _, wanted in mirror.asked]
+    assert ranges == [None, "bytes=120000-", "bytes=240000-"]
+    assert mirror.sent == len(CONTENT)
+
+
+def test_another_call_goes_on(tmp_path):
+    broken, good = Mirror(FILES, stop_after=100_000, ranges=False), Mirror(FILES)
+    with serving(broken, good) as urls:
+        with pytest.raises(FetchError, match="ended after 100,000 of 300,000 bytes"):
+            get(tmp_path, urls[:1])
+        assert [path.name for path in tmp_path.iterdir()] == ["f.bin.part"]
+        assert_whole(get(tmp_path, urls[1:]))
+    assert good.sent == len(CONTENT) - 100_000
+
+
+def test_a_server_without_ranges_sends_the_file_from_its_start(tmp_path):
+    (tmp_path / "f.bin.part").write_bytes(CONTENT[:1000])
+    mirror = Mirror(FILES, ranges=False)
+    with serving(mirror) as urls:
+        assert_whole(get(tmp_path, urls))
+    assert mirror.asked == [("f.bin", "bytes=1000-")]
+
+
+@pytest.mark.parametrize("wrong", [b"something else", b"x" * 400_000])
+def test_wrong_bytes_of_an_earlier_call_are_thrown_away(tmp_path, wrong):
+    (tmp_path / "f.bin.part").write_bytes(wrong)
+    mirror = Mirror(FILES)
+    with serving(mirror) as urls:
+        assert_whole(get(tmp_path, urls))
+    assert mirror.asked == [("f.bin", f"bytes={len(wrong)}-"), ("f.bin", None)]
+
+
+def test_a_part_that_is_whole_needs_no_more_bytes(tmp_path):
+    (tmp_path / "f.bin.part").write_bytes(CONTENT)
+    mirror = Mirror(FILES)
+    with serving(mirror) as urls:
+        assert_whole(get(tmp_path, urls))
+    assert mirror.sent == 0
+
+
+def test_the_error_says_what_was_tried_and_what_else_would_help(tmp_path):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        closed = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        silent = Mirror(FILES, stop_after=0, stall=True)
+        with serving(Mirror({}), silent) as urls, pytest.raises(FetchError) as caught:
+            get(tmp_path, [*urls, closed])
+    message = str(caught.value)
+    assert f"{urls[0]}/f.bin (404 Not Found); {urls[1]}/f.bin (silent for 0.3 s); " in message
+    assert re.search(rf"{closed}/f.bin \(.*refused.*\)", message)
+    assert message.endswith(f"where the network is closed, place f.bin in {tmp_path}.")
+    assert "\n" not in message
+
+
+def test_md5_is_a_check_too(tmp_path):
+    path = tmp_path / "f"
+    path.write_bytes(CONTENT)
+    digest("md5", MD5)(path)
+    path.write_bytes(CONTENT[1:])
+    with pytest.raises(ValueError, match=f"its md5 is [0-9a-f]{{32}}, not {MD5}"):
+        digest("md5", MD5)(path)

@@ -1,0 +1,143 @@
+import gzip
+from pathlib import Path
+
+import pytest
+import torch
+from digits import accept, idx, made_files, place, real
+from mirror import Mirror, serving
+
+from riskmatch.data.fetch import FetchError
+from riskmatch.data.mnist import FILES, find_mnist, get_mnist, load_mnist, read_idx
+
+FIRST = next(iter(FILES))
+
+
+@pytest.fixture
+def files(monkeypatch, tmp_path):
+    made = made_files()
+    accept(monkeypatch, made)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return made
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 4), (2, 28, 28), (0, 28, 28)])
+def test_idx_files_are_read_as_they_were_written(shape):
+    values = torch.randint(256, shape, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(read_idx(idx(values)), values.to(torch.uint8))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "does not begin with two zero bytes"),
+        (b"<html>not found</html>", "does not begin with two zero bytes"),
+        (bytes([0, 0, 13, 1, 0, 0, 0, 0]), "of type 0x0d; only bytes"),
+        (bytes([0, 0, 8, 3, 0, 0, 0, 1]), "ends in its head, after 8 bytes"),
+        (idx(torch.zeros(2, 3))[:-1], r"of shape \(2, 3\) with 5 values"),
+        (idx(torch.zeros(2, 3)) + b"x", r"of shape \(2, 3\) with 7 values"),
+    ],
+)
+def test_files_that_are_no_idx_files_are_refused_with_the_reason(content, reason):
+    with pytest.raises(ValueError, match=reason):
+        read_idx(content)
+
+
+def test_packed_and_unpacked_files_are_the_same(files, tmp_path):
+    packed = load_mnist(place(files, tmp_path / "packed"))
+    raw = {name.removesuffix(".gz"): gzip.decompress(c) for name, c in files.items()}
+    unpacked = load_mnist(place(raw, tmp_path / "raw"))
+    assert torch.equal(packed.train_images, unpacked.train_images)
+    assert packed.test_images.shape == (20, 28, 28)
+    assert packed.test_digits.tolist() == [*range(10), *range(10)]
+
+
+def test_the_folder_that_is_told_comes_before_the_variable_and_that_before_the_cache(
+    files, tmp_path, monkeypatch
+):
+    cache = place(files, tmp_path / "cache" / "riskmatch" / "mnist")
+    assert find_mnist(tmp_path / "told") == cache
+    said = place(files, tmp_path / "said" / "mnist")
+    monkeypatch.setenv("RISKMATCH_DATA", str(said.parent))
+    assert find_mnist(tmp_path / "told") == said
+    told = place(files, tmp_path / "told")
+    assert find_mnist(told) == told
+    inner = place(files, told / "mnist")
+    assert find_mnist(told) == inner
+
+
+def test_an_incomplete_folder_is_passed_over(files, tmp_path):
+    cache = place(files, tmp_path / "cache" / "riskmatch" / "mnist")
+    told = place(files, tmp_path / "told")
+    (told / f"{FIRST}.gz").unlink()
+    assert find_mnist(told) == cache
+
+
+def test_missing_files_are_named_with_every_place_and_the_cure(files, tmp_path, monkeypatch):
+    monkeypatch.setenv("RISKMATCH_DATA", "/data/sets")
+    with pytest.raises(FileNotFoundError) as caught:
+        load_mnist(Path("here"))
+    message = str(caught.value)
+    cache = tmp_path / "cache" / "riskmatch" / "mnist"
+    assert f"looked in here/mnist, here, /data/sets/mnist, {cache}." in message
+    assert "riskmatch data get mnist" in message
+    assert all(name in message for name in files)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (lambda good: good[:-20], "damaged: it cannot be unpacked"),
+        (lambda good: good[:100] + b"xxxx" + good[104:], "damaged: "),
+        (lambda good: gzip.compress(b"other"), r"the md5 of its content is \w+, not \w+"),
+        (lambda good: b"<html>", "the md5 of its content is"),
+    ],
+)
+def test_damaged_files_are_refused_by_name(files, tmp_path, content, reason):
+    folder = place(files, tmp_path / "told")
+    path = folder / f"{FIRST}.gz"
+    path.write_bytes(content(path.read_bytes()))
+    with pytest.raises(ValueError, match=reason) as caught:
+        load_mnist(folder)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert str(caught.value).endswith("riskmatch data get mnist")
+
+
+def test_what_is_fetched_is_found(files, tmp_path):
+    mirror = Mirror(files)
+    with serving(mirror) as urls:
+        folder = get_mnist(mirrors=urls)
+        assert find_mnist() == folder == tmp_path / "cache" / "riskmatch" / "mnist"
+        assert get_mnist(mirrors=urls) == folder
+    assert len(mirror.asked) == 4  # the second call had nothing to ask
+    assert len(load_mnist().train_digits) == 60
+
+
+def test_only_what_is_damaged_or_missing_is_fetched(files, tmp_path):
+    folder = place(files, tmp_path / "told")
+    (folder / FIRST).write_bytes(b"damaged")
+    (folder / f"{FIRST}.gz").unlink()
+    mirror = Mirror(files)
+    with serving(mirror) as urls:
+        get_mnist(folder, mirrors=urls)
+    assert mirror.asked == [(f"{FIRST}.gz", None)]
+    assert len(load_mnist(folder).train_images) == 60
+
+
+def test_a_mirror_with_other_content_is_refused_and_the_next_is_asked(files, tmp_path):
+    wrong = Mirror({name: gzip.compress(b"other") for name in files})
+    with serving(wrong, Mirror(files)) as urls:
+        with pytest.raises(FetchError, match=f"{FIRST}.gz .*the md5 of its content is"):
+            get_mnist(tmp_path / "told", mirrors=urls[:1])
+        get_mnist(tmp_path / "told", mirrors=urls)
+    assert len(load_mnist(tmp_path / "told").train_digits) == 60
+
+
+@pytest.mark.needs_data
+def test_the_real_files():
+    digits = real()
+    assert digits.train_images.shape == (60_000, 28, 28)
+    assert digits.test_images.shape == (10_000, 28, 28)
+    assert digits.train_digits[:5].tolist() == [5, 0, 4, 1, 9]
+    assert digits.test_digits.bincount().tolist() == [
+        *(980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009)
+    ]
