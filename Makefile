@@ -30,8 +30,9 @@ lint: $(STAMP)  ## style, types and layers
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-bench: $(STAMP)  ## time the core
+bench: $(STAMP)  ## time the core and the methods
 	@$(BIN)/python benchmarks/core.py
+	@$(BIN)/python benchmarks/methods.py
 
 clean:  ## remove .venv, caches and outputs
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist out

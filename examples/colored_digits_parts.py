@@ -1,5 +1,6 @@
 """The data, the table and the figure of `colored_digits.py`."""
 
+import json
 from pathlib import Path
 
 import torch
@@ -50,13 +51,15 @@ def compare(models: dict[str, nn.Module], held_out: list[Samples], path: Path) -
     """Print the accuracy of each model on each domain, and draw its risks."""
     print("\naccuracy on held-out digits, by agreement of colour and label")
     print(f"{'':<6}" + "".join(f"{p:8.0%}" for p in AGREEMENT))
-    risks = {}
+    risks, record = {}, {}
     for name, model in models.items():
         logits = [(model(x), y) for x, y, _ in held_out]
         risks[name] = [F.cross_entropy(z, y, reduction="none") for z, y in logits]
         accuracy = [(z.argmax(1) == y).float().mean().item() for z, y in logits]
+        record[name] = dict(zip(map(str, AGREEMENT), accuracy, strict=True))
         print(f"{name:<6}" + "".join(f"{a:8.3f}" for a in accuracy))
     draw_risks(risks, path)
+    path.with_suffix(".json").write_text(json.dumps({"accuracy": record}, indent=2) + "\n")
     print(f"\nthe distributions of their risks: {path}")
 
 

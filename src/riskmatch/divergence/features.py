@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from riskmatch.divergence.kernels import RBFMixture
 
+_BLOCK_ELEMENTS = 1 << 22  # of the kernel matrix held at once
 _KERNEL = RBFMixture.from_gammas((10.0**power for power in range(-3, 4)), reduction="sum")
 
 
@@ -45,12 +47,13 @@ def feature_coral(samples: Sequence[Tensor]) -> Tensor:
 
 
 def feature_mmd2(samples: Sequence[Tensor]) -> Tensor:
-    r"""Squared maximum mean discrepancy of feature vectors, all pairs from one kernel matrix.
+    r"""Squared maximum mean discrepancy of feature vectors.
 
     .. math:: \operatorname*{mean}_{i<j} \bigl[ \bar K_{ii} + \bar K_{jj} - 2 \bar K_{ij} \bigr],
               \qquad k(x, y) = \sum_{p=-3}^{3} \exp(-10^p \lVert x - y \rVert^2)
 
-    with K̄ the means of the blocks of the kernel matrix. A single sample has distance 0.
+    with K̄ the means of the blocks of the kernel matrix, of which a few rows are held at a time. A
+    single sample has distance 0.
 
     Args:
         samples: m tensors (n_e, d).
@@ -64,11 +67,50 @@ def feature_mmd2(samples: Sequence[Tensor]) -> Tensor:
     m = len(samples)
     if m == 1:
         return samples[0].new_zeros(())
-    pool = torch.cat(list(samples))  # (n, d)
-    # Differences, not a matrix product: γ = 1000 would magnify the rounding of ‖x‖² + ‖y‖² − 2xy.
-    distances = torch.cdist(pool, pool, compute_mode="donot_use_mm_for_euclid_dist")
-    shares = torch.block_diag(*(pool.new_full((1, len(s)), 1 / len(s)) for s in samples))  # (m, n)
-    blocks = shares @ _KERNEL(distances) @ shares.T  # (m, m)
-    within = blocks.trace()
-    distance: Tensor = 2 * (within / m - (blocks.sum() - within) / (m * (m - 1)))
-    return distance
+    sizes = torch.tensor([len(sample) for sample in samples])
+    groups = torch.arange(m).repeat_interleave(sizes)
+    # Mean of K̄_ii + K̄_jj − 2 K̄_ij over pairs: 2/m within a domain, −2/(m(m−1)) across.
+    pairs = torch.eye(m).double() * 2 / (m - 1) - 2 / (m * (m - 1))
+    pool = torch.cat(list(samples))
+    weights = (pairs / (sizes[:, None] * sizes)).to(pool)
+    value: Tensor = _KernelSum.apply(  # type: ignore[no-untyped-call]
+        pool, weights, groups.to(pool.device)
+    )
+    return value
+
+
+class _KernelSum(torch.autograd.Function):
+    """Σ_ij weights[g(i), g(j)] · k(x_i − x_j), value and gradient in one pass of row blocks.
+
+    Shapes: pool (n, d), weights (m, m) symmetric, groups (n,) → (). With W∘K' the slopes of the
+    pairs by squared distance, the gradient is 4 (diag((W∘K') 1) − W∘K') x: two matrix products.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: torch.autograd.function.FunctionCtx, pool: Tensor, weights: Tensor, groups: Tensor
+    ) -> Tensor:
+        x = pool - pool.mean(0)  # the smaller the norms, the less their difference is rounded
+        norms = x.square().sum(1)
+        value, grad = x.new_zeros(()), torch.empty_like(x)
+        for start in range(0, len(x), rows := max(1, _BLOCK_ELEMENTS // len(x))):
+            piece = slice(start, start + rows)
+            square = torch.addmm(norms, x[piece], x.T, alpha=-2).add_(norms[piece, None])
+            square.clamp_(min=0).diagonal(start).zero_()
+            share = weights[groups[piece]][:, groups]
+            slope = torch.zeros_like(square)
+            for gamma in _KERNEL.gammas:
+                part = square.mul(-gamma).exp_().mul_(share)
+                value += part.sum()
+                slope.add_(part, alpha=-gamma)
+            grad[piece] = 4 * (slope.sum(1, keepdim=True) * x[piece] - slope @ x)
+        ctx.save_for_backward(grad)
+        return value
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: torch.autograd.function.FunctionCtx, value_grad: Tensor
+    ) -> tuple[Tensor, None, None]:
+        (grad,) = ctx.saved_tensors  # type: ignore[attr-defined]
+        return value_grad * grad, None, None

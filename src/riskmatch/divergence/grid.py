@@ -36,6 +36,7 @@ _REACH = 8.7  # in standard deviations: beyond it a Gaussian is below the last b
 _CHUNK = 1 << 13  # samples handled at once, so that temporaries stay in cache
 _SMALL = 1 << 10  # samples up to which one large operation is cheaper than one per power
 _SHARED_CELLS = 1 << 14  # the longest grid that all bandwidths share
+_KEPT = 1 << 18  # the longest spectrum worth keeping for the next call
 
 
 def evaluate(
@@ -157,7 +158,9 @@ class _Forms:
         q = conv_transpose1d(weighed, spread, stride=_NODES_PER_CELL)[:, 0]  # (r, nodes)
         nodes = q.shape[1]
         size = _fft_size(2 * nodes - 1)
-        spectrum = _spectrum(widths, size, place.device)
+        spectrum = (_spectrum if size <= _KEPT else _spectrum.__wrapped__)(
+            widths, size, place.device
+        )
         potential = torch.fft.irfft(torch.fft.rfft(q, size) * spectrum, size)[:, :nodes]
         values = (q * potential).sum(1)
         if not self.with_grad:
