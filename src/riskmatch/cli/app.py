@@ -11,6 +11,7 @@ from importlib import import_module
 from riskmatch.cli.errors import CommandError, unknown
 
 COMMANDS = {
+    "data": "the data sets: what there is, and how to get it",
     "methods": "the methods, their hyper-parameters and search ranges",
     "train": "train one model with one method: progress, records, checkpoint",
 }

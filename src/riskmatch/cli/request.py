@@ -22,6 +22,7 @@ WHAT = [
 ]
 REST = [
     Option("out", Path, "The folder of all runs", Path("runs")),
+    Option("data_dir", Path, "A folder in which to look for the files of DATA first"),
     Option(
         "device", str, "where to train: cpu, cuda:1, …; auto takes a GPU if there is one", "auto"
     ),
@@ -41,6 +42,7 @@ class Request:
     command: str
     """The command line itself, to copy."""
     out: Path = Path("runs")
+    data_dir: Path | None = None
     device: str = "auto"
     resume: bool = False
     tensorboard: bool = False
@@ -165,6 +167,7 @@ def _domains(data: str, given: dict[str, Any]) -> str:
     from riskmatch.data import load
 
     try:
-        return f"one of {', '.join(load(data, given.get('data_options')).names)}"
+        names = load(data, given.get("data_options"), given.get("data_dir")).names
+        return f"one of {', '.join(names)}"
     except (ValueError, OSError, ImportError) as error:
         raise BadInput(str(error)) from error

@@ -43,7 +43,12 @@ def _train(request: Request) -> RunRecord:
     try:
         watch.watchers = _watchers(request)
         record = train(
-            request.config, request.out, device=device, resume=request.resume, on_step=watch
+            request.config,
+            request.out,
+            device=device,
+            data_dir=request.data_dir,
+            resume=request.resume,
+            on_step=watch,
         )
         watch.catch_up(record)
         if watch.last_step is None and not request.quiet:

@@ -17,8 +17,8 @@ from riskmatch.data.streams import stream
 from riskmatch.spelling import check_option
 
 LABEL_NOISE = 0.25
-TRAINING = 50_000
-"""Digits of MNIST's training set that are trained on; the rest is for selection."""
+HELD_OUT = 6
+"""One in so many digits of MNIST's training set is held out for selection."""
 PRESETS = ("paper", "authors-code")
 
 
@@ -73,7 +73,8 @@ def colored_mnist(
         len(mnist.train_images), generator=stream("colored-mnist", seed, "shuffle")
     )
     everything = _training_digits(mnist, seed)
-    training, held_out = everything.take(shuffled[:TRAINING]), everything.take(shuffled[TRAINING:])
+    cut = len(shuffled) // HELD_OUT
+    training, held_out = everything.take(shuffled[cut:]), everything.take(shuffled[:cut])
     test = _test_digits(mnist, seed)
     names = _names((*p, *test_p))
     domains = []

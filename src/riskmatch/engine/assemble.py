@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -45,10 +46,13 @@ def objective(method: str, hparams: Mapping[str, Any]) -> Objective:
     return kind(**hparams)
 
 
-def assemble(config: RunConfig, device: torch.device | str) -> Parts:
-    """Everything the run needs; weights, batches and the method's choices follow from the seed."""
+def assemble(config: RunConfig, device: torch.device | str, data_dir: Path | None = None) -> Parts:
+    """Everything the run needs; weights, batches and the method's choices follow from the seed.
+
+    Files of the data set are looked for in ``data_dir`` first.
+    """
     formula = objective(config.method, config.hparams)
-    domains = data.load(config.data, config.data_options)
+    domains = data.load(config.data, config.data_options, data_dir)
     training = tuple(domain.name for domain in domains.without(config.test_domains))
     splits = {
         domain.name: {

@@ -78,6 +78,7 @@ def train(
     out: Path,
     *,
     device: torch.device | str = "cpu",
+    data_dir: Path | None = None,
     resume: bool = False,
     checkpoint_every: int | None = None,
     on_step: Callable[[Progress], None] | None = None,
@@ -92,6 +93,7 @@ def train(
         config: what the result depends on.
         out: the folder of all runs.
         device: where to train.
+        data_dir: a folder in which to look for the files of the data set first.
         resume: go on with a run that was interrupted or failed, from its last checkpoint.
         checkpoint_every: steps between checkpoints, beside those at evaluations.
         on_step: told of every step.
@@ -104,7 +106,7 @@ def train(
     folder = out / config.id
     if finished := _finished(folder, resume):
         return finished
-    parts = assemble(config, device)
+    parts = assemble(config, device, data_dir)
     folder.mkdir(parents=True, exist_ok=True)
     with lock(folder), torch.random.fork_rng(_gpus(torch.device(device))):
         if finished := _finished(folder, resume):  # while we were waiting for the data

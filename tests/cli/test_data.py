@@ -1,0 +1,94 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+from digits import accept, made_files, place
+from mirror import Mirror, serving
+
+from riskmatch.data import DATASETS
+
+RUN = "train colored-mnist --method erm --test-domain 0.9 --steps 2 --eval-every 2 --json"
+
+
+@pytest.fixture
+def files(monkeypatch, tmp_path):
+    made = made_files()
+    accept(monkeypatch, made)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return made
+
+
+def test_the_table_has_every_data_set_and_how_to_get_what_is_missing(riskmatch, files, tmp_path):
+    text = " ".join(riskmatch("data", "list").out.split())
+    for name, source in DATASETS.items():
+        assert f"{name} {', '.join(source.domains)} {source.classes} {source.samples:,}" in text
+    assert "colored-mnist 0.1, 0.2, 0.9 2 80,000 CC BY-SA 3.0 no: riskmatch data get mnist" in text
+    place(files, tmp_path / "told" / "mnist")
+    listed = json.loads(riskmatch("data", "list", "--json", "--data-dir", "told").out)
+    assert {entry["name"]: entry["here"] for entry in listed} == dict.fromkeys(DATASETS, True)
+
+
+@pytest.mark.parametrize("name", ["mnist", "rotated-mnist"])
+def test_get_fetches_and_tells_where_to(riskmatch, files, tmp_path, name):
+    with serving(Mirror({}), Mirror(files)) as (empty, good):
+        words = ["data", "get", name, "--mirror", empty, "--mirror", good]
+        done = riskmatch(*words)
+        folder = tmp_path / "cache" / "riskmatch" / "mnist"
+        assert (done.code, done.out) == (0, f"mnist is in {folder}, verified\n")
+        assert re.findall(r"^(\S+\.gz): [\d,]+ bytes$", done.err, re.M) == list(files)
+        assert riskmatch(*words).err == ""  # nothing was left to fetch
+        quiet = riskmatch(*words, "--data-dir", "there", "--quiet")
+        assert (quiet.out, quiet.err) == ("", "")
+    assert len(list(Path("there", "mnist").iterdir())) == 4
+
+
+def test_get_that_fails_ends_with_3_and_says_what_to_place_where(riskmatch, files):
+    with serving(Mirror({})) as (empty,):
+        done = riskmatch("data", "get", "mnist", "--mirror", empty, "--data-dir", "there")
+    assert done.code == 3
+    assert done.err.startswith("riskmatch: Could not fetch train-images-idx3-ubyte.gz. Tried: ")
+    assert done.err.endswith("place train-images-idx3-ubyte.gz in there/mnist.\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("lst", "Unknown command of riskmatch data 'lst'. Did you mean 'list'?"),
+        ("get", "Name one data set to get, such as mnist, not 0."),
+        ("get minst", "Unknown data set to get 'minst'. Did you mean 'mnist'?"),
+        ("get colored-digits", "colored-digits has no files to get; it comes with a package."),
+        ("get mnist --mirror nowhere", "unknown url type"),
+        ("list mnist", "riskmatch data list takes no name, not mnist."),
+    ],
+)
+def test_bad_input_is_one_line_of_cause_and_cure(riskmatch, files, words, message):
+    done = riskmatch("data", *words.split())
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"riskmatch: {message}")
+    assert done.err.count("\n") == 1
+
+
+def test_help_teaches(riskmatch):
+    assert riskmatch("data").out == riskmatch("data", "--help").out
+    assert "riskmatch data get mnist" in riskmatch("data", "--help").out
+
+
+def test_where_the_data_lies_is_no_part_of_the_run(riskmatch, files, tmp_path):
+    missing = riskmatch(*RUN.split())
+    assert missing.code == 2
+    assert missing.err.startswith("riskmatch: MNIST is not on this machine; looked in ")
+    place(files, tmp_path / "told" / "mnist")
+    first = json.loads(riskmatch(*RUN.split(), "--out", "a", "--data-dir", "told").out)
+    place(files, tmp_path / "cache" / "riskmatch" / "mnist")
+    second = json.loads(riskmatch(*RUN.split(), "--out", "b").out)
+    assert first["id"] == second["id"]
+    assert first["evaluation"]["scores"] == second["evaluation"]["scores"]
+    assert set(first["evaluation"]["scores"]) == {"0.1", "0.2", "0.9"}
+
+
+def test_the_test_domain_of_colored_mnist_is_never_trained_on(riskmatch, files, tmp_path):
+    place(files, tmp_path / "told")
+    done = riskmatch(*RUN.replace("0.9", "0.1").split(), "--data-dir", "told")
+    assert done.code == 2
+    assert "Domain '0.9' of 'colored-mnist' is for tests only; make it a test domain." in done.err
