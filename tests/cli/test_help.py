@@ -16,7 +16,15 @@ sys.exit(code)
 
 @pytest.mark.parametrize(
     "words",
-    ["", "--help", "--version", "methods --help", "data --help", "train --help", "train colored-digits -h"],
+    [
+        "",
+        "--help",
+        "--version",
+        "methods --help",
+        "data --help",
+        "train --help",
+        "train colored-digits -h",
+    ],
 )
 def test_help_answers_without_torch(words):
     done = subprocess.run([sys.executable, "-c", ASK, *words.split()], capture_output=True)
