@@ -165,8 +165,8 @@ class _Forms:
         values = (q * potential).sum(1)
         if not self.with_grad:
             return values, place.new_empty(0)
-        pull = (2 * self.coefs * self.rows.T) @ potential  # (m, nodes)
-        tangents = conv1d(pull[:, None], differentiate, stride=_NODES_PER_CELL).flatten()
+        bent = conv1d(potential[:, None], differentiate, stride=_NODES_PER_CELL)
+        tangents = ((2 * self.coefs * self.rows.T) @ bent.flatten(1)).flatten()
         located = (_locate(*piece, cells, order) for piece in pieces)
         slopes = [_slope(tangents, *found, order, cells) for found in kept or located]
         return values, torch.cat(slopes) if len(slopes) > 1 else slopes[0]

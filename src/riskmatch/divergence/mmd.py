@@ -90,9 +90,9 @@ class MMD(Divergence):
     def to_pool(self, risks: Tensor, groups: Groups, which: Tensor) -> Tensor:
         """The mean of MMD² between each group of ``which`` and the pool: one pass for all."""
         sizes, which = groups.sizes.cpu(), which.cpu()  # Apple's GPUs have no float64
-        left = torch.nn.functional.one_hot(which, len(groups)) / sizes.double()  # (k, m)
-        right = torch.full_like(left, 1 / len(risks))
-        total = sizes.sum().expand(len(which))
+        left = (1 / sizes.double()).diag()[which]  # (k, m)
+        right = torch.full_like(left, 1 / risks.numel())
+        total = torch.full_like(which, risks.numel())
         return self._matched(risks, groups.index, left, sizes[which], right, total)
 
     def _matched(
