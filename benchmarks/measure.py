@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import platform
@@ -16,39 +17,39 @@ RESULTS = Path(__file__).resolve().parent.parent / "results" / "bench"
 Action = Callable[[], object]
 
 
-def seconds(actions: dict[str, Action], rounds: int = 7, turn: float = 0.02) -> dict[str, float]:
+def seconds(actions: dict[str, Action], rounds: int = 7, turn: float = 0.05) -> dict[str, float]:
     """The best time of one call of each action.
 
-    The actions take turns, so that noise meets all alike. A turn repeats its action for about
-    ``turn`` seconds and counts the mean, so that what the others did to the caches wears off.
+    The actions take turns, so that noise meets all alike. A turn repeats its action for at least
+    ``turn`` seconds, so that what the others did to caches and memory wears off.
     """
-    calls = {}
-    for name, action in actions.items():
-        action()
-        start = time.perf_counter()
-        action()
-        calls[name] = 1 + int(turn / (time.perf_counter() - start))
     best = dict.fromkeys(actions, float("inf"))
+    for action in actions.values():
+        action()
     for _ in range(rounds):
         for name, action in actions.items():
-            start = time.perf_counter()
-            for _ in range(calls[name]):
+            end = time.perf_counter() + turn
+            start = 0.0
+            while start < end:
+                start = time.perf_counter()
                 action()
-            best[name] = min(best[name], (time.perf_counter() - start) / calls[name])
+                best[name] = min(best[name], time.perf_counter() - start)
     return best
 
 
 def peak_megabytes(action: Action) -> float | None:
     """How far resident memory rises above its level before ``action``; None where not known.
 
-    Linux resets the high-water mark of a process on request; other systems do not.
+    Linux resets the high-water mark of a process on request, and its C library gives back what
+    earlier calls left free; other systems do not.
     """
     try:
+        ctypes.CDLL(None).malloc_trim(0)
         Path("/proc/self/clear_refs").write_text("5")
         before = _status("VmRSS")
         action()
         return (_status("VmHWM") - before) / 1024
-    except OSError:
+    except (OSError, AttributeError):
         return None
 
 

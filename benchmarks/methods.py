@@ -48,7 +48,7 @@ def variants() -> dict[str, Objective]:
 def main() -> None:
     actions = {name: stepping(objective) for name, objective in variants().items()}
     print(f"{len(actions)} methods, 2 × {SAMPLES:,} samples", flush=True)
-    times = measure.seconds(actions, rounds=5, turn=0.0)
+    times = measure.seconds(actions, rounds=7, turn=0.3)
     ratios = {name: time / times["erm"] for name, time in times.items()}
     ranked = sorted(ratios, key=ratios.__getitem__)
     rows = [[name, f"{times[name] * 1e3:.1f}", f"{ratios[name]:.2f}"] for name in ranked]

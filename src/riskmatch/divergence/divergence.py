@@ -10,6 +10,8 @@ from torch import Tensor
 
 from riskmatch.divergence.checks import check_finite, check_scalars
 
+_FEW_LABELS = 1 << 12  # labels within so short a range are counted, others sorted
+
 
 @dataclass(frozen=True)
 class Groups:
@@ -30,8 +32,16 @@ class Groups:
     @classmethod
     def of(cls, labels: Tensor) -> Groups:
         """Group samples by ``labels`` (n,)."""
-        distinct, index = labels.unique(return_inverse=True)
-        return cls(distinct, index, index.bincount(minlength=len(distinct)))
+        low, high = (int(bound) for bound in torch.aminmax(labels))
+        if high - low > _FEW_LABELS:
+            distinct, index = labels.unique(return_inverse=True)
+            return cls(distinct, index, index.bincount(minlength=distinct.numel()))
+        index = (labels - low if low else labels).long()
+        sizes = index.bincount()
+        found = sizes.nonzero()[:, 0]
+        if found.numel() < sizes.numel():  # close the gaps between the labels
+            index, sizes = (sizes > 0).cumsum(0)[index] - 1, sizes[found]
+        return cls((found + low).to(labels.dtype), index, sizes)
 
     def __len__(self) -> int:
         """How many groups there are."""

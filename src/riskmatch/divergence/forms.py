@@ -24,7 +24,7 @@ from riskmatch.divergence.kernels import RBFMixture, Reduction
 
 Method = Literal["auto", "dense", "grid"]
 
-_DENSE_BELOW = 96  # measured crossover, see `make bench`
+_DENSE_BELOW = 80  # measured crossover, see `make bench`
 
 
 def kernel_forms(
@@ -84,13 +84,12 @@ def _evaluate(
 ) -> tuple[Tensor, Tensor]:
     # Apple's GPUs have no float64; the scalars travel to the CPU and back instead.
     device = torch.device("cpu") if samples.device.type == "mps" else samples.device
-    x, weights, factors = (
-        part.detach().to(device, torch.float64) for part in (samples, rows, coefs)
-    )
+    x = samples.detach().to(device, _result_dtype(samples))
+    weights, factors = rows.to(device, torch.float64), coefs.to(device, torch.float64)
     kernel = RBFMixture(bandwidths, cast(Reduction, reduction))
     groups = groups.to(device)
     if method == "dense" or (method == "auto" and x.numel() < _DENSE_BELOW):
-        value, grad = dense.evaluate(x, groups, weights, factors, kernel, with_grad)
+        value, grad = dense.evaluate(x.double(), groups, weights, factors, kernel, with_grad)
     else:
         order = 20 if samples.dtype == torch.float64 else 12
         on_grid = grid.evaluate if balanced else grid.evaluate_unbalanced

@@ -34,7 +34,7 @@ _NODES_PER_WIDTH = 5
 _NODES_PER_CELL = 4
 _REACH = 8.7  # in standard deviations: beyond it a Gaussian is below the last bit of float64
 _CHUNK = 1 << 13  # samples handled at once, so that temporaries stay in cache
-_SMALL = 1 << 10  # samples up to which one large operation is cheaper than one per power
+_FEW = 1 << 10  # samples up to which one large operation is cheaper than one per power
 _SHARED_CELLS = 1 << 14  # the longest grid that all bandwidths share
 _KEPT = 1 << 18  # the longest spectrum worth keeping for the next call
 
@@ -51,21 +51,21 @@ def evaluate(
     """Value and gradient of the forms of :func:`riskmatch.divergence.forms.kernel_forms`.
 
     The weights of every row must sum to zero over the samples, see :func:`evaluate_unbalanced`.
-    Shapes: ``x`` (n,) float64, ``groups`` (n,), ``rows`` (r, m), ``coefs`` (r,) → (), (n,).
+    Shapes: ``x`` (n,), ``groups`` (n,), ``rows`` (r, m), ``coefs`` (r,) → (), (n,). All but ``x``
+    is float64; the gradient is float64 or has the dtype of ``x``.
     ``order`` is the number of nodes that each sample is spread to, a multiple of
     ``_NODES_PER_CELL``.
     """
     forms = _Forms(rows, coefs, with_grad, order)
-    low, high = torch.aminmax(x)
+    low, high = (bound.double() for bound in torch.aminmax(x))
     node = math.sqrt(min(kernel.bandwidths)) / _NODES_PER_WIDTH
     cells = float(high - low) / (node * _NODES_PER_CELL)
     if cells <= _SHARED_CELLS:
         widths = tuple(math.sqrt(sigma) / node for sigma in kernel.bandwidths)
-        values, slopes = forms.on_line((x - low) / node, groups, int(cells) + 2, widths)
-        grad = slopes / node
+        values, grad = forms.on_line(x, groups, low, node, int(cells) + 2, widths)
     else:
-        values, grad = _each_bandwidth(x, groups, kernel, forms)
-    return kernel.weight * (coefs @ values), kernel.weight * grad
+        values, grad = _each_bandwidth(x.double(), groups, kernel, forms)
+    return kernel.weight * (coefs @ values), grad.mul_(kernel.weight)
 
 
 def evaluate_unbalanced(
@@ -83,6 +83,7 @@ def evaluate_unbalanced(
     linear in the weights, is added exactly. Taking k(0) from the grid's sum instead would leave
     no digits where the samples lie close together.
     """
+    x = x.double()
     centre = x.median()
     totals = rows @ groups.bincount(minlength=rows.shape[1]).to(x)  # (r,)
     value, grad = evaluate(
@@ -122,12 +123,14 @@ def _each_bandwidth(
         values += forms.rows.square() @ lonely
         if not bool(near.any()):
             continue
-        place = ranked[near].diff(prepend=ranked[near][:1]).clamp(max=reach).cumsum(0) / node
-        cells = int(float(place[-1]) / _NODES_PER_CELL) + 2
-        part, slopes = forms.on_line(place, groups[near], cells, (float(_NODES_PER_WIDTH),))
+        place = ranked[near].diff(prepend=ranked[near][:1]).clamp(max=reach).cumsum(0)
+        cells = int(float(place[-1]) / (node * _NODES_PER_CELL)) + 2
+        part, slopes = forms.on_line(
+            place, groups[near], place[0], node, cells, (float(_NODES_PER_WIDTH),)
+        )
         values += part
         if forms.with_grad:
-            grad[rank[near]] += slopes / node
+            grad[rank[near]] += slopes
     return values, grad
 
 
@@ -141,17 +144,26 @@ class _Forms:
     order: int
 
     def on_line(
-        self, place: Tensor, groups: Tensor, cells: int, widths: tuple[float, ...]
+        self,
+        place: Tensor,
+        groups: Tensor,
+        low: Tensor,
+        node: float,
+        cells: int,
+        widths: tuple[float, ...],
     ) -> tuple[Tensor, Tensor]:
-        """Values (r,) and slopes (n,) at ``place`` (n,) ≥ 0; all lengths are in nodes."""
+        """Values (r,) and gradient (n,) at ``place`` (n,), on nodes ``node`` apart from ``low`` on.
+
+        The ``widths`` of the kernels are in nodes. The gradient has the dtype of ``place``.
+        """
         order, count = self.order, self.rows.shape[1]
         spread, differentiate = _lagrange(order, place.device)
         pieces = [(place, groups)]
         if place.shape[0] > _CHUNK:
             pieces = list(zip(place.split(_CHUNK), groups.split(_CHUNK), strict=True))
-        located = (_locate(*piece, cells, order) for piece in pieces)
+        located = (_locate(*piece, low, node, cells, order) for piece in pieces)
         kept = list(located) if len(pieces) == 1 else None
-        moments = place.new_zeros(count * order * cells)
+        moments = self.rows.new_zeros(count * order * cells)
         for index, offset in kept or located:
             _add_powers(moments, index, offset, order, cells)
         weighed = (self.rows @ moments.view(count, -1)).view(-1, order, cells)
@@ -166,27 +178,38 @@ class _Forms:
         if not self.with_grad:
             return values, place.new_empty(0)
         bent = conv1d(potential[:, None], differentiate, stride=_NODES_PER_CELL)
-        tangents = ((2 * self.coefs * self.rows.T) @ bent.flatten(1)).flatten()
-        located = (_locate(*piece, cells, order) for piece in pieces)
-        slopes = [_slope(tangents, *found, order, cells) for found in kept or located]
-        return values, torch.cat(slopes) if len(slopes) > 1 else slopes[0]
+        tangents = ((2 / node * self.coefs * self.rows.T) @ bent.flatten(1)).flatten()
+        located = (_locate(*piece, low, node, cells, order) for piece in pieces)
+        slopes = torch.empty_like(place)
+        for target, found in zip(slopes.split(_CHUNK), kept or located, strict=True):
+            target.copy_(_slope(tangents, *found, order, cells))
+        return values, slopes
 
 
-def _locate(place: Tensor, groups: Tensor, cells: int, order: int) -> tuple[Tensor, Tensor]:
+def _locate(
+    place: Tensor, groups: Tensor, low: Tensor, node: float, cells: int, order: int
+) -> tuple[Tensor, Tensor]:
     """Each sample's place in the first row of its group's table, and its offset in [−1, 1].
 
-    A group's table has ``order`` rows of ``cells``.
+    A group's table has ``order`` rows of ``cells``. For few samples the places in all rows and the
+    powers of the offset come at once, (order, n): one large operation is then cheaper than many.
     """
-    place = place / _NODES_PER_CELL
+    place = (place.double() - low).div_(node * _NODES_PER_CELL)
     cell = place.round()  # the lowest sample in the middle: what lies close to it keeps all digits
     offset = place.sub_(cell).mul_(2)
-    return cell.long().add_(groups, alpha=order * cells), offset
+    index = cell.long().add_(groups, alpha=order * cells)
+    if index.numel() > _FEW:
+        return index, offset
+    powers = offset.repeat(order, 1)
+    powers[0] = 1
+    starts = torch.arange(0, order * cells, cells, device=index.device)
+    return index + starts[:, None], powers.cumprod(0)
 
 
 def _add_powers(moments: Tensor, index: Tensor, offset: Tensor, order: int, cells: int) -> None:
     """Add offset⁰, offset¹, … to the rows of the samples' tables in ``moments``."""
-    if index.numel() <= _SMALL:
-        moments.scatter_add_(0, _all_rows(index, order, cells), _powers(offset, order).flatten())
+    if index.dim() == 2:
+        moments.scatter_add_(0, index.flatten(), offset.flatten())
         return
     power = torch.ones_like(offset)
     for start in range(0, order * cells, cells):
@@ -196,24 +219,12 @@ def _add_powers(moments: Tensor, index: Tensor, offset: Tensor, order: int, cell
 
 def _slope(tangents: Tensor, index: Tensor, offset: Tensor, order: int, cells: int) -> Tensor:
     """(n,) the polynomial Σ_k tangents[k] · offset^(k−1) of each sample; row 0 is not read."""
-    if index.numel() <= _SMALL:
-        rows = tangents.take(_all_rows(index, order, cells)).view(order, -1)
-        return (rows[1:] * _powers(offset, order - 1)).sum(0)
+    if index.dim() == 2:
+        return (tangents.take(index[1:]) * offset[:-1]).sum(0)
     slope = torch.zeros_like(offset)
     for start in range((order - 1) * cells, 0, -cells):
         slope = torch.addcmul(tangents[start:].index_select(0, index), slope, offset)
     return slope
-
-
-def _all_rows(index: Tensor, order: int, cells: int) -> Tensor:
-    starts = torch.arange(0, order * cells, cells, device=index.device)
-    return (index + starts[:, None]).flatten()
-
-
-def _powers(offset: Tensor, order: int) -> Tensor:
-    factors = offset.expand(order, -1).clone()
-    factors[0] = 1
-    return factors.cumprod(0)
 
 
 @lru_cache(maxsize=16)
