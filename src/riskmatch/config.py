@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 Schedule = Literal["constant", "cosine", "cosine-after-warmup"]
@@ -53,6 +53,10 @@ class RunConfig:
     """Of the weights, the batches and the method's own choices."""
     trial: int = 0
     """Of the split of each domain into training and validation."""
+    pretrain: int = 0
+    """Steps of ERM before the method starts, trained once and shared by all runs alike so far."""
+    micro_batch: int = 0
+    """Samples per forward pass, where a batch is passed in pieces; 0 passes it whole."""
     data_options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the data set, by name."""
     model_options: Mapping[str, Any] = field(default_factory=dict)
@@ -67,10 +71,18 @@ class RunConfig:
             "steps": self.steps > 0,
             "eval_every": self.eval_every > 0,
             "clip": self.clip is None or self.clip > 0,
+            "pretrain": 0 <= self.pretrain < self.steps,
+            "micro_batch": self.micro_batch >= 0,
         }
         for name, holds in sane.items():
             if not holds:
                 raise ValueError(f"No run can have {name} = {getattr(self, name)}.")
+
+    def erm_phase(self) -> RunConfig:
+        """The run whose end this one starts from, where ``pretrain`` is not 0."""
+        return replace(
+            self, method="erm", hparams={}, steps=self.pretrain, pretrain=0, schedule="constant"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The configuration as plain JSON values."""

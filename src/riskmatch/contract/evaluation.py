@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -31,6 +31,8 @@ class Eval:
         params: other weights to evaluate the model at; by default its own.
         amp: run the model in bfloat16 where that is safe. Its outputs come back in float32, so that
             whatever an objective computes from them keeps its digits.
+        micro_batch: pass the batch in pieces of so many samples, which stay in cache; 0 passes it
+            whole. The mathematics is the same unless the model looks at other samples of its batch.
 
     Example:
         >>> class Net(nn.Module):
@@ -51,12 +53,14 @@ class Eval:
         risk: RiskFunction = cross_entropy_risks,
         params: Params | None = None,
         amp: bool = False,
+        micro_batch: int = 0,
     ) -> None:
         self.model = model
         self.batch = batch
         self._risk = risk
         self._params = params
         self._amp = amp
+        self._micro_batch = micro_batch
 
     @cached_property
     def params(self) -> Params:
@@ -66,30 +70,33 @@ class Eval:
         return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
 
     @cached_property
-    def _outputs(self) -> tuple[Tensor, Tensor]:
-        features, logits = self._forward()
-        return (features.float(), logits.float()) if self._amp else (features, logits)
+    def _outputs(self) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+        """Features and logits of each piece of the batch."""
+        x = self.batch.x
+        pieces = x.split(self._micro_batch) if self._micro_batch else (x,)
+        features, logits = zip(*(self._forward(piece) for piece in pieces), strict=True)
+        return features, logits
 
-    def _forward(self) -> tuple[Tensor, Tensor]:
-        with torch.autocast(self.batch.x.device.type, torch.bfloat16, enabled=self._amp):
+    def _forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=self._amp):
             if self._params is None:
-                features, logits = self.model(self.batch.x)
+                features, logits = self.model(x)
             else:
                 # Running statistics belong to the model's own weights: others update a copy.
                 buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
                 weights = {**self._params, **buffers}
-                features, logits = torch.func.functional_call(self.model, weights, (self.batch.x,))
-        return features, logits
+                features, logits = torch.func.functional_call(self.model, weights, (x,))
+        return (features.float(), logits.float()) if self._amp else (features, logits)
 
-    @property
+    @cached_property
     def features(self) -> Tensor:
         """(n, d) what the classifier sees."""
-        return self._outputs[0]
+        return _joined(self._outputs[0])
 
-    @property
+    @cached_property
     def logits(self) -> Tensor:
         """(n, c) the scores of the classes."""
-        return self._outputs[1]
+        return _joined(self._outputs[1])
 
     @cached_property
     def risks(self) -> Tensor:
@@ -119,7 +126,7 @@ class Eval:
 
     def on(self, batch: Batch) -> Eval:
         """The same weights on other data."""
-        return Eval(self.model, batch, self._risk, self._params, self._amp)
+        return Eval(self.model, batch, self._risk, self._params, self._amp, self._micro_batch)
 
     def against(self, y: Tensor) -> Eval:
         """The same outputs judged by other labels, without another forward pass."""
@@ -129,7 +136,7 @@ class Eval:
 
     def at(self, params: Params) -> Eval:
         """Other weights on the same data; the model's running statistics stay as they are."""
-        return Eval(self.model, self.batch, self._risk, params, self._amp)
+        return Eval(self.model, self.batch, self._risk, params, self._amp, self._micro_batch)
 
     def split(self) -> tuple[Eval, ...]:
         """One view per domain, each with a forward pass of its own."""
@@ -150,4 +157,8 @@ class Eval:
         """Let the model's running statistics see the batch, where it keeps any."""
         if "_outputs" not in self.__dict__ and any(True for _ in self.model.buffers()):
             with torch.no_grad():
-                self._forward()
+                self._forward(self.batch.x)
+
+
+def _joined(pieces: Sequence[Tensor]) -> Tensor:
+    return pieces[0] if len(pieces) == 1 else torch.cat(list(pieces))

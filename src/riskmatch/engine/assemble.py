@@ -77,7 +77,12 @@ def assemble(config: RunConfig, device: torch.device | str, data_dir: Path | Non
             generator=stream("method", config.seed),
         ),
         StepSettings(
-            schedule=config.schedule, steps=config.steps, clip=config.clip, amp=config.amp
+            schedule=config.schedule,
+            start=config.pretrain,
+            steps=config.steps,
+            clip=config.clip,
+            amp=config.amp,
+            micro_batch=config.micro_batch,
         ),
         domains=training,
     )

@@ -106,13 +106,23 @@ def train(
     folder = out / config.id
     if finished := _finished(folder, resume):
         return finished
+    if config.pretrain:
+        train(
+            config.erm_phase(),
+            out,
+            device=device,
+            data_dir=data_dir,
+            resume=True,
+            checkpoint_every=checkpoint_every,
+            on_step=on_step,
+        )
     parts = assemble(config, device, data_dir)
     folder.mkdir(parents=True, exist_ok=True)
     with lock(folder), torch.random.fork_rng(_gpus(torch.device(device))):
         if finished := _finished(folder, resume):  # while we were waiting for the data
             return finished
         life = _Life(folder, config, parts, torch.device(device))
-        _begin(life)
+        _begin(life, out)
         try:
             _live(life, checkpoint_every, on_step)
         except Exception as error:
@@ -136,7 +146,7 @@ def _finished(folder: Path, resume: bool) -> RunRecord | None:
     )
 
 
-def _begin(life: _Life) -> None:
+def _begin(life: _Life, out: Path) -> None:
     """Go on from the last checkpoint, or else from the start."""
     torch.manual_seed(life.config.seed)  # of dropout
     last, refused = checkpoint.load_last(life.folder / CHECKPOINTS, life.config.id)
@@ -147,6 +157,8 @@ def _begin(life: _Life) -> None:
     if last is None or found is None:
         checkpoint.clear(life.folder / CHECKPOINTS)
         records.start(life.folder, life.config)
+        if life.config.pretrain:
+            _take_over(life, out)
         return
     notes = restore(last, life.parts.stepper, life.parts.sampler)
     records.rewind(life.folder, last.step)
@@ -154,6 +166,24 @@ def _begin(life: _Life) -> None:
     life.first_step = life.saved = last.step
     kept = records.read(life.folder).evaluations
     life.evaluated = kept[-1].step if kept else 0
+
+
+def _take_over(life: _Life, out: Path) -> None:
+    """Start where the shared ERM phase ended: its weights, batches and streams, nothing else."""
+    phase = life.config.erm_phase()
+    last, refused = checkpoint.load_last(out / phase.id / CHECKPOINTS, phase.id)
+    if last is None or last.step != phase.steps:
+        raise RuntimeError(
+            f"The ERM phase in {out / phase.id} has no checkpoint of its last step"
+            f"{': ' + ' '.join(refused) if refused else ''}. Remove that folder to train it again."
+        )
+    stepper = life.parts.stepper
+    fresh = stepper.memory.base, stepper.memory.generator.get_state()
+    restore(last, stepper, life.parts.sampler)
+    stepper.memory.base, stepper.memory.state = fresh[0], {}
+    stepper.memory.generator.set_state(fresh[1])
+    stepper.spec = stepper.optimizer = None
+    life.first_step = life.evaluated = life.saved = last.step
 
 
 def _live(

@@ -42,12 +42,16 @@ class StepSettings:
     """Per-sample loss of (logits, y)."""
     schedule: Schedule = "constant"
     """``cosine`` over the whole run, or from the end of the objective's warm-up on."""
+    start: int = 0
+    """The first step of the run; the cosine starts there."""
     steps: int = 0
-    """The length of the run; the cosine ends there."""
+    """The last step of the run; the cosine reaches zero there."""
     clip: float | None = None
     """Largest norm of the gradient; longer ones are shortened to it."""
     amp: bool = False
     """Forward passes in bfloat16 where that is safe."""
+    micro_batch: int = 0
+    """Samples per forward pass; 0 passes a batch whole."""
 
 
 @dataclass
@@ -73,7 +77,10 @@ class Stepper:
     def step(self, batch: Batch) -> dict[str, float]:
         """Take one step on ``batch``; returns the loss, its terms and the raw penalties."""
         optimizer = self.enter_phase()
-        ev = Eval(self.model, batch, self.settings.risk, amp=self.settings.amp)
+        settings = self.settings
+        ev = Eval(
+            self.model, batch, settings.risk, amp=settings.amp, micro_batch=settings.micro_batch
+        )
         terms = self._terms(ev)
         optimizer.zero_grad(set_to_none=True)
         terms.loss.backward()
@@ -110,8 +117,8 @@ class Stepper:
         late = schedule == "cosine-after-warmup" and self.spec.generation > 0
         if schedule != "cosine" and not late:
             return self.spec.lr
-        start = self.phase_start if late else 0
-        share = (self.memory.step - start) / max(1, total - start)
+        start = self.phase_start if late else self.settings.start
+        share = (self.memory.step + 1 - start) / max(1, total - start)
         return self.spec.lr * 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
 
     def trainable(self) -> list[Tensor]:

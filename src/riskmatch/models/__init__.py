@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -19,9 +19,15 @@ Shape = tuple[int, ...]
 
 
 def _mlp(
-    shape: Shape, classes: int, dropout: float, *, widths: Sequence[int] = (256, 256)
+    shape: Shape,
+    classes: int,
+    dropout: float,
+    *,
+    widths: Sequence[int] = (256, 256),
+    init: Literal["default", "xavier"] = "default",
+    single_logit: bool = False,
 ) -> nn.Module:
-    return MLP(math.prod(shape), classes, widths, dropout)
+    return MLP(math.prod(shape), classes, widths, dropout, init, single_logit)
 
 
 def _cnn(
