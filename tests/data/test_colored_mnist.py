@@ -133,8 +133,8 @@ def test_the_test_digits_at_any_p(paper):
 def test_the_oracles_colours_tell_nothing():
     real()
     data = colored_mnist(p=[0.5, 0.5], test_p=[0.5, 0.9])
-    assert data.names == ("0.5", "0.5-2", "0.5-3", "0.9")
-    assert data.test_only == ("0.5-3", "0.9")
+    assert data.names == ("0.5", "0.5-2", "test 0.5", "0.9")
+    assert data.test_only == ("test 0.5", "0.9")
     assert [len(domain) for domain in data.domains] == [25_000, 25_000, 10_000, 10_000]
     for domain in data.domains[:3]:
         assert disagreement(domain) == pytest.approx(0.5, abs=0.02)
@@ -163,6 +163,15 @@ def test_nobody_trains_on_the_test_domain(made):
         data.without(("0.1",))
 
 
+def test_a_sample_keeps_the_shares_and_is_part_of_the_whole(made):
+    whole, few = (load("colored-mnist", {"samples": n}, made) for n in (60, 24))
+    assert [(len(d), len(d.validation)) for d in few.domains] == [(10, 2), (10, 2), (4, 4)]
+    for domain, part in zip(whole.domains, few.domains, strict=True):
+        assert {row.sum().item() for row in part.x} <= {
+            row.sum().item() for d in whole.domains for row in (*d.x, *d.validation.x)
+        }, domain.name
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -171,6 +180,7 @@ def test_nobody_trains_on_the_test_domain(made):
         ({"p": []}, "p lists one probability per domain"),
         ({"test_p": [1.5]}, "test_p lists probabilities, from 0 to 1, not 1.5"),
         ({"p": "0.5"}, "p lists"),
+        ({"samples": 5}, "samples is a number of digits, 12 or more: 5"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options, message):

@@ -29,6 +29,7 @@ def colored_mnist(
     p: Sequence[float] = (0.1, 0.2),
     test_p: Sequence[float] = (0.9,),
     seed: int = 0,
+    samples: int = 60_000,
 ) -> DomainSet:
     """ColoredMNIST: red and green digits, of which the colour misleads.
 
@@ -41,7 +42,7 @@ def colored_mnist(
         ``0.1`` and ``0.2`` for training, ``0.9`` for the test alone. The name is the probability p
         that the colour *disagrees* with the (noisy) label, Arjovsky et al.'s e. Where a text names
         domains by how often the two agree, its 0.9 and 0.8 are these 0.1 and 0.2, and its 0.1 is
-        this 0.9.
+        this 0.9. A test domain with the p of a training domain is called so: ``test 0.1``.
     Size
         MNIST's 60,000 training digits are shuffled; 50,000 are dealt to the training domains, so
         each has 25,000, and 10,000 are held out for selection. For validation, ``paper`` deals
@@ -64,19 +65,22 @@ def colored_mnist(
         p: of each training domain; both 0.5 give the oracle's data, colours that tell nothing.
         test_p: of each test domain.
         seed: of the shuffle, the label noise and the colours.
+        samples: of the training digits; with fewer than 60,000, a sixth as many test digits.
     """
     check_option("preset of colored-mnist", preset, PRESETS)
     for option, values in {"p": p, "test_p": test_p}.items():
         _check_probabilities(option, values)
+    if not isinstance(samples, int) or samples < HELD_OUT * len(p):
+        raise ValueError(f"samples is a number of digits, {HELD_OUT * len(p)} or more: {samples!r}")
     mnist = load_mnist(root)
     shuffled = torch.randperm(
         len(mnist.train_images), generator=stream("colored-mnist", seed, "shuffle")
-    )
+    )[:samples]
     everything = _training_digits(mnist, seed)
     cut = len(shuffled) // HELD_OUT
     training, held_out = everything.take(shuffled[cut:]), everything.take(shuffled[:cut])
-    test = _test_digits(mnist, seed)
-    names = _names((*p, *test_p))
+    test = _test_digits(mnist, seed).take(slice(max(1, samples // HELD_OUT)))
+    names = domain_names(p, test_p)
     domains = []
     for k, flip in enumerate(p):
         own = held_out.deal(k, len(p)) if preset == "paper" else held_out
@@ -134,13 +138,17 @@ def _noisy(images: Tensor, digits: Tensor, seed: int, part: str) -> _Digits:
     return _Digits(images[:, ::2, ::2].float() / 255, labels.long(), draw("colors"))
 
 
-def _names(values: Sequence[float]) -> tuple[str, ...]:
-    """Each value as a name; the second of two equal ones is called so."""
-    names: list[str] = []
-    for k, value in enumerate(values):
-        before = list(values[:k]).count(value)
-        names.append(f"{value:g}" if before == 0 else f"{value:g}-{before + 1}")
-    return tuple(names)
+def domain_names(p: Sequence[float], test_p: Sequence[float]) -> tuple[str, ...]:
+    """The names of the training and test domains, in this order.
+
+    Example:
+        >>> domain_names((0.5, 0.5), (0.5, 0.9))
+        ('0.5', '0.5-2', 'test 0.5', '0.9')
+    """
+    plain = [f"{value:g}" for value in p]
+    plain += [f"{'test ' if value in p else ''}{value:g}" for value in test_p]
+    before = [plain[:k].count(name) for k, name in enumerate(plain)]
+    return tuple(f"{name}-{n + 1}" if n else name for name, n in zip(plain, before, strict=True))
 
 
 def _check_probabilities(option: str, values: Sequence[float]) -> None:
