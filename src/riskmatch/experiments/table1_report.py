@@ -1,0 +1,134 @@
+"""Table 1 from records: beside the paper's numbers, and at every p."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from riskmatch import records
+from riskmatch.durable import write_whole
+from riskmatch.experiments.choosing import SELECTIONS, Chosen, Selection, choose, missing
+from riskmatch.experiments.published import CITATION, OPTIMUM, TABLE1
+from riskmatch.experiments.table1 import METHODS, TARGET_P, TEST_P, Budget, Init, Planned
+from riskmatch.records import RunRecord
+from riskmatch.report.tables import Cell, Table
+
+_P = tuple(f"p = {p:g}" for p in TEST_P)
+_SMOKE = (
+    "The budget smoke shows that everything works, with a small network, few digits and few "
+    "steps: its numbers are not to be compared with the paper's."
+)
+
+
+def done(planned: Sequence[Planned], out: Path) -> dict[str, RunRecord]:
+    """The records of the runs that are done, by id."""
+    found = {run.config.id: records.find(out / run.config.id) for run in planned}
+    return {id: run for id, run in found.items() if run is not None and run.status == "done"}
+
+
+def choices(
+    planned: Sequence[Planned], runs: Mapping[str, RunRecord]
+) -> dict[Selection, list[Chosen]]:
+    """The rows of the table under each selection."""
+    return {selection: choose(planned, runs, selection) for selection in SELECTIONS}
+
+
+def beside_the_paper(chosen: Mapping[Selection, Sequence[Chosen]], seeds: int) -> Table:
+    """The table of the paper with ours beside it."""
+    rows: list[tuple[Cell, ...]] = []
+    for val, last in zip(chosen["test-val"], chosen["last"], strict=True):
+        cells = [cell for row in (val, last) for cell in (row.at(TARGET_P), row.worst)]
+        names = (METHODS[val.method].label, start(val.method, val.init), _paper(val))
+        rows.append((*names, *cells, setting(val), setting(last)))
+    rows.append(("Optimum", "either", OPTIMUM, *[None] * 6))
+    return Table(
+        f"ColoredMNIST, accuracy in per cent on MNIST's test digits: mean ± standard deviation "
+        f"over {seeds} seed{'s' * (seeds != 1)}. At 0.9: the test domain; worst p: the smallest "
+        f"accuracy of a model at p = 0, 0.1 … 1, with p how often the colour disagrees with the "
+        f"label. The hyper-parameter and, under test-domain validation, the step are those of the "
+        f"best accuracy on the test domain's validation digits; last step: the hyper-parameter "
+        f"of the best validation accuracy at the end of training.",
+        (
+            "method",
+            "initialisation",
+            "paper",
+            "test-domain validation, at 0.9",
+            "worst p",
+            "last step, at 0.9",
+            "worst p",
+            "chosen by validation",
+            "chosen at the last step",
+        ),
+        tuple(rows),
+    )
+
+
+def at_every_p(rows: Sequence[Chosen]) -> Table:
+    """The accuracy of every row at every p, under one selection."""
+    return Table(
+        f"Accuracy at every p, and the worst: {SELECTIONS[rows[0].selection]}.",
+        ("method", "initialisation", *_P, "worst p"),
+        tuple(
+            (
+                METHODS[row.method].label,
+                start(row.method, row.init),
+                *map(row.at, TEST_P),
+                row.worst,
+            )
+            for row in rows
+        ),
+    )
+
+
+def everything(chosen: Mapping[Selection, Sequence[Chosen]]) -> Table:
+    """One row for every method, initialisation and selection, for programs."""
+    columns = ("method", "initialisation", "selection", "searched", "value", "paper", "paper sd")
+    rows: list[tuple[Cell, ...]] = []
+    for selection, found in chosen.items():
+        for row in found:
+            paper = TABLE1.get((row.method, row.init), (None, None))
+            names = (row.method, row.init, selection, METHODS[row.method].searched, row.value)
+            rows.append((*names, *paper, *map(row.at, TEST_P), row.worst))
+    return Table("Table 1", (*columns, *_P, "worst p"), tuple(rows))
+
+
+def start(method: str, init: Init) -> str:
+    """The initialisation of a row, in a word."""
+    return "either" if METHODS[method].inits == ("random",) else {"erm": "ERM"}.get(init, init)
+
+
+def setting(row: Chosen) -> str | None:
+    """The chosen value, with its name."""
+    return None if row.value is None else f"{METHODS[row.method].symbol} = {row.value:g}"
+
+
+def _paper(row: Chosen) -> str | None:
+    found = TABLE1.get((row.method, row.init))
+    return found and f"{found.mean:.1f} ± {found.sd:.1f}"
+
+
+def write(planned: Sequence[Planned], out: Path, budget: Budget, command: str) -> list[Path]:
+    """Write the tables of the runs in ``out / "runs"`` to ``out``; returns the files."""
+    runs = done(planned, out / "runs")
+    chosen = choices(planned, runs)
+    seeds = len({run.config.seed for run in planned})
+    tables = [beside_the_paper(chosen, seeds), *map(at_every_p, chosen.values())]
+    notes = [f"Written by `{command}`.", f"The paper's numbers: {CITATION}."]
+    notes += [_SMOKE] * (budget == "smoke") + _absent(planned, runs)
+    texts = {
+        "md": "\n\n".join(["# Table 1", *(table.markdown() for table in tables), *notes]) + "\n",
+        "tex": "\n\n".join(table.latex() for table in tables) + "\n",
+        "csv": everything(chosen).csv(),
+    }
+    for suffix, text in texts.items():
+        write_whole(out / f"table1.{suffix}", text.encode())
+    return [out / f"table1.{suffix}" for suffix in texts]
+
+
+def _absent(planned: Sequence[Planned], runs: Mapping[str, RunRecord]) -> list[str]:
+    left = missing(planned, runs)
+    if not left:
+        return [f"All {len(planned)} runs of the plan are in."]
+    lines = [f"- {run.title} (`{run.config.id}`)" for run in left]
+    head = f"{len(left)} of the {len(planned)} runs of the plan are missing:"
+    return ["\n".join([head, "", *lines])]

@@ -1,0 +1,155 @@
+"""A table as a value, and its Markdown, LaTeX and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+MISSING = "—"
+_TEX = {
+    "\\": r"\textbackslash{}",
+    **{c: f"\\{c}" for c in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "λ": r"$\lambda$",
+    "η": r"$\eta$",
+    "α": r"$\alpha$",
+    "−": r"$-$",
+    "—": "---",
+    "–": "--",
+}
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Several measurements of one thing.
+
+    Example:
+        >>> str(Spread((70.0, 72.0))), str(Spread((71.25,))), str(Spread(()))
+        ('71.0 ± 1.4', '71.2', '—')
+    """
+
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float | None:
+        """None where there is no value."""
+        return fmean(self.values) if self.values else None
+
+    @property
+    def sd(self) -> float | None:
+        """The standard deviation of the sample (n − 1); None where there are fewer than two."""
+        return stdev(self.values) if len(self.values) > 1 else None
+
+    def __str__(self) -> str:
+        if self.mean is None:
+            return MISSING
+        return f"{self.mean:.1f}" + ("" if self.sd is None else f" ± {self.sd:.1f}")
+
+
+Cell = str | int | float | Spread | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under titled columns; the first column holds names, the others are set to the right.
+
+    Example:
+        >>> print(Table("Accuracy", ("method", "at 0.9"), (("ERM", 27.9),)).markdown())
+        Accuracy
+        <BLANKLINE>
+        | method | at 0.9 |
+        | :----- | -----: |
+        | ERM    |   27.9 |
+    """
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"A row has {len(row)} cells, not {len(self.columns)}: {row}")
+
+    def markdown(self) -> str:
+        """The table, aligned, under its caption."""
+        rows = [self.columns, *([_text(cell).replace("|", r"\|") for cell in r] for r in self.rows)]
+        widths = [max(3, *(len(row[k]) for row in rows)) for k in range(len(self.columns))]
+        lines = [_aligned(row, widths) for row in rows]
+        rules = [
+            ":" + "-" * (w - 1) if k == 0 else "-" * (w - 1) + ":" for k, w in enumerate(widths)
+        ]
+        return "\n".join([self.caption, "", lines[0], _line(rules), *lines[1:]])
+
+    def latex(self) -> str:
+        """The table for the package booktabs."""
+        rows = [" & ".join(_tex(_text(cell)) for cell in row) + r" \\" for row in self.rows]
+        return "\n".join(
+            [
+                r"\begin{table}",
+                r"\centering",
+                rf"\caption{{{_tex(self.caption)}}}",
+                rf"\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}",
+                r"\toprule",
+                " & ".join(map(_tex, self.columns)) + r" \\",
+                r"\midrule",
+                *rows,
+                r"\bottomrule",
+                r"\end{tabular}",
+                r"\end{table}",
+            ]
+        )
+
+    def csv(self) -> str:
+        """The table for programs: a spread is three columns, and nothing is rounded away."""
+        spread = [
+            any(isinstance(row[k], Spread) for row in self.rows) for k in range(len(self.columns))
+        ]
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(
+            title
+            for name, wide in zip(self.columns, spread, strict=True)
+            for title in ((f"{name} mean", f"{name} sd", f"{name} n") if wide else (name,))
+        )
+        for row in self.rows:
+            writer.writerow(
+                value
+                for cell, wide in zip(row, spread, strict=True)
+                for value in (_numbers(cell) if wide else (cell,))
+            )
+        return text.getvalue()
+
+
+def _numbers(cell: Cell) -> tuple[Cell, ...]:
+    if not isinstance(cell, Spread):
+        return (cell, None, None)
+    return (*(None if v is None else round(v, 6) for v in (cell.mean, cell.sd)), len(cell.values))
+
+
+def _text(cell: Cell) -> str:
+    if cell is None:
+        return MISSING
+    return f"{cell:.1f}" if isinstance(cell, float) else str(cell)
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return _line(
+        [
+            cells[k].ljust(width) if k == 0 else cells[k].rjust(width)
+            for k, width in enumerate(widths)
+        ]
+    )
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _tex(text: str) -> str:
+    return "".join(_TEX.get(letter, letter) for letter in text)
