@@ -13,6 +13,7 @@ from riskmatch.cli.errors import CommandError, unknown
 COMMANDS = {
     "data": "the data sets: what there is, and how to get it",
     "methods": "the methods, their hyper-parameters and search ranges",
+    "reproduce": "the paper's tables and figures",
     "train": "train one model with one method: progress, records, checkpoint",
 }
 """What each command does; its module is the one of its name."""

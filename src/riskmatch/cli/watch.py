@@ -101,7 +101,7 @@ class Lines(Watcher):
 
     def step(self, progress: Progress) -> None:
         """Remember how long it will take."""
-        self._left = _clock(progress.seconds_left)
+        self._left = clock(progress.seconds_left)
 
     def evaluation(self, evaluation: Evaluation) -> None:
         """Print the line."""
@@ -119,14 +119,14 @@ class Lines(Watcher):
 
 def _parts(progress: Progress) -> list[str]:
     worst = [] if progress.worst_domain is None else [f"worst {progress.worst_domain}"]
-    return [f"loss {progress.loss:.4g}", *worst, f"{_clock(progress.seconds_left)} left"]
+    return [f"loss {progress.loss:.4g}", *worst, f"{clock(progress.seconds_left)} left"]
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
     """Minutes and seconds, and hours where there are any.
 
     Example:
-        >>> _clock(75), _clock(3600)
+        >>> clock(75), clock(3600)
         ('1:15', '1:00:00')
     """
     minutes, rest = divmod(round(seconds), 60)

@@ -4,14 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from riskmatch import records
 from riskmatch.durable import write_whole
 from riskmatch.experiments.choosing import SELECTIONS, Chosen, Selection, choose, missing
 from riskmatch.experiments.published import CITATION, OPTIMUM, TABLE1
-from riskmatch.experiments.table1 import METHODS, TARGET_P, TEST_P, Budget, Init, Planned
+from riskmatch.experiments.table1 import INITS, METHODS, TARGET_P, TEST_P, Budget, Init, Planned
 from riskmatch.records import RunRecord
+from riskmatch.report.figures import Curve, curves
+from riskmatch.report.style import (
+    BLACK,
+    BLUE,
+    DASHED,
+    DOTTED,
+    GREEN,
+    GREY,
+    ORANGE,
+    VERMILION,
+    Look,
+)
 from riskmatch.report.tables import Cell, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LOOKS = {
+    "erm": Look(GREY, width=2.0),
+    "groupdro": Look(ORANGE),
+    "iga": Look(ORANGE, DASHED),
+    "irm": Look(BLUE),
+    "vrex": Look(BLUE, DASHED),
+    "eqrm": Look(BLUE, DOTTED),
+    "coral": Look(GREEN),
+    "mmd": Look(GREEN, DASHED),
+    "rdm": Look(VERMILION, width=2.4),
+    "rdm-mmd": Look(VERMILION, DASHED, width=2.4),
+    "oracle": Look(BLACK, DASHED),
+}
+"""One colour per kind of method: robust, causal, of features, of risks."""
 
 _P = tuple(f"p = {p:g}" for p in TEST_P)
 _SMOKE = (
@@ -107,8 +138,39 @@ def _paper(row: Chosen) -> str | None:
     return found and f"{found.mean:.1f} ± {found.sd:.1f}"
 
 
-def write(planned: Sequence[Planned], out: Path, budget: Budget, command: str) -> list[Path]:
-    """Write the tables of the runs in ``out / "runs"`` to ``out``; returns the files."""
+def figure(chosen: Mapping[Selection, Sequence[Chosen]]) -> Figure:
+    """The accuracy of every row at every p: a panel for each selection and initialisation."""
+    panels = {
+        f"{SELECTIONS[selection]}, from {'ERM' if init == 'erm' else 'random weights'}": [
+            _curve(row)
+            for row in rows
+            if row.curves and (row.init == init or METHODS[row.method].inits == ("random",))
+        ]
+        for selection, rows in chosen.items()
+        for init in INITS
+        if any(row.init == init for row in rows)
+    }
+    return curves(
+        panels,
+        columns=max(1, len(panels) // len(SELECTIONS)),
+        xlabel="p: how often the colour disagrees",
+        ylabel="accuracy, %",
+        mark=TARGET_P,
+    )
+
+
+def _curve(row: Chosen) -> Curve:
+    spreads = [row.at(p) for p in TEST_P]
+    look = LOOKS[row.method]
+    sd = [spread.sd or 0.0 for spread in spreads] if look.width > 2 else None
+    label = METHODS[row.method].label
+    return Curve(label, TEST_P, [spread.mean or 0.0 for spread in spreads], look, sd)
+
+
+def write(
+    planned: Sequence[Planned], out: Path, budget: Budget, command: str
+) -> tuple[list[Path], Table]:
+    """Write tables and figure of the runs in ``out / "runs"``; returns the files and the table."""
     runs = done(planned, out / "runs")
     chosen = choices(planned, runs)
     seeds = len({run.config.seed for run in planned})
@@ -122,7 +184,8 @@ def write(planned: Sequence[Planned], out: Path, budget: Budget, command: str) -
     }
     for suffix, text in texts.items():
         write_whole(out / f"table1.{suffix}", text.encode())
-    return [out / f"table1.{suffix}" for suffix in texts]
+    figure(chosen).savefig(out / "table1.png")
+    return [out / f"table1.{suffix}" for suffix in (*texts, "png")], tables[0]
 
 
 def _absent(planned: Sequence[Planned], runs: Mapping[str, RunRecord]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn import functional
 
+from riskmatch.models.relu_dropout import ReLUDropout
 from riskmatch.spelling import check_option
 
 
@@ -47,9 +48,7 @@ class MLP(nn.Module):
             raise ValueError(f"single_logit is for two classes, and there are {classes}.")
         layers: list[nn.Module] = [nn.Flatten()]
         for here, there in zip((inputs, *widths[:-1]), widths, strict=True):
-            layers += [nn.Linear(here, there), nn.ReLU()]
-            if dropout:
-                layers.append(nn.Dropout(dropout))
+            layers += [nn.Linear(here, there), ReLUDropout(dropout)]
         self.featurizer = nn.Sequential(*layers)
         self.single_logit = single_logit
         self.classifier = nn.Linear(widths[-1], 1 if single_logit else classes)

@@ -1,0 +1,73 @@
+"""What is seen of many runs while they train."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from riskmatch.cli.watch import clock
+
+if TYPE_CHECKING:
+    from riskmatch.experiments.board import Board
+    from riskmatch.experiments.table1 import Planned
+
+
+class Shown:
+    """One line when it begins and one per finished run; on a terminal, a bar below them."""
+
+    def __init__(self, planned: Sequence[Planned], quiet: bool) -> None:
+        self._titles = {run.config.id: run.title for run in planned}
+        self._quiet = quiet
+        self._told: set[str] | None = None
+        self._bar: Any = None
+
+    def __enter__(self) -> Shown:
+        if not self._quiet and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn
+
+            columns = BarColumn(bar_width=24), TextColumn("{task.description}")
+            console = Console(stderr=True, highlight=False)
+            self._bar = Progress(*columns, console=console, transient=True)
+            self._bar.add_task("loading", total=None)
+            self._bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, board: Board) -> None:
+        """Show how far the runs are."""
+        if self._quiet:
+            return
+        over = [*(config.id for config in board.done), *board.failed]
+        if self._told is None:
+            self._say(
+                f"{board.total} runs, {len(over)} of them done before; "
+                f"{_left(board)} at {board.jobs} at a time"
+            )
+            self._told = set(over)
+        for id in over:
+            if id not in self._told:
+                self._told.add(id)
+                state = "failed: " + board.failed[id] if id in board.failed else "done"
+                title = self._titles.get(id, "the ERM phase")
+                self._say(f"{len(self._told)}/{board.total}  {title}: {state}  ({_left(board)})")
+        if self._bar is not None:
+            finished = board.total - len(board.waiting) - len(board.running)
+            text = f"{finished}/{board.total} runs · {_left(board)}"
+            self._bar.update(
+                self._bar.task_ids[0], completed=finished, total=board.total, description=text
+            )
+
+    def _say(self, line: str) -> None:
+        if self._bar is not None:
+            self._bar.console.print(line, markup=False, soft_wrap=True)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+
+def _left(board: Board) -> str:
+    return "nothing left" if not board.seconds_left else f"about {clock(board.seconds_left)} left"

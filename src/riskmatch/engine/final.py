@@ -1,0 +1,41 @@
+"""The model that a run ended with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch import nn
+
+from riskmatch import data, models
+from riskmatch.config import RunConfig
+from riskmatch.data.domain import DomainSet
+from riskmatch.engine import checkpoint
+from riskmatch.engine.run import CHECKPOINTS
+
+PREFIX = "model/"
+
+
+def final_model(
+    config: RunConfig, out: Path, data_dir: Path | None = None
+) -> tuple[nn.Module, DomainSet]:
+    """The model of a finished run in the folder ``out``, ready to predict, and its data set.
+
+    Raises:
+        FileNotFoundError: there is no checkpoint of the last step.
+    """
+    folder = out / config.id / CHECKPOINTS
+    last, _ = checkpoint.load_last(folder, config.id)
+    if last is None or last.step != config.steps:
+        raise FileNotFoundError(f"{folder} holds no checkpoint of step {config.steps}.")
+    domains = data.load(config.data, config.data_options, data_dir)
+    model = models.build(
+        config.model,
+        domains.input_shape,
+        domains.classes,
+        config.dropout,
+        config.model_options,
+        config.seed,
+    )
+    weights = {k.removeprefix(PREFIX): v for k, v in last.tensors.items() if k.startswith(PREFIX)}
+    model.load_state_dict(weights)
+    return model.eval(), domains

@@ -1,0 +1,99 @@
+"""Figure 2: the risks of ERM and of RDM, domain by domain.
+
+The risks of ERM after 400 steps, and of RDM that goes on from there, on the same digits of MNIST's
+test set in the colours of four domains.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from riskmatch.config import RunConfig
+from riskmatch.durable import write_whole
+from riskmatch.experiments import table1
+from riskmatch.experiments.table1 import Budget, Planned
+from riskmatch.report.distribution import Array, Distribution
+from riskmatch.report.figures import distributions
+from riskmatch.report.style import BLUE, DASHED, GREEN, PURPLE, VERMILION, Look
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+P = (0.1, 0.2, 0.5, 0.9)
+"""The domains: the two of training, and two others."""
+BINS = 60
+LOOKS = (Look(BLUE), Look(GREEN, DASHED), Look(PURPLE), Look(VERMILION))
+SHOWN = 0.99
+"""The share of the risks, all taken together, that lies inside the axes."""
+
+
+def plan(
+    budget: Budget,
+    methods: Collection[str] | None = None,
+    seeds: Sequence[int] | None = None,
+    inits: Collection[table1.Init] = table1.INITS,
+) -> list[Planned]:
+    """The two runs, which are runs of Table 1: ERM, and RDM from there, of the first seed."""
+    if methods is not None or set(inits) != set(table1.INITS):
+        raise ValueError("fig2 shows ERM and RDM from ERM; --methods and --init cannot change it.")
+    runs = table1.plan(budget, ["erm", "rdm"], [0] if seeds is None else seeds[:1], ["erm"])
+    return [run for run in runs if run.value == table1.METHODS[run.method].usual]
+
+
+def write(
+    planned: Sequence[Planned], out: Path, data_dir: Path | None = None
+) -> tuple[list[Path], Any]:
+    """Write the distributions and the figure to ``out``; returns the files, and what they say."""
+    risks = {
+        table1.METHODS[run.method].label: risks_of(run.config, out / "runs", data_dir)
+        for run in planned
+    }
+    record = describe(risks)
+    write_whole(out / "fig2.json", (json.dumps(record, indent=1) + "\n").encode())
+    draw(record).savefig(out / "fig2.png")
+    means = {
+        model: {p: round(shown["mean"], 4) for p, shown in named.items()}
+        for model, named in record.items()
+    }
+    return [out / "fig2.png", out / "fig2.json"], means
+
+
+def describe(risks: dict[str, dict[str, Array]]) -> dict[str, dict[str, dict[str, Any]]]:
+    """The distribution of every model's risks on every domain, all on the same bins, as JSON."""
+    everything = np.concatenate([values for named in risks.values() for values in named.values()])
+    edges = np.linspace(0, np.quantile(everything, SHOWN), BINS + 1).tolist()
+    return {
+        model: {p: Distribution.of(values, edges).to_json() for p, values in named.items()}
+        for model, named in risks.items()
+    }
+
+
+def draw(record: dict[str, dict[str, dict[str, Any]]]) -> Figure:
+    """The figure, from what :func:`describe` returns or the file ``fig2.json`` holds."""
+    panels = {
+        model: {f"p = {p}": Distribution.from_json(values) for p, values in named.items()}
+        for model, named in record.items()
+    }
+    return distributions(panels, LOOKS, xlabel="risk of a sample (cross-entropy)")
+
+
+def risks_of(config: RunConfig, out: Path, data_dir: Path | None = None) -> dict[str, Array]:
+    """The risk of every test digit under the final weights of a run, by p."""
+    import torch
+
+    from riskmatch.contract import cross_entropy_risks
+    from riskmatch.engine.final import final_model
+
+    model, domains = final_model(config, out, data_dir)
+    names = {p: table1.domain(p, config.data_options["p"]) for p in P}
+    found = {domain.name: domain for domain in domains.domains}
+    with torch.no_grad():
+        return {
+            f"{p:g}": cross_entropy_risks(model(found[name].x)[1], found[name].y).double().numpy()
+            for p, name in names.items()
+        }
