@@ -33,6 +33,7 @@ lint: $(STAMP)  ## style, types and layers
 bench: $(STAMP)  ## time the core and the methods
 	@$(BIN)/python benchmarks/core.py
 	@$(BIN)/python benchmarks/methods.py
+	@$(BIN)/python benchmarks/colored_mnist.py
 
 clean:  ## remove .venv, caches and outputs
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist out

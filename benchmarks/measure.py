@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import platform
+import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +36,19 @@ def seconds(actions: dict[str, Action], rounds: int = 7, turn: float = 0.05) -> 
                 action()
                 best[name] = min(best[name], time.perf_counter() - start)
     return best
+
+
+def medians(actions: dict[str, Action], rounds: int) -> dict[str, float]:
+    """The median time of each action over rounds in which they take turns."""
+    times: dict[str, list[float]] = {name: [] for name in actions}
+    for action in actions.values():
+        action()
+    for _ in range(rounds):
+        for name, action in actions.items():
+            start = time.perf_counter()
+            action()
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(found) for name, found in times.items()}
 
 
 def peak_megabytes(action: Action) -> float | None:
