@@ -1,8 +1,8 @@
 """A step on ColoredMNIST at the paper's size, relative to its matrix products: `make bench`.
 
 Two domains of 25,000 samples, an MLP 392-390-390-390-1 with dropout 0.2, RDM with two moments and
-with the full kernel, beside ERM and the plain torch loop. The matrix products alone are those of the
-forward and backward passes of the three wide layers, into memory that is there already.
+with the full kernel, beside ERM and the plain torch loop. The matrix products alone are those of
+the forward and backward passes of the three wide layers, into memory that is there already.
 """
 
 from __future__ import annotations
