@@ -22,6 +22,8 @@ sys.exit(code)
         "--version",
         "methods --help",
         "data --help",
+        "reproduce --help",
+        "reproduce --list",
         "train --help",
         "train colored-digits -h",
     ],

@@ -4,7 +4,8 @@ import io
 import pytest
 
 from riskmatch.experiments.choosing import choose, missing
-from riskmatch.experiments.table1 import METHODS, TEST_P, domain, plan
+from riskmatch.experiments.rows import METHODS
+from riskmatch.experiments.table1 import TEST_P, domain, plan
 from riskmatch.experiments.table1_report import at_every_p, beside_the_paper, choices, everything
 from riskmatch.records import Evaluation, RunRecord, Score
 

@@ -4,7 +4,8 @@ import pytest
 
 from riskmatch.data.colored_mnist import domain_names
 from riskmatch.experiments.published import TABLE1
-from riskmatch.experiments.table1 import METHODS, SEEDS, TEST_P, plan
+from riskmatch.experiments.rows import METHODS
+from riskmatch.experiments.table1 import SEEDS, TEST_P, plan
 from riskmatch.objectives import methods
 
 

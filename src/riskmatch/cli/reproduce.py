@@ -115,7 +115,7 @@ def _reproduce(name: str, given: dict[str, Any], command: str) -> None:
 
 def _planned(name: str, given: dict[str, Any]) -> list[Planned]:
     from riskmatch.experiments.catalogue import EXPERIMENTS
-    from riskmatch.experiments.table1 import INITS, METHODS
+    from riskmatch.experiments.rows import INITS, METHODS
 
     methods = given["methods"].split(",") if "methods" in given else None
     for method in methods or ():

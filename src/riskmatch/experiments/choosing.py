@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from riskmatch.experiments.table1 import METHODS, TARGET_P, TEST_P, Init, Planned, domain
+from riskmatch.experiments.rows import METHODS, Init
+from riskmatch.experiments.table1 import TARGET_P, TEST_P, Planned, domain
 from riskmatch.records import Evaluation, RunRecord
 from riskmatch.report.tables import Spread
 

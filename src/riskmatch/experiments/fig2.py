@@ -16,6 +16,7 @@ import numpy as np
 from riskmatch.config import RunConfig
 from riskmatch.durable import write_whole
 from riskmatch.experiments import table1
+from riskmatch.experiments.rows import INITS, METHODS, Init
 from riskmatch.experiments.table1 import Budget, Planned
 from riskmatch.report.distribution import Array, Distribution
 from riskmatch.report.figures import distributions
@@ -36,13 +37,13 @@ def plan(
     budget: Budget,
     methods: Collection[str] | None = None,
     seeds: Sequence[int] | None = None,
-    inits: Collection[table1.Init] = table1.INITS,
+    inits: Collection[Init] = INITS,
 ) -> list[Planned]:
     """The two runs, which are runs of Table 1: ERM, and RDM from there, of the first seed."""
-    if methods is not None or set(inits) != set(table1.INITS):
+    if methods is not None or set(inits) != set(INITS):
         raise ValueError("fig2 shows ERM and RDM from ERM; --methods and --init cannot change it.")
     runs = table1.plan(budget, ["erm", "rdm"], [0] if seeds is None else seeds[:1], ["erm"])
-    return [run for run in runs if run.value == table1.METHODS[run.method].usual]
+    return [run for run in runs if run.value == METHODS[run.method].usual]
 
 
 def write(
@@ -50,8 +51,7 @@ def write(
 ) -> tuple[list[Path], Any]:
     """Write the distributions and the figure to ``out``; returns the files, and what they say."""
     risks = {
-        table1.METHODS[run.method].label: risks_of(run.config, out / "runs", data_dir)
-        for run in planned
+        METHODS[run.method].label: risks_of(run.config, out / "runs", data_dir) for run in planned
     }
     record = describe(risks)
     write_whole(out / "fig2.json", (json.dumps(record, indent=1) + "\n").encode())

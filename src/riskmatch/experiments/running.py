@@ -25,6 +25,13 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def threads_each(jobs: int) -> int:
+    """The threads of one of ``jobs`` processes; never more than torch was told to use."""
+    import torch
+
+    return max(1, min(torch.get_num_threads(), cores() // jobs))
+
+
 def run_all(
     configs: Sequence[RunConfig],
     out: Path,
@@ -47,7 +54,7 @@ def run_all(
     """
     board = Board.of(configs, out)
     board.jobs = max(1, min(jobs or cores(), len(board.waiting)))
-    share = max(1, cores() // board.jobs)
+    share = threads_each(board.jobs)
     try:
         if board.waiting and not board.taken:
             _trial(board, data_dir, share)

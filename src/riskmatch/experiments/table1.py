@@ -7,102 +7,21 @@ and a single logit. From ERM initialisation, the first 400 steps are ERM's.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from riskmatch.config import RunConfig
+from riskmatch.experiments.rows import INITS, LR, METHODS, Init, Method
 
 Budget = Literal["smoke", "laptop", "paper"]
-Init = Literal["random", "erm"]
 
 BUDGETS: tuple[Budget, ...] = ("smoke", "laptop", "paper")
-INITS: tuple[Init, ...] = ("random", "erm")
-LR = 1e-4
 PRETRAIN = 400
 TEST_P = tuple(k / 10 for k in range(11))
 """The probabilities that colour and label disagree, at which every model is evaluated."""
 TARGET_P = 0.9
 """The p of the paper's test domain."""
-
-
-@dataclass(frozen=True)
-class Method:
-    """A row of the table: a method and the values tried of its one searched hyper-parameter."""
-
-    label: str
-    name: str
-    """Of the objective."""
-    grid: tuple[float, ...]
-    usual: float
-    """The value of the grid that a small budget takes."""
-    searched: str = "weight"
-    """The hyper-parameter of the grid; ``steps`` is the run's own."""
-    symbol: str = "λ"
-    """What the searched hyper-parameter is called in a table."""
-    steps: int = 600
-    hparams: Mapping[str, Any] = field(default_factory=dict)
-    """The hyper-parameters that are not searched."""
-    p: tuple[float, ...] = (0.1, 0.2)
-    """Of the training domains."""
-
-    @property
-    def inits(self) -> tuple[Init, ...]:
-        """Where it starts from; to ERM itself, and so to the oracle, the two are one."""
-        return ("random",) if self.name == "erm" else INITS
-
-
-_PENALTIES = (1e3, 5e3, 1e4, 5e4, 1e5)
-_RDM = {
-    "warmup": 0,
-    "lr_after": LR,
-    "variance_weight": 0.0,
-    "match": "worst",
-    "kernel": "authors-code",
-    "rescale": True,
-}
-_ERM: dict[str, Any] = {
-    "name": "erm",
-    "grid": (400, 600, 1000),
-    "usual": 400,
-    "searched": "steps",
-    "symbol": "steps",
-}
-
-METHODS: dict[str, Method] = {
-    "erm": Method("ERM", **_ERM),
-    "groupdro": Method("GroupDRO", "groupdro", (1e-3, 1e-2, 0.1, 0.5, 1.0), 0.1, "eta", "η", 1000),
-    "iga": Method("IGA", "iga", _PENALTIES, 1e4, steps=1000),
-    "irm": Method("IRM", "irm", _PENALTIES, 1e4, hparams={"warmup": 0}),
-    "vrex": Method("VREx", "vrex", _PENALTIES, 1e4, hparams={"warmup": 0}),
-    "eqrm": Method(
-        "EQRM",
-        "eqrm",
-        (-100.0, -500.0, -1000.0, -5000.0, -10000.0),
-        -1000.0,
-        "log_tail",
-        "log(1−α)",
-        hparams={"warmup": 0, "lr_after": LR},
-    ),
-    "coral": Method("CORAL", "coral", (1e2, 1e3, 1e4, 1e5, 1e6), 1e4),
-    "mmd": Method("MMD", "mmd", (1.0, 10.0, 100.0, 1e3, 1e4), 100.0),
-    "rdm": Method(
-        "RDM, two moments",
-        "rdm",
-        (500.0, 1000.0, 2500.0, 5000.0, 10000.0),
-        5000.0,
-        hparams={**_RDM, "divergence": "moments"},
-    ),
-    "rdm-mmd": Method(
-        "RDM, kernel",
-        "rdm",
-        (100.0, 300.0, 1000.0, 3000.0, 10000.0),
-        1000.0,
-        hparams={**_RDM, "divergence": "mmd"},
-    ),
-    "oracle": Method("Oracle", **_ERM, p=(0.5, 0.5)),
-}
-"""The rows of the table by name, in its order."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +44,7 @@ class Planned:
         """
         start = "random weights" if self.init == "random" else "ERM"
         row = METHODS[self.method]
-        return f"{row.label} from {start}, {row.symbol} = {self.value:g}, seed {self.config.seed}"
+        return f"{row.label} from {start}, {row.setting(self.value)}, seed {self.config.seed}"
 
 
 SEEDS: dict[Budget, tuple[int, ...]] = {
@@ -167,19 +86,22 @@ def configure(row: Method, init: Init, value: float, seed: int, budget: Budget) 
     by_steps = row.searched == "steps"
     steps = int(value) if by_steps else row.steps
     smoke = budget == "smoke"
-    shorter = 8 if smoke else 1
+    shorter, lr = (8, 100 * LR) if smoke else (1, LR)
+    hparams = {**row.hparams, **({} if by_steps else {row.searched: value})}
+    if "lr_after" in hparams:
+        hparams["lr_after"] = lr
     return RunConfig(
         data="colored-mnist",
         test_domains=tuple(domain(p, row.p) for p in TEST_P),
         method=row.name,
-        hparams={**row.hparams, **({} if by_steps else {row.searched: value})},
+        hparams=hparams,
         model="mlp",
         model_options={
             "widths": [16, 16, 16] if smoke else [390, 390, 390],
             "init": "xavier",
             "single_logit": True,
         },
-        lr=LR,
+        lr=lr,
         dropout=0.2,
         batch_size=0,
         micro_batch=1000,  # stays in cache, which saves a third of the time
@@ -193,7 +115,7 @@ def configure(row: Method, init: Init, value: float, seed: int, budget: Budget) 
             "p": list(row.p),
             "test_p": list(TEST_P),
             "seed": seed,
-            **({"samples": 1200} if smoke else {}),
+            **({"samples": 600} if smoke else {}),
         },
     )
 

@@ -10,7 +10,8 @@ from riskmatch import records
 from riskmatch.durable import write_whole
 from riskmatch.experiments.choosing import SELECTIONS, Chosen, Selection, choose, missing
 from riskmatch.experiments.published import CITATION, OPTIMUM, TABLE1
-from riskmatch.experiments.table1 import INITS, METHODS, TARGET_P, TEST_P, Budget, Init, Planned
+from riskmatch.experiments.rows import INITS, METHODS, Init
+from riskmatch.experiments.table1 import TARGET_P, TEST_P, Budget, Planned
 from riskmatch.records import RunRecord
 from riskmatch.report.figures import Curve, curves
 from riskmatch.report.style import (
@@ -70,7 +71,7 @@ def beside_the_paper(chosen: Mapping[Selection, Sequence[Chosen]], seeds: int) -
     for val, last in zip(chosen["test-val"], chosen["last"], strict=True):
         cells = [cell for row in (val, last) for cell in (row.at(TARGET_P), row.worst)]
         names = (METHODS[val.method].label, start(val.method, val.init), _paper(val))
-        rows.append((*names, *cells, setting(val), setting(last)))
+        rows.append((*names, *cells, *map(_setting, (val, last))))
     rows.append(("Optimum", "either", OPTIMUM, *[None] * 6))
     return Table(
         f"ColoredMNIST, accuracy in per cent on MNIST's test digits: mean ± standard deviation "
@@ -128,9 +129,8 @@ def start(method: str, init: Init) -> str:
     return "either" if METHODS[method].inits == ("random",) else {"erm": "ERM"}.get(init, init)
 
 
-def setting(row: Chosen) -> str | None:
-    """The chosen value, with its name."""
-    return None if row.value is None else f"{METHODS[row.method].symbol} = {row.value:g}"
+def _setting(row: Chosen) -> str | None:
+    return None if row.value is None else METHODS[row.method].setting(row.value)
 
 
 def _paper(row: Chosen) -> str | None:

@@ -67,7 +67,12 @@ def curves(
     for axes in grid[:, 0]:
         axes.set_ylabel(ylabel)
     figure.legend(
-        legend.values(), legend.keys(), loc="outside right center", frameon=False, fontsize=9
+        legend.values(),
+        legend.keys(),
+        loc="outside right center",
+        frameon=False,
+        fontsize=9,
+        handlelength=3,
     )
     return figure
 

@@ -1,0 +1,103 @@
+"""The rows of Table 1: each method and the grid of its one searched hyper-parameter.
+
+The grids are the customary ones of Eastwood et al. (NeurIPS 2022), and the paper's for RDM. Those
+of CORAL, of MMD and of RDM with the whole kernel are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Init = Literal["random", "erm"]
+INITS: tuple[Init, ...] = ("random", "erm")
+LR = 1e-4
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the table: a method and the values tried of its one searched hyper-parameter."""
+
+    label: str
+    name: str
+    """Of the objective."""
+    grid: tuple[float, ...]
+    usual: float
+    """The value of the grid that a small budget takes."""
+    searched: str = "weight"
+    """The hyper-parameter of the grid; ``steps`` is the run's own."""
+    symbol: str = "λ"
+    """What the searched hyper-parameter is called in a table."""
+    steps: int = 600
+    hparams: Mapping[str, Any] = field(default_factory=dict)
+    """The hyper-parameters that are not searched."""
+    p: tuple[float, ...] = (0.1, 0.2)
+    """Of the training domains."""
+
+    def setting(self, value: float) -> str:
+        """A value of the grid with its name.
+
+        Example:
+            >>> METHODS["eqrm"].setting(-1000)
+            'log(1−α) = −1000'
+        """
+        return f"{self.symbol} = {value:g}".replace("-", "−")
+
+    @property
+    def inits(self) -> tuple[Init, ...]:
+        """Where it starts from; to ERM itself, and so to the oracle, the two are one."""
+        return ("random",) if self.name == "erm" else INITS
+
+
+_PENALTIES = (1e3, 5e3, 1e4, 5e4, 1e5)
+_RDM = {
+    "warmup": 0,
+    "lr_after": LR,
+    "variance_weight": 0.0,
+    "match": "worst",
+    "kernel": "authors-code",
+    "rescale": True,
+}
+_ERM: dict[str, Any] = {
+    "name": "erm",
+    "grid": (400, 600, 1000),
+    "usual": 400,
+    "searched": "steps",
+    "symbol": "steps",
+}
+
+METHODS: dict[str, Method] = {
+    "erm": Method("ERM", **_ERM),
+    "groupdro": Method("GroupDRO", "groupdro", (1e-3, 1e-2, 0.1, 0.5, 1.0), 0.1, "eta", "η", 1000),
+    "iga": Method("IGA", "iga", _PENALTIES, 1e4, steps=1000),
+    "irm": Method("IRM", "irm", _PENALTIES, 1e4, hparams={"warmup": 0}),
+    "vrex": Method("VREx", "vrex", _PENALTIES, 1e4, hparams={"warmup": 0}),
+    "eqrm": Method(
+        "EQRM",
+        "eqrm",
+        (-100.0, -500.0, -1000.0, -5000.0, -10000.0),
+        -1000.0,
+        "log_tail",
+        "log(1−α)",
+        hparams={"warmup": 0, "lr_after": LR},
+    ),
+    "coral": Method("CORAL", "coral", (1e2, 1e3, 1e4, 1e5, 1e6), 1e4),
+    "mmd": Method("MMD", "mmd", (1.0, 10.0, 100.0, 1e3, 1e4), 100.0),
+    "rdm": Method(
+        "RDM, two moments",
+        "rdm",
+        (500.0, 1000.0, 2500.0, 5000.0, 10000.0),
+        5000.0,
+        hparams={**_RDM, "divergence": "moments"},
+    ),
+    "rdm-mmd": Method(
+        "RDM, kernel",
+        "rdm",
+        (100.0, 300.0, 1000.0, 3000.0, 10000.0),
+        1000.0,
+        hparams={**_RDM, "divergence": "mmd"},
+    ),
+    "oracle": Method("Oracle", **_ERM, p=(0.5, 0.5)),
+}
+"""The rows of the table by name, in its order."""
