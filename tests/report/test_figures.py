@@ -13,7 +13,7 @@ def half_normal(n, seed=0):
 def test_the_density_of_a_half_normal_is_found_up_to_zero():
     grid = np.array([0.0, 0.5, 1.0, 2.0])
     truth = np.sqrt(2 / np.pi) * np.exp(-(grid**2) / 2)
-    assert kde(half_normal(50_000), grid) == pytest.approx(truth, abs=0.02)
+    assert kde(half_normal(200_000), grid) == pytest.approx(truth, abs=0.02)
 
 
 def test_the_density_sums_to_one():
