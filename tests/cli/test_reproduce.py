@@ -42,6 +42,8 @@ def test_a_cut_of_the_table_from_end_to_end_and_then_nothing_is_left(riskmatch, 
     assert len(list((out / "runs").iterdir())) == 2  # ERM is itself the phase of RDM
     text = (out / "table1.md").read_text()
     assert "All 2 runs of the plan are in." in text
+    command = "riskmatch reproduce table1 --budget smoke --methods rdm,erm --init erm"
+    assert f"Written by `{command}`." in text
     assert "are not to be compared with the paper's" in text
     again = riskmatch(*words, "--json")
     assert again.err == "2 runs, 2 of them done before; nothing left at 1 at a time\n"

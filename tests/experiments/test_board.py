@@ -46,14 +46,14 @@ def test_the_time_left_counts_each_method_at_its_own_pace():
     board = Board([ERM, RDM, replace(ERM, method="iga")], jobs=2)
     assert board.seconds_left is None
     board.time("erm", 2.0)
-    assert board.seconds_left == pytest.approx(100 * 4.5 * 2)  # the longest run
+    assert board.seconds_left == pytest.approx(100 * 4 * 2)  # the longest run
     run = board.take()
     board.stepped(run, 10, 10.0)  # with the trial, 12 seconds for 11 steps
     board.jobs = 1
-    assert board.seconds_left == pytest.approx((90 + 60 + 100 * 4.5) * 12 / 11)
+    assert board.seconds_left == pytest.approx((90 + 60 + 100 * 4) * 12 / 11)
     board.ended(run)
     board.stepped(board.take(), 50, 30.0)  # ten steps of RDM, each three seconds
-    assert board.seconds_left == pytest.approx(50 * 3 + 100 * 4.5 * 42 / 21)
+    assert board.seconds_left == pytest.approx(50 * 3 + 100 * 4 * 42 / 21)
 
 
 def test_what_is_on_file_is_not_run_again_and_tells_the_pace(tmp_path):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 BUDGETS = """\
 budgets
   smoke    a small network and few digits: shows within a minute that everything works
-  laptop   the paper's sizes, three seeds, one value of every grid
+  laptop   the paper's sizes, three seeds, one value of every grid; all methods but MMD
   paper    everything: ten seeds, whole grids
 
 example
@@ -63,7 +63,7 @@ def _parser() -> Parser:
         Option("seeds", str, "Seeds in place of the budget's, as in 0,1,2"),
         Option("init", Literal["random", "erm", "both"], "Where methods start from", "both"),
         Option("out", Path, "Where to; by default reproduce, or reproduce-smoke"),
-        Option("jobs", int, "Runs at a time; by default one per core"),
+        Option("jobs", int, "Runs at a time; by default one per core, if memory allows"),
         Option("data_dir", Path, "A folder in which to look for MNIST first"),
         Option("quiet", bool, "Print nothing but errors"),
         Option("json", bool, "Print the result as JSON"),
@@ -102,7 +102,7 @@ def _reproduce(name: str, given: dict[str, Any], command: str) -> None:
         )
     unfinished = bool(board.failed or board.waiting)
     if experiment.partial or not unfinished:
-        result = experiment.write(planned, out, budget, command, data_dir)
+        result = experiment.write(planned, out, budget, _essence(name, given), data_dir)
         if "json" in given:
             values = {"files": [str(path) for path in result.files], "result": result.values}
             print(json.dumps({**values, "failed": board.failed}, indent=2))
@@ -111,6 +111,12 @@ def _reproduce(name: str, given: dict[str, Any], command: str) -> None:
             print("\n".join(map(str, result.files)))
     if unfinished:
         raise RunFailed(_onward(board, planned, command))
+
+
+def _essence(name: str, given: dict[str, Any]) -> str:
+    """The command without what the result does not depend on."""
+    kept = [o for o in ("budget", "methods", "seeds", "init") if o in given]
+    return " ".join(["riskmatch reproduce", name, *(f"--{o} {given[o]}" for o in kept)])
 
 
 def _planned(name: str, given: dict[str, Any]) -> list[Planned]:

@@ -34,6 +34,8 @@ class Method:
     """The hyper-parameters that are not searched."""
     p: tuple[float, ...] = (0.1, 0.2)
     """Of the training domains."""
+    laptop: bool = True
+    """Whether the budget ``laptop`` can afford it."""
 
     def setting(self, value: float) -> str:
         """A value of the grid with its name.
@@ -83,7 +85,7 @@ METHODS: dict[str, Method] = {
         hparams={"warmup": 0, "lr_after": LR},
     ),
     "coral": Method("CORAL", "coral", (1e2, 1e3, 1e4, 1e5, 1e6), 1e4),
-    "mmd": Method("MMD", "mmd", (1.0, 10.0, 100.0, 1e3, 1e4), 100.0),
+    "mmd": Method("MMD", "mmd", (1.0, 10.0, 100.0, 1e3, 1e4), 100.0, laptop=False),
     "rdm": Method(
         "RDM, two moments",
         "rdm",

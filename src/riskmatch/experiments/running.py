@@ -16,6 +16,8 @@ from riskmatch.experiments.board import Board
 from riskmatch.experiments.worker import Ended, Stepped, serve, threads, train_run
 
 OnChange = Callable[[Board], None]
+ROOM = 4 * 2**30
+"""Bytes of memory that a run of the paper's sizes may need."""
 
 
 def cores() -> int:
@@ -23,6 +25,12 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def affordable_jobs() -> int:
+    """As many runs at a time as there are cores, and memory for."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(1, min(cores(), memory // ROOM))
 
 
 def threads_each(jobs: int) -> int:
@@ -48,12 +56,13 @@ def run_all(
     Args:
         configs: the runs.
         out: the folder of their records.
-        jobs: how many at a time, the cores divided among them; by default one per core.
+        jobs: how many at a time, the cores divided among them; by default one per core,
+            if memory allows.
         data_dir: a folder in which to look for the files of the data set first.
         on_change: told before the first run, after every step and after every run.
     """
     board = Board.of(configs, out)
-    board.jobs = max(1, min(jobs or cores(), len(board.waiting)))
+    board.jobs = max(1, min(jobs or affordable_jobs(), len(board.waiting)))
     share = threads_each(board.jobs)
     try:
         if board.waiting and not board.taken:

@@ -65,19 +65,20 @@ def plan(
 
     Args:
         budget: ``paper`` is the whole; ``laptop`` has its sizes but three seeds and one value of
-            every grid; ``smoke`` only shows that everything works.
-        methods: some of ``METHODS``; all, where nothing is said.
+            every grid, and leaves out MMD, whose step on whole domains takes minutes; ``smoke``
+            only shows that everything works.
+        methods: some of ``METHODS``, in place of the budget's.
         seeds: in place of the budget's.
         inits: some of ``INITS``. What does not depend on the initialisation is always there.
     """
     return [
-        Planned(name, init, value, configure(METHODS[name], init, value, seed, budget))
+        Planned(name, init, value, configure(row, init, value, seed, budget))
         for seed in (SEEDS[budget] if seeds is None else seeds)
-        for name in METHODS
-        if methods is None or name in methods
-        for init in METHODS[name].inits
-        if init in inits or METHODS[name].inits == ("random",)
-        for value in (METHODS[name].grid if budget == "paper" else (METHODS[name].usual,))
+        for name, row in METHODS.items()
+        if (name in methods if methods is not None else row.laptop or budget != "laptop")
+        for init in row.inits
+        if init in inits or row.inits == ("random",)
+        for value in (row.grid if budget == "paper" else (row.usual,))
     ]
 
 
