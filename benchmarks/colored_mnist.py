@@ -80,7 +80,7 @@ def main() -> None:
         "erm, plain torch": plain(batch),
     }
     print("2 × 25,000 samples: " + ", ".join(actions), flush=True)
-    times = measure.medians(actions, rounds=9)
+    times = measure.medians(actions, rounds=7)
     memory = {name: measure.peak_megabytes(action) for name, action in actions.items()}
     base = times["matrix products"]
     rows = [

@@ -25,6 +25,29 @@ ON_DATA: dict[str, dict[str | None, dict[str, Any]]] = {
         "eqrm": {"warmup": 200, "lr_after": 1e-3},
         "fishr": {"warmup": 200},
     },
+    "colored-mnist": {
+        None: {
+            "lr": 1e-4,
+            "batch_size": 0,
+            "micro_batch": 1000,
+            "dropout": 0.2,
+            "steps": 600,
+            "eval_every": 50,
+            "model_options": {"widths": [390, 390, 390], "init": "xavier", "single_logit": True},
+        },
+        "rdm": {
+            "divergence": "moments",
+            "weight": 1e4,
+            "rescale": True,
+            "variance_weight": 0.0,
+            "warmup": 400,
+            "lr_after": 1e-4,
+        },
+        "vrex": {"weight": 1e4, "warmup": 400},
+        "irm": {"weight": 1e4, "warmup": 400},
+        "eqrm": {"warmup": 400, "lr_after": 1e-4, "log_tail": -1000.0},
+        "fishr": {"warmup": 400},
+    },
 }
 """What is chosen on a data set too small for the usual defaults: by any method, and by one."""
 
@@ -55,17 +78,28 @@ _COLORED_PAPER = {
     "batch_size": 0,
     "steps": 600,
     "model": "mlp",
-    "model_options": {"widths": [390, 390]},
+    "model_options": {"widths": [390, 390], "init": "xavier", "single_logit": True},
 }
-_COLORED_CODE = {**_COLORED_PAPER, "rescale": True, "model_options": {"widths": [390, 390, 390]}}
-_COLORED = ("colored-mnist", "colored-digits")
+_COLORED_CODE = {
+    **_COLORED_PAPER,
+    "rescale": True,
+    "weight": 1e4,
+    "model_options": {"widths": [390, 390, 390], "init": "xavier", "single_logit": True},
+}
+
+
+def _on_colours(choices: dict[str, Any], preset: str) -> dict[str, dict[str, Any]]:
+    """The same on coloured digits and on ColoredMNIST, which has splits of the preset's own."""
+    mnist = {**choices, "data_options": {"preset": preset}}
+    return {"colored-digits": choices, "colored-mnist": mnist}
+
 
 PRESETS: dict[str, dict[str, Preset]] = {
     "rdm": {
         "paper": Preset(
             "what the paper says",
             {"match": "worst", "divergence": "mmd", "kernel": "paper", "schedule": "cosine"},
-            dict.fromkeys(_COLORED, _COLORED_PAPER),
+            _on_colours(_COLORED_PAPER, "paper"),
         ),
         "authors-code": Preset(
             "what the paper's released code does",
@@ -75,7 +109,7 @@ PRESETS: dict[str, dict[str, Preset]] = {
                 "kernel": "authors-code",
                 "schedule": "cosine-after-warmup",
             },
-            dict.fromkeys(_COLORED, _COLORED_CODE),
+            _on_colours(_COLORED_CODE, "authors-code"),
         ),
     },
 }

@@ -34,10 +34,12 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _train(request: Request) -> RunRecord:
+    from riskmatch.engine.allocator import keep_freed_memory
     from riskmatch.engine.lock import BusyError
     from riskmatch.engine.run import UnfinishedError, train
     from riskmatch.engine.step import DivergedError
 
+    keep_freed_memory()
     device = _device(request.device)
     watch = Watch(request.folder, request.config)
     try:

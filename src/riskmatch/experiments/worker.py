@@ -32,7 +32,9 @@ def train_run(
 ) -> Ended:
     """Train a run, or go on with it; ``tell`` may raise ``KeyboardInterrupt`` to stop it."""
     from riskmatch.engine import Progress, train
+    from riskmatch.engine.allocator import keep_freed_memory
 
+    keep_freed_memory()
     heard = time.monotonic()
 
     def on_step(progress: Progress) -> None:
