@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
 
 
-@pytest.mark.parametrize("name", ["core", "methods"])
+@pytest.mark.parametrize("name", ["core", "colored_mnist", "methods"])
 def test_a_benchmark_s_table_is_the_one_its_run_wrote(name):
     assert (ROOT / "results" / "bench" / f"{name}.md").read_text().strip() in README
 
