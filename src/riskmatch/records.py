@@ -96,6 +96,13 @@ def append(folder: Path, evaluation: Evaluation) -> None:
     append_line(folder / FILE, _line("evaluation", asdict(evaluation)))
 
 
+def forget(folder: Path) -> None:
+    """Let a run that was done start again: its record goes, unless the run is unfinished."""
+    found = find(folder)
+    if found is not None and found.status == "done":
+        (folder / FILE).unlink()
+
+
 def end(folder: Path, status: Literal["done", "failed"], error: str | None = None) -> None:
     """Close the file of a run."""
     append_line(folder / FILE, _line("end", {"status": status, "error": error}))

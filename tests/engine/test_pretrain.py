@@ -34,12 +34,24 @@ def test_the_phase_is_trained_once_and_shared(tmp_path):
     assert steps == [40, 60]
 
 
-def test_a_phase_without_its_last_checkpoint_is_named_with_the_cure(tmp_path):
+def test_a_phase_whose_checkpoints_are_gone_is_trained_again(tmp_path):
+    config = tiny("rdm", pretrain=20)
+    train(config, tmp_path / "kept")
+    phase = config.erm_phase()
+    train(phase, tmp_path / "gone")
+    for file in (tmp_path / "gone" / phase.id / "checkpoints").iterdir():
+        file.unlink()
+    train(config, tmp_path / "gone")
+    assert final_state(tmp_path / "gone" / config.id) == final_state(tmp_path / "kept" / config.id)
+
+
+@pytest.mark.filterwarnings("ignore:.*truncated or damaged")
+def test_a_phase_whose_last_checkpoint_is_damaged_is_named_with_the_cure(tmp_path):
     config = tiny("rdm", pretrain=20)
     phase = config.erm_phase()
     train(phase, tmp_path)
     for file in (tmp_path / phase.id / "checkpoints").iterdir():
-        file.unlink()
+        file.write_bytes(b"damaged")
     with pytest.raises(RuntimeError, match=r"no checkpoint of its last step.*Remove"):
         train(config, tmp_path)
 

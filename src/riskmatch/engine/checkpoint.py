@@ -32,11 +32,16 @@ def save(folder: Path, run: str, snapshot: Snapshot) -> Path:
     values = json.dumps(snapshot.values, sort_keys=True)
     header = {"format": FORMAT, "run": run, "values": values}
     header["sha256"] = _checksum(header, dict(snapshot.tensors))
-    path = folder / f"{snapshot.step:08d}{SUFFIX}"
+    path = path_of(folder, snapshot.step)
     write_whole(path, to_bytes(dict(snapshot.tensors), header))
     for stale in [*_checkpoints(folder)[:-KEPT], *folder.glob("*.tmp")]:
         stale.unlink()
     return path
+
+
+def path_of(folder: Path, step: int) -> Path:
+    """Where the checkpoint of a step is, if it is there."""
+    return folder / f"{step:08d}{SUFFIX}"
 
 
 def load(path: Path, run: str) -> Snapshot:

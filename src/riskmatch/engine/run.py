@@ -107,8 +107,11 @@ def train(
     if finished := _finished(folder, resume):
         return finished
     if config.pretrain:
+        phase = config.erm_phase()
+        if not checkpoint.path_of(out / phase.id / CHECKPOINTS, phase.steps).exists():
+            records.forget(out / phase.id)  # a record alone is nothing to start from
         train(
-            config.erm_phase(),
+            phase,
             out,
             device=device,
             data_dir=data_dir,
