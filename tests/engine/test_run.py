@@ -13,6 +13,7 @@ from riskmatch import records
 from riskmatch.data import DATASETS
 from riskmatch.engine import BusyError, DivergedError, UnfinishedError, train
 from riskmatch.engine.lock import lock
+from riskmatch.models.relu_dropout import ReLUDropout
 
 
 def stop_at(step):
@@ -94,7 +95,7 @@ def test_an_interrupted_run_equals_an_undisturbed_one(tmp_path, step):
 def test_a_signal_waits_for_the_end_of_its_step(tmp_path):
     config, steps = tiny(), []
 
-    class Signalling(torch.nn.ReLU):
+    class Signalling(ReLUDropout):
         def forward(self, x):
             if len(steps) == 12:
                 os.kill(os.getpid(), signal.SIGINT)
@@ -102,7 +103,7 @@ def test_a_signal_waits_for_the_end_of_its_step(tmp_path):
 
     before = signal.getsignal(signal.SIGINT)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("riskmatch.models.mlp.nn.ReLU", Signalling)
+        patch.setattr("riskmatch.models.mlp.ReLUDropout", Signalling)
         with pytest.raises(KeyboardInterrupt):
             train(config, tmp_path / "parts", on_step=steps.append)
     assert signal.getsignal(signal.SIGINT) is before
