@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from torch import nn
 
 from riskmatch import data, models
 from riskmatch.config import RunConfig
 from riskmatch.contract import Memory, Objective, OptimSpec
-from riskmatch.data.domain import Domain
+from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.data.sampler import Sampler
 from riskmatch.data.streams import stream
 from riskmatch.engine.step import Stepper, StepSettings
@@ -46,6 +47,18 @@ def objective(method: str, hparams: Mapping[str, Any]) -> Objective:
     return kind(**hparams)
 
 
+def network(config: RunConfig, domains: DomainSet) -> nn.Module:
+    """The run's network before its first step."""
+    return models.build(
+        config.model,
+        domains.input_shape,
+        domains.classes,
+        config.dropout,
+        config.model_options,
+        config.seed,
+    )
+
+
 def assemble(config: RunConfig, device: torch.device | str, data_dir: Path | None = None) -> Parts:
     """Everything the run needs; weights, batches and the method's choices follow from the seed.
 
@@ -61,14 +74,7 @@ def assemble(config: RunConfig, device: torch.device | str, data_dir: Path | Non
         }
         for domain in domains.domains
     }
-    model = models.build(
-        config.model,
-        domains.input_shape,
-        domains.classes,
-        config.dropout,
-        config.model_options,
-        config.seed,
-    )
+    model = network(config, domains)
     stepper = Stepper(
         model.to(device).train(),
         formula,

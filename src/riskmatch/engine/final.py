@@ -6,10 +6,11 @@ from pathlib import Path
 
 from torch import nn
 
-from riskmatch import data, models
+from riskmatch import data
 from riskmatch.config import RunConfig
 from riskmatch.data.domain import DomainSet
 from riskmatch.engine import checkpoint
+from riskmatch.engine.assemble import network
 from riskmatch.engine.run import CHECKPOINTS
 
 PREFIX = "model/"
@@ -28,14 +29,7 @@ def final_model(
     if last is None or last.step != config.steps:
         raise FileNotFoundError(f"{folder} holds no checkpoint of step {config.steps}.")
     domains = data.load(config.data, config.data_options, data_dir)
-    model = models.build(
-        config.model,
-        domains.input_shape,
-        domains.classes,
-        config.dropout,
-        config.model_options,
-        config.seed,
-    )
+    model = network(config, domains)
     weights = {k.removeprefix(PREFIX): v for k, v in last.tensors.items() if k.startswith(PREFIX)}
     model.load_state_dict(weights)
     return model.eval(), domains
