@@ -1,0 +1,1 @@
+"""Images of several domains: listed, decoded once, fed from memory."""
