@@ -3,7 +3,7 @@ import io
 
 import pytest
 
-from riskmatch.experiments.choosing import choose, missing
+from riskmatch.experiments.choosing import choose, missing, narrow
 from riskmatch.experiments.rows import METHODS
 from riskmatch.experiments.table1 import TEST_P, domain, plan
 from riskmatch.experiments.table1_report import at_every_p, beside_the_paper, choices, everything
@@ -66,6 +66,21 @@ def test_the_last_step_chooses_among_last_steps():
     assert row.value == 1000  # 0.62 twice against 0.5 and 0.4
     assert row.at(0.9).mean == pytest.approx(71)
     assert row.at(0.9).sd == pytest.approx(2**0.5)
+
+
+def test_values_are_compared_on_the_seeds_that_all_of_them_have():
+    searched = records(v500_0=[(0.7, 0.7)], v1000_0=[(0.6, 0.6)], v500_1=[(0.1, 0.1)])
+    (row,) = choose(RUNS, searched, "last")
+    assert row.value == 500  # which is better on seed 0, and on seed 1 the only one
+    assert row.at(0.9).values == pytest.approx((70, 10))
+
+
+def test_other_seeds_run_only_what_a_selection_chose_on_the_searched_ones():
+    searched = records(v500_0=[(0.9, 0.5), (0.2, 0.5)], v1000_0=[(0.3, 0.5), (0.3, 0.5)])
+    left = narrow(RUNS, searched, search=[0])
+    assert [run.value for run in left if run.config.seed == 0] == list(METHODS["rdm"].grid)
+    assert [run.value for run in left if run.config.seed == 1] == [500, 1000]
+    assert [run.config.seed for run in narrow(RUNS, {}, search=[1])] == [1] * 5
 
 
 def test_the_first_of_equals_wins():

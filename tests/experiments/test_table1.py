@@ -15,15 +15,15 @@ def ids(runs):
 
 def test_the_paper_has_every_point_of_every_grid_from_both_initialisations_and_ten_seeds():
     runs = plan("paper")
-    assert len(runs) == 10 * (9 * 2 * 5 + 2 * 3)
+    assert len(runs) == 10 * (9 * 2 * 5 + 3 + 2 + 3)
     assert len(set(ids(runs))) == len(runs)
 
 
 def test_smaller_budgets_take_one_point_and_fewer_seeds():
-    assert len(plan("laptop")) == 3 * (8 * 2 + 2)
+    assert len(plan("laptop")) == 3 * (9 * 2 + 1)
     assert {run.method for run in plan("laptop")} == set(METHODS) - {"mmd"}
     assert len(plan("laptop", ["mmd"])) == 3 * 2
-    assert len(plan("smoke")) == 9 * 2 + 2
+    assert len(plan("smoke")) == 10 * 2 + 1
 
 
 def test_a_laptops_runs_are_some_of_the_papers():
@@ -36,7 +36,7 @@ def test_cuts_cut_and_nothing_else():
         (method, init, value, seed)
         for seed in (3, 1)
         for method, init, values in (
-            ("erm", "random", (400, 600, 1000)),
+            ("erm", "erm", (600, 1000)),
             ("rdm", "erm", (500, 1000, 2500, 5000, 10000)),
         )
         for value in values
@@ -45,11 +45,15 @@ def test_cuts_cut_and_nothing_else():
 
 
 @pytest.mark.parametrize("budget", ["smoke", "laptop", "paper"])
-def test_one_erm_phase_per_seed_serves_every_method_and_is_the_shortest_erm(budget):
-    runs = plan(budget)
-    phases = {run.config.erm_phase().id for run in runs if run.init == "erm"}
+def test_one_erm_phase_per_seed_serves_every_method(budget):
+    phases = {run.config.erm_phase().id for run in plan(budget) if run.init == "erm"}
     assert len(phases) == len(SEEDS[budget])
-    assert phases == {r.config.id for r in runs if (r.method, r.value) == ("erm", 400)}
+
+
+def test_the_erm_phase_is_the_shortest_erm():
+    runs = plan("paper")
+    phases = {run.config.erm_phase().id for run in runs if run.init == "erm"}
+    assert phases == {run.config.id for run in runs if (run.method, run.value) == ("erm", 400)}
 
 
 def test_every_run_is_one_that_the_data_set_and_the_method_know():
@@ -69,7 +73,7 @@ def test_the_usual_value_is_on_the_grid():
 def test_the_paper_has_a_number_for_every_row_but_the_kernels():
     rows = {(name, init) for name, row in METHODS.items() for init in row.inits}
     assert rows - set(TABLE1) == {("rdm-mmd", "random"), ("rdm-mmd", "erm")}
-    assert set(TABLE1) - rows == {("erm", "erm")}
+    assert set(TABLE1) <= rows
 
 
 def test_ids_do_not_change_from_one_version_to_the_next():

@@ -6,7 +6,7 @@ accuracy is then reported on the 10,000 digits of MNIST's test set, which no cho
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
@@ -48,34 +48,64 @@ class Chosen:
 def choose(
     planned: Sequence[Planned], runs: Mapping[str, RunRecord], selection: Selection
 ) -> list[Chosen]:
-    """Every row of the plan: the value with the best mean validation accuracy over its seeds.
+    """Every row of the plan: the value with the best mean validation accuracy, on all its seeds.
 
-    The first of equally good values and steps wins.
+    Values are compared on the seeds that every one of them has, so that a search on the first seed
+    stays one. The first of equally good values and steps wins.
 
     Args:
         planned: the runs of the table.
         runs: those that are done, by id.
         selection: ``test-val`` takes the best step of each run, ``last`` its last.
     """
-    found: dict[tuple[str, Init], dict[float, list[Evaluation]]] = {}
+    found: dict[tuple[str, Init], dict[float, dict[int, Evaluation]]] = {}
     for run in planned:
         values = found.setdefault((run.method, run.init), {})
         if record := runs.get(run.config.id):
             step = chosen_step(record, run.method, selection)
-            values.setdefault(run.value, []).append(step)
+            values.setdefault(run.value, {})[run.config.seed] = step
     rows = []
     for (method, init), values in found.items():
         if not values:
             rows.append(Chosen(method, init, selection, None))
             continue
-        means = {
-            value: fmean(validation(step, method) for step in steps)
-            for value, steps in values.items()
-        }
-        best = max(means, key=lambda value: means[value])
-        curves = tuple(curve(step, method) for step in values[best])
+        best = _best(values, method)
+        curves = tuple(curve(step, method) for step in values[best].values())
         rows.append(Chosen(method, init, selection, best, curves))
     return rows
+
+
+def _best(values: Mapping[float, Mapping[int, Evaluation]], method: str) -> float:
+    shared = set.intersection(*(set(seeds) for seeds in values.values()))
+
+    def mean(value: float) -> float:
+        seeds = values[value]
+        return fmean(validation(seeds[seed], method) for seed in (shared or seeds))
+
+    return max(values, key=mean)
+
+
+def narrow(
+    planned: Sequence[Planned], runs: Mapping[str, RunRecord], search: Collection[int]
+) -> list[Planned]:
+    """The plan with whole grids on the seeds ``search`` only, and on the others what those chose.
+
+    Args:
+        planned: the runs of the table, with every value on every seed.
+        runs: those that are done, by id.
+        search: the seeds on which values are compared.
+    """
+    searched = [run for run in planned if run.config.seed in search]
+    chosen = {
+        (row.method, row.init, row.value)
+        for selection in SELECTIONS
+        for row in choose(searched, runs, selection)
+    }
+    return [
+        run
+        for run in planned
+        if run.config.seed in search or (run.method, run.init, run.value) in chosen
+    ]
 
 
 def chosen_step(run: RunRecord, method: str, selection: Selection) -> Evaluation:

@@ -1,7 +1,7 @@
 """Figure 2: the risks of ERM and of RDM, domain by domain.
 
-The risks of ERM after 400 steps, and of RDM that goes on from there, on the same digits of MNIST's
-test set in the colours of four domains.
+The risks of ERM and of RDM after 600 steps, of which they share the first 400, on the same digits
+of MNIST's test set in the colours of four domains.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def plan(
     seeds: Sequence[int] | None = None,
     inits: Collection[Init] = INITS,
 ) -> list[Planned]:
-    """The two runs, which are runs of Table 1: ERM, and RDM from there, of the first seed."""
+    """The two runs, both from ERM, which are runs of Table 1; of the first seed."""
     if methods is not None or set(inits) != set(INITS):
         raise ValueError("fig2 shows ERM and RDM from ERM; --methods and --init cannot change it.")
     runs = table1.plan(budget, ["erm", "rdm"], [0] if seeds is None else seeds[:1], ["erm"])

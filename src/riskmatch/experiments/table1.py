@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from riskmatch.config import RunConfig
-from riskmatch.experiments.rows import INITS, LR, METHODS, Init, Method
+from riskmatch.experiments.rows import INITS, LR, METHODS, PRETRAIN, Init, Method
 
 Budget = Literal["smoke", "laptop", "paper"]
 
 BUDGETS: tuple[Budget, ...] = ("smoke", "laptop", "paper")
-PRETRAIN = 400
 TEST_P = tuple(k / 10 for k in range(11))
 """The probabilities that colour and label disagree, at which every model is evaluated."""
 TARGET_P = 0.9
@@ -69,7 +68,7 @@ def plan(
             only shows that everything works.
         methods: some of ``METHODS``, in place of the budget's.
         seeds: in place of the budget's.
-        inits: some of ``INITS``. What does not depend on the initialisation is always there.
+        inits: some of ``INITS``. The oracle, which has but one, is always there.
     """
     return [
         Planned(name, init, value, configure(row, init, value, seed, budget))
@@ -78,7 +77,7 @@ def plan(
         if (name in methods if methods is not None else row.laptop or budget != "laptop")
         for init in row.inits
         if init in inits or row.inits == ("random",)
-        for value in (row.grid if budget == "paper" else (row.usual,))
+        for value in (row.values(init) if budget == "paper" else (row.usual,))
     ]
 
 

@@ -70,7 +70,7 @@ def beside_the_paper(chosen: Mapping[Selection, Sequence[Chosen]], seeds: int) -
     rows: list[tuple[Cell, ...]] = []
     for val, last in zip(chosen["test-val"], chosen["last"], strict=True):
         cells = [cell for row in (val, last) for cell in (row.at(TARGET_P), row.worst)]
-        names = (METHODS[val.method].label, start(val.method, val.init), _paper(val))
+        names = (METHODS[val.method].label, start(val.init), _paper(val))
         rows.append((*names, *cells, *map(_setting, (val, last))))
     rows.append(("Optimum", "either", OPTIMUM, *[None] * 6))
     return Table(
@@ -103,7 +103,7 @@ def at_every_p(rows: Sequence[Chosen]) -> Table:
         tuple(
             (
                 METHODS[row.method].label,
-                start(row.method, row.init),
+                start(row.init),
                 *map(row.at, TEST_P),
                 row.worst,
             )
@@ -124,9 +124,9 @@ def everything(chosen: Mapping[Selection, Sequence[Chosen]]) -> Table:
     return Table("Table 1", (*columns, *_P, "worst p"), tuple(rows))
 
 
-def start(method: str, init: Init) -> str:
+def start(init: Init) -> str:
     """The initialisation of a row, in a word."""
-    return "either" if METHODS[method].inits == ("random",) else {"erm": "ERM"}.get(init, init)
+    return "ERM" if init == "erm" else init
 
 
 def _setting(row: Chosen) -> str | None:
