@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from riskmatch.data.stored import Stored
 from riskmatch.spelling import check_option
+
+Augment = Callable[[Tensor, torch.Generator], Tensor]
+"""What training makes of a domain's batch of inputs; every choice comes from the generator."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +25,7 @@ class Domain:
     """
 
     name: str
-    x: Tensor
+    x: Tensor | Stored
     """(n, …) the inputs."""
     y: Tensor
     """(n,) the labels."""
@@ -38,7 +43,8 @@ class Domain:
 
     def take(self, rows: Tensor) -> Domain:
         """The samples at ``rows``, as a domain of the same name."""
-        return replace(self, x=self.x[rows], y=self.y[rows])
+        x = self.x.take(rows) if isinstance(self.x, Stored) else self.x[rows]
+        return replace(self, x=x, y=self.y[rows])
 
     def to(self, device: torch.device | str) -> Domain:
         """The domain on another device."""
@@ -55,6 +61,10 @@ class DomainSet:
     classes: int
     test_only: tuple[str, ...] = ()
     """The domains on which nobody may train."""
+    class_names: tuple[str, ...] = ()
+    """By label, where the classes have names."""
+    augment: Augment | None = None
+    """What training does to a batch; evaluation sees the inputs as they are."""
 
     def __post_init__(self) -> None:
         if len(set(self.names)) < len(self.names):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from riskmatch.data.batch import Batch
-from riskmatch.data.domain import Domain
+from riskmatch.data.domain import Augment, Domain
 from riskmatch.data.streams import stream
 
 
@@ -23,7 +23,9 @@ class Sampler(Iterator[Batch]):
     Args:
         domains: at least one.
         batch_size: samples per domain; 0 takes every domain whole, the same batch each time.
-        seed: of the shuffles.
+        seed: of the shuffles and the augmentation.
+        augment: what becomes of each domain's inputs, every time anew. Its generator follows from
+            ``seed``, the domain's name and the count of batches drawn.
 
     Example:
         >>> domain = Domain("a", torch.arange(5.0)[:, None], torch.zeros(5, dtype=torch.long))
@@ -33,16 +35,24 @@ class Sampler(Iterator[Batch]):
         ((2,), {'drawn': 8})
     """
 
-    def __init__(self, domains: Sequence[Domain], batch_size: int, seed: int) -> None:
+    def __init__(
+        self,
+        domains: Sequence[Domain],
+        batch_size: int,
+        seed: int,
+        augment: Augment | None = None,
+    ) -> None:
         if batch_size < 0:
             raise ValueError(f"batch_size must be 0 (domains whole) or more, got {batch_size}.")
         self._domains = tuple(domains)
         self._size = batch_size
         self._seed = seed
+        self._augment = augment
         self._drawn = 0
         self._orders: dict[str, tuple[int, Tensor]] = {}
         whole = all(self._share(domain) == len(domain) for domain in self._domains)
-        self._whole = Batch.join([(d.x, d.y) for d in self._domains]) if whole else None
+        always = whole and augment is None
+        self._whole = Batch.join([(d.x[:], d.y) for d in self._domains]) if always else None
 
     def __next__(self) -> Batch:
         batch = self._whole or Batch.join([self._draw(domain) for domain in self._domains])
@@ -64,7 +74,10 @@ class Sampler(Iterator[Batch]):
         share = self._share(domain)
         epoch, place = divmod(self._drawn, len(domain) // share)
         rows = self._order(domain, epoch)[place * share : (place + 1) * share]
-        return domain.x[rows], domain.y[rows]
+        x, y = domain.x[rows], domain.y[rows]
+        if self._augment is not None:
+            x = self._augment(x, stream("augment", self._seed, domain.name, self._drawn))
+        return x, y
 
     def _order(self, domain: Domain, epoch: int) -> Tensor:
         known = self._orders.get(domain.name)

@@ -93,4 +93,5 @@ def assemble(config: RunConfig, device: torch.device | str, data_dir: Path | Non
         domains=training,
     )
     batches = [splits[name]["train"] for name in training]
-    return Parts(stepper, Sampler(batches, config.batch_size, config.seed), splits)
+    sampler = Sampler(batches, config.batch_size, config.seed, domains.augment)
+    return Parts(stepper, sampler, splits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -14,7 +15,9 @@ from riskmatch.data.domain import Domain
 from riskmatch.records import LEVELS, Score, Split
 
 CHUNK = 512
-"""Samples per forward pass."""
+"""Samples per forward pass, at most."""
+VALUES = 1 << 23
+"""Input values per forward pass, at most: 55 images of 3 × 224 × 224."""
 
 
 def evaluate(
@@ -36,7 +39,8 @@ def evaluate(
 def score(model: nn.Module, domain: Domain, risk: RiskFunction = cross_entropy_risks) -> Score:
     """The model on one domain, a chunk at a time so that memory is bounded."""
     risks, hits = [], []
-    for x, y in zip(domain.x.split(CHUNK), domain.y.split(CHUNK), strict=True):
+    chunk = max(1, min(CHUNK, VALUES // math.prod(domain.x.shape[1:])))
+    for x, y in zip(domain.x.split(chunk), domain.y.split(chunk), strict=True):
         _, logits = model(x)
         risks.append(risk(logits, y))
         hits.append(logits.argmax(1) == y)
