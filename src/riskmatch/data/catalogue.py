@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,13 @@ from typing import Any
 from riskmatch.data.colored_digits import colored_digits
 from riskmatch.data.colored_mnist import colored_mnist
 from riskmatch.data.domain import DomainSet
+from riskmatch.data.images.benchmark import Benchmark
+from riskmatch.data.images.benchmarks import BENCHMARKS
+from riskmatch.data.images.folder import index_folder
+from riskmatch.data.images.get import get_benchmark
+from riskmatch.data.images.index import ImageIndex
+from riskmatch.data.images.locate import find_benchmark, load_index
+from riskmatch.data.images.manifest import index_manifest, is_manifest
 from riskmatch.data.mnist import find_mnist, get_mnist
 from riskmatch.data.rotated_mnist import rotated_mnist
 from riskmatch.spelling import check_keywords, check_option
@@ -55,6 +63,30 @@ class Source:
         return None
 
 
+def _images(benchmark: Benchmark) -> Source:
+    def load(root: Path | None = None, *, image_size: int = 224, augment: bool = True) -> DomainSet:
+        return _domains(load_index(benchmark, root), image_size=image_size, augment=augment)
+
+    return Source(
+        load,
+        domains=benchmark.domains,
+        classes=benchmark.classes,
+        samples=benchmark.images,
+        licence=benchmark.licence,
+        files=Files(
+            benchmark.name, partial(find_benchmark, benchmark), partial(get_benchmark, benchmark)
+        ),
+        package="PIL",
+        extra="images",
+    )
+
+
+def _domains(index: ImageIndex, *, image_size: int = 224, augment: bool = True) -> DomainSet:
+    from riskmatch.data.images.dataset import image_domains
+
+    return image_domains(index, image_size=image_size, augment=augment)
+
+
 MNIST = Files("mnist", find_mnist, get_mnist)
 
 DATASETS: dict[str, Source] = {
@@ -83,6 +115,7 @@ DATASETS: dict[str, Source] = {
         licence="CC BY-SA 3.0",
         files=MNIST,
     ),
+    **{name: _images(benchmark) for name, benchmark in BENCHMARKS.items()},
 }
 
 
@@ -92,7 +125,7 @@ def load(
     """The data set ``name``.
 
     Args:
-        name: one of ``DATASETS``.
+        name: one of ``DATASETS``; or the path of a folder ``domain/class/image``, or of a manifest.
         options: the data set's own.
         root: a folder in which to look for its files first.
 
@@ -100,8 +133,26 @@ def load(
         >>> load("colored-digits", {"samples": 10}).names
         ('0.9', '0.8', '0.1')
     """
+    if name not in DATASETS and is_path(name):
+        check_keywords(f"option of {name}", options or {}, _domains)
+        return _domains(index_path(Path(name)), **options or {})
     check_option("data set", name, DATASETS)
     source = DATASETS[name]
     check_keywords(f"option of {name}", options or {}, source.load)
     place = (root,) if source.files is not None else ()
     return source.load(*place, **options or {})
+
+
+def is_path(name: str) -> bool:
+    """Whether a data set is told by its path: it is there, or it could not be a name.
+
+    Example:
+        >>> is_path("./pets"), is_path("pets.csv"), is_path("pacs")
+        (True, True, False)
+    """
+    return "/" in name or "\\" in name or is_manifest(Path(name)) or Path(name).exists()
+
+
+def index_path(path: Path) -> ImageIndex:
+    """The images of a folder ``domain/class/image``, or of a manifest."""
+    return index_manifest(path) if path.is_file() or is_manifest(path) else index_folder(path)

@@ -27,6 +27,11 @@ Check = Callable[[Path], None]
 class FetchError(OSError):
     """No mirror gave the file; the message says what was tried and what else would help."""
 
+    def __init__(self, message: str, tried: Sequence[str]) -> None:
+        super().__init__(message)
+        self.tried = tuple(tried)
+        """Each attempt, and why it failed."""
+
 
 def fetch(
     name: str,
@@ -39,9 +44,6 @@ def fetch(
 ) -> Path:
     """Download ``name`` into ``folder`` from the first mirror that gives it whole.
 
-    What has arrived is kept in ``name.part``, from which the next connection, the next mirror and
-    the next call go on. The file gets its name once ``check`` has passed.
-
     Args:
         name: of the file, in the folder and under each mirror.
         folder: made where it does not exist.
@@ -53,6 +55,27 @@ def fetch(
     Raises:
         FetchError: no mirror gave the file.
     """
+    urls = [f"{mirror.rstrip('/')}/{name}" for mirror in mirrors]
+    return fetch_from(urls, name, folder, check, timeout=timeout, on_progress=on_progress)
+
+
+def fetch_from(
+    urls: Sequence[str],
+    name: str,
+    folder: Path,
+    check: Check,
+    *,
+    timeout: float = TIMEOUT,
+    on_progress: OnProgress | None = None,
+) -> Path:
+    """Download the file at the first of ``urls`` that gives it whole into ``folder / name``.
+
+    What has arrived is kept in ``name.part``, from which the next connection, the next URL and the
+    next call go on. The file gets its name once ``check`` has passed.
+
+    Raises:
+        FetchError: no URL gave the file.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     part, tried = folder / f"{name}.part", list[str]()
 
@@ -60,8 +83,7 @@ def fetch(
         if on_progress is not None:
             on_progress(name, done, total)
 
-    for mirror in mirrors:
-        url = f"{mirror.rstrip('/')}/{name}"
+    for url in urls:
         for _ in range(TRIES):
             before = _size(part)
             try:
@@ -83,7 +105,8 @@ def fetch(
             return folder / name
     raise FetchError(
         f"Could not fetch {name}. Tried: {'; '.join(tried)}. Call again to go on from what has "
-        f"arrived, or, where the network is closed, place {name} in {folder}."
+        f"arrived, or, where the network is closed, place {name} in {folder}.",
+        tried,
     )
 
 

@@ -34,5 +34,10 @@ def places(name: str, root: Path | None = None) -> tuple[Path, ...]:
         ['data/mnist', 'data']
     """
     told = (root / name, root) if root else ()
+    return (*told, *(base / name for base in bases()))
+
+
+def bases(root: Path | None = None) -> tuple[Path, ...]:
+    """The folders of data sets: ``root``, the one that ``RISKMATCH_DATA`` names, the cache."""
     said = os.environ.get(VARIABLE)
-    return (*told, *((Path(said) / name,) if said else ()), cache_folder() / name)
+    return (*((root,) if root else ()), *((Path(said),) if said else ()), cache_folder())

@@ -1,0 +1,228 @@
+"""The five benchmarks of images, one declaration each.
+
+Counts are those of DomainBed (Gulrajani and Lopez-Paz, ICLR 2021), by which methods are compared.
+"""
+
+from __future__ import annotations
+
+from riskmatch.data.images import domainnet, terraincognita
+from riskmatch.data.images.benchmark import NOT_STATED, Benchmark, Download, Origin, Part
+from riskmatch.data.images.packed import unpack_parquet
+
+HUB = "https://huggingface.co/datasets"
+LILA = (
+    "https://storage.googleapis.com/public-datasets-lila/caltechcameratraps",
+    "https://lilablobssc.blob.core.windows.net/caltechcameratraps",
+)
+BU = "http://csr.bu.edu/ftp/visda/2019/multi-source"
+DOMAINBED = (
+    "https://raw.githubusercontent.com/facebookresearch/DomainBed/"
+    "050aa5c866cb8010229ce1ebd2a6a34ea8103056/domainbed/misc"
+)
+
+
+def _drive(identity: str) -> tuple[str, ...]:
+    """A file on Google Drive, past the page that warns of its size."""
+    return (
+        f"https://drive.usercontent.google.com/download?id={identity}&export=download&confirm=t",
+        f"https://drive.google.com/uc?id={identity}&export=download&confirm=t",
+    )
+
+
+def _packed(*files: Download) -> Origin:
+    return Origin(files, unpack_parquet, package="pyarrow", extra="parquet")
+
+
+PACS = Benchmark(
+    "pacs",
+    "PACS",
+    parts=(
+        Part("art_painting", 2_048, "art_painting"),
+        Part("cartoon", 2_344, "cartoon"),
+        Part("photo", 1_670, "photo"),
+        Part("sketch", 3_929, "sketch"),
+    ),
+    classes=7,
+    class_names=("dog", "elephant", "giraffe", "guitar", "horse", "house", "person"),
+    licence=NOT_STATED,
+    citation="Li, Yang, Song, Hospedales. Deeper, Broader and Artier Domain Generalization. "
+    "ICCV 2017. arXiv:1710.03077",
+    page="http://www.eecs.qmul.ac.uk/~dl307/project_iccv2017",
+    origins=(
+        _packed(
+            Download(
+                "pacs.parquet",
+                (
+                    f"{HUB}/flwrlabs/pacs/resolve/394113073258ead631f617d2e13bb377c0715c4b/"
+                    "data/train-00000-of-00001.parquet",
+                ),
+                "sha256:4fc041ee92eec6043fe6e2859e8bdd138e5f958bc621afd153879812cbe65ff5",
+            )
+        ),
+        Origin(
+            (
+                Download(
+                    "PACS.zip",
+                    _drive("1JFr8f805nMUelQWWmfnJR3y4_SYoN5Pd"),
+                    "md5:fd5db817f7cdafeef3bfd525aaf9b42e",
+                ),
+            )
+        ),
+    ),
+    spellings=("kfold",),
+)
+
+VLCS = Benchmark(
+    "vlcs",
+    "VLCS",
+    parts=(
+        Part("Caltech101", 1_415, "Caltech101"),
+        Part("LabelMe", 2_656, "LabelMe"),
+        Part("SUN09", 3_282, "SUN09"),
+        Part("VOC2007", 3_376, "VOC2007"),
+    ),
+    classes=5,
+    class_names=("bird", "car", "chair", "dog", "person"),
+    licence=NOT_STATED,
+    citation="Fang, Xu, Rockmore. Unbiased Metric Learning: On the Utilization of Multiple "
+    "Datasets and Web Images for Softening Bias. ICCV 2013.",
+    page="http://www.eecs.qmul.ac.uk/~dl307/project_iccv2017",
+    origins=(
+        Origin(
+            (
+                Download(
+                    "VLCS.tar.gz",
+                    _drive("1skwblH1_okBwxWxmRsp9_qi15hyPpxg8"),
+                    "md5:8870171eba660927d9668f4e515928e4",
+                ),
+            )
+        ),
+    ),
+)
+
+OFFICEHOME = Benchmark(
+    "officehome",
+    "OfficeHome",
+    parts=(
+        Part("Art", 2_427, "Art"),
+        Part("Clipart", 4_365, "Clipart"),
+        Part("Product", 4_439, "Product"),
+        Part("Real World", 4_357, "Real World"),
+    ),
+    classes=65,
+    licence="fair use, for research",
+    citation="Venkateswara, Eusebio, Chakraborty, Panchanathan. Deep Hashing Network for "
+    "Unsupervised Domain Adaptation. CVPR 2017.",
+    page="https://www.hemanthdv.org/officeHomeDataset.html",
+    origins=(
+        _packed(
+            *(
+                Download(
+                    f"officehome-{shard}.parquet",
+                    (
+                        f"{HUB}/flwrlabs/office-home/resolve/"
+                        f"d430d44779e929b335be368ab3456484e5de36bb/"
+                        f"data/train-{shard:05d}-of-00003.parquet",
+                    ),
+                )
+                for shard in range(3)
+            )
+        ),
+        Origin(
+            (
+                Download(
+                    "office_home.zip",
+                    _drive("1uY0pj7oFsjMxRwaD3Sxy0jgel0fsYXLC"),
+                    "md5:b1c14819770c4448fd5b6d931031c91c",
+                ),
+            )
+        ),
+    ),
+    spellings=("OfficeHomeDataset_10072016",),
+)
+
+TERRAINCOGNITA = Benchmark(
+    "terraincognita",
+    "TerraIncognita",
+    parts=(
+        Part("location_100", 4_879, "location_100"),
+        Part("location_38", 9_767, "location_38"),
+        Part("location_43", 4_020, "location_43"),
+        Part("location_46", 6_122, "location_46"),
+    ),
+    classes=10,
+    class_names=terraincognita.CLASSES,
+    licence="CDLA-Permissive 1.0",
+    citation="Beery, Van Horn, Perona. Recognition in Terra Incognita. ECCV 2018. arXiv:1807.04975",
+    page="https://lila.science/datasets/caltech-camera-traps",
+    origins=(
+        Origin(
+            (
+                Download(
+                    terraincognita.ANNOTATIONS,
+                    tuple(f"{base}/labels/{terraincognita.ANNOTATIONS}" for base in LILA),
+                ),
+                Download(
+                    terraincognita.IMAGES,
+                    tuple(f"{base}/{terraincognita.IMAGES}" for base in LILA),
+                ),
+            ),
+            terraincognita.prepare,
+        ),
+    ),
+    reissued=24_330,
+    spellings=("terrainc",),
+)
+
+DOMAINNET = Benchmark(
+    "domainnet",
+    "DomainNet",
+    parts=(
+        Part("clip", 48_129, "clipart"),
+        Part("info", 51_605, "infograph"),
+        Part("paint", 72_266, "painting"),
+        Part("quick", 172_500, "quickdraw"),
+        Part("real", 172_947, "real"),
+        Part("sketch", 69_128, "sketch"),
+    ),
+    classes=345,
+    licence="fair use, for research",
+    citation="Peng, Bai, Xia, Huang, Saenko, Wang. Moment Matching for Multi-Source Domain "
+    "Adaptation. ICCV 2019. arXiv:1812.01754",
+    page="http://ai.bu.edu/M3SDA/",
+    origins=(
+        Origin(
+            (
+                Download(domainnet.DUPLICATES, (f"{DOMAINBED}/{domainnet.DUPLICATES}",)),
+                *(
+                    Download(f"{path.rsplit('/', 1)[-1]}.zip", (f"{BU}/{path}.zip",), f"md5:{md5}")
+                    for path, md5 in (
+                        ("groundtruth/clipart", "cd0d8f2d77a4e181449b78ed62bccf1e"),
+                        ("infograph", "720380b86f9e6ab4805bb38b6bd135f8"),
+                        ("groundtruth/painting", "1ae32cdb4f98fe7ab5eb0a351768abfd"),
+                        ("quickdraw", "bdc1b6f09f277da1a263389efe0c7a66"),
+                        ("real", "dcc47055e8935767784b7162e7c7cca6"),
+                        ("sketch", "658d8009644040ff7ce30bb2e820850f"),
+                    )
+                ),
+            ),
+            domainnet.prepare,
+        ),
+        _packed(
+            *(
+                Download(
+                    f"domainnet-{shard}.parquet",
+                    (f"{HUB}/wltjr1007/DomainNet/resolve/main/data/{shard}.parquet",),
+                )
+                for shard in (
+                    "test-00000-of-00001",
+                    *(f"train-{number:05d}-of-00003" for number in range(3)),
+                )
+            )
+        ),
+    ),
+)
+
+BENCHMARKS = {
+    benchmark.name: benchmark for benchmark in (PACS, VLCS, OFFICEHOME, TERRAINCOGNITA, DOMAINNET)
+}

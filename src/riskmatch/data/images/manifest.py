@@ -1,0 +1,162 @@
+"""Images listed in a manifest: CSV, JSON or Parquet with the columns path, label, domain."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from riskmatch.data.images.index import Entry, ImageIndex
+from riskmatch.data.images.packed import parquet_file
+
+COLUMNS = ("path", "label", "domain")
+
+Row = tuple[str, Mapping[str, Any]]
+"""Where a row stands, such as "line 7", and its values by column."""
+
+
+def index_manifest(path: Path, name: str | None = None) -> ImageIndex:
+    """The images that a manifest lists.
+
+    Args:
+        path: a file ``.csv``, ``.tsv``, ``.json`` (a list of objects), ``.jsonl`` (an object per
+            line) or ``.parquet``. Images are relative to its folder, or absolute. Labels that are
+            all whole numbers keep their order.
+        name: of the data set; that of the file, where nothing is said.
+
+    Raises:
+        FileNotFoundError: there is no such manifest, or no image where it says.
+        ValueError: a row or column is wrong; the message names it.
+    """
+    if not path.exists():
+        raise FileNotFoundError(f"There is no manifest {path}.")
+    entries, first = list[Entry](), dict[str, str]()
+    for where, row in _READERS[_ending(path)](path):
+        _check_columns(path, row)
+        entry = Entry(*(_value(path, where, column, row[column]) for column in COLUMNS))
+        if entry.path in first:
+            raise ValueError(
+                f"{path}: {entry.path} is there twice, {first[entry.path]} and {where}."
+            )
+        first[entry.path] = where
+        entries.append(entry)
+    if not entries:
+        raise ValueError(f"{path} lists no images; it needs rows of {', '.join(COLUMNS)}.")
+    missing = [entry.path for entry in entries if not (path.parent / entry.path).is_file()]
+    if missing:
+        raise FileNotFoundError(
+            f"{path}, {first[missing[0]]}: there is no file {path.parent / missing[0]} "
+            f"({len(missing):,} of {len(entries):,} are missing). Paths are relative to the folder "
+            f"of the manifest, or absolute."
+        )
+    labels = {entry.label for entry in entries}
+    numbers = all(label.isdecimal() for label in labels)
+    return ImageIndex.of(
+        name or path.stem, path.parent, entries, sorted(labels, key=int if numbers else str)
+    )
+
+
+def is_manifest(path: Path) -> bool:
+    """Whether the name is that of a manifest."""
+    return path.suffix.lower() in _READERS
+
+
+def _ending(path: Path) -> str:
+    if not is_manifest(path):
+        raise ValueError(f"{path} is no manifest: its name ends in none of {' '.join(_READERS)}.")
+    return path.suffix.lower()
+
+
+def _read_csv(path: Path) -> Iterator[Row]:
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            head = file.readline()
+            delimiter = max(",;\t|", key=head.count)
+            file.seek(0)
+            rows = csv.DictReader(file, delimiter=delimiter, strict=True)
+            for row in rows:
+                where = f"line {rows.line_num}"
+                if None in row:
+                    raise ValueError(
+                        f"{path}, {where} has more values than there are columns; put quotes "
+                        f"around a value that holds {delimiter!r}."
+                    )
+                yield where, {str(column).strip(): value for column, value in row.items()}
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 ({error}); save it as UTF-8.") from error
+    except csv.Error as error:
+        raise ValueError(f"{path} is no CSV file: {error}.") from error
+
+
+def _read_json(path: Path) -> Iterator[Row]:
+    rows = _parsed(path, "the file", path.read_text("utf-8-sig"))
+    if not isinstance(rows, list):
+        raise ValueError(
+            f'{path} holds no list; it needs [{{"path": …, "label": …, "domain": …}}, …], or '
+            f"the name .jsonl and an object per line."
+        )
+    yield from _objects(path, ((f"item {place}", row) for place, row in enumerate(rows, 1)))
+
+
+def _read_json_lines(path: Path) -> Iterator[Row]:
+    lines = enumerate(path.read_text("utf-8-sig").splitlines(), 1)
+    numbered = ((f"line {place}", line) for place, line in lines if line.strip())
+    yield from _objects(path, ((where, _parsed(path, where, line)) for where, line in numbered))
+
+
+def _objects(path: Path, rows: Iterable[tuple[str, Any]]) -> Iterator[Row]:
+    for where, row in rows:
+        if not isinstance(row, dict):
+            raise ValueError(f"{path}, {where} is no object with {', '.join(COLUMNS)}.")
+        yield where, row
+
+
+def _parsed(path: Path, where: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}: {where} is no JSON: {error}.") from error
+
+
+def _read_parquet(path: Path) -> Iterator[Row]:
+    table = parquet_file(path)
+    names = table.schema_arrow.names
+    _check_columns(path, dict.fromkeys(names))
+    place = 0
+    for batch in table.iter_batches(columns=list(COLUMNS)):
+        for row in batch.to_pylist():
+            place += 1
+            yield f"row {place}", row
+
+
+_READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
+    ".csv": _read_csv,
+    ".tsv": _read_csv,
+    ".json": _read_json,
+    ".jsonl": _read_json_lines,
+    ".ndjson": _read_json_lines,
+    ".parquet": _read_parquet,
+}
+
+
+def _check_columns(path: Path, row: Mapping[str, Any]) -> None:
+    for column in COLUMNS:
+        if column not in row:
+            others = [name for name in row if name not in COLUMNS]
+            near = difflib.get_close_matches(column, others, n=1)
+            cure = f"Rename {near[0]!r} to {column!r}." if near else f"Add {column!r}."
+            raise ValueError(
+                f"{path} has no column {column!r}; it has {', '.join(map(repr, row))}. {cure}"
+            )
+
+
+def _value(path: Path, where: str, column: str, value: Any) -> str:
+    """A value as text; whole numbers may be labels and domains."""
+    whole = isinstance(value, int) and not isinstance(value, bool) and column != "path"
+    if whole or (isinstance(value, str) and value.strip()):
+        return str(value)
+    what = "is empty" if value in (None, "") else f"is {value!r}, not text"
+    raise ValueError(f"{path}, {where}: the {column} {what}. Give every image a {column}.")
