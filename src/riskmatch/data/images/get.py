@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,9 +17,9 @@ from riskmatch.data.images.locate import (
     check_counts,
     find_benchmark,
     find_tree,
-    has_domains,
     index_benchmark,
     layout,
+    missing_domains,
 )
 from riskmatch.data.places import bases, cache_folder
 
@@ -46,12 +47,15 @@ def get_benchmark(
 
     Raises:
         FetchError: it could not be had; what has arrived is kept, and the next call goes on.
-        ValueError: it is in the folder already, with other images than were published.
+        ValueError: it is in the folder already, in part or with other images than were published.
     """
     found = find_benchmark(benchmark) if folder is None else None
     folder = found or folder or cache_folder() / benchmark.name
-    if has_domains(benchmark, folder):
+    missing = missing_domains(benchmark, folder)
+    if not missing:
         return _verified(benchmark, folder)
+    if len(missing) < len(benchmark.parts):
+        raise ValueError(f"{folder} lacks {', '.join(missing)}: complete it, or move it away.")
     folder.parent.mkdir(parents=True, exist_ok=True)
     near = tuple(dict.fromkeys((folder, folder.parent, *bases())))
     store = folder.parent / f"{benchmark.name}.download"
@@ -74,6 +78,8 @@ def get_benchmark(
         else:
             shutil.rmtree(store, ignore_errors=True)
             return folder
+    with suppress(OSError):
+        store.rmdir()  # where nothing has arrived
     raise FetchError(_failure(benchmark, folder, tried), tried)
 
 
@@ -158,7 +164,7 @@ def _place(benchmark: Benchmark, tree: Path, folder: Path) -> None:
     if not folder.exists():
         os.replace(tree, folder)
         return
-    for child in tree.iterdir():  # the folder holds the archive, or it is empty
+    for child in tree.iterdir():  # the folder is empty, or the archive lies in it
         if any(part.is_called(child.name) for part in benchmark.parts):
             os.replace(child, folder / child.name)
 
@@ -169,7 +175,7 @@ def _failure(benchmark: Benchmark, folder: Path, tried: Sequence[str]) -> str:
     )
     return (
         f"Could not get {benchmark.title}. Tried: {'; '.join(tried)}. Call again to go on from "
-        f"what has arrived. Where the network is closed, place in {folder.parent} an archive of the "
-        f"images called {benchmark.name}.tar, .tar.gz or .zip, or the files {sets}; or place the "
-        f"images as {folder}/{layout(benchmark)}. See {benchmark.page}"
+        f"what has arrived. Where the network is closed, place in {folder.parent} an archive of "
+        f"the images called {benchmark.name}.tar, .tar.gz or .zip, or the files {sets}; or place "
+        f"the images as {folder}/{layout(benchmark)}. See {benchmark.page}"
     )

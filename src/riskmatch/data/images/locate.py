@@ -83,7 +83,7 @@ def check_counts(benchmark: Benchmark, index: ImageIndex) -> None:
         if found[part.name] != part.images
     ]
     if wrong and len(index) != benchmark.reissued:
-        raise ValueError(f"{'; '.join(wrong)}")
+        raise ValueError("; ".join(wrong))
 
 
 def recognise(folders: Sequence[str]) -> Benchmark | None:
@@ -116,8 +116,13 @@ def find_tree(benchmark: Benchmark, folder: Path, depth: int = DEPTH) -> Path | 
 
 def has_domains(benchmark: Benchmark, folder: Path) -> bool:
     """Whether every domain has its folder in ``folder``."""
+    return not missing_domains(benchmark, folder)
+
+
+def missing_domains(benchmark: Benchmark, folder: Path) -> list[str]:
+    """The domains that have no folder in ``folder``."""
     names = [child.name for child in _children(folder)]
-    return all(any(map(part.is_called, names)) for part in benchmark.parts)
+    return [part.name for part in benchmark.parts if not any(map(part.is_called, names))]
 
 
 def layout(benchmark: Benchmark) -> str:

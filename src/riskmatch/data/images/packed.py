@@ -45,8 +45,8 @@ def unpack_parquet(files: Mapping[str, Path], tree: Path) -> None:
 def parquet_file(path: Path) -> Any:
     """The Parquet file at ``path``, opened; ``ValueError`` where it is damaged."""
     try:
-        import pyarrow
-        import pyarrow.parquet
+        import pyarrow  # type: ignore[import-untyped]
+        import pyarrow.parquet  # type: ignore[import-untyped]
     except ImportError as error:
         raise ImportError(
             f"{path} is a Parquet file, which pyarrow reads: pip install 'riskmatch[parquet]'"

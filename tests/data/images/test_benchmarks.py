@@ -1,0 +1,155 @@
+import os
+import re
+
+import pytest
+from trees import contents, pacs_files, plant, small, small_pacs
+
+from riskmatch.data import DATASETS, load
+from riskmatch.data.catalogue import index_path, is_path
+from riskmatch.data.images.benchmarks import BENCHMARKS, DOMAINNET, OFFICEHOME, PACS, TERRAINCOGNITA
+from riskmatch.data.images.locate import (
+    check_counts,
+    find_benchmark,
+    index_benchmark,
+    recognise,
+)
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("RISKMATCH_DATA", raising=False)
+
+
+def stand_in(benchmark, root, folders=None, classes=None):
+    """One image per class in the first domain, one image in each other."""
+    names = classes or benchmark.class_names
+    folders = folders or [part.folder for part in benchmark.parts]
+    files = {f"{folders[0]}/{label}/1.jpg": b"" for label in names}
+    return plant(root, files | {f"{folder}/{names[0]}/1.jpg": b"" for folder in folders})
+
+
+def test_the_declarations_add_up_to_the_published_totals():
+    totals = {"pacs": 9_991, "vlcs": 10_729, "officehome": 15_588, "terraincognita": 24_788}
+    totals["domainnet"] = 586_575
+    assert {name: benchmark.images for name, benchmark in BENCHMARKS.items()} == totals
+    for name, benchmark in BENCHMARKS.items():
+        assert benchmark.classes == (len(benchmark.class_names) or benchmark.classes)
+        assert list(benchmark.class_names) == sorted(benchmark.class_names)
+        source = DATASETS[name]
+        assert (source.domains, source.classes) == (benchmark.domains, benchmark.classes)
+        assert (source.samples, source.licence) == (benchmark.images, benchmark.licence)
+        assert source.cure() == f"riskmatch data get {name}"
+
+
+def test_checksums_are_whole_and_files_have_names_of_their_own():
+    files = [file for b in BENCHMARKS.values() for origin in b.origins for file in origin.files]
+    assert len({file.name for file in files}) == len(files)
+    for file in files:
+        assert all(url.startswith("http") for url in file.urls)
+        assert re.fullmatch(
+            r"md5:[0-9a-f]{32}|sha256:[0-9a-f]{64}", file.checksum or "md5:" + "0" * 32
+        )
+
+
+@pytest.mark.parametrize("called", ["pacs", "PACS", "Pacs"])
+def test_the_folder_is_found_in_each_place_in_any_case(tmp_path, monkeypatch, called):
+    cached = plant(tmp_path / "cache" / "riskmatch" / called, pacs_files())
+    assert find_benchmark(PACS) == find_benchmark(PACS, tmp_path / "nowhere") == cached
+    said = plant(tmp_path / "said" / called, pacs_files())
+    monkeypatch.setenv("RISKMATCH_DATA", str(said.parent))
+    assert find_benchmark(PACS) == said
+    told = plant(tmp_path / "told" / called, pacs_files())
+    assert find_benchmark(PACS, told.parent) == find_benchmark(PACS, told) == told
+    assert DATASETS["pacs"].cure(told.parent) is None
+
+
+def test_a_folder_without_all_domains_is_not_the_benchmark(tmp_path):
+    files = {path: b"" for path in pacs_files() if not path.startswith("photo")}
+    assert find_benchmark(PACS, plant(tmp_path / "pacs", files)) is None
+
+
+def test_folders_have_the_names_of_the_archives_and_domains_those_of_the_tables(tmp_path):
+    labels = [f"class{number:03d}" for number in range(345)]
+    index = index_benchmark(DOMAINNET, stand_in(DOMAINNET, tmp_path, classes=labels))
+    assert index.domain_names == ("clip", "info", "paint", "quick", "real", "sketch")
+    assert {path.split("/")[0] for path in index.paths} == {p.folder for p in DOMAINNET.parts}
+    assert [sum(row.values()) for row in index.counts().values()] == [345, 1, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("real", ["Real World", "RealWorld", "real_world"])
+def test_other_spellings_of_a_folder_are_the_same_domain(tmp_path, real):
+    labels = [f"class{number:02d}" for number in range(65)]
+    root = stand_in(OFFICEHOME, tmp_path, ["Art", "clipart", "Product", real], labels)
+    assert index_benchmark(OFFICEHOME, root).domain_names[-1] == "Real World"
+    assert recognise(os.listdir(root)) is OFFICEHOME
+
+
+def test_a_class_that_is_nowhere_shifts_no_label(tmp_path):
+    files = {path: b"" for path in pacs_files() if "/giraffe/" not in path}
+    index = index_benchmark(small_pacs(), plant(tmp_path, files))
+    assert index.class_names == PACS.class_names
+    assert "giraffe" not in {index.class_names[label] for label in index.labels}
+    for path, label in zip(index.paths, index.labels, strict=True):
+        assert path.split("/")[1] == PACS.class_names[label]
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ("photo/girafe/1.jpg", "Unknown class of 'pacs' 'girafe'. Did you mean 'giraffe'?"),
+        ("phto/dog/1.jpg", "Unknown domain of 'pacs' 'phto'. Did you mean 'photo'?"),
+    ],
+)
+def test_names_that_the_benchmark_does_not_have_are_refused(tmp_path, extra, message):
+    root = plant(tmp_path, pacs_files() | {extra: b""})
+    with pytest.raises(ValueError, match=re.escape(message)):
+        index_benchmark(PACS, root)
+
+
+def test_where_only_the_number_of_classes_is_known_it_must_be_right(tmp_path):
+    root = stand_in(OFFICEHOME, tmp_path, classes=["Alarm_Clock", "Backpack"])
+    with pytest.raises(ValueError, match=r"OfficeHome in .* has 2 classes, not 65\."):
+        index_benchmark(OFFICEHOME, root)
+
+
+def test_counts_other_than_the_published_are_named_by_domain(tmp_path):
+    root = plant(tmp_path, pacs_files())
+    check_counts(small_pacs(), index_benchmark(small_pacs(), root))
+    (root / min(path for path in contents(root) if path.startswith("sketch"))).unlink()
+    with pytest.raises(ValueError, match=r"^sketch has 3 images, not 4$"):
+        check_counts(small_pacs(), index_benchmark(small_pacs(), root))
+
+
+def test_the_numbers_of_archives_that_were_issued_again_pass(tmp_path):
+    index = index_benchmark(TERRAINCOGNITA, stand_in(TERRAINCOGNITA, tmp_path))
+    check_counts(small(TERRAINCOGNITA, 7, reissued=len(index)), index)
+    with pytest.raises(ValueError, match="location_100 has 10 images, not 4,879; location_38"):
+        check_counts(TERRAINCOGNITA, index)
+
+
+def test_what_is_not_here_is_told_with_where_it_could_be(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught:
+        load("pacs", root=tmp_path / "told")
+    message = str(caught.value)
+    assert f"PACS is not on this machine; looked for {tmp_path}/told/pacs, " in message
+    assert "riskmatch data get pacs" in message
+    assert "art_painting/dog/<image>" in message
+
+
+def test_a_data_set_may_be_told_by_its_path(tmp_path, monkeypatch):
+    plant(tmp_path / "pets", {"a/cat/1.jpg": b"", "b/cat/1.jpg": b""})
+    (tmp_path / "pets.csv").write_text("path,label,domain\npets/a/cat/1.jpg,cat,a\n")
+    assert len(index_path(tmp_path / "pets")) == 2
+    assert len(index_path(tmp_path / "pets.csv")) == 1
+    assert not is_path("pets")
+    monkeypatch.chdir(tmp_path)
+    assert is_path("pets")
+    with pytest.raises(FileNotFoundError, match=r"There is no manifest pest\.csv"):
+        load("pest.csv")
+    with pytest.raises(FileNotFoundError, match=r"There is no folder data/pest"):
+        load("data/pest")
+    with pytest.raises(ValueError, match=r"Unknown data set 'pasc'. Did you mean 'pacs'\?"):
+        load("pasc")
+    with pytest.raises(ValueError, match=r"option of pets 'image_sise'. Did you mean 'image_size'"):
+        load("pets", {"image_sise": 3})

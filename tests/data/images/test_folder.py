@@ -1,0 +1,89 @@
+import os
+import re
+
+import pytest
+from trees import plant
+
+from riskmatch.data.images.folder import EXTENSIONS, index_folder
+
+PETS = dict.fromkeys(("a/cat/1.jpg", "a/dog/1.jpg", "b/dog/2.jpg", "b/dog/10.jpg"), b"")
+
+
+def test_the_tree_is_indexed_with_one_map_of_classes(tmp_path):
+    index = index_folder(plant(tmp_path / "pets", PETS))
+    assert (index.name, index.class_names, index.domain_names) == (
+        "pets",
+        ("cat", "dog"),
+        ("a", "b"),
+    )
+    assert index.paths == ("a/cat/1.jpg", "a/dog/1.jpg", "b/dog/10.jpg", "b/dog/2.jpg")
+    assert index.labels == (0, 1, 1, 1)
+    assert index.domains == (0, 0, 1, 1)
+    assert index.file(0) == tmp_path / "pets/a/cat/1.jpg"
+    assert index.counts() == {"a": {"cat": 1, "dog": 1}, "b": {"cat": 0, "dog": 2}}
+
+
+def test_a_class_that_a_domain_lacks_shifts_no_label(tmp_path):
+    before = index_folder(plant(tmp_path, PETS))
+    (tmp_path / "a/cat/1.jpg").rename(tmp_path / "b/dog/cat.jpg")
+    plant(tmp_path, {"b/cat/3.jpg": b""})
+    after = index_folder(tmp_path)
+    label = dict(zip(before.paths, before.labels, strict=True))
+    assert all(
+        label.get(path, own) == own for path, own in zip(after.paths, after.labels, strict=True)
+    )
+
+
+@pytest.mark.parametrize("extension", [*EXTENSIONS, ".JPG", ".JpEg"])
+def test_extensions_of_images_count_in_any_case(tmp_path, extension):
+    plant(tmp_path, {f"a/cat/1{extension}": b"", "a/cat/notes.txt": b""})
+    assert index_folder(tmp_path).paths == (f"a/cat/1{extension}",)
+
+
+def test_what_file_managers_leave_behind_is_passed_over(tmp_path):
+    junk = ["Thumbs.db", ".DS_Store", "__MACOSX/a/._1.jpg", ".git/x/1.jpg", "README.txt"]
+    junk += ["a/.hidden/1.jpg", "a/cat/._1.jpg", "a/cat/desktop.ini", "a/Thumbs.db", "splits/a.txt"]
+    plant(tmp_path, PETS | dict.fromkeys(junk, b""))
+    assert set(index_folder(tmp_path).paths) == set(PETS)
+
+
+def test_links_are_followed(tmp_path):
+    plant(tmp_path / "elsewhere", PETS)
+    (tmp_path / "pets").mkdir()
+    (tmp_path / "pets" / "linked").symlink_to(tmp_path / "elsewhere" / "b")
+    assert index_folder(tmp_path / "pets").paths == ("linked/dog/10.jpg", "linked/dog/2.jpg")
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (["notes.txt"], "holds no images (bmp gif jpeg jpg png ppm tif tiff webp); images lie in "),
+        (["cat/1.jpg", "dog/1.jpg"], "the tree is class/image and the level of domains is missing"),
+        (["1.jpg", "a/cat/1.jpg"], "1.jpg is an image where the folder of a domain is expected"),
+        (["a/1.jpg", "a/cat/1.jpg"], "a/1.jpg is an image where the folder of a class is expected"),
+        (["train/a/cat/1.jpg"], "train/a/cat is a folder where images are expected"),
+    ],
+)
+def test_a_tree_of_another_shape_is_refused_at_the_level_that_is_wrong(tmp_path, files, message):
+    plant(tmp_path, dict.fromkeys(files, b""))
+    with pytest.raises(ValueError, match=re.escape(message)):
+        index_folder(tmp_path)
+
+
+def test_no_folder_and_a_file_are_told_apart(tmp_path):
+    with pytest.raises(FileNotFoundError, match=f"There is no folder {tmp_path}/pest"):
+        index_folder(tmp_path / "pest")
+    (tmp_path / "pets").write_bytes(b"")
+    with pytest.raises(NotADirectoryError, match="pets is a file, not a folder of domains"):
+        index_folder(tmp_path / "pets")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every folder")
+def test_a_folder_that_may_not_be_read_is_named_with_the_cure(tmp_path):
+    plant(tmp_path, PETS)
+    (tmp_path / "b").chmod(0)
+    try:
+        with pytest.raises(PermissionError, match=f"may not be read.*chmod u\\+rx {tmp_path}/b"):
+            index_folder(tmp_path)
+    finally:
+        (tmp_path / "b").chmod(0o755)

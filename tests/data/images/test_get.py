@@ -1,0 +1,191 @@
+import hashlib
+import os
+import re
+from pathlib import Path
+
+import pytest
+from mirror import Mirror, serving
+from trees import SMALL, contents, pacs_files, plant, small_pacs, tarred, zipped
+
+from riskmatch.data.fetch import FetchError
+from riskmatch.data.images.benchmark import Download, Origin
+from riskmatch.data.images.benchmarks import PACS
+from riskmatch.data.images.get import get_benchmark
+from riskmatch.data.images.locate import load_index
+
+DATA = os.environ.get("RISKMATCH_DATA")
+PACKED = tarred(pacs_files("kfold/"), "w:gz")
+SHA256 = "sha256:" + hashlib.sha256(PACKED).hexdigest()
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("RISKMATCH_DATA", raising=False)
+    return tmp_path / "cache" / "riskmatch"
+
+
+def origin(url, name="small.tar.gz", checksum=None):
+    return Origin((Download(name, (f"{url}/{name}",), checksum),))
+
+
+def get(*origins, folder=None, **options):
+    return get_benchmark(small_pacs(*origins), folder, timeout=0.3, **options)
+
+
+def assert_whole(folder):
+    """The images are there, and nothing else is beside them."""
+    assert contents(folder) == pacs_files()
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+
+@pytest.mark.parametrize("checksum", [None, SHA256])
+def test_an_archive_is_fetched_unpacked_verified_and_removed(cache, checksum):
+    seen = []
+    with serving(Mirror({"small.tar.gz": PACKED})) as (url,):
+        folder = get(origin(url, checksum=checksum), on_progress=lambda *told: seen.append(told))
+        assert folder == cache / "pacs"
+    assert_whole(folder)
+    assert seen[-1] == ("small.tar.gz", len(PACKED), len(PACKED))
+    index = load_index(small_pacs())
+    assert {name: sum(row.values()) for name, row in index.counts().items()} == SMALL
+
+
+def test_what_is_there_whole_is_not_fetched_again(tmp_path):
+    folder = plant(tmp_path / "data" / "PACS", pacs_files())
+    assert get(folder=folder) == folder
+
+
+def test_what_lies_in_the_named_folder_of_data_sets_needs_no_copy(tmp_path, monkeypatch):
+    folder = plant(tmp_path / "data" / "PACS", pacs_files())
+    monkeypatch.setenv("RISKMATCH_DATA", str(folder.parent))
+    assert get() == folder
+
+
+def test_a_folder_with_other_images_is_left_alone(tmp_path):
+    folder = plant(tmp_path / "pacs", pacs_files() | {"photo/dog/more.jpg": b""})
+    before = contents(folder)
+    with pytest.raises(ValueError, match=r"is not PACS as published: photo has 3 images, not 2\."):
+        get(folder=folder)
+    assert contents(folder) == before
+
+
+def test_a_folder_with_some_of_the_domains_is_left_alone(tmp_path):
+    folder = plant(tmp_path / "pacs", {"photo/dog/1.jpg": b"", "sketch/dog/1.jpg": b""})
+    with pytest.raises(
+        ValueError, match=r"lacks art_painting, cartoon: complete it, or move it aw"
+    ):
+        get(folder=folder)
+    assert len(contents(folder)) == 2
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [{"stop_after": 100}, {"stop_after": 100, "stall": True}, {"damage": True}],
+    ids=["truncated", "stalled", "corrupt"],
+)
+def test_the_next_url_goes_on_where_one_failed(cache, fault):
+    bad = Mirror({"small.tar.gz": PACKED}, ranges=False, **fault)
+    good = Mirror({"small.tar.gz": PACKED})
+    with serving(bad, good) as (first, second):
+        urls = (f"{first}/small.tar.gz", f"{second}/small.tar.gz")
+        folder = get(Origin((Download("small.tar.gz", urls, SHA256),)))
+    assert_whole(folder)
+    assert good.sent == len(PACKED) - (0 if "damage" in fault else 100)
+
+
+def test_another_call_goes_on_with_what_has_arrived(cache):
+    broken = Mirror({"small.tar.gz": PACKED}, ranges=False, stop_after=100)
+    with serving(broken) as (url,), pytest.raises(FetchError, match="ended after 100 of"):
+        get(origin(url, checksum=SHA256))
+    assert not (cache / "pacs").exists()
+    good = Mirror({"small.tar.gz": PACKED})
+    with serving(good) as (url,):
+        assert_whole(get(origin(url, checksum=SHA256)))
+    assert good.asked == [("small.tar.gz", "bytes=100-")]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"<html>Quota exceeded</html>", "a web page, not an archive"),
+        (PACKED[:-40], "is damaged: "),
+        (tarred({"else/a/1.jpg": b""}), "no folders art_painting/dog/<image> … and so for cartoon"),
+        (tarred(pacs_files() | {"photo/dog/x.jpg": b""}), "photo has 3 images, not 2"),
+        (tarred(pacs_files() | {"../x.jpg": b""}), "not safe to unpack: '../x.jpg' is a path out"),
+    ],
+    ids=["page", "cut", "other", "drifted", "hostile"],
+)
+def test_an_origin_that_does_not_give_the_benchmark_yields_to_the_next(cache, content, reason):
+    wrong, good = Mirror({"wrong.tar.gz": content}), Mirror({"small.zip": zipped(pacs_files())})
+    with serving(wrong, good) as (first, second):
+        bad = origin(first, "wrong.tar.gz")
+        with pytest.raises(FetchError, match=re.escape(reason)):
+            get(bad)
+        assert list(cache.rglob("*.gz")) == []  # or the next call would take it again
+        assert not (cache / "pacs").exists()
+        assert_whole(get(bad, origin(second, "small.zip")))
+
+
+def test_mirrors_of_ones_own_come_instead(cache):
+    with serving(Mirror({"small.tar.gz": PACKED})) as (url,):
+        assert_whole(get(origin("http://127.0.0.1:9"), mirrors=[url]))
+
+
+@pytest.mark.parametrize("name", ["PACS.tar.gz", "pacs.tgz", "kfold.tar"])
+@pytest.mark.parametrize("place", ["data", "data/pacs", "said"])
+def test_an_archive_that_is_here_is_unpacked_and_kept(tmp_path, monkeypatch, name, place):
+    monkeypatch.setenv("RISKMATCH_DATA", str(tmp_path / "said"))
+    archive = plant(tmp_path / place, {name: PACKED}) / name
+    folder = get(folder=tmp_path / "data" / "pacs")
+    archive_kept = contents(tmp_path / "data").pop(f"pacs/{name}", PACKED)
+    found = {path: content for path, content in contents(folder).items() if path != name}
+    assert (found, archive_kept) == (pacs_files(), PACKED)
+    assert archive.exists()
+
+
+def test_a_file_of_an_origin_that_is_here_is_not_fetched(tmp_path, monkeypatch):
+    monkeypatch.setenv("RISKMATCH_DATA", str(plant(tmp_path / "said", {"small.tar.gz": PACKED})))
+    assert_whole(get(origin("http://127.0.0.1:9", checksum=SHA256)))
+
+
+def test_a_damaged_file_that_is_here_is_fetched_after_all(tmp_path, monkeypatch):
+    monkeypatch.setenv("RISKMATCH_DATA", str(plant(tmp_path / "said", {"small.tar.gz": b"half"})))
+    with serving(Mirror({"small.tar.gz": PACKED})) as (url,):
+        assert_whole(get(origin(url, checksum=SHA256)))
+
+
+def test_where_the_network_is_closed_the_error_says_what_to_place_where(cache, tmp_path):
+    with serving(Mirror({})) as (url,), pytest.raises(FetchError) as caught:
+        get(origin(url), origin(url, "b.zip"), folder=tmp_path / "data" / "pacs")
+    message = str(caught.value)
+    assert message.startswith(f"Could not get PACS. Tried: {url}/small.tar.gz (404 Not Found); ")
+    assert (
+        f"place in {tmp_path}/data an archive of the images called pacs.tar, .tar.gz or .zip"
+        in message
+    )
+    assert "or the files small.tar.gz; or b.zip; " in message
+    assert (
+        f"the images as {tmp_path}/data/pacs/art_painting/dog/<image> … and so for cartoon"
+        in message
+    )
+    assert "\n" not in message
+    assert list((tmp_path / "data").iterdir()) == []
+
+
+def test_an_origin_whose_package_is_missing_is_passed_over_with_the_cure(cache):
+    needy = Origin(
+        (Download("x.parquet", ("http://127.0.0.1:9/x",)),), package="nowhere", extra="parquet"
+    )
+    with pytest.raises(FetchError, match=r"it needs nowhere: pip install 'riskmatch\[parquet\]'"):
+        get(needy)
+
+
+@pytest.mark.needs_data
+def test_all_of_pacs_is_unpacked_from_its_archive_without_the_network(cache, monkeypatch):
+    if not DATA or not Path(DATA, "PACS.tar").is_file():
+        pytest.skip("PACS.tar is not in the folder that RISKMATCH_DATA names")
+    monkeypatch.setenv("RISKMATCH_DATA", DATA)
+    folder = get_benchmark(PACS, mirrors=["http://127.0.0.1:9"])
+    assert folder == cache / "pacs"
+    assert len(load_index(PACS)) == 9_991

@@ -1,0 +1,121 @@
+import json
+
+import pytest
+from trees import plant
+
+from riskmatch.data.images.manifest import index_manifest
+
+ROWS = [("i/1.jpg", "dog", "b"), ("i/2.jpg", "cat", "a"), ("i/3.jpg", "dog", "a")]
+OBJECTS = [dict(zip(("path", "label", "domain"), row, strict=True)) for row in ROWS]
+
+
+def as_csv(delimiter=",", rows=ROWS, head="path,label,domain"):
+    lines = [head.replace(",", delimiter), *(delimiter.join(row) for row in rows)]
+    return "\n".join(lines).encode()
+
+
+def one(**changes):
+    return json.dumps([OBJECTS[0] | changes]).encode()
+
+
+def as_parquet(objects):
+    import pyarrow
+    import pyarrow.parquet
+
+    sink = pyarrow.BufferOutputStream()
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(objects), sink)
+    return sink.getvalue().to_pybytes()
+
+
+FORMS = {
+    "comma.csv": as_csv(),
+    "semicolon.csv": as_csv(";"),
+    "tab.tsv": as_csv("\t"),
+    "bom.csv": b"\xef\xbb\xbf" + as_csv(),
+    "windows.CSV": as_csv().replace(b"\n", b"\r\n") + b"\r\n",
+    "spaces.csv": as_csv(head="path, label, domain"),
+    "list.json": json.dumps(OBJECTS).encode(),
+    "lines.jsonl": "\n\n".join(map(json.dumps, OBJECTS)).encode() + b"\n",
+    "table.parquet": as_parquet([row | {"extra": 1} for row in OBJECTS]),
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return plant(tmp_path, {path: b"" for path, _, _ in ROWS})
+
+
+def write(folder, content, name="m.csv"):
+    (folder / name).write_bytes(content)
+    return folder / name
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_form_gives_the_same_index(folder, name):
+    index = index_manifest(write(folder, FORMS[name], name))
+    assert index.name == name.split(".")[0]
+    assert (index.class_names, index.domain_names) == (("cat", "dog"), ("a", "b"))
+    assert index.paths == ("i/2.jpg", "i/3.jpg", "i/1.jpg")
+    assert (index.labels, index.domains) == ((0, 1, 1), (0, 0, 1))
+    assert all(index.file(row).is_file() for row in range(3))
+
+
+def test_paths_may_be_absolute(folder, tmp_path_factory):
+    rows = [(str(folder / path), label, domain) for path, label, domain in ROWS]
+    elsewhere = write(tmp_path_factory.mktemp("elsewhere"), as_csv(rows=rows))
+    assert index_manifest(elsewhere).file(0) == folder / "i/2.jpg"
+
+
+def test_a_quoted_path_may_hold_the_delimiter(folder):
+    plant(folder, {"i/a, b.jpg": b""})
+    content = as_csv() + b'\n"i/a, b.jpg",cat,a'
+    assert "i/a, b.jpg" in index_manifest(write(folder, content)).paths
+
+
+def test_labels_that_are_numbers_keep_their_order(folder):
+    rows = [row | {"label": number} for row, number in zip(OBJECTS, (10, 9, 2), strict=True)]
+    for name, content in {
+        "m.json": json.dumps(rows).encode(),
+        "m.parquet": as_parquet(rows),
+    }.items():
+        assert index_manifest(write(folder, content, name)).class_names == ("2", "9", "10")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("m.csv", as_csv(head="path,lable,domain"), r"m.csv has no column 'label'; it has 'path', "
+         r"'lable', 'domain'. Rename 'lable' to 'label'."),
+        ("m.csv", as_csv(head="path,label,x"), r"no column 'domain'; .* Add 'domain'\."),
+        ("m.csv", as_csv() + b"\ni/1.jpg,dog", r"m.csv, line 5: the domain is empty\. Give every"),
+        ("m.csv", as_csv() + b"\ni/4.jpg,,a", r"line 5: the label is empty"),
+        ("m.csv", as_csv() + b"\ni/4.jpg,dog,a,b", r"line 5 has more values than there are"),
+        ("m.csv", as_csv() + b"\ni/1.jpg,dog,a", r"i/1.jpg is there twice, line 2 and line 5\."),
+        ("m.csv", as_csv() + b'\n"i/1.jpg,dog,a', r"m.csv is no CSV file: "),
+        ("m.csv", b"path,label,domain\n", r"m.csv lists no images; it needs rows of path, label"),
+        ("m.csv", "path,label,domain\né,é,é".encode("latin-1"), r"is not UTF-8 .*save it as UTF-8"),
+        ("m.json", b'{"path": 1}', r"holds no list; it needs .*\.jsonl"),
+        ("m.json", b"[1]", r"m.json, item 1 is no object with path, label, domain"),
+        ("m.json", b"[", r"m.json: the file is no JSON: "),
+        ("m.json", one(label=None), r"item 1: the label is empty"),
+        ("m.json", one(label=0.5), r"the label is 0\.5, not text"),
+        ("m.json", one(path=5), r"the path is 5, not text"),
+        ("m.jsonl", b"\n{}\nx", r"m.jsonl has no column 'path'"),
+        ("m.jsonl", json.dumps(OBJECTS[0]).encode() + b"\nx", r"m.jsonl: line 2 is no JSON"),
+        ("m.parquet", as_parquet([{"path": "1.jpg", "labels": "a", "domain": "b"}]),
+         r"no column 'label'; .* Rename 'labels' to 'label'"),
+        ("m.parquet", b"PAR1 is not all", r"m.parquet is damaged, or no Parquet file"),
+        ("m.txt", b"", r"m.txt is no manifest: its name ends in none of \.csv \.tsv \.json"),
+    ],
+)  # fmt: skip
+def test_errors_name_the_file_the_row_and_the_cure(folder, name, content, message):
+    with pytest.raises(ValueError, match=message):
+        index_manifest(write(folder, content, name))
+
+
+def test_images_that_are_not_there_are_counted(folder):
+    manifest = write(folder, as_csv(rows=[*ROWS, ("i/4.jpg", "cat", "a"), ("i/5.jpg", "cat", "a")]))
+    with pytest.raises(FileNotFoundError, match=r"line 5: there is no file .*i/4.jpg \(2 of 5 are"):
+        index_manifest(manifest)
+    with pytest.raises(FileNotFoundError, match=r"There is no manifest .*other\.csv"):
+        index_manifest(folder / "other.csv")

@@ -1,0 +1,216 @@
+import json
+
+import pytest
+from mirror import Mirror, serving
+from trees import contents, plant, small, tarred, zipped
+
+from riskmatch.data.images import domainnet, terraincognita
+from riskmatch.data.images.benchmark import Download, Origin
+from riskmatch.data.images.benchmarks import DOMAINNET, OFFICEHOME, PACS, TERRAINCOGNITA
+from riskmatch.data.images.get import get_benchmark
+from riskmatch.data.images.locate import load_index
+from riskmatch.data.images.packed import check_parquet, unpack_parquet
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("RISKMATCH_DATA", raising=False)
+
+
+def served(benchmark, files, **changes):
+    """Get a small benchmark from a server that has these files."""
+    with serving(Mirror(files)) as (url,):
+        return get_benchmark(small(benchmark, **changes), mirrors=[url], timeout=0.3)
+
+
+# TerraIncognita: (image, location, categories); the annotations and images of the camera traps.
+TRAPS = [
+    *((f"{location}-{name}", location, [name]) for location in ["38", "43", "46", "100"]
+      for name in terraincognita.CLASSES),
+    ("two", "38", ["bird", "cat"]),
+    ("again", "38", ["dog", "dog"]),
+    ("car", "38", ["car"]),
+    ("both", "43", ["car", "dog"]),
+    ("none", "43", []),
+    ("elsewhere", "7", ["dog"]),
+]  # fmt: skip
+
+
+def trap_files():
+    names = [*terraincognita.CLASSES, "car"]
+    annotations = {
+        "categories": [{"id": 30 + place, "name": name} for place, name in enumerate(names)],
+        "images": [
+            {"id": f"id-{image}", "file_name": f"{image}.jpg", "location": location}
+            for image, location, _ in TRAPS
+        ],
+        "annotations": [
+            {"image_id": f"id-{image}", "category_id": 30 + names.index(name)}
+            for image, _, given in TRAPS
+            for name in given
+        ],
+    }
+    images = {f"eccv_18_all_images_sm/{image}.jpg": image.encode() for image, _, _ in TRAPS}
+    return {
+        terraincognita.ANNOTATIONS: zipped(
+            {"caltech_images_20210113.json": json.dumps(annotations).encode()}
+        ),
+        terraincognita.IMAGES: tarred(images, "w:gz"),
+    }
+
+
+def test_terraincognita_is_prepared_as_domainbed_does(tmp_path):
+    files = {name: plant(tmp_path, {name: c}) / name for name, c in trap_files().items()}
+    terraincognita.prepare(files, tmp_path / "tree")
+    expected = {
+        f"location_{location}/{name}/{image}.jpg": image.encode()
+        for image, location, given in TRAPS
+        for name in given
+        if location != "7" and name != "car"
+    }
+    assert contents(tmp_path / "tree") == expected
+    assert "location_38/cat/two.jpg" in expected
+    assert len(expected) == 44
+
+
+def test_terraincognita_arrives_with_four_locations_and_ten_classes():
+    served(TERRAINCOGNITA, trap_files(), reissued=44)
+    index = load_index(TERRAINCOGNITA)
+    assert index.domain_names == ("location_100", "location_38", "location_43", "location_46")
+    assert index.class_names == terraincognita.CLASSES
+    assert [sum(row.values()) for row in index.counts().values()] == [10, 13, 11, 10]
+
+
+def test_terraincognita_in_numbers_that_were_never_issued_is_refused():
+    with pytest.raises(OSError, match="location_100 has 10 images, not 1; "):
+        served(TERRAINCOGNITA, trap_files())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (zipped({"a.json": b"{}"}), r"annotations are of another shape: KeyError\('categories'\)"),
+        (zipped({"a.json": b"{"}), r"json\.zip is damaged: "),
+        (zipped({}), r"holds 0 JSON files, not one"),
+        (b"PK\x05", r"json\.zip is damaged: "),
+    ],
+)
+def test_annotations_of_another_shape_are_refused(tmp_path, content, message):
+    files = trap_files() | {terraincognita.ANNOTATIONS: content}
+    paths = {name: plant(tmp_path, {name: content}) / name for name, content in files.items()}
+    with pytest.raises(ValueError, match=message):
+        terraincognita.prepare(paths, tmp_path / "tree")
+
+
+def net_files(duplicates):
+    """A small DomainNet: 345 classes in clipart, two in the others."""
+    files = {}
+    for part in DOMAINNET.parts:
+        labels = range(345 if part.name == "clip" else 2)
+        images = {f"{part.folder}/c{k:03d}/{part.folder}_{k:03d}_000001.jpg": b"x" for k in labels}
+        files[f"{part.folder}.zip"] = zipped(images)
+    return files | {domainnet.DUPLICATES: duplicates}
+
+
+def net_origin():
+    names = (domainnet.DUPLICATES, *(f"{part.folder}.zip" for part in DOMAINNET.parts))
+    return Origin(tuple(Download(name, ()) for name in names), domainnet.prepare)
+
+
+def test_domainnet_is_its_archives_without_the_published_duplicates():
+    gone = ["clipart/c000/clipart_000_000001.jpg", "real/c001/real_001_000001.jpg"]
+    gone += ["sketch/c009/not_in_the_archive.jpg"]
+    folder = served(
+        DOMAINNET,
+        net_files("\n".join(gone).encode() + b"\n"),
+        origins=(net_origin(),),
+        reissued=353,
+    )
+    index = load_index(DOMAINNET)
+    assert [sum(row.values()) for row in index.counts().values()] == [344, 2, 2, 2, 1, 2]
+    assert not {*gone} & {*index.paths}
+    assert len(index.class_names) == 345
+    assert (folder / "infograph/c001/infograph_001_000001.jpg").is_file()
+
+
+def test_a_list_of_duplicates_that_is_none_is_refused(tmp_path):
+    path = plant(tmp_path, {"d.txt": b"<html>\n404: Not Found"}) / "d.txt"
+    with pytest.raises(ValueError, match=r"d\.txt lists '<html>', which is no domain/class/image"):
+        domainnet.read_duplicates(path)
+
+
+def packed(rows, names=(), domains=()):
+    """A Parquet file as the hub keeps images: bytes and names, with the classes in its schema."""
+    import pyarrow
+    import pyarrow.parquet
+
+    image = pyarrow.struct([("bytes", pyarrow.binary()), ("path", pyarrow.string())])
+    columns = {
+        "image": pyarrow.array([{"bytes": b, "path": p} for b, p, _, _ in rows], image),
+        "domain": pyarrow.array([domain for _, _, domain, _ in rows]),
+        "label": pyarrow.array([label for _, _, _, label in rows]),
+    }
+    features = {"image": {"_type": "Image"}}
+    features["label"] = {"names": list(names), "_type": "ClassLabel"} if names else {}
+    features["domain"] = {"names": list(domains), "_type": "ClassLabel"} if domains else {}
+    table = pyarrow.table(columns)
+    info = json.dumps({"info": {"features": features}})
+    sink = pyarrow.BufferOutputStream()
+    pyarrow.parquet.write_table(table.replace_schema_metadata({"huggingface": info}), sink)
+    return sink.getvalue().to_pybytes()
+
+
+def test_the_images_in_parquet_files_come_out_bit_for_bit(tmp_path):
+    one = packed([(b"1", "pic_1.PNG", "photo", 1), (b"2", None, "photo", 0)], ["dog", "cat"])
+    two = packed([(b"3", "x.jpg", 1, "cat")], domains=["photo", "sketch"])
+    plant(tmp_path, {"one.parquet": one, "two.parquet": two})
+    files = {name: tmp_path / name for name in ("one.parquet", "two.parquet")}
+    for path in files.values():
+        check_parquet(path)
+    unpack_parquet(files, tmp_path / "tree")
+    assert contents(tmp_path / "tree") == {
+        "photo/cat/000000.png": b"1",
+        "photo/dog/000001.jpg": b"2",
+        "sketch/cat/000002.jpg": b"3",
+    }
+
+
+def test_pacs_comes_from_the_hub():
+    rows = [(b"x", "p.jpg", part.name, k % 7) for k, part in enumerate(PACS.parts)]
+    (file,) = PACS.origins[0].files
+    origin = Origin((Download(file.name, ()),), PACS.origins[0].prepare)
+    served(PACS, {file.name: packed(rows, PACS.class_names)}, origins=(origin,))
+    index = load_index(PACS)
+    assert [list(row.values()).index(1) for row in index.counts().values()] == [0, 1, 2, 3]
+
+
+def test_the_shards_of_officehome_make_one_tree():
+    labels = [f"Class_{k}" for k in range(65)]
+    shards = [[], [], []]
+    for k in range(65):
+        shards[k % 3].append((b"x", "p.jpg", OFFICEHOME.parts[k % 4].name, k))
+    files = {f"officehome-{k}.parquet": packed(rows, labels) for k, rows in enumerate(shards)}
+    served(OFFICEHOME, files, reissued=65)
+    assert len(load_index(OFFICEHOME)) == 65
+
+
+@pytest.mark.parametrize("name", ["../x", "/x", "..", "", "a\\b"])
+def test_a_name_in_a_parquet_file_leads_nowhere_else(tmp_path, name):
+    plant(tmp_path, {"a.parquet": packed([(b"1", "x.jpg", name, "cat")])})
+    with pytest.raises(ValueError, match="cannot be the name of a folder"):
+        unpack_parquet({"a": tmp_path / "a.parquet"}, tmp_path / "tree")
+
+
+def test_a_parquet_file_without_images_is_refused(tmp_path):
+    import pyarrow
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pyarrow.table({"text": ["a"]}), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=r"a\.parquet has no column 'image'; it has text"):
+        unpack_parquet({"a": tmp_path / "a.parquet"}, tmp_path / "tree")
+    whole = (tmp_path / "a.parquet").read_bytes()
+    for part in (whole[:-1], whole[1:], b"", b"PA"):
+        (tmp_path / "a.parquet").write_bytes(part)
+        with pytest.raises(ValueError, match="not a whole Parquet file"):
+            check_parquet(tmp_path / "a.parquet")
