@@ -127,6 +127,17 @@ def test_an_origin_that_does_not_give_the_benchmark_yields_to_the_next(cache, co
         assert_whole(get(bad, origin(second, "small.zip")))
 
 
+def test_files_with_their_published_checksums_are_kept_with_a_warning(cache):
+    content = tarred(pacs_files() | {"photo/dog/x.jpg": b""})
+    checksum = "sha256:" + hashlib.sha256(content).hexdigest()
+    with (
+        serving(Mirror({"small.tar.gz": content})) as (url,),
+        pytest.warns(UserWarning, match=r"PACS: photo has 3 images, not 2\. The files have their"),
+    ):
+        folder = get(origin(url, checksum=checksum))
+    assert len(contents(folder)) == len(pacs_files()) + 1
+
+
 def test_mirrors_of_ones_own_come_instead(cache):
     with serving(Mirror({"small.tar.gz": PACKED})) as (url,):
         assert_whole(get(origin("http://127.0.0.1:9"), mirrors=[url]))

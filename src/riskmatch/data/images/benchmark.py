@@ -82,6 +82,11 @@ class Origin:
     extra: str | None = None
     """The extra of riskmatch that installs the package."""
 
+    @property
+    def has_checksums(self) -> bool:
+        """Whether every file that holds images has one."""
+        return all(file.checksum for file in self.files if not file.name.endswith(".txt"))
+
 
 @dataclass(frozen=True)
 class Benchmark:

