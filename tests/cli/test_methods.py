@@ -43,4 +43,6 @@ def test_unknown_methods_and_too_many(riskmatch):
     done = riskmatch("methods", "rmd")
     assert done.code == 2
     assert done.err.startswith("riskmatch: Unknown method 'rmd'. Did you mean 'rdm'?")
-    assert "One method at a time" in riskmatch("methods", "erm", "rdm").err
+    many = riskmatch("methods", "erm", "--json", "rdm")
+    assert many.code == 2
+    assert many.err.startswith("riskmatch: riskmatch methods takes NAME, not erm rdm. See")

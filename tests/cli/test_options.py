@@ -1,13 +1,14 @@
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import pytest
+from tyro.conf import Positional
 
 from riskmatch.cli.errors import BadInput
 from riskmatch.cli.options import options_of
-from riskmatch.cli.parser import Parser
-from riskmatch.cli.request import _parser
+from riskmatch.cli.parser import Parser, parse
+from riskmatch.cli.request import What, _parser
 from riskmatch.objectives import methods
 
 
@@ -19,46 +20,93 @@ class Base:
 
 @dataclass
 class Things(Base):
+    """Does things."""
+
+    name: Positional[str | None] = None
+    """Which thing."""
     rate: float = 0.5
     """How fast,
     per step."""
     limit: float | None = None
     kind: Literal["a", "b"] = "a"
     on: bool = True
+    quiet: bool = False
     names: tuple[str, ...] = ()
     extras: Mapping[str, Any] = None
 
 
+@dataclass
+class Copy:
+    source: Positional[str]
+    """What to copy."""
+    target: Positional[str]
+    """Where to."""
+
+
 @pytest.fixture
 def parser():
-    parser = Parser("test", "", "")
-    parser.add("all", options_of(Things, {"on": True, "rate": 0.5}, {}))
+    size, *others = options_of(Things)
+    parser = Parser("riskmatch test", "Does things.", [size])
+    parser.add("other", [replace(option, pair=option.name == "on") for option in others])
     return parser
 
 
 def test_every_kind_of_field_is_read(parser):
-    words = "--size=7 thing --rate -2 --limit none --kind b --no-on --name x --name y"
-    things, given = parser.parse([*words.split(), "--extra", "w=[1, 2]", "--extra", "v=text"])
-    assert things == ["thing"]
+    words = "--size=7 thing --rate -2 --limit none --kind b --no-on --quiet --name x --name y"
+    given = parser.parse([*words.split(), "--extra", "w=[1, 2]", "--extra=v=text"])
     assert given == {
+        "name": "thing",
         "size": 7,
         "rate": -2.0,
         "limit": None,
         "kind": "b",
         "on": False,
+        "quiet": True,
         "names": ("x", "y"),
         "extras": {"w": [1, 2], "v": "text"},
     }
 
 
 def test_what_is_not_given_is_absent(parser):
-    assert parser.parse([]) == ([], {})
+    assert parser.parse([]) == {}
 
 
-def test_docstrings_are_the_help_inherited_ones_too(parser):
-    text = parser.format_help()
-    assert "How large" in text
-    assert "How fast, per step (default 0.5)" in text
+def test_of_an_option_given_twice_the_last_holds(parser):
+    assert parser.parse(["--size", "1", "--on", "--no-on", "--size=2"]) == {"size": 2, "on": False}
+
+
+def test_words_after_two_dashes_are_things(parser):
+    assert parser.parse(["--size", "1", "--", "--size"]) == {"size": 1, "name": "--size"}
+
+
+def test_a_glance_takes_what_it_knows_and_leaves_the_rest():
+    glance = Parser("riskmatch test", "", options_of(Base)).glance
+    assert glance(["thing", "--rate", "x", "--size", "7", "--help"]) == {"size": 7}
+
+
+def test_a_dataclass_is_a_command():
+    assert parse(Things, "test", ["a", "--rate", "2"]) == Things(3, "a", 2.0)
+    assert parse(Copy, "copy", ["here", "there"]) == Copy("here", "there")
+    with pytest.raises(BadInput, match=r"^riskmatch copy needs TARGET: Where to\.$"):
+        parse(Copy, "copy", ["here"])
+    with pytest.raises(BadInput, match=r"^riskmatch copy takes SOURCE TARGET, not a b c\. See"):
+        parse(Copy, "copy", ["a", "b", "c"])
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "200"])
+def test_docstrings_are_the_help_inherited_ones_too(parser, capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    with pytest.raises(SystemExit) as end:
+        parser.parse(["--help"])
+    assert not end.value.code
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert "\x1b" not in shown.out  # no colours where nobody looks
+    assert max(map(len, shown.out.splitlines())) <= int(columns)
+    text = " ".join(shown.out.replace("│", "").split())
+    for part in ("How large (default 3)", "How fast, per step (default 0.5)", "--on, --no-on"):
+        assert part in text
+    assert "--no-quiet" not in text
 
 
 @pytest.mark.parametrize(
@@ -67,13 +115,20 @@ def test_docstrings_are_the_help_inherited_ones_too(parser):
         ("--sise 3", "Unknown option '--sise'. Did you mean '--size'?"),
         ("-size 3", "Unknown option '-size'. Did you mean '--size'?"),
         ("--siz=3", "Unknown option '--siz'. Did you mean '--size'?"),  # no abbreviations
+        ("--no-quiet", "Unknown option '--no-quiet'. Did you mean '--quiet'?"),
+        ("--quiet=3", "--quiet takes no value. See riskmatch test --help."),
         ("--size x", "--size: 'x' is not a whole number. See riskmatch test --help."),
         ("--rate x", "--rate: 'x' is not a number. See riskmatch test --help."),
-        ("--rate", "--rate: expected one argument. See riskmatch test --help."),
+        ("--limit x", "--limit: 'x' is not a number. See riskmatch test --help."),
+        ("--rate", "--rate needs a value. See riskmatch test --help."),
+        ("--rate --on", "--rate needs a value. See riskmatch test --help."),
         ("--extra x", "--extra: 'x' is not of the form KEY=VALUE. See riskmatch test --help."),
+        ("a b", "riskmatch test takes NAME, not a b. See riskmatch test --help."),
     ],
 )
-def test_mistakes_are_named_in_one_line(parser, words, message):
+@pytest.mark.parametrize("columns", ["30", "100"])
+def test_mistakes_are_named_in_one_line(parser, monkeypatch, words, message, columns):
+    monkeypatch.setenv("COLUMNS", columns)
     with pytest.raises(BadInput) as caught:
         parser.parse(words.split())
     assert str(caught.value) == message
@@ -81,11 +136,11 @@ def test_mistakes_are_named_in_one_line(parser, words, message):
 
 @pytest.mark.parametrize("method", sorted(methods()))
 def test_no_field_of_a_method_collides_with_an_option_of_the_run(method):
-    text = _parser(method).format_help()
+    flags = {flag for option in _parser(What(method)).options for flag in option.flags}
     for field in fields(methods()[method]):
-        assert "--" + field.name.replace("_", "-") in text
+        assert "--" + field.name.replace("_", "-") in flags
 
 
 def test_two_options_of_one_name_are_refused(parser):
     with pytest.raises(ValueError, match="Two options of riskmatch test are called --size"):
-        parser.add("more", options_of(Base, {}, {}))
+        parser.add("more", options_of(Base))

@@ -32,21 +32,21 @@ def test_a_cut_of_the_table_from_end_to_end_and_then_nothing_is_left(riskmatch, 
     words += ["--data-dir", data]
     done = riskmatch(*words)
     assert done.code == 0
-    assert done.err.splitlines()[0].startswith("2 runs, 0 of them done before; about 0:")
+    assert done.err.splitlines()[0].startswith("3 runs, 0 of them done before; about 0:")
     assert "RDM, two moments from ERM, λ = 5000, seed 0: done  (nothing left)" in done.err
     assert "| RDM, two moments |            ERM | 72.4 ± 1.0 |" in done.out
     out = tmp_path / "reproduce-smoke"
     assert {path.name for path in out.iterdir()} == {
         *("runs", "table1.md", "table1.tex", "table1.csv", "table1.png")
     }
-    assert len(list((out / "runs").iterdir())) == 2  # ERM is itself the phase of RDM
+    assert len(list((out / "runs").iterdir())) == 3  # with the ERM phase that both share
     text = (out / "table1.md").read_text()
     assert "All 2 runs of the plan are in." in text
     command = "riskmatch reproduce table1 --budget smoke --methods rdm,erm --init erm"
     assert f"Written by `{command}`." in text
     assert "are not to be compared with the paper's" in text
     again = riskmatch(*words, "--json")
-    assert again.err == "2 runs, 2 of them done before; nothing left at 1 at a time\n"
+    assert again.err == "3 runs, 3 of them done before; nothing left at 1 at a time\n"
     rows = json.loads(again.out)["result"]
     assert rows == list(csv.DictReader((out / "table1.csv").read_text().splitlines()))
     assert {(row["method"], row["selection"]) for row in rows} == {
@@ -62,13 +62,14 @@ def test_an_interrupt_shows_what_is_there_and_how_to_go_on(riskmatch, data, tmp_
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Shown, "__call__", strike)
-    words = ["reproduce", "table1", *SMOKE, "--methods", "erm,oracle", "--data-dir", data]
+    words = ["reproduce", "table1", *SMOKE, "--methods", "erm,oracle", "--init", "random"]
+    words += ["--data-dir", data]
     done = riskmatch(*words, "--quiet")
     assert (done.code, done.out) == (3, "")
     assert done.err.startswith("riskmatch: Interrupted; 1 of 2 runs are done. To go on: riskmatch")
     text = (tmp_path / "reproduce-smoke" / "table1.md").read_text()
     assert "1 of the 2 runs of the plan are missing:" in text
-    assert "- Oracle from random weights, steps = 400, seed 0 (`" in text
+    assert "- Oracle from random weights, steps = 600, seed 0 (`" in text
 
 
 def test_figure_2_is_drawn_and_can_be_drawn_again_from_its_record(riskmatch, data, tmp_path):
@@ -85,8 +86,9 @@ def test_figure_2_is_drawn_and_can_be_drawn_again_from_its_record(riskmatch, dat
     ("words", "message"),
     [
         ("tabel1 --budget smoke", "Unknown table or figure 'tabel1'. Did you mean 'table1'?"),
+        ("--budget smoke", "What? Name one of table1, fig2."),
         ("table1", "How much? Give --budget smoke, laptop or paper."),
-        ("table1 fig2 --budget smoke", "One thing at a time, not table1 and fig2."),
+        ("table1 fig2 --budget smoke", "riskmatch reproduce takes NAME, not table1 fig2."),
         ("table1 --budget smoke --methods rmd", "Unknown method of the table 'rmd'"),
         ("table1 --budget smoke --seeds 0,x", "--seeds lists whole numbers, as in 0,1,2, not 0,x."),
         ("table1 --budget smoke --jobs 0", "--jobs is a number of runs, one or more, not 0."),
@@ -111,4 +113,4 @@ def test_the_whole_smoke_on_mnist(tmp_path):
     words = ["reproduce", "table1", *SMOKE, "--out", str(tmp_path), "--quiet"]
     done = subprocess.run([sys.executable, "-m", "riskmatch.cli", *words], capture_output=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    assert "All 20 runs of the plan are in." in (tmp_path / "table1.md").read_text()
+    assert "All 21 runs of the plan are in." in (tmp_path / "table1.md").read_text()

@@ -128,6 +128,15 @@ def test_without_options_a_run_is_what_the_recipe_says():
     assert (config.batch_size, config.lr, config.steps) == (0, 1e-3, 400)
 
 
+def test_backbone_is_another_word_for_model_and_frozen_an_option_of_it():
+    words = ["colored-mnist", "--test-domain", "0.9", "--method", "erm"]
+    plain = read(words).config
+    config = read([*words, "--backbone", "lite0", "--frozen"]).config
+    assert config.model == "lite0"
+    assert config.model_options == {**plain.model_options, "frozen": True}
+    assert "frozen" not in plain.model_options
+
+
 def test_tensorboard_events_hold_every_evaluation(riskmatch):
     pytest.importorskip("tensorboard", reason="needs the extra riskmatch[tensorboard]")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -80,7 +80,10 @@ def _run(words: list[str]) -> int:
         kind = "option" if command.startswith("-") else "command"
         known = ["--help", "--version"] if kind == "option" else COMMANDS
         raise unknown(kind, command, known)
-    code: int = import_module(f"riskmatch.cli.{command}").run(rest)
+    try:
+        code: int = import_module(f"riskmatch.cli.{command}").run(rest)
+    except SystemExit:  # the help was asked for and printed
+        return 0
     return code
 
 

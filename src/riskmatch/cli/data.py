@@ -6,63 +6,61 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tyro.conf import Positional
+
 from riskmatch.cli.errors import BadInput, RunFailed, check_name
-from riskmatch.cli.options import Option
-from riskmatch.cli.parser import Parser
+from riskmatch.cli.parser import parse
+from riskmatch.cli.verbs import call
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from riskmatch.data.fetch import OnProgress
 
-VERBS = ("list", "get")
 
-
-def run(argv: Sequence[str]) -> int:
+def run(words: Sequence[str]) -> int:
     """List the data sets, or fetch the files of one."""
-    parser = _parser()
-    words, given = parser.parse(argv)
-    if "help" in given or not words:
-        print(parser.format_help(), end="")
-        return 0
-    verb, *names = words
-    check_name("command of riskmatch data", verb, VERBS)
-    if verb == "list":
-        if names:
-            raise BadInput(f"riskmatch data list takes no name, not {' '.join(names)}.")
-        _list(given.get("data_dir"), "json" in given)
-    else:
-        if len(names) != 1:
-            raise BadInput(f"Name one data set to get, such as mnist, not {len(names)}.")
-        _get(names[0], given)
-    return 0
+    return call("data", {"list": _list, "get": _get}, words, "riskmatch data get mnist")
 
 
-def _parser() -> Parser:
-    parser = Parser(
-        "data",
-        "list | get NAME [options]",
-        "list   the data sets: domains, classes, size, licence, whether each is on this machine\n"
-        "get    fetch the files of a data set, verified, going on where an earlier call stopped",
-        "example\n  riskmatch data get mnist",
-    )
-    options = [
-        Option("data_dir", Path, "The folder of data sets; where nothing is said, a cache"),
-        Option("mirrors", tuple[str, ...], "get: the URL of a folder with the files"),
-        Option("json", bool, "list: as JSON"),
-        Option("quiet", bool, "get: print nothing but errors"),
-        Option("help", bool, "This text"),
-    ]
-    parser.add("options", options)
-    return parser
+@dataclass(frozen=True)
+class List:
+    """The data sets: domains, classes, size, licence, whether each is on this machine."""
+
+    data_dir: Path | None = None
+    """The folder of data sets; where nothing is said, a cache."""
+    json: bool = False
+    """As JSON."""
 
 
-def _list(root: Path | None, as_json: bool) -> None:
+@dataclass(frozen=True)
+class Get:
+    """Fetch the files of a data set and verify them, going on where an earlier call stopped.
+
+    Example:
+      riskmatch data get mnist
+    """
+
+    name: Positional[str]
+    """A data set, such as mnist."""
+    data_dir: Path | None = None
+    """The folder of data sets; where nothing is said, a cache."""
+    mirrors: tuple[str, ...] = ()
+    """The URL of a folder with the files."""
+    quiet: bool = False
+    """Print nothing but errors."""
+
+
+def _list(words: Sequence[str]) -> int:
+    """The data sets, and whether each is on this machine."""
+    options = parse(List, "data list", words)
     from riskmatch.data import DATASETS
 
+    root = options.data_dir
     described = [
         {
             "name": name,
@@ -75,12 +73,13 @@ def _list(root: Path | None, as_json: bool) -> None:
         }
         for name, source in sorted(DATASETS.items())
     ]
-    if as_json:
+    if options.json:
         print(json.dumps(described, indent=2))
-        return
+        return 0
     from rich.console import Console
 
     Console(highlight=False).print(_table(described))
+    return 0
 
 
 def _table(described: Sequence[dict[str, Any]]) -> Table:
@@ -107,21 +106,24 @@ def _table(described: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
-def _get(name: str, given: dict[str, Any]) -> None:
+def _get(words: Sequence[str]) -> int:
+    """Fetch the files of a data set, verified, going on where an earlier call stopped."""
+    options = parse(Get, "data get", words)
     from riskmatch.data import DATASETS
     from riskmatch.data.fetch import FetchError
 
+    name = options.name
     files = {data: source.files for data, source in DATASETS.items() if source.files is not None}
     files |= {found.name: found for found in files.values()}
     if name in DATASETS and name not in files:
         raise BadInput(f"{name} has no files to get; it comes with a package.")
     check_name("data set to get", name, sorted(files))
     wanted = files[name]
-    folder = given["data_dir"] / wanted.name if "data_dir" in given else None
-    options = {"mirrors": given["mirrors"]} if "mirrors" in given else {}
+    folder = options.data_dir / wanted.name if options.data_dir else None
+    mirrors = {"mirrors": options.mirrors} if options.mirrors else {}
     try:
-        with _progress("quiet" in given) as on_progress:
-            folder = wanted.get(folder, on_progress=on_progress, **options)
+        with _progress(options.quiet) as on_progress:
+            folder = wanted.get(folder, on_progress=on_progress, **mirrors)
     except FetchError as error:
         raise RunFailed(str(error)) from error
     except (OSError, ValueError) as error:
@@ -130,8 +132,9 @@ def _get(name: str, given: dict[str, Any]) -> None:
         raise RunFailed(
             f"Interrupted. To go on from what has arrived: riskmatch data get {name}"
         ) from error
-    if "quiet" not in given:
+    if not options.quiet:
         print(f"{wanted.name} is in {folder}, verified")
+    return 0
 
 
 @contextmanager

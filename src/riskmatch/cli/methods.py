@@ -6,12 +6,14 @@ import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from riskmatch.cli.errors import BadInput, check_name
-from riskmatch.cli.options import Option, docs, range_of
-from riskmatch.cli.parser import Parser
+from tyro.conf import Positional
+
+from riskmatch.cli.errors import check_name
+from riskmatch.cli.options import docs, range_of
+from riskmatch.cli.parser import parse
 from riskmatch.cli.values import shown
 from riskmatch.config import RunConfig
 from riskmatch.space import TRAINING, Tuned, ranges
@@ -23,36 +25,34 @@ if TYPE_CHECKING:
     from riskmatch.objectives import Objective
 
 
-def run(argv: Sequence[str]) -> int:
+@dataclass(frozen=True)
+class Methods:
+    """The methods, or all there is to know of one.
+
+    Hyper-parameters with defaults and search ranges, and where each comes from.
+
+    Example:
+      riskmatch methods rdm
+    """
+
+    name: Positional[str | None] = None
+    """A method."""
+    json: bool = False
+    """As JSON."""
+
+
+def run(words: Sequence[str]) -> int:
     """List the methods, or describe one."""
-    parser = Parser(
-        "methods",
-        "[NAME] [--json]",
-        "The methods: what each needs of the model, its hyper-parameters with their defaults and\n"
-        "search ranges, and the paper it comes from. With NAME, all there is to know of one.",
-        "example\n  riskmatch methods rdm",
-    )
-    parser.add("options", [Option("json", bool, "As JSON"), Option("help", bool, "This text")])
-    names, given = parser.parse(argv)
-    if "help" in given:
-        print(parser.format_help(), end="")
-    elif len(names) > 1:
-        raise BadInput(f"One method at a time, not {' and '.join(names)}; without a name, all.")
-    else:
-        _show(names[0] if names else None, "json" in given)
-    return 0
-
-
-def _show(name: str | None, as_json: bool) -> None:
+    options = parse(Methods, "methods", words)
     from riskmatch.objectives import methods
 
-    found = dict(sorted(methods().items()))
+    name, found = options.name, dict(sorted(methods().items()))
     if name is not None:
         check_name("method", name, found)
     described = [describe(n, found[n]) for n in ([name] if name else found)]
-    if as_json:
+    if options.json:
         print(json.dumps(described[0] if name else described, indent=2))
-        return
+        return 0
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -61,6 +61,7 @@ def _show(name: str | None, as_json: bool) -> None:
         console.print("All there is to know of one: riskmatch methods NAME", style="dim")
     else:
         _detail(console, described[0])
+    return 0
 
 
 def describe(name: str, method: type[Objective]) -> dict[str, Any]:

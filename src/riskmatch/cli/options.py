@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import inspect
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, get_origin, get_type_hints
+from dataclasses import MISSING, dataclass, fields
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
+import tyro
+from tyro.conf import DisallowNone, FlagCreatePairsOff, Positional, UseAppendAction
+from tyro.constructors import PrimitiveConstructorSpec
+
+from riskmatch.cli.errors import BadInput
 from riskmatch.cli.values import metavar, reader, shown
 from riskmatch.space import Choice, Tuned
 
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a command."""
+    """One option of a command, or a thing that it is about."""
 
     name: str
     """As in Python; ``lr_after`` is ``--lr-after`` on the command line."""
@@ -28,6 +32,14 @@ class Option:
     """What holds where it is not given; None where nothing does."""
     searched: str = ""
     """Where a sweep searches for it."""
+    thing: bool = False
+    """Whether it is told by its place, not by its name."""
+    required: bool = False
+    """Whether a command makes no sense without it."""
+    pair: bool = False
+    """Whether a switch can be turned off, by ``--no-…``, as well as on."""
+    aliases: tuple[str, ...] = ()
+    """Other spellings."""
 
     @property
     def many(self) -> bool:
@@ -35,33 +47,60 @@ class Option:
         return get_origin(self.kind) in (tuple, Mapping)
 
     @property
-    def flag(self) -> str:
-        """The option as it is typed."""
-        name = self.name.removesuffix("s") if self.many else self.name
-        return "--" + name.replace("_", "-")
+    def word(self) -> str:
+        """How it is told: its flag, or what stands for a thing."""
+        name = (self.name.removesuffix("s") if self.many else self.name).replace("_", "-")
+        return name.upper() if self.thing else f"--{name}"
 
     @property
     def flags(self) -> list[str]:
-        """Every spelling."""
-        return ["-h", self.flag] if self.name == "help" else [self.flag]
-
-    def add_to(self, group: argparse._ArgumentGroup) -> None:
-        """Teach a parser this option."""
-        if self.kind is bool:
-            action = "store_true" if self.default is None else argparse.BooleanOptionalAction
-            group.add_argument(*self.flags, dest=self.name, help=self._help, action=action)
-            return
-        group.add_argument(
-            self.flag,
-            dest=self.name,
-            help=self._help,
-            type=reader(self.kind),
-            metavar=metavar(self.kind),
-            action="append" if self.many else "store",
-        )
+        """Every spelling; none of a thing."""
+        if self.thing:
+            return []
+        return [self.word, *self.aliases, *([f"--no-{self.word[2:]}"] if self.pair else [])]
 
     @property
-    def _help(self) -> str:
+    def typed(self) -> tuple[Any, Any]:
+        """The option as tyro has it: an annotation, and the value that means it was not given."""
+        config = tyro.conf.arg(
+            name=self.word.lstrip("-"),
+            metavar=self.word if self.thing and self.required else None,
+            help=self.help.rstrip("."),
+            help_behavior_hint=self._hint,
+            aliases=self.aliases or None,
+            prefix_name=False,
+        )
+        if self.kind is bool:
+            if self.pair:
+                return Annotated[bool | None, DisallowNone, config], None
+            return Annotated[bool, FlagCreatePairsOff, config], False
+        spec = PrimitiveConstructorSpec(
+            nargs=1,
+            metavar=self.word if self.thing else metavar(self.kind),
+            instance_from_str=lambda texts: self._read(texts[0]),
+            is_instance=lambda _: True,
+            str_from_instance=lambda value: [str(value)],
+        )
+        if self.thing:
+            return Annotated[Any, Positional, spec, config], None
+        return Annotated[tuple[Annotated[Any, spec], ...], UseAppendAction, config], ()
+
+    def value(self, told: Any) -> Any:
+        """The value of what tyro returns."""
+        if self.kind is bool or self.thing:
+            return told
+        if get_origin(self.kind) is Mapping:
+            return dict(told)
+        return told if self.many else told[-1]
+
+    def _read(self, text: str) -> Any:
+        try:
+            return reader(self.kind)(text)
+        except ValueError as error:
+            raise BadInput(f"{self.word}: {error}") from error
+
+    @property
+    def _hint(self) -> str:
         notes = []
         if self.many and not self.default:
             notes.append("may be repeated")
@@ -69,24 +108,31 @@ class Option:
             notes.append(f"default {shown(self.default)}")
         if self.searched:
             notes.append(f"searched in {self.searched}")
-        text = self.help.rstrip(".") + (f" ({'; '.join(notes)})" if notes else "")
-        return text.replace("%", "%%")
+        return f"({'; '.join(notes)})" if notes else ""
 
 
-def options_of(
-    cls: type,
-    defaults: Mapping[str, Any],
-    space: Mapping[str, Tuned],
-    data: str | None = None,
-) -> list[Option]:
-    """The fields of a dataclass as options, with what holds on the data set ``data``."""
-    kinds, help = get_type_hints(cls), docs(cls)
+def options_of(cls: type) -> list[Option]:
+    """The fields of a dataclass as options; one marked ``tyro.conf.Positional`` is a thing.
+
+    Example:
+        >>> [option.word for option in options_of(Option)][:2]
+        ['--name', '--kind']
+    """
+    kinds, help = get_type_hints(cls, include_extras=True), docs(cls)
     found = []
     for field in fields(cls):
-        searched = range_of(space[field.name].on(data)) if field.name in space else ""
-        default = defaults.get(field.name)
+        marked = get_origin(kinds[field.name]) is Annotated
+        kind, *marks = get_args(kinds[field.name]) if marked else (kinds[field.name],)
+        required = field.default is MISSING and field.default_factory is MISSING
         found.append(
-            Option(field.name, kinds[field.name], help.get(field.name, ""), default, searched)
+            Option(
+                field.name,
+                kind,
+                help.get(field.name, ""),
+                default=None if field.default is MISSING else field.default,
+                thing=Positional in marks,
+                required=required,
+            )
         )
     return found
 

@@ -5,72 +5,78 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
+
+from tyro.conf import Positional
 
 from riskmatch.cli.errors import BadInput, RunFailed, check_name
-from riskmatch.cli.options import Option
-from riskmatch.cli.parser import Parser
+from riskmatch.cli.parser import parse
+from riskmatch.experiments.table1 import Budget
 
 if TYPE_CHECKING:
     from riskmatch.experiments.board import Board
     from riskmatch.experiments.table1 import Planned
 
-BUDGETS = """\
-budgets
-  smoke    a small network and few digits: shows within a minute that everything works
-  laptop   the paper's sizes, three seeds, one value of every grid; all methods but MMD
-  paper    everything: ten seeds, whole grids
 
-example
-  riskmatch reproduce table1 --budget smoke"""
+@dataclass(frozen=True)
+class Reproduce:
+    """Reproduce a table or a figure of the paper.
+
+    The same command again goes on with what was interrupted, and runs nothing twice.
+
+    Budgets:
+      smoke    a small network and few digits: shows within a minute that everything works
+      laptop   the paper's sizes, three seeds, one value of every grid; all methods but MMD
+      paper    everything: ten seeds, whole grids
+
+    Example:
+      riskmatch reproduce table1 --budget smoke
+    """
+
+    name: Positional[str | None] = None
+    """A table or a figure; --list shows which there are."""
+    list: bool = False
+    """What can be reproduced."""
+    budget: Budget | None = None
+    """How much to run."""
+    methods: str | None = None
+    """Some of the methods, as in rdm,vrex."""
+    seeds: str | None = None
+    """Seeds in place of the budget's, as in 0,1,2."""
+    init: Literal["random", "erm", "both"] = "both"
+    """Where methods start from."""
+    out: Path | None = None
+    """Where to; by default reproduce, or reproduce-smoke."""
+    jobs: int | None = None
+    """Runs at a time; by default one per core, if memory allows."""
+    data_dir: Path | None = None
+    """A folder in which to look for MNIST first."""
+    quiet: bool = False
+    """Print nothing but errors."""
+    json: bool = False
+    """Print the result as JSON."""
 
 
-def run(argv: Sequence[str]) -> int:
+def run(words: Sequence[str]) -> int:
     """Reproduce a table or a figure, or say which there are."""
-    parser = _parser()
-    names, given = parser.parse(argv)
-    if "help" in given or not (names or "list" in given):
-        print(parser.format_help(), end="")
-        return 0
+    options = parse(Reproduce, "reproduce", words or ["--help"])
     from riskmatch.experiments.catalogue import EXPERIMENTS
 
-    if "list" in given:
-        _list({name: entry.summary for name, entry in EXPERIMENTS.items()}, "json" in given)
+    if options.list:
+        _list({name: entry.summary for name, entry in EXPERIMENTS.items()}, options.json)
         return 0
-    if len(names) != 1:
-        raise BadInput(f"One thing at a time, not {' and '.join(names)}.")
-    check_name("table or figure", names[0], EXPERIMENTS)
-    if "budget" not in given:
+    if options.name is None:
+        raise BadInput(f"What? Name one of {', '.join(EXPERIMENTS)}.")
+    check_name("table or figure", options.name, EXPERIMENTS)
+    if options.budget is None:
         raise BadInput("How much? Give --budget smoke, laptop or paper.")
-    _reproduce(names[0], given, shlex.join(["riskmatch", "reproduce", *argv]))
-    return 0
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        "reproduce",
-        "NAME --budget smoke|laptop|paper [options]",
-        "Reproduce a table or a figure of the paper. The same command again goes on with what was\n"
-        "interrupted, and runs nothing twice.",
-        BUDGETS,
+    _reproduce(
+        options.name, options.budget, options, shlex.join(["riskmatch", "reproduce", *words])
     )
-    options = [
-        Option("list", bool, "What can be reproduced"),
-        Option("budget", Literal["smoke", "laptop", "paper"], "How much to run"),
-        Option("methods", str, "Some of the methods, as in rdm,vrex"),
-        Option("seeds", str, "Seeds in place of the budget's, as in 0,1,2"),
-        Option("init", Literal["random", "erm", "both"], "Where methods start from", "both"),
-        Option("out", Path, "Where to; by default reproduce, or reproduce-smoke"),
-        Option("jobs", int, "Runs at a time; by default one per core, if memory allows"),
-        Option("data_dir", Path, "A folder in which to look for MNIST first"),
-        Option("quiet", bool, "Print nothing but errors"),
-        Option("json", bool, "Print the result as JSON"),
-        Option("help", bool, "This text"),
-    ]
-    parser.add("options", options)
-    return parser
+    return 0
 
 
 def _list(summaries: dict[str, str], as_json: bool) -> None:
@@ -82,62 +88,62 @@ def _list(summaries: dict[str, str], as_json: bool) -> None:
         print(f"{name:<{width}}   {summary}")
 
 
-def _reproduce(name: str, given: dict[str, Any], command: str) -> None:
+def _reproduce(name: str, budget: Budget, options: Reproduce, command: str) -> None:
     from riskmatch.cli.board import Shown
     from riskmatch.experiments.catalogue import EXPERIMENTS
     from riskmatch.experiments.running import run_all
 
-    experiment, budget = EXPERIMENTS[name], given["budget"]
-    planned = _planned(name, given)
-    data_dir = given.get("data_dir")
+    experiment, data_dir = EXPERIMENTS[name], options.data_dir
+    planned = _planned(name, budget, options)
     _check_needs(data_dir)
-    out = given.get("out", Path("reproduce-smoke" if budget == "smoke" else "reproduce"))
-    with Shown(planned, quiet="quiet" in given) as shown:
+    out = options.out or Path("reproduce-smoke" if budget == "smoke" else "reproduce")
+    with Shown(planned, quiet=options.quiet) as shown:
         board = run_all(
             [run.config for run in planned],
             out / "runs",
-            jobs=given.get("jobs"),
+            jobs=options.jobs,
             data_dir=data_dir,
             on_change=shown,
         )
     unfinished = bool(board.failed or board.waiting)
     if experiment.partial or not unfinished:
-        result = experiment.write(planned, out, budget, _essence(name, given), data_dir)
-        if "json" in given:
+        result = experiment.write(planned, out, budget, _essence(options), data_dir)
+        if options.json:
             values = {"files": [str(path) for path in result.files], "result": result.values}
             print(json.dumps({**values, "failed": board.failed}, indent=2))
-        elif "quiet" not in given:
+        elif not options.quiet:
             print(result.text, end="\n\n")
             print("\n".join(map(str, result.files)))
     if unfinished:
         raise RunFailed(_onward(board, planned, command))
 
 
-def _essence(name: str, given: dict[str, Any]) -> str:
+def _essence(options: Reproduce) -> str:
     """The command without what the result does not depend on."""
-    kept = [o for o in ("budget", "methods", "seeds", "init") if o in given]
-    return " ".join(["riskmatch reproduce", name, *(f"--{o} {given[o]}" for o in kept)])
+    words = ["riskmatch", "reproduce", str(options.name)]
+    for name in ("budget", "methods", "seeds", "init"):
+        value = getattr(options, name)
+        if value != getattr(Reproduce, name):
+            words += [f"--{name}", value]
+    return " ".join(words)
 
 
-def _planned(name: str, given: dict[str, Any]) -> list[Planned]:
+def _planned(name: str, budget: Budget, options: Reproduce) -> list[Planned]:
     from riskmatch.experiments.catalogue import EXPERIMENTS
     from riskmatch.experiments.rows import INITS, METHODS
 
-    methods = given["methods"].split(",") if "methods" in given else None
+    methods = options.methods.split(",") if options.methods else None
     for method in methods or ():
         check_name("method of the table", method, METHODS)
-    init = given.get("init", "both")
-    if given.get("jobs", 1) < 1:
-        raise BadInput(f"--jobs is a number of runs, one or more, not {given['jobs']}.")
+    if options.jobs is not None and options.jobs < 1:
+        raise BadInput(f"--jobs is a number of runs, one or more, not {options.jobs}.")
     try:
-        seeds = (
-            sorted({int(seed) for seed in given["seeds"].split(",")}) if "seeds" in given else None
-        )
+        seeds = sorted({int(seed) for seed in options.seeds.split(",")}) if options.seeds else None
     except ValueError:
-        raise BadInput(f"--seeds lists whole numbers, as in 0,1,2, not {given['seeds']}.") from None
+        raise BadInput(f"--seeds lists whole numbers, as in 0,1,2, not {options.seeds}.") from None
     try:
         return EXPERIMENTS[name].plan(
-            given["budget"], methods, seeds, INITS if init == "both" else (init,)
+            budget, methods, seeds, INITS if options.init == "both" else (options.init,)
         )
     except ValueError as error:
         raise BadInput(str(error)) from error

@@ -3,51 +3,66 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from riskmatch.cli.errors import BadInput, check_name
-from riskmatch.cli.options import Option, options_of
+from riskmatch.cli.options import Option, options_of, range_of
 from riskmatch.cli.parser import Parser
 from riskmatch.cli.toml import words_of
 from riskmatch.config import RunConfig
 from riskmatch.recipes import PRESETS, configure, recipe, space_of
 
-WHAT = [
-    Option("method", str, "What to train with; riskmatch methods lists them"),
-    Option("preset", str, "A named, complete set of choices; options that are given win"),
-    Option("config", Path, "A TOML file with any of these options; the command line wins"),
-]
-REST = [
-    Option("out", Path, "The folder of all runs", Path("runs")),
-    Option("data_dir", Path, "A folder in which to look for the files of DATA first"),
-    Option(
-        "device", str, "where to train: cpu, cuda:1, …; auto takes a GPU if there is one", "auto"
-    ),
-    Option("resume", bool, "Go on with this run from its last checkpoint"),
-    Option("tensorboard", bool, "Write TensorBoard events to the folder of the run"),
-    Option("quiet", bool, "Print nothing but errors"),
-    Option("json", bool, "Print the last evaluation as JSON"),
-    Option("help", bool, "This text; after --method, with the options of that method"),
-]
+TEXT = """\
+Train one model with one method, on every domain of DATA but the test domains.
+
+The options of a method: riskmatch train --method NAME --help
+
+example
+  riskmatch train colored-digits --method rdm --test-domain 0.1"""
 
 
 @dataclass(frozen=True)
-class Request:
+class What:
+    """What to train; on these options the others depend."""
+
+    method: str | None = None
+    """What to train with; riskmatch methods lists them."""
+    preset: str | None = None
+    """A named, complete set of choices; options that are given win."""
+    config: Path | None = None
+    """A TOML file with any of these options; the command line wins."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where a run runs, what it shows and what it leaves behind."""
+
+    out: Path = Path("runs")
+    """The folder of all runs."""
+    data_dir: Path | None = None
+    """A folder in which to look for the files of DATA first."""
+    device: str = "auto"
+    """Where to train: cpu, cuda:1, …; auto takes a GPU if there is one."""
+    resume: bool = False
+    """Go on with this run from its last checkpoint."""
+    tensorboard: bool = False
+    """Write TensorBoard events to the folder of the run."""
+    quiet: bool = False
+    """Print nothing but errors."""
+    json: bool = False
+    """Print the last evaluation as JSON."""
+
+
+@dataclass(frozen=True)
+class Request(Machine):
     """What the command line asks for."""
 
-    config: RunConfig
-    command: str
+    config: RunConfig = field(kw_only=True)
+    command: str = field(kw_only=True)
     """The command line itself, to copy."""
-    out: Path = Path("runs")
-    data_dir: Path | None = None
-    device: str = "auto"
-    resume: bool = False
-    tensorboard: bool = False
-    quiet: bool = False
-    json: bool = False
 
     @property
     def folder(self) -> Path:
@@ -60,107 +75,102 @@ class Request:
         return self.command if self.resume else f"{self.command} --resume"
 
 
-def read(argv: Sequence[str]) -> Request | str:
-    """The request, or the help that was asked for."""
-    what = _what(argv)
-    written = words_of(what["config"]) if "config" in what else []
-    what = {**_what(written), **what}
-    method, preset = what.get("method"), what.get("preset")
-    _check(method, preset)
-    things, given = _parser(method).parse(argv)
-    if "help" in given:
-        data = things[0] if things else None
-        return _parser(method, data, preset).format_help()
-    try:
-        named, said = _parser(method).parse(written)
-    except BadInput as error:
-        raise BadInput(f"{what['config']}: {error}") from error
-    return _request(things or named, {**said, **given}, shlex.join(["riskmatch", "train", *argv]))
+def read(words: Sequence[str]) -> Request:
+    """The request; where help is asked for, it is printed and the process ends."""
+    glance = Parser("riskmatch train", "", options_of(What)).glance
+    said = glance(words)
+    written = words_of(said["config"]) if "config" in said else []
+    what = What(**{**(glance(written) if written else {}), **said})
+    _check(what)
+    parser = _parser(what)
+    asked = [word for word in words if word not in ("-h", "--help")]
+    given = parser.parse(asked)
+    if written:
+        try:
+            given = {**parser.parse(written), **given}
+        except BadInput as error:
+            raise BadInput(f"{what.config}: {error}") from error
+    if len(asked) < len(words):
+        _parser(what, given.get("data")).parse(["--help"])
+    return _request(what, given, shlex.join(["riskmatch", "train", *words]))
 
 
-def _what(words: Sequence[str]) -> dict[str, Any]:
-    """The options on which the others depend."""
-    parser = Parser("train", "", "")
-    parser.add("", WHAT)
-    return vars(parser.parse_known_args(list(words))[0])
-
-
-def _check(method: str | None, preset: str | None) -> None:
-    if method is not None:
+def _check(what: What) -> None:
+    if what.method is not None:
         from riskmatch.objectives import methods
 
-        check_name("method", method, sorted(methods()))
-        if preset is not None:
-            check_name(f"preset of {method}", preset, PRESETS.get(method, ()))
+        check_name("method", what.method, sorted(methods()))
+        if what.preset is not None:
+            check_name(f"preset of {what.method}", what.preset, PRESETS.get(what.method, ()))
 
 
-def _parser(method: str | None, data: str | None = None, preset: str | None = None) -> Parser:
+def _parser(what: What, data: str | None = None) -> Parser:
     """The parser for a method; its help shows what holds on the data set ``data``."""
-    values, space = recipe(method, data, preset), space_of(method, data)
-    parser = Parser(
-        "train",
-        f"DATA --method {method or 'NAME'} --test-domain D [options]",
-        "Train one model with one method, on every domain of DATA but the test domains.\n"
-        "DATA is the name of a data set or a path.",
-        "example\n  riskmatch train colored-digits --method rdm --test-domain 0.1",
-    )
-    run = [
-        option
-        for option in options_of(RunConfig, values, space, data)
-        if option.name not in ("data", "method", "hparams")
-    ]
-    parser.add("what to train", WHAT)
-    if method:
-        own = options_of(_cls(method), values, space, data)
-        parser.add(f"options of {method}", own)
-        parser.elsewhere = _elsewhere({option.flag for option in [*run, *own]}, method)
-    else:
-        note = "shown by riskmatch train --method NAME --help"
-        parser.add("options of the method", [], note)
-    parser.add("options of the run", run)
-    parser.add("records and machine", REST)
+    values = recipe(what.method, data, what.preset)
+    space = space_of(what.method, data)
+
+    def told(cls: type) -> Iterator[Option]:
+        for option in options_of(cls):
+            tuned = space.get(option.name)
+            yield replace(
+                option,
+                default=values.get(option.name),
+                searched=range_of(tuned.on(data)) if tuned else "",
+                pair=option.kind is bool,
+                aliases=("--backbone",) if option.name == "model" else (),
+            )
+
+    thing = Option("data", str, "The name of a data set, or a path", thing=True, required=True)
+    parser = Parser("riskmatch train", TEXT, [thing, *options_of(What)])
+    if what.method:
+        parser.add(what.method, told(_objective(what.method)))
+    run = [option for option in told(RunConfig) if option.name not in ("data", "method", "hparams")]
+    frozen = Option("frozen", bool, "Train the head alone, on the features of a fixed backbone")
+    parser.add("run", [*run, frozen])
+    parser.add("machine", options_of(Machine))
+    parser.elsewhere = _elsewhere(what.method) if what.method else {}
     return parser
 
 
-def _cls(method: str) -> type:
+def _objective(method: str) -> type:
     from riskmatch.objectives import methods
 
     return methods()[method]
 
 
-def _elsewhere(known: set[str], method: str) -> dict[str, str]:
-    """For each option that only other methods have, what to say of it."""
+def _elsewhere(method: str) -> dict[str, str]:
+    """What to say of the options of other methods, by their flag."""
     from riskmatch.objectives import methods
 
     owners: dict[str, list[str]] = {}
     for name, cls in methods().items():
-        for field in fields(cls):
-            owners.setdefault("--" + field.name.replace("_", "-"), []).append(name)
+        for item in fields(cls):
+            owners.setdefault("--" + item.name.replace("_", "-"), []).append(name)
     return {
         flag: f"Method {method} has no {flag}; it belongs to {', '.join(names)}."
         for flag, names in owners.items()
-        if flag not in known
     }
 
 
-def _request(things: list[str], given: dict[str, Any], command: str) -> Request:
-    method, preset = given.pop("method", None), given.pop("preset", None)
-    given.pop("config", None)
-    if len(things) != 1:
-        named = f"not {len(things)}: {' '.join(things)}" if things else "such as colored-digits"
-        raise BadInput(f"Name one data set, {named}. See riskmatch train --help.")
+def _request(what: What, given: dict[str, Any], command: str) -> Request:
+    data, method = given.get("data"), what.method
+    if data is None:
+        raise BadInput("Name a data set, such as colored-digits. See riskmatch train --help.")
     if method is None:
         raise BadInput("Which method? Give --method NAME; riskmatch methods lists them.")
-    (data,) = things
-    tests = given.pop("test_domains", ())
+    tests = given.get("test_domains")
     if not tests:
         raise BadInput(f"Which domain to test on? Give --test-domain, {_domains(data, given)}.")
-    machine = {option.name: given.pop(option.name) for option in REST if option.name in given}
+    values = recipe(method, data, what.preset)
+    values |= {name: value for name, value in given.items() if name in values}
+    if "frozen" in given:
+        values["model_options"] = {**values["model_options"], "frozen": True}
+    machine = {item.name: given[item.name] for item in fields(Machine) if item.name in given}
     try:
-        config = configure(method, data, tests, {**recipe(method, data, preset), **given})
+        config = configure(method, data, tests, values)
     except ValueError as error:
         raise BadInput(str(error)) from error
-    return Request(config, command, **machine)
+    return Request(config=config, command=command, **machine)
 
 
 def _domains(data: str, given: dict[str, Any]) -> str:

@@ -18,12 +18,9 @@ if TYPE_CHECKING:
     from riskmatch.records import RunRecord
 
 
-def run(argv: Sequence[str]) -> int:
+def run(words: Sequence[str]) -> int:
     """Train one model, or explain how."""
-    request = read(argv)
-    if isinstance(request, str):
-        print(request, end="")
-        return 0
+    request = read(words)
     with _plain_warnings():
         record = _train(request)
     if request.json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import types
 from collections.abc import Callable, Mapping
@@ -13,7 +12,7 @@ from riskmatch.spelling import check_option
 
 
 def reader(kind: Any) -> Callable[[str], Any]:
-    """What turns the text of an option into its value.
+    """What turns the text of an option into its value, or raises ``ValueError``.
 
     Example:
         >>> reader(float | None)("none") is None, reader(Literal["worst", "variance"])("worst")
@@ -65,10 +64,7 @@ def shown(value: Any) -> str:
 
 
 def _choice(text: str, options: Mapping[str, Any]) -> Any:
-    try:
-        check_option("choice", text, options)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    check_option("choice", text, options)
     return options[text]
 
 
@@ -77,13 +73,13 @@ def _number(text: str, kind: Callable[[str], Any]) -> Any:
         return kind(text)
     except ValueError:
         whole = "a whole number" if kind is int else "a number"
-        raise argparse.ArgumentTypeError(f"'{text}' is not {whole}") from None
+        raise ValueError(f"'{text}' is not {whole}.") from None
 
 
 def _pair(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals:
-        raise argparse.ArgumentTypeError(f"'{text}' is not of the form KEY=VALUE")
+        raise ValueError(f"'{text}' is not of the form KEY=VALUE.")
     try:
         return key, json.loads(value)
     except json.JSONDecodeError:
