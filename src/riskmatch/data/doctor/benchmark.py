@@ -1,0 +1,97 @@
+"""The published data set that a folder is a copy of, and where the copy departs from it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from riskmatch.data.doctor.examination import Finding
+from riskmatch.data.images.benchmark import Benchmark, squeezed
+from riskmatch.data.images.benchmarks import BENCHMARKS
+from riskmatch.data.images.index import ImageIndex
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy of a benchmark, or data that is none."""
+
+    benchmark: Benchmark | None
+    published: Mapping[str, int]
+    """Images by domain as published, by the names that the domains have here."""
+    faithful: frozenset[str]
+    """The domains with as many images as published; what they lack is no fault of the copy."""
+
+    @classmethod
+    def of(cls, index: ImageIndex, benchmark: Benchmark | None) -> Copy:
+        """Compare the numbers of images."""
+        if benchmark is None:
+            return cls(None, {}, frozenset())
+        published = {
+            domain: part.images
+            for domain in index.domain_names
+            for part in benchmark.parts
+            if part.is_called(domain)
+        }
+        found = images_of(index)
+        reissued = len(index) == benchmark.reissued
+        faithful = {name for name, n in published.items() if reissued or found[name] == n}
+        return cls(benchmark, published, frozenset(faithful))
+
+
+def recognise(index: ImageIndex, among: Iterable[Benchmark] | None = None) -> Benchmark | None:
+    """The benchmark of which at least half of the domains and of the classes are here, and most."""
+    classes = {squeezed(name) for name in index.class_names}
+
+    def share(benchmark: Benchmark) -> float:
+        domains = sum(any(map(part.is_called, index.domain_names)) for part in benchmark.parts)
+        share = domains / max(len(benchmark.parts), len(index.domain_names))
+        names = {squeezed(name) for name in benchmark.class_names}
+        return min(share, len(names & classes) / len(names)) if names else share
+
+    best = max(BENCHMARKS.values() if among is None else among, key=share)
+    return best if share(best) >= 0.5 else None
+
+
+def images_of(index: ImageIndex) -> dict[str, int]:
+    """How many images each domain has."""
+    return {domain: sum(classes.values()) for domain, classes in index.counts().items()}
+
+
+def check_counts(index: ImageIndex, copy: Copy) -> Iterator[Finding]:
+    """Domains and numbers of images that are not as published."""
+    benchmark = copy.benchmark
+    if benchmark is None:
+        return
+    again = f"Get it again: riskmatch data get {benchmark.name}"
+    found = images_of(index)
+    if len(index) != benchmark.images:
+        reissued = len(index) == benchmark.reissued
+        yield Finding(
+            "count",
+            "warning" if reissued else "fault",
+            f"{len(index):,} images; {benchmark.title} was published with {benchmark.images:,} "
+            f"({_difference(len(index), benchmark.images)})",
+            f"Its archives hold {len(index):,} today. Compare only with results on as many."
+            if reissued
+            else f"{again}. Results on this copy compare with none that are published.",
+        )
+    for domain, images in copy.published.items():
+        if found[domain] != images and domain not in copy.faithful:
+            difference = _difference(found[domain], images)
+            message = f"has {found[domain]:,} images; {images:,} were published ({difference})"
+            yield Finding("count", "fault", message, f"{again}.", domain=domain)
+    for part in benchmark.parts:
+        if not any(map(part.is_called, index.domain_names)):
+            message = f"the domain '{part.name}' of {benchmark.title} is missing"
+            yield Finding("missing-domain", "fault", message, f"{again}.")
+    for domain in index.domain_names:
+        if domain not in copy.published:
+            near = difflib.get_close_matches(domain, benchmark.domains, n=1)
+            cure = f"Rename it to {near[0]}." if near else "Move it out of the data set."
+            message = f"is no domain of {benchmark.title}"
+            yield Finding("unknown-domain", "fault", message, cure, domain=domain)
+
+
+def _difference(found: int, expected: int) -> str:
+    return f"{abs(found - expected):,} {'fewer' if found < expected else 'more'}"

@@ -1,0 +1,85 @@
+"""One picture of each class in each domain, on one sheet."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from riskmatch.data.doctor.look import need_pillow
+from riskmatch.data.images.index import ImageIndex
+from riskmatch.durable import write_whole
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from PIL.ImageDraw import ImageDraw
+    from PIL.ImageFont import FreeTypeFont, ImageFont
+
+CELL, GAP, MARGIN, HEAD = 96, 4, 120, 24
+"""Pixels: a picture's side, the space between two, for the names of classes, of domains."""
+TRIES = 5
+"""Files of a cell that are tried for one that can be decoded."""
+PAPER, INK, BLANK = "#ffffff", "#202020", "#e8e8e8"
+
+
+def contact_sheet(index: ImageIndex, file: Path) -> None:
+    """Write a PNG of classes (down) × domains (across), the first image of each.
+
+    A cell is grey where a domain lacks a class, or where its first images cannot be decoded.
+    """
+    need_pillow()
+    from PIL import Image, ImageDraw, ImageFont
+
+    step = CELL + GAP
+    width = MARGIN + step * len(index.domain_names)
+    height = HEAD + step * len(index.class_names)
+    sheet = Image.new("RGB", (width, height), PAPER)
+    draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(size=13)
+    for column, name in enumerate(index.domain_names):
+        place = MARGIN + column * step
+        draw.text((place, GAP), clipped(draw, font, name, CELL), fill=INK, font=font)
+    for line, name in enumerate(index.class_names):
+        place = HEAD + line * step + CELL // 2 - GAP * 2
+        draw.text((GAP, place), clipped(draw, font, name, MARGIN - 2 * GAP), fill=INK, font=font)
+    for (label, domain), rows in _cells(index).items():
+        corner = MARGIN + domain * step, HEAD + label * step
+        picture = next(filter(None, (_thumbnail(index.file(row)) for row in rows)), None)
+        sheet.paste(picture or Image.new("RGB", (CELL, CELL), BLANK), corner)
+    png = BytesIO()
+    sheet.save(png, "PNG")
+    write_whole(file, png.getvalue())
+
+
+def _cells(index: ImageIndex) -> dict[tuple[int, int], list[int]]:
+    """By label and domain, the first few rows."""
+    cells: dict[tuple[int, int], list[int]] = {
+        (label, domain): []
+        for label in range(len(index.class_names))
+        for domain in range(len(index.domain_names))
+    }
+    for row, key in enumerate(zip(index.labels, index.domains, strict=True)):
+        if len(cells[key]) < TRIES:
+            cells[key].append(row)
+    return cells
+
+
+def _thumbnail(path: Path) -> Image | None:
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(path) as image:
+            image.draft("RGB", (CELL, CELL))
+            return ImageOps.fit(image.convert("RGB"), (CELL, CELL))
+    except Exception:  # decoders raise what they like on damaged bytes
+        return None
+
+
+def clipped(draw: ImageDraw, font: FreeTypeFont | ImageFont, name: str, width: int) -> str:
+    """The name, escaped where the font has no such letter, and cut to ``width`` pixels."""
+    printable = "".join(letter if letter.isprintable() else "?" for letter in name)
+    text = printable.encode("latin-1", "backslashreplace").decode("latin-1")
+    if draw.textlength(text, font=font) <= width:
+        return text
+    while text and draw.textlength(f"{text}...", font=font) > width:
+        text = text[:-1]
+    return f"{text}..."

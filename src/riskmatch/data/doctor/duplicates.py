@@ -1,0 +1,120 @@
+"""Images that are there twice: the same bytes, the same pixels, or nearly the same picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskmatch.data.doctor.benchmark import Copy
+from riskmatch.data.doctor.examination import Finding, Severity
+from riskmatch.data.doctor.fingerprint import THUMBNAIL, alike, close_pairs
+from riskmatch.data.doctor.look import Look
+from riskmatch.data.images.index import ImageIndex
+
+Pair = tuple[int, int]
+"""Two rows of an index, the lower first."""
+PUBLISHED_SO = "Leave it: it seems published so, and others' results have it too."
+
+
+def check_duplicates(index: ImageIndex, copy: Copy, looks: Sequence[Look]) -> Iterator[Finding]:
+    """Each copy, with the image that it is a copy of."""
+    first = dict[bytes, int]()
+    for row, look in enumerate(looks):
+        if (key := look.pixels or look.content) and first.setdefault(key, row) != row:
+            yield _same(index, copy, looks, (first[key], row))
+    for pair in near_duplicates(looks, sorted(first.values())):
+        yield _near(index, copy, pair)
+
+
+def near_duplicates(looks: Sequence[Look], rows: Iterable[int]) -> list[Pair]:
+    """Pairs that join all rows which look alike, directly or by way of others.
+
+    Of k pictures that are nearly the same there are k − 1 pairs, not k(k − 1)/2.
+    """
+    kept = np.array([row for row in rows if looks[row].thumbnail], dtype=np.int64)
+    if len(kept) < 2:
+        return []
+    hashes = np.array([looks[row].hash for row in kept], dtype=np.uint64)
+    joined = dict[int, int]()
+
+    def top(row: int) -> int:
+        while (above := joined.get(row, row)) != row:
+            joined[row] = joined.get(above, above)
+            row = above
+        return row
+
+    pairs = list[Pair]()
+    for candidates in close_pairs(hashes):
+        first, second = (_thumbnails(looks, kept[column]) for column in candidates.T)
+        for a, b in kept[candidates[alike(first, second)]].tolist():
+            if top(a) != top(b):
+                joined[max(top(a), top(b))] = min(top(a), top(b))
+                pairs.append((a, b))
+    return sorted(pairs)
+
+
+def _thumbnails(looks: Sequence[Look], rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+    joined = b"".join(looks[row].thumbnail for row in rows)
+    return np.frombuffer(joined, np.uint8).reshape(-1, *THUMBNAIL)
+
+
+def _same(index: ImageIndex, copy: Copy, looks: Sequence[Look], pair: Pair) -> Finding:
+    """Two images of the same pixels."""
+    a, b = (index.paths[row] for row in pair)
+    labels, domains = _names(index, pair)
+    equal = looks[pair[0]].content == looks[pair[1]].content
+    message = (
+        f"is the same {'file' if equal else 'picture, pixel for pixel, in other bytes'} as {a}"
+    )
+    if labels[0] != labels[1]:
+        kind, severity = "label-conflict", _conflict(copy, domains, (a, b))
+        message += f", which is '{labels[0]}' while this is '{labels[1]}'"
+        cure = "Look at it, and delete the one that is filed wrongly."
+    elif domains[0] != domains[1]:
+        kind, severity = "leak", "fault"
+        message += f": a test on '{domains[1]}' would be on what '{domains[0]}' has trained on"
+        cure = "Delete it from the domain that it is not of."
+    else:
+        kind, severity = "duplicate", "warning"
+        cure = "Delete one of the two."
+    return Finding(kind, severity, message, cure, path=b, other=a, domain=domains[1])
+
+
+def _conflict(copy: Copy, domains: tuple[str, str], paths: tuple[str, str]) -> Severity:
+    """A fault, unless a benchmark was published with an image under each thing that it shows."""
+    same_name = len({PurePosixPath(path).name for path in paths}) == 1
+    published = domains[0] == domains[1] and domains[0] in copy.faithful
+    return "warning" if same_name and published else "fault"
+
+
+def _near(index: ImageIndex, copy: Copy, pair: Pair) -> Finding:
+    """Two images that look alike."""
+    a, b = (index.paths[row] for row in pair)
+    labels, domains = _names(index, pair)
+    message = f"is nearly the same picture as {a}"
+    if labels[0] != labels[1]:
+        message += f", which is '{labels[0]}' while this is '{labels[1]}'"
+    harmless = labels[0] == labels[1] and domains[0] == domains[1]
+    return Finding(
+        "near-duplicate",
+        "note" if harmless else "warning",
+        message,
+        PUBLISHED_SO
+        if harmless and domains[0] in copy.faithful
+        else "Look at both; if they are one picture, delete one.",
+        path=b,
+        other=a,
+        domain=domains[1],
+    )
+
+
+def _names(index: ImageIndex, pair: Pair) -> tuple[tuple[str, str], tuple[str, str]]:
+    """The classes of two rows, and their domains."""
+    a, b = pair
+    return (
+        (index.class_names[index.labels[a]], index.class_names[index.labels[b]]),
+        (index.domain_names[index.domains[a]], index.domain_names[index.domains[b]]),
+    )

@@ -1,0 +1,66 @@
+"""What is wrong with a file by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from riskmatch.data.doctor.examination import Finding, Severity
+from riskmatch.data.doctor.look import DEEP, Look
+from riskmatch.data.doctor.signature import ENDINGS
+
+SMALL = 16
+"""Pixels of a side below which there is little to see."""
+LARGE = 8_000
+"""Pixels of a side above which decoding takes long and much memory."""
+ELONGATED = 8
+"""Sides in this ratio leave next to nothing of the picture in a square crop."""
+AGAIN = "Get the file again, or delete it."
+
+
+def check_file(path: str, domain: str, look: Look) -> Iterator[Finding]:
+    """The findings on one file."""
+
+    def found(kind: str, severity: Severity, message: str, cure: str) -> Finding:
+        return Finding(kind, severity, message, cure, path=path, domain=domain)
+
+    name = PurePosixPath(path)
+    if look.error is not None:
+        if look.cut:
+            message = f"is a {look.holds} image whose end is missing ({look.error})"
+            yield found("truncated", "fault", message, AGAIN)
+        elif look.holds in ENDINGS:
+            message = f"is a {look.holds} image that cannot be decoded ({look.error})"
+            yield found("damaged", "fault", message, AGAIN)
+        elif look.content:
+            yield found("no-image", "fault", f"{look.error}, no image", AGAIN)
+        elif look.error == "holds nothing":
+            yield found("empty", "fault", "has zero bytes", AGAIN)
+        else:
+            cure = "Mend the link or the rights, or delete it."
+            yield found("unreadable", "fault", f"cannot be opened ({look.error})", cure)
+        return
+
+    if name.suffix.lower() not in ENDINGS[look.holds]:
+        right = name.with_suffix(ENDINGS[look.holds][0])
+        message = f"has the name of {_kind_named(name.suffix)}, and is a {look.holds} image"
+        yield found("wrong-extension", "warning", message, f"Rename it to {right}.")
+    width, height = look.size
+    if min(look.size) < SMALL:
+        message = f"is only {width}×{height} pixels"
+        yield found("tiny-image", "warning", message, "Get a larger one, or delete it.")
+    elif max(look.size) > LARGE:
+        cure = f"Scale it down to sides of at most {LARGE:,}."
+        yield found("huge-image", "warning", f"is {width:,}×{height:,} pixels", cure)
+    if max(look.size) >= ELONGATED * min(look.size):
+        message = f"is {width}×{height} pixels, a strip"
+        yield found("elongated", "warning", message, "Crop it to what it shows, or delete it.")
+    if look.mode == "CMYK" or look.mode.startswith(DEEP):
+        depth = "CMYK" if look.mode == "CMYK" else f"more than 8 bits deep ({look.mode})"
+        message = f"is {depth}; libraries turn it into RGB in different ways"
+        yield found("odd-colours", "warning", message, "Save it as 8-bit RGB.")
+
+
+def _kind_named(suffix: str) -> str:
+    kinds = [kind for kind, endings in ENDINGS.items() if suffix.lower() in endings]
+    return f"a {kinds[0]} image" if kinds else "no image"

@@ -1,0 +1,116 @@
+"""One look at each file: its bytes are read once and decoded in full."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from riskmatch.data.doctor.fingerprint import fingerprint
+from riskmatch.data.doctor.signature import ENDINGS, HEAD, content_of
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+DEEP = ("I", "F")
+"""How Pillow's names of modes with more than 8 bits begin."""
+SLICE = 1024
+"""Files that are waiting for a thread at a time."""
+_ENDS = {"JPEG": b"\xff\xd9", "PNG": b"IEND\xaeB`\x82"}
+
+
+class Look(NamedTuple):
+    """What one file is."""
+
+    content: bytes
+    """A digest of its bytes; empty for a file that has none."""
+    holds: str
+    """See :func:`~riskmatch.data.doctor.signature.content_of`."""
+    error: str | None = None
+    """Why it could not be decoded; None where it was."""
+    cut: bool = False
+    """Whether the error is that its end is missing."""
+    size: tuple[int, int] = (0, 0)
+    """Width and height."""
+    mode: str = ""
+    """Pillow's name for its channels and their depth."""
+    pixels: bytes = b""
+    """A digest of what was decoded."""
+    hash: int = 0
+    thumbnail: bytes = b""
+    """Empty where the picture is of one colour; see ``fingerprint``."""
+
+
+def look(path: Path) -> Look:
+    """Read and decode a file."""
+    from PIL import Image
+
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        return Look(b"", "nothing", error=error.strerror or str(error))
+    holds = content_of(data[:HEAD])
+    content = _digest(data) if data else b""
+    if holds not in ENDINGS:
+        return Look(content, holds, error=f"holds {holds if data else 'nothing'}")
+    try:
+        with Image.open(BytesIO(data)) as image:
+            image.load()
+            return _seen(content, holds, image)
+    except Exception as error:  # decoders raise what they like on damaged bytes
+        cut = "truncated" in str(error) or not data.endswith(_ENDS.get(holds, b""))
+        return Look(content, holds, error=str(error) or type(error).__name__, cut=cut)
+
+
+def look_at_all(paths: Sequence[Path], jobs: int | None = None) -> Iterator[Look]:
+    """A look at each file, in order, in ``jobs`` threads: Pillow decodes outside Python's lock."""
+    need_pillow()
+    with warnings.catch_warnings(), ThreadPoolExecutor(jobs or os.cpu_count() or 1) as threads:
+        warnings.simplefilter("ignore")  # Pillow's, on files that are named in the findings
+        for start in range(0, len(paths), SLICE):
+            yield from threads.map(look, paths[start : start + SLICE])
+
+
+def need_pillow() -> None:
+    """Raise ``ImportError`` with the cure where Pillow is missing."""
+    if find_spec("PIL") is None:
+        raise ImportError("Examining images needs Pillow: pip install 'riskmatch[images]'.")
+
+
+def _seen(content: bytes, holds: str, image: Image) -> Look:
+    deep = image.mode.startswith(DEEP)
+    plain = _shallow(image) if deep else image.convert("RGB")
+    exact = image if deep else plain  # what is beyond 8 bits tells pictures apart, too
+    shape = f"{exact.mode} {exact.size}".encode()
+    hash, thumbnail = fingerprint(plain) or (0, b"")
+    return Look(
+        content,
+        holds,
+        size=image.size,
+        mode=image.mode,
+        pixels=_digest(shape + exact.tobytes()),
+        hash=hash,
+        thumbnail=thumbnail,
+    )
+
+
+def _shallow(image: Image) -> Image:
+    """A picture of more than 8 bits, its range stretched over 8."""
+    from PIL import Image as pillow
+
+    deep = np.asarray(image, dtype=np.float64)
+    spread = np.ptp(deep) or 1.0
+    stretched = (deep - deep.min()) * (255 / spread)
+    return pillow.fromarray(stretched.astype(np.uint8)).convert("RGB")
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
