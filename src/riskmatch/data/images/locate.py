@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from riskmatch.data.images.benchmark import Benchmark, squeezed
-from riskmatch.data.images.benchmarks import BENCHMARKS
 from riskmatch.data.images.folder import is_junk, scan
 from riskmatch.data.images.index import Entry, ImageIndex
 from riskmatch.data.places import VARIABLE, bases
@@ -84,23 +83,6 @@ def check_counts(benchmark: Benchmark, index: ImageIndex) -> None:
     ]
     if wrong and len(index) != benchmark.reissued:
         raise ValueError("; ".join(wrong))
-
-
-def recognise(folders: Sequence[str]) -> Benchmark | None:
-    """The benchmark whose domains these folders are.
-
-    Example:
-        >>> found = recognise(["Art", "Clipart", "Product", "RealWorld"])
-        >>> found.name if found else None
-        'officehome'
-    """
-    for benchmark in BENCHMARKS.values():
-        parts = benchmark.parts
-        if len(parts) == len(folders) and all(
-            any(part.is_called(folder) for folder in folders) for part in parts
-        ):
-            return benchmark
-    return None
 
 
 def find_tree(benchmark: Benchmark, folder: Path, depth: int = DEPTH) -> Path | None:
