@@ -14,7 +14,7 @@ from tyro.conf import DisallowNone, FlagCreatePairsOff, Positional, UseAppendAct
 from tyro.constructors import PrimitiveConstructorSpec
 
 from riskmatch.cli.errors import BadInput
-from riskmatch.cli.values import metavar, reader, shown
+from riskmatch.cli.values import reading, shown
 from riskmatch.space import Choice, Tuned
 
 
@@ -74,10 +74,18 @@ class Option:
             if self.pair:
                 return Annotated[bool | None, DisallowNone, config], None
             return Annotated[bool, FlagCreatePairsOff, config], False
+        name, read = reading(self.kind)
+
+        def value(texts: list[str]) -> Any:
+            try:
+                return read(texts[0])
+            except ValueError as error:
+                raise BadInput(f"{self.word}: {error}") from error
+
         spec = PrimitiveConstructorSpec(
             nargs=1,
-            metavar=self.word if self.thing else metavar(self.kind),
-            instance_from_str=lambda texts: self._read(texts[0]),
+            metavar=self.word if self.thing else name,
+            instance_from_str=value,
             is_instance=lambda _: True,
             str_from_instance=lambda value: [str(value)],
         )
@@ -92,12 +100,6 @@ class Option:
         if get_origin(self.kind) is Mapping:
             return dict(told)
         return told if self.many else told[-1]
-
-    def _read(self, text: str) -> Any:
-        try:
-            return reader(self.kind)(text)
-        except ValueError as error:
-            raise BadInput(f"{self.word}: {error}") from error
 
     @property
     def _hint(self) -> str:

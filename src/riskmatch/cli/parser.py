@@ -61,7 +61,7 @@ class Parser:
         given, rest = self._tyro(words)
         if rest:
             things = [option for option in self.options if option.thing]
-            told = " ".join([*(str(given[thing.name]) for thing in things), *rest])
+            told = " ".join([*(str(given.get(thing.name, "")) for thing in things), *rest])
             takes = " ".join(thing.word for thing in things) or "no name"
             raise BadInput(f"{self.prog} takes {takes}, not {told}. See {self.prog} --help.")
         return given

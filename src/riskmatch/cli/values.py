@@ -11,38 +11,28 @@ from typing import Any, Literal, Union, get_args, get_origin
 from riskmatch.spelling import check_option
 
 
-def reader(kind: Any) -> Callable[[str], Any]:
-    """What turns the text of an option into its value, or raises ``ValueError``.
+def reading(kind: Any) -> tuple[str, Callable[[str], Any]]:
+    """What stands for a value of this type in the help, and what reads one or raises ValueError.
 
     Example:
-        >>> reader(float | None)("none") is None, reader(Literal["worst", "variance"])("worst")
-        (True, 'worst')
+        >>> name, read = reading(float | None)
+        >>> name, read("none"), read("2")
+        ('X', None, 2.0)
     """
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Literal:
-        return lambda text: _choice(text, {str(part): part for part in parts})
+        choices = {str(part): part for part in parts}
+        return "{" + ",".join(choices) + "}", lambda text: _choice(text, choices)
     if origin in (Union, types.UnionType):
-        inner = reader(next(part for part in parts if part is not type(None)))
-        return lambda text: None if text.lower() == "none" else inner(text)
+        name, read = reading(next(part for part in parts if part is not type(None)))
+        return name, lambda text: None if text.lower() == "none" else read(text)
     if origin is tuple:
-        return reader(parts[0])
+        return reading(parts[0])
     if origin is Mapping:
-        return _pair
+        return "KEY=VALUE", _pair
     if kind in (int, float):
-        return lambda text: _number(text, kind)
-    return Path if kind is Path else str
-
-
-def metavar(kind: Any) -> str:
-    """What stands for the value in the help."""
-    origin, parts = get_origin(kind), get_args(kind)
-    if origin is Literal:
-        return "{" + ",".join(map(str, parts)) + "}"
-    if origin in (Union, types.UnionType, tuple):
-        return metavar(next(part for part in parts if part is not type(None)))
-    if origin is Mapping:
-        return "KEY=VALUE"
-    return {int: "N", float: "X", Path: "PATH"}.get(kind, "NAME")
+        return "N" if kind is int else "X", lambda text: _number(text, kind)
+    return ("PATH", Path) if kind is Path else ("NAME", str)
 
 
 def shown(value: Any) -> str:
