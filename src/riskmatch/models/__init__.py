@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import nn
 
+from riskmatch.models.backbone import Backbone, backbone
 from riskmatch.models.cnn import CNN
+from riskmatch.models.heads import Head
 from riskmatch.models.mlp import MLP
+from riskmatch.models.trunk import TIMM, Trunk, trunk
+from riskmatch.models.weights import WeightsError
 from riskmatch.spelling import check_keywords, check_option
 
-__all__ = ["CNN", "MLP", "NETWORKS", "build"]
+__all__ = [
+    "CNN",
+    "MLP",
+    "NETWORKS",
+    "Backbone",
+    "Head",
+    "Trunk",
+    "WeightsError",
+    "build",
+    "trunk",
+]
 
 Shape = tuple[int, ...]
 
@@ -38,8 +53,12 @@ def _cnn(
     return CNN(shape[0], classes, widths, dropout)
 
 
-NETWORKS: dict[str, Callable[..., nn.Module]] = {"mlp": _mlp, "cnn": _cnn}
-"""The networks by name; their options are their keyword arguments."""
+NETWORKS: dict[str, Callable[..., nn.Module]] = {
+    "mlp": _mlp,
+    "cnn": _cnn,
+    "lite0": partial(backbone, "lite0"),
+}
+"""The networks by name; their options are their keyword arguments. ``timm:NAME`` is one, too."""
 
 
 def build(
@@ -57,8 +76,15 @@ def build(
         >>> torch.equal(first.classifier.weight, second.classifier.weight)
         True
     """
-    check_option("network", name, NETWORKS)
-    check_keywords(f"option of {name}", options or {}, NETWORKS[name])
+    make = _network(name)
+    check_keywords(f"option of {name}", options or {}, make)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        return NETWORKS[name](input_shape, classes, dropout, **options or {})
+        return make(input_shape, classes, dropout, **options or {})
+
+
+def _network(name: str) -> Callable[..., nn.Module]:
+    if name.startswith(TIMM):
+        return partial(backbone, name)
+    check_option("network", name, (*NETWORKS, f"{TIMM}NAME"))
+    return NETWORKS[name]

@@ -1,0 +1,49 @@
+"""Pretrained backbones without their heads: images → features."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from riskmatch.models.lite0 import lite0
+from riskmatch.models.preprocess import Preprocess
+from riskmatch.models.timm_body import timm_body
+from riskmatch.spelling import check_option
+
+TIMM = "timm:"
+
+
+class Trunk(nn.Module):
+    """A backbone up to its features, its own preprocessing first.
+
+    Shapes: x (n, 3, h, w), bytes or floats in [0, 1] → (n, width).
+    """
+
+    def __init__(self, preprocess: Preprocess, body: nn.Module, width: int) -> None:
+        super().__init__()
+        self.preprocess = preprocess
+        self.body = body
+        self.width = width
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The features."""
+        features: Tensor = self.body(self.preprocess(x))
+        return features
+
+
+def trunk(name: str, *, pretrained: bool = True, weights: str | None = None) -> Trunk:
+    """The backbone ``name``.
+
+    Args:
+        name: ``lite0`` (EfficientNet-Lite0, whose weights install with pip), or ``timm:`` and the
+            name of any model of timm.
+        pretrained: start from published weights; else from random ones.
+        weights: start from those in this file.
+
+    Example:
+        >>> trunk("lite0", pretrained=False).width
+        1280
+    """
+    if name.startswith(TIMM):
+        return Trunk(*timm_body(name.removeprefix(TIMM), pretrained, weights))
+    check_option("backbone", name, ("lite0", f"{TIMM}NAME"))
+    return Trunk(*lite0(pretrained, weights))

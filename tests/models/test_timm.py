@@ -1,0 +1,93 @@
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from riskmatch.models import WeightsError, build, trunk
+from riskmatch.models.torchvision_import import import_torchvision
+
+pytestmark = pytest.mark.skipif(find_spec("timm") is None, reason="timm is not installed")
+
+
+def images(*shape):
+    return torch.randint(256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+
+
+def test_torchvision_is_imported_in_a_fresh_process():
+    code = "from riskmatch.models.torchvision_import import import_torchvision as get;"
+    code += "print(get().transforms.Resize(4), get() is get())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Resize(size=4")
+    assert done.stdout.endswith("True\n")
+
+
+def test_resnet18_normalises_as_timm_says_and_gives_its_features():
+    import_torchvision()
+    import timm
+    from torchvision.transforms.functional import normalize
+
+    model = trunk("timm:resnet18.tv_in1k", pretrained=False).eval()
+    config = timm.get_pretrained_cfg("resnet18.tv_in1k")
+    x = images(2, 3, 224, 224)
+    with torch.no_grad():
+        ours, theirs = model(x), model.body(normalize(x / 255, config.mean, config.std))
+    assert ours.shape == (2, model.width) == (2, 512)
+    assert torch.allclose(ours, theirs, atol=1e-4)
+    assert model.preprocess.interpolation == config.interpolation == "bilinear"
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "size"),
+    [
+        ("resnet50.tv_in1k", 2048, 224),
+        ("vit_tiny_patch16_224", 192, 224),
+        ("vit_small_patch14_dinov2.lvd142m", 384, 518),
+        ("vit_base_patch32_clip_224.openai", 768, 224),
+        ("mobilenetv3_small_050", 1024, 224),
+    ],
+)
+def test_models_of_every_kind_say_their_width_and_size(name, width, size):
+    with torch.device("meta"):
+        model = trunk(f"timm:{name}", pretrained=False).eval()
+    assert (model.width, model.preprocess.size) == (width, size)
+    assert model.body(torch.empty(1, 3, size, size, device="meta")).shape == (1, width)
+
+
+def test_a_network_of_timm_trains_with_its_batch_norm_as_asked():
+    options = {"pretrained": False, "freeze_bn": True, "head": "cosine"}
+    model = build("timm:resnet18", (3, 32, 32), 5, 0.1, options).train()
+    features, logits = model(images(2, 3, 32, 32))
+    assert (features.shape, logits.shape) == ((2, 512), (2, 5))
+    assert not model.trunk.body.bn1.training
+
+
+def test_a_local_file_gives_the_weights_and_its_classifier_is_left_out(tmp_path):
+    state = dict(trunk("timm:resnet18", pretrained=False).body.state_dict())
+    state |= {"fc.weight": torch.zeros(1000, 512), "fc.bias": torch.zeros(1000)}
+    save_file(state, tmp_path / "r18.safetensors")
+    loaded = trunk("timm:resnet18", weights=str(tmp_path / "r18.safetensors")).body.state_dict()
+    assert all(torch.equal(loaded[name], state[name]) for name in loaded)
+
+
+def test_a_hub_that_is_not_reached_is_named_with_the_cure(tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(WeightsError) as caught:
+        trunk("timm:resnet18")
+    assert str(caught.value).startswith("The hub gave no weights of timm:resnet18 (")
+    assert "name the file in the model option weights, or start from" in str(caught.value)
+
+
+def test_models_without_published_weights_say_so():
+    with pytest.raises(WeightsError, match="No pretrained weights exist for test_vit4"):
+        trunk("timm:test_vit4")
+
+
+def test_unknown_models_name_the_nearest():
+    with pytest.raises(ValueError, match=r"timm has no model 'resnet5O'. Did you mean 'timm:resn"):
+        trunk("timm:resnet5O")
+    with pytest.raises(ValueError, match=r"Did you mean 'timm:resnet50.tv_in1k'"):
+        trunk("timm:resnet50.tv_ink")
