@@ -22,6 +22,12 @@ class Copy:
     faithful: frozenset[str]
     """The domains with as many images as published; what they lack is no fault of the copy."""
 
+    @property
+    def get_again(self) -> str:
+        """The cure where something of a benchmark is missing."""
+        name = self.benchmark.name if self.benchmark else ""
+        return f"Get it again: riskmatch data get {name}"
+
     @classmethod
     def of(cls, index: ImageIndex, benchmark: Benchmark | None) -> Copy:
         """Compare the numbers of images."""
@@ -63,7 +69,6 @@ def check_counts(index: ImageIndex, copy: Copy) -> Iterator[Finding]:
     benchmark = copy.benchmark
     if benchmark is None:
         return
-    again = f"Get it again: riskmatch data get {benchmark.name}"
     found = images_of(index)
     if len(index) != benchmark.images:
         reissued = len(index) == benchmark.reissued
@@ -74,17 +79,17 @@ def check_counts(index: ImageIndex, copy: Copy) -> Iterator[Finding]:
             f"({_difference(len(index), benchmark.images)})",
             f"Its archives hold {len(index):,} today. Compare only with results on as many."
             if reissued
-            else f"{again}. Results on this copy compare with none that are published.",
+            else f"{copy.get_again}. Results on this copy compare with none that are published.",
         )
     for domain, images in copy.published.items():
         if found[domain] != images and domain not in copy.faithful:
             difference = _difference(found[domain], images)
             message = f"has {found[domain]:,} images; {images:,} were published ({difference})"
-            yield Finding("count", "fault", message, f"{again}.", domain=domain)
+            yield Finding("count", "fault", message, copy.get_again, domain=domain)
     for part in benchmark.parts:
         if not any(map(part.is_called, index.domain_names)):
             message = f"the domain '{part.name}' of {benchmark.title} is missing"
-            yield Finding("missing-domain", "fault", message, f"{again}.")
+            yield Finding("missing-domain", "fault", message, copy.get_again)
     for domain in index.domain_names:
         if domain not in copy.published:
             near = difflib.get_close_matches(domain, benchmark.domains, n=1)

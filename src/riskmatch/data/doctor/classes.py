@@ -39,29 +39,29 @@ def check_classes(index: ImageIndex, copy: Copy) -> Iterator[Finding]:
 def _missing(
     index: ImageIndex, copy: Copy, misspelt: dict[tuple[str, str], str]
 ) -> Iterator[Finding]:
-    again = f"riskmatch data get {copy.benchmark.name}" if copy.benchmark else ""
-    wrong = {name for _, name in misspelt} - set(misspelt.values())
-    expected = [name for name in index.class_names if name not in wrong]
-    have = {squeezed(name) for name in index.class_names} | set(map(squeezed, misspelt.values()))
+    """Classes that no domain has, or that some have and one has not."""
+    wrong = {name for _, name in misspelt}
+    expected = {name for name in index.class_names if name not in wrong} | set(misspelt.values())
     for name in copy.benchmark.class_names if copy.benchmark else ():
-        if squeezed(name) not in have:
+        if squeezed(name) not in map(squeezed, expected):
             message = f"the class '{name}' is in no domain"
-            yield Finding("missing-class", "fault", message, f"Get it again: {again}.")
+            yield Finding("missing-class", "fault", message, copy.get_again)
     for domain, counts in index.counts().items():
-        for name in expected:
-            if counts[name] or name in [r for (d, _), r in misspelt.items() if d == domain]:
-                continue
-            severity: Severity = "warning"
-            cure = "If that is not meant, add its images. Labels of other classes do not shift."
-            if domain in copy.faithful:
-                severity, cure = (
-                    "note",
-                    "It was published so. Labels of other classes do not shift.",
-                )
-            elif domain in copy.published:
-                severity, cure = "fault", f"Get it again: {again}."
-            message = f"has no image of the class '{name}'"
-            yield Finding("missing-class", severity, message, cure, domain=domain)
+        severity, cure = _absence(domain, copy)
+        respelt = {right for (home, _), right in misspelt.items() if home == domain}
+        for name in sorted(expected - respelt):
+            if not counts.get(name):
+                message = f"has no image of the class '{name}'"
+                yield Finding("missing-class", severity, message, cure, domain=domain)
+
+
+def _absence(domain: str, copy: Copy) -> tuple[Severity, str]:
+    """How grave it is that a domain lacks a class, and the cure."""
+    if domain in copy.faithful:
+        return "note", "It was published so. Labels of other classes do not shift."
+    if domain in copy.published:
+        return "fault", copy.get_again
+    return "warning", "If that is not meant, add images. Labels of other classes do not shift."
 
 
 def _misspelt(index: ImageIndex, copy: Copy) -> dict[tuple[str, str], str]:

@@ -23,8 +23,8 @@ def check_duplicates(index: ImageIndex, copy: Copy, looks: Sequence[Look]) -> It
     """Each copy, with the image that it is a copy of."""
     first = dict[bytes, int]()
     for row, look in enumerate(looks):
-        if (key := look.pixels or look.content) and first.setdefault(key, row) != row:
-            yield _same(index, copy, looks, (first[key], row))
+        if look.pixels and first.setdefault(look.pixels, row) != row:
+            yield _same(index, copy, looks, (first[look.pixels], row))
     for pair in near_duplicates(looks, sorted(first.values())):
         yield _near(index, copy, pair)
 
@@ -66,9 +66,8 @@ def _same(index: ImageIndex, copy: Copy, looks: Sequence[Look], pair: Pair) -> F
     a, b = (index.paths[row] for row in pair)
     labels, domains = _names(index, pair)
     equal = looks[pair[0]].content == looks[pair[1]].content
-    message = (
-        f"is the same {'file' if equal else 'picture, pixel for pixel, in other bytes'} as {a}"
-    )
+    what = "file" if equal else "picture, pixel for pixel, in other bytes"
+    message = f"is the same {what} as {a}"
     if labels[0] != labels[1]:
         kind, severity = "label-conflict", _conflict(copy, domains, (a, b))
         message += f", which is '{labels[0]}' while this is '{labels[1]}'"

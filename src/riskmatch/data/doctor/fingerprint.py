@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,8 +24,8 @@ FLAT = 2.0
 """Standard deviation of a thumbnail, in grey levels, below which only noise would be compared."""
 BANDS, BAND = 4, 16
 RADIUS = 2 * BANDS - 1
-"""Bits in which the hashes of two candidates may differ: within it, one band differs in at most 1."""
-CHUNK = 1 << 21
+"""Bits in which two hashes may differ, so that one of their bands differs in at most one."""
+CHUNK = 1 << 19
 """Pairs that are compared at a time."""
 
 
@@ -82,21 +83,31 @@ def close_pairs(hashes: NDArray[np.uint64]) -> Iterator[NDArray[np.int64]]:
 
 
 def _bucket_pairs(keys: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Pairs of rows, first < second, whose keys differ in at most one bit."""
+    """Pairs of rows, first < second, whose keys differ in at most one bit, each pair once."""
     order = np.argsort(keys, kind="stable")
     edges = np.searchsorted(keys[order], np.arange((1 << BAND) + 1))
-    for flip in (0, *(1 << bit for bit in range(BAND))):
+    after = np.empty_like(order)
+    after[order] = np.arange(1, len(order) + 1)
+    yield from _expanded(after, edges[keys + 1], order)
+    for flip in (1 << bit for bit in range(BAND)):
+        # The one of the two that lacks the bit looks for the other.
         starts, ends = edges[keys ^ flip], edges[(keys ^ flip) + 1]
-        sizes = ends - starts
-        total = np.cumsum(sizes)
-        cuts = np.searchsorted(total, np.arange(CHUNK, total[-1] + CHUNK, CHUNK)) + 1
-        for low, high in zip((0, *cuts[:-1]), cuts, strict=True):
-            part = sizes[low:high]
-            first = np.repeat(np.arange(low, low + len(part)), part)
-            within = np.arange(len(first)) - np.repeat(np.cumsum(part) - part, part)
-            second = order[np.repeat(starts[low:high], part) + within]
-            ordered = first < second
-            yield first[ordered], second[ordered]
+        yield from _expanded(starts, np.where(keys & flip, starts, ends), order)
+
+
+def _expanded(
+    starts: NDArray[np.int64], ends: NDArray[np.int64], order: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Each row with the rows ``order[start:end]``, about ``CHUNK`` pairs at a time."""
+    sizes = ends - starts
+    total = np.cumsum(sizes)
+    cuts = np.searchsorted(total, np.arange(CHUNK, total[-1] + CHUNK, CHUNK)) + 1
+    for low, high in pairwise([0, *cuts.tolist()]):
+        part = sizes[low:high]
+        row = np.repeat(np.arange(low, low + len(part)), part)
+        within = np.arange(len(row)) - np.repeat(np.cumsum(part) - part, part)
+        other = order[np.repeat(starts[low:high], part) + within]
+        yield np.minimum(row, other), np.maximum(row, other)
 
 
 def alike(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.bool_]:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 DEEP = ("I", "F")
 """How Pillow's names of modes with more than 8 bits begin."""
-SLICE = 1024
-"""Files that are waiting for a thread at a time."""
+SLICE = 256
+"""Files that are handed to the threads at a time."""
 _ENDS = {"JPEG": b"\xff\xd9", "PNG": b"IEND\xaeB`\x82"}
 
 
@@ -73,10 +73,12 @@ def look(path: Path) -> Look:
 def look_at_all(paths: Sequence[Path], jobs: int | None = None) -> Iterator[Look]:
     """A look at each file, in order, in ``jobs`` threads: Pillow decodes outside Python's lock."""
     need_pillow()
-    with warnings.catch_warnings(), ThreadPoolExecutor(jobs or os.cpu_count() or 1) as threads:
-        warnings.simplefilter("ignore")  # Pillow's, on files that are named in the findings
+    with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as threads:
         for start in range(0, len(paths), SLICE):
-            yield from threads.map(look, paths[start : start + SLICE])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Pillow's: what matters is in the findings
+                seen = list(threads.map(look, paths[start : start + SLICE]))
+            yield from seen
 
 
 def need_pillow() -> None:

@@ -1,0 +1,229 @@
+import dataclasses
+from pathlib import Path
+
+import pytest
+from doctored import picture
+
+from riskmatch.data.doctor.benchmark import Copy, check_counts, recognise
+from riskmatch.data.doctor.classes import check_classes
+from riskmatch.data.doctor.duplicates import check_duplicates, near_duplicates
+from riskmatch.data.doctor.look import Look, look_at_all
+from riskmatch.data.images.benchmarks import BENCHMARKS, PACS, TERRAINCOGNITA
+from riskmatch.data.images.index import Entry, ImageIndex
+
+
+def counted(counts):
+    """An index of files that need not be there, from counts by domain and class."""
+    entries = [
+        Entry(f"{domain}/{label}/{number}.jpg", label, domain)
+        for domain, classes in counts.items()
+        for label, images in classes.items()
+        for number in range(images)
+    ]
+    return ImageIndex.of("made", Path("made"), entries)
+
+
+def spread(benchmark, images=None):
+    """Counts of a copy, dealt to the classes as they come; ``images`` where not as published."""
+    counts = {}
+    for part in benchmark.parts:
+        total, classes = (images or {}).get(part.name, part.images), len(benchmark.class_names)
+        counts[part.folder] = {
+            name: total // classes + (place < total % classes)
+            for place, name in enumerate(benchmark.class_names)
+        }
+    return counts
+
+
+def found(index, benchmark=None):
+    copy = Copy.of(index, benchmark)
+    findings = [*check_counts(index, copy), *check_classes(index, copy)]
+    return [(f.kind, f.severity, f.place, f.message, f.cure) for f in findings]
+
+
+NAMED = [benchmark for benchmark in BENCHMARKS.values() if benchmark.class_names]
+
+
+@pytest.mark.parametrize("benchmark", NAMED, ids=lambda benchmark: benchmark.name)
+def test_a_copy_with_the_published_counts_is_recognised_and_has_no_fault(benchmark):
+    index = counted(spread(benchmark))
+    assert recognise(index) is benchmark
+    assert found(index, benchmark) == []
+
+
+def test_a_copy_in_another_spelling_and_without_a_domain_is_recognised():
+    counts = spread(PACS)
+    del counts["sketch"]
+    counts["Art Painting"] = counts.pop("art_painting")
+    index = counted(counts)
+    assert recognise(index) is PACS
+    kinds = [(kind, message) for kind, _, _, message, _ in found(index, PACS)]
+    assert kinds == [
+        ("count", "6,062 images; PACS was published with 9,991 (3,929 fewer)"),
+        ("missing-domain", "the domain 'sketch' of PACS is missing"),
+    ]
+
+
+def test_other_data_is_no_copy_of_a_benchmark():
+    assert recognise(counted({"a": {"cat": 3}, "b": {"cat": 3}})) is None
+    assert recognise(counted({"sketch": {"bee": 3}, "photo": {"bee": 3}})) is None
+
+
+def test_the_24330_images_of_terra_incognita_are_noticed_against_the_24788():
+    reissued = {"location_100": 4_741, "location_38": 9_736, "location_43": 3_970}
+    index = counted(spread(TERRAINCOGNITA, {**reissued, "location_46": 5_883}))
+    assert len(index) == 24_330
+    assert recognise(index) is TERRAINCOGNITA
+    ((kind, severity, _, message, cure),) = found(index, TERRAINCOGNITA)
+    assert (kind, severity) == ("count", "warning")
+    assert message == "24,330 images; TerraIncognita was published with 24,788 (458 fewer)"
+    assert cure == "Its archives hold 24,330 today. Compare only with results on as many."
+
+
+def test_counts_that_were_never_issued_are_faults_of_the_whole_and_of_the_domain():
+    index = counted(spread(TERRAINCOGNITA, {"location_46": 6_100}))
+    (whole, domain) = found(index, TERRAINCOGNITA)
+    assert whole[:2] == ("count", "fault")
+    assert "24,766 images" in whole[3]
+    assert domain[:3] == ("count", "fault", "location_46")
+    assert domain[3] == "has 6,100 images; 6,122 were published (22 fewer)"
+    assert domain[4] == "Get it again: riskmatch data get terraincognita"
+
+
+def test_a_class_that_a_domain_lacks_is_graver_the_more_is_known():
+    def missing(counts, benchmark=None):
+        rows = found(counted(counts), benchmark)
+        return [row[1:4] for row in rows if row[0] == "missing-class"]
+
+    row = ("photo", "has no image of the class 'dog'")
+    assert missing({"photo": {"cow": 60}, "art": {"cow": 60, "dog": 9}}) == [("warning", *row)]
+    counts = spread(PACS)
+    dogs = counts["photo"].pop("dog")
+    assert missing(counts, PACS) == [("fault", *row)]
+    counts["photo"]["horse"] += dogs
+    assert missing(counts, PACS) == [("note", *row)]
+
+
+def test_a_class_that_no_domain_has_is_missing():
+    counts = spread(PACS)
+    for classes in counts.values():
+        del classes["person"]
+    assert ("missing-class", "fault", "all domains") in [
+        row[:3] for row in found(counted(counts), PACS)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "benchmark", "severity"),
+    [("giraff", PACS, "fault"), ("Giraffe", None, "fault"), ("giraff", None, "warning")],
+)
+def test_a_class_renamed_in_one_domain_is_named_with_its_right_name(wrong, benchmark, severity):
+    counts = spread(PACS)
+    counts["cartoon"][wrong] = counts["cartoon"].pop("giraffe")
+    ((kind, grave, domain, message, cure),) = found(counted(counts), benchmark)
+    assert (kind, grave, domain) == ("renamed-class", severity, "cartoon")
+    assert f"'{wrong}' where 'giraffe' is expected" in message
+    assert f"ename cartoon/{wrong} to giraffe." in cure
+
+
+def test_a_class_renamed_in_every_domain_is_known_from_what_was_published():
+    counts = spread(PACS)
+    for classes in counts.values():
+        classes["elefant"] = classes.pop("elephant")
+    rows = found(counted(counts), PACS)
+    assert sorted((kind, place) for kind, _, place, _, _ in rows) == [
+        ("renamed-class", domain) for domain in PACS.domains
+    ]
+
+
+def test_like_names_of_different_classes_are_left_alone():
+    counts = {d: {"bus": 40, "school_bus": 40, "house": 40, "horse": 40} for d in "ab"}
+    counts["a"] |= {"take 1": 9}
+    counts["b"] |= {"take 2": 9}
+    assert {row[0] for row in found(counted(counts))} == {"missing-class"}
+
+
+def test_few_images_of_a_domain_or_a_class_are_warned_of():
+    rows = found(counted({"a": {"cat": 45, "cow": 4}, "b": {"cat": 60, "cow": 5}}))
+    assert [row[:4] for row in rows] == [
+        (
+            "tiny-domain",
+            "warning",
+            "a",
+            "has only 49 images: what is held out of it measures little",
+        ),
+        ("tiny-class", "warning", "a", "has only 4 of the class 'cow': a split may hold out none"),
+    ]
+
+
+def duplicates(folder, images, benchmark=None, faithful=()):
+    """Findings by path, from images by path."""
+    for path, image in images.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        image.save(folder / path)
+    entries = [Entry(path, *path.split("/")[1::-1]) for path in images]
+    index = ImageIndex.of("made", folder, entries)
+    looks = list(look_at_all([index.file(row) for row in range(len(index))]))
+    copy = dataclasses.replace(Copy.of(index, benchmark), faithful=frozenset(faithful))
+    return {f.path: f for f in check_duplicates(index, copy, looks)}
+
+
+def test_copies_are_graver_across_domains_and_under_another_class(tmp_path):
+    image = picture(0)
+    found = duplicates(
+        tmp_path,
+        {
+            "a/cat/1.png": image,
+            "a/cat/2.png": image,
+            "a/cat/3.bmp": image,
+            "a/cow/1.png": image,
+            "b/cat/1.png": image,
+            "b/cat/other.png": picture(1),
+        },
+    )
+    assert {path: (f.kind, f.severity) for path, f in found.items()} == {
+        "a/cat/2.png": ("duplicate", "warning"),
+        "a/cat/3.bmp": ("duplicate", "warning"),
+        "a/cow/1.png": ("label-conflict", "fault"),
+        "b/cat/1.png": ("leak", "fault"),
+    }
+    assert {f.other for f in found.values()} == {"a/cat/1.png"}
+    assert "is the same file as a/cat/1.png" in found["a/cat/2.png"].message
+    assert "pixel for pixel, in other bytes as a/cat/1.png" in found["a/cat/3.bmp"].message
+    assert "which is 'cat' while this is 'cow'" in found["a/cow/1.png"].message
+    assert "a test on 'b' would be on what 'a' has trained on" in found["b/cat/1.png"].message
+
+
+def test_an_image_under_two_classes_is_no_fault_where_it_was_published_so(tmp_path):
+    images = {"a/cat/1.png": picture(0), "a/cow/1.png": picture(0)}
+    (found,) = duplicates(tmp_path, images, PACS, faithful={"a"}).values()
+    assert (found.kind, found.severity) == ("label-conflict", "warning")
+
+
+def test_near_copies_are_notes_in_one_class_and_warnings_across(tmp_path):
+    image = picture(0, side=224)
+    smaller = image.resize((150, 150))
+    images = {"a/cat/1.png": image, "a/cat/2.jpg": image, "b/cat/3.png": smaller}
+    found = duplicates(tmp_path, {**images, "b/cow/4.png": picture(1, side=224)})
+    assert {path: (f.kind, f.severity) for path, f in found.items()} == {
+        "a/cat/2.jpg": ("near-duplicate", "note"),
+        "b/cat/3.png": ("near-duplicate", "warning"),
+    }
+
+
+def test_of_many_pictures_that_are_alike_each_is_named_once():
+    thumbnail = bytes(range(256)) * 3
+    looks = [Look(b"", "PNG", hash=number % 3, thumbnail=thumbnail) for number in range(40)]
+    pairs = near_duplicates(looks, range(40))
+    reached = {0}
+    for a, b in pairs * 40:
+        reached |= {a, b} if reached & {a, b} else set()
+    assert len(pairs) == 39
+    assert reached == set(range(40))
+
+
+def test_pages_that_came_instead_of_images_are_no_duplicates(tmp_path):
+    entries = [Entry(f"{d}/cat/1.jpg", "cat", d) for d in "ab"]
+    index = ImageIndex.of("made", tmp_path, entries)
+    looks = [Look(b"same", "text", error="holds text")] * 2
+    assert list(check_duplicates(index, Copy.of(index, None), looks)) == []

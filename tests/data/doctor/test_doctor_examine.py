@@ -1,0 +1,155 @@
+import json
+import os
+import sys
+
+import pytest
+from doctored import picture, plant
+from PIL import Image
+from rich.console import Console
+
+from riskmatch.data.doctor import contact_sheet, examine, report
+from riskmatch.data.doctor.contact_sheet import BLANK, CELL, GAP, HEAD, MARGIN
+from riskmatch.data.images.folder import index_folder
+
+
+@pytest.fixture
+def tree(tmp_path):
+    return plant(tmp_path / "pets")
+
+
+def found(examination):
+    return {(f.kind, f.severity, f.path) for f in examination.findings}
+
+
+def printed(examination, width=200):
+    console = Console(width=width, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    with console.file:
+        console.print(report(examination))
+    return console.export_text()
+
+
+def test_nothing_is_found_where_nothing_is_wrong(tree):
+    examination = examine(tree)
+    assert examination.findings == ()
+    assert examination.exit_code == 0
+    assert examination.images == 150
+    assert "Nothing is wrong." in printed(examination)
+
+
+def test_files_in_wrong_places_are_named_with_where_they_belong(tree):
+    for path in ("1.png", "a/2.png", "a/cat/deep/er/3.png"):
+        (tree / path).parent.mkdir(parents=True, exist_ok=True)
+        picture(1000 + len(path)).save(tree / path)
+    (tree / "README.md").write_text("pets")
+    (tree / "b/cow/notes.txt").write_text("a cow")
+    (tree / "b/cow/.DS_Store").write_text("junk")
+    picture(2000).save(tree / "c/cat/lost.dat", "PNG")
+    os.symlink(tree / "a", tree / "a/cat/round", target_is_directory=True)
+    examination = examine(tree)
+    assert found(examination) == {
+        ("misplaced", "fault", "1.png"),
+        ("misplaced", "fault", "a/2.png"),
+        ("misplaced", "fault", "a/cat/deep/er/3.png"),
+        ("stray", "note", "README.md"),
+        ("stray", "warning", "b/cow/notes.txt"),
+        ("wrong-extension", "fault", "c/cat/lost.dat"),
+    }
+    cures = {f.path: f.cure for f in examination.findings}
+    assert cures["1.png"] == "Move it into DOMAIN/CLASS/, or out of the data set."
+    assert cures["a/2.png"] == "Move it into a/CLASS/, or out of the data set."
+    assert cures["a/cat/deep/er/3.png"] == "Move it into a/cat/, or out of the data set."
+    assert cures["c/cat/lost.dat"] == "Rename it to c/cat/lost.png."
+
+
+@pytest.mark.parametrize("domains", [("only",), ("a", "b")])
+def test_a_tree_without_the_level_of_domains_is_refused_as_the_loader_does(tmp_path, domains):
+    for domain in domains:
+        (tmp_path / domain).mkdir()
+        picture(0).save(tmp_path / domain / "1.png")
+    with pytest.raises(ValueError, match="the level of domains is missing"):
+        examine(tmp_path)
+    with pytest.raises(FileNotFoundError, match="There is no folder"):
+        examine(tmp_path / "nowhere")
+
+
+def test_the_images_of_a_manifest_are_examined(tree):
+    (tree / "a/cat/0.png").write_bytes(b"")
+    rows = [f"{e.parent.parent.name}/{e.parent.name}/{e.name}" for e in tree.glob("*/*/*.png")]
+    lines = [f"{path},{path.split('/')[1]},{path.split('/')[0]}" for path in rows]
+    (tree / "pets.csv").write_text("\n".join(["path,label,domain", *lines]))
+    assert found(examine(tree / "pets.csv")) == {("empty", "fault", "a/cat/0.png")}
+
+
+def test_progress_is_told_of_every_image(tree):
+    told = []
+    examine(tree, on_progress=lambda *said: told.append(said), jobs=2)
+    assert told == [("pets", done, 150) for done in range(1, 151)]
+
+
+def test_json_holds_what_was_found(tree):
+    (tree / "a/cat/0.png").write_bytes(b"")
+    examination = examine(tree)
+    assert examination.exit_code == 1
+    content = json.loads(examination.to_json())
+    assert content["counts"]["a"] == {"cat": 25, "cow": 25}
+    assert content["tally"] == {"fault": 1, "warning": 0, "note": 0}
+    assert content["findings"] == [
+        {
+            "kind": "empty",
+            "severity": "fault",
+            "message": "has zero bytes",
+            "cure": "Get the file again, or delete it.",
+            "path": "a/cat/0.png",
+            "other": None,
+            "domain": "a",
+        }
+    ]
+
+
+def test_the_report_groups_findings_and_says_a_common_cure_once(tree):
+    for number in range(3):
+        (tree / f"a/cat/{number}.png").write_bytes(b"")
+    (tree / "b/cow/[red]\x1b[2J.png").write_bytes(b"")
+    text = printed(examine(tree))
+    assert "empty  4 faults" in text
+    assert text.count("Get the file again, or delete it.") == 1
+    assert "b/cow/[red]\\x1b[2J.png has zero bytes" in text
+    assert text.endswith("4 faults.\n")
+    assert "domain  images  published  classes  fewest    most" in text
+
+
+def test_warnings_alone_leave_the_exit_code_at_zero(tree):
+    (tree / "a/cat/0.png").rename(tree / "a/cat/0.jpg")
+    examination = examine(tree)
+    assert [f.severity for f in examination.findings] == ["warning"]
+    assert examination.exit_code == 0
+    assert printed(examination).endswith("1 warning; no fault.\n")
+
+
+def test_the_contact_sheet_shows_classes_by_domains_and_grey_for_what_is_missing(tmp_path):
+    colours = {"a/cat": "#ff0000", "a/owl 狗\n": "#00ff00", "b/cat": "#0000ff"}
+    for folder, colour in colours.items():
+        (tmp_path / "in" / folder).mkdir(parents=True)
+        (tmp_path / "in" / folder / "0.png").write_bytes(b"not decodable")
+        Image.new("RGB", (50, 20), colour).save(tmp_path / "in" / folder / "1.png")
+    (tmp_path / "in/b" / ("x" * 100)).mkdir()
+    (tmp_path / "in/b" / ("x" * 100) / "1.png").write_bytes(b"")
+    contact_sheet(index_folder(tmp_path / "in"), tmp_path / "sheet.png")
+    with Image.open(tmp_path / "sheet.png") as sheet:
+        assert sheet.size == (MARGIN + 2 * (CELL + GAP), HEAD + 3 * (CELL + GAP))
+
+        def at(label, domain):
+            step, half = CELL + GAP, CELL // 2
+            pixel = sheet.getpixel((MARGIN + domain * step + half, HEAD + label * step + half))
+            return "#{:02x}{:02x}{:02x}".format(*pixel)
+
+        shown = [[at(label, domain) for domain in range(2)] for label in range(3)]
+    assert shown == [["#ff0000", "#0000ff"], ["#00ff00", BLANK], [BLANK, BLANK]]
+
+
+def test_without_pillow_the_cure_is_named(tree, monkeypatch):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(ImportError, match=r"pip install 'riskmatch\[images\]'"):
+        examine(tree)
+    with pytest.raises(ImportError, match=r"pip install 'riskmatch\[images\]'"):
+        contact_sheet(index_folder(tree), tree / "sheet.png")

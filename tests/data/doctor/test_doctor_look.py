@@ -1,0 +1,135 @@
+import os
+from io import BytesIO
+
+import numpy as np
+import pytest
+from doctored import picture
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from riskmatch.data.doctor.files import check_file
+from riskmatch.data.doctor.look import look, look_at_all
+
+
+def encoded(format, image=None, **options):
+    file = BytesIO()
+    (image or picture(0)).save(file, format, **options)
+    return file.getvalue()
+
+
+def findings(folder, name, content):
+    (folder / name).write_bytes(content)
+    (seen,) = look_at_all([folder / name])
+    return list(check_file(f"a/cat/{name}", "a", seen))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("1.jpg", encoded("JPEG")),
+        ("1.JPEG", encoded("JPEG", progressive=True)),
+        ("1.jpg", encoded("JPEG") + b"what a camera left behind"),
+        ("1.png", encoded("PNG")),
+        ("1.png", encoded("PNG", picture(0).convert("L"))),
+        ("1.png", encoded("PNG", picture(0).convert("P"), transparency=bytes([0, 128]))),
+        ("1.gif", encoded("GIF")),
+        ("1.bmp", encoded("BMP")),
+        ("1.tiff", encoded("TIFF")),
+        ("1.webp", encoded("WEBP")),
+        ("1.ppm", encoded("PPM")),
+    ],
+)
+def test_whole_images_give_no_finding(tmp_path, name, content):
+    assert findings(tmp_path, name, content) == []
+
+
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "GIF", "BMP", "TIFF"])
+def test_half_an_image_is_truncated(tmp_path, format):
+    content = encoded(format)
+    (found,) = findings(tmp_path, f"1.{format.lower()}", content[: len(content) // 2])
+    assert (found.kind, found.severity, found.path) == (
+        "truncated",
+        "fault",
+        f"a/cat/1.{format.lower()}",
+    )
+    assert found.cure == "Get the file again, or delete it."
+
+
+@given(st.sampled_from(["JPEG", "PNG"]), st.floats(0.05, 1, exclude_max=True))
+def test_a_cut_file_is_noticed_unless_all_its_pixels_are_there(tmp_path_factory, format, share):
+    whole, path = encoded(format), tmp_path_factory.mktemp("cut") / f"1.{format.lower()}"
+    path.write_bytes(whole)
+    pixels = look(path).pixels
+    path.write_bytes(whole[: int(len(whole) * share)])
+    after = look(path)
+    assert after.cut or after.pixels == pixels
+
+
+def test_a_png_with_a_flipped_bit_is_damaged(tmp_path):
+    content = bytearray(encoded("PNG"))
+    content[content.index(b"IDAT") + 20] ^= 1
+    (found,) = findings(tmp_path, "1.png", bytes(content))
+    assert found.kind == "damaged"
+    assert "is a PNG image that cannot be decoded" in found.message
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "message"),
+    [
+        (b"", "empty", "has zero bytes"),
+        (b"<html>404 not found</html>", "no-image", "holds text, no image"),
+        (b"%PDF-1.4 \xff", "no-image", "holds a PDF document, no image"),
+        (b"\x00\x01\x02\x03", "no-image", "holds bytes of no known image, no image"),
+    ],
+)
+def test_what_is_no_image_is_named_for_what_it_is(tmp_path, content, kind, message):
+    (found,) = findings(tmp_path, "1.jpg", content)
+    assert (found.kind, found.severity, found.message) == (kind, "fault", message)
+
+
+def test_a_link_that_leads_nowhere_cannot_be_opened(tmp_path):
+    os.symlink(tmp_path / "gone", tmp_path / "1.jpg")
+    (found,) = check_file("a/cat/1.jpg", "a", look(tmp_path / "1.jpg"))
+    assert (found.kind, found.severity) == ("unreadable", "fault")
+    assert "No such file" in found.message
+
+
+def test_a_png_under_the_name_of_a_jpeg_is_named_with_both(tmp_path):
+    (found,) = findings(tmp_path, "1.jpg", encoded("PNG"))
+    assert (found.kind, found.severity) == ("wrong-extension", "warning")
+    assert found.message == "has the name of a JPEG image, and is a PNG image"
+    assert found.cure == "Rename it to a/cat/1.png."
+
+
+def test_extreme_sizes_and_odd_colours_are_warnings(tmp_path):
+    deep = Image.fromarray(np.arange(64 * 64, dtype=np.uint16).reshape(64, 64))
+    made = {
+        "tiny.png": (encoded("PNG", picture(0, 8)), "tiny-image", "is only 8×8 pixels"),
+        "huge.png": (encoded("PNG", Image.new("L", (8001, 1001))), "huge-image", "8,001×1,001"),
+        "strip.png": (encoded("PNG", Image.new("L", (200, 25))), "elongated", "200×25"),
+        "ink.jpg": (encoded("JPEG", picture(0).convert("CMYK")), "odd-colours", "is CMYK"),
+        "deep.png": (encoded("PNG", deep), "odd-colours", "more than 8 bits deep (I;16)"),
+    }
+    for name, (content, kind, message) in made.items():
+        (found,) = findings(tmp_path, name, content)
+        assert (found.kind, found.severity) == (kind, "warning")
+        assert message in found.message
+
+
+def test_the_same_pixels_in_another_encoding_have_the_same_digest(tmp_path):
+    grey = picture(0).convert("L")
+    for name, image in {"a.png": grey, "b.bmp": grey, "c.png": grey.convert("RGB")}.items():
+        image.save(tmp_path / name)
+    looks = [look(path) for path in tmp_path.iterdir()]
+    assert len({seen.content for seen in looks}) == 3
+    assert len({seen.pixels for seen in looks}) == 1
+
+
+def test_deep_images_that_differ_beyond_eight_bits_are_told_apart(tmp_path):
+    ramp = np.arange(64 * 64, dtype=np.uint16).reshape(64, 64)
+    for number in range(2):
+        Image.fromarray(ramp * 8 + np.uint16(number)).save(tmp_path / f"{number}.png")
+    a, b = (look(tmp_path / f"{number}.png") for number in range(2))
+    assert a.pixels != b.pixels
+    assert a.thumbnail == b.thumbnail
