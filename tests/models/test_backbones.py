@@ -131,7 +131,7 @@ def test_bad_options_are_refused_with_the_cure(options, reason):
 def test_backbones_need_colour_images_and_names_that_exist():
     with pytest.raises(ValueError, match=r"'lite0' needs images \(3, h, w\), got inputs \(1, 8"):
         build("lite0", (1, 8, 8), 2)
-    with pytest.raises(ValueError, match="Unknown network 'lite'. Did you mean 'lite0'"):
+    with pytest.raises(ValueError, match=r"Unknown network 'lite'. Did you mean 'lite0'"):
         build("lite", (3, 8, 8), 2)
     with pytest.raises(ValueError, match="Unknown backbone 'mlp'"):
         trunk("mlp")

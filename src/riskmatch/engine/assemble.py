@@ -10,10 +10,11 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from riskmatch import data, models
+from riskmatch import data, embedding, models
 from riskmatch.config import RunConfig
 from riskmatch.contract import Memory, Objective, OptimSpec
 from riskmatch.data.domain import Domain, DomainSet
+from riskmatch.data.images.fingerprint import OnProgress
 from riskmatch.data.sampler import Sampler
 from riskmatch.data.streams import stream
 from riskmatch.engine.step import Stepper, StepSettings
@@ -47,6 +48,35 @@ def objective(method: str, hparams: Mapping[str, Any]) -> Objective:
     return kind(**hparams)
 
 
+def domains_of(
+    config: RunConfig,
+    data_dir: Path | None = None,
+    device: torch.device | str = "cpu",
+    on_progress: OnProgress | None = None,
+) -> DomainSet:
+    """The run's data set, as features where the backbone is frozen.
+
+    Args:
+        config: of the run.
+        data_dir: where files of the data set are looked for first.
+        device: where a frozen backbone works.
+        on_progress: told of every image that it embeds.
+    """
+    options = config.model_options
+    models.check(config.model, options)
+    domains = data.load(config.data, config.data_options, data_dir)
+    if not options.get("frozen"):
+        return domains
+    return embedding.embed(
+        domains,
+        config.model,
+        {name: options[name] for name in ("pretrained", "weights") if name in options},
+        views=options.get("views", 1),
+        device=device,
+        on_progress=on_progress,
+    )
+
+
 def network(config: RunConfig, domains: DomainSet) -> nn.Module:
     """The run's network before its first step."""
     return models.build(
@@ -65,7 +95,7 @@ def assemble(config: RunConfig, device: torch.device | str, data_dir: Path | Non
     Files of the data set are looked for in ``data_dir`` first.
     """
     formula = objective(config.method, config.hparams)
-    domains = data.load(config.data, config.data_options, data_dir)
+    domains = domains_of(config, data_dir, device)
     training = tuple(domain.name for domain in domains.without(config.test_domains))
     splits = {
         domain.name: {

@@ -6,11 +6,10 @@ from pathlib import Path
 
 from torch import nn
 
-from riskmatch import data
 from riskmatch.config import RunConfig
 from riskmatch.data.domain import DomainSet
 from riskmatch.engine import checkpoint
-from riskmatch.engine.assemble import network
+from riskmatch.engine.assemble import domains_of, network
 from riskmatch.engine.run import CHECKPOINTS
 
 PREFIX = "model/"
@@ -28,7 +27,7 @@ def final_model(
     last, _ = checkpoint.load_last(folder, config.id)
     if last is None or last.step != config.steps:
         raise FileNotFoundError(f"{folder} holds no checkpoint of step {config.steps}.")
-    domains = data.load(config.data, config.data_options, data_dir)
+    domains = domains_of(config, data_dir)
     model = network(config, domains)
     weights = {k.removeprefix(PREFIX): v for k, v in last.tensors.items() if k.startswith(PREFIX)}
     model.load_state_dict(weights)

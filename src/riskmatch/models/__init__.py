@@ -27,6 +27,7 @@ __all__ = [
     "Trunk",
     "WeightsError",
     "build",
+    "check",
     "trunk",
 ]
 
@@ -76,11 +77,16 @@ def build(
         >>> torch.equal(first.classifier.weight, second.classifier.weight)
         True
     """
+    check(name, options or {})
     make = _network(name)
-    check_keywords(f"option of {name}", options or {}, make)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         return make(input_shape, classes, dropout, **options or {})
+
+
+def check(name: str, options: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` unless there is a network ``name`` that has these options."""
+    check_keywords(f"option of {name}", options, _network(name))
 
 
 def _network(name: str) -> Callable[..., nn.Module]:

@@ -1,0 +1,172 @@
+import multiprocessing
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from pictures import Darker, pictures, two_domains
+
+from riskmatch.data.stored import Stored
+from riskmatch.embedding import embed, write_features
+from riskmatch.embedding.embed import random_view
+from riskmatch.models import trunk
+
+pytest.importorskip("efficientnet_lite_pytorch")
+
+
+class Calls(list):
+    def __call__(self, *told):
+        self.append(told)
+
+
+def embedded(domains, cache, **changes):
+    """The features, and what was told of the work."""
+    calls = Calls()
+    return embed(domains, "lite0", cache=cache, on_progress=calls, **changes), calls
+
+
+def test_features_are_those_of_the_backbone_and_the_rest_of_the_data_set_is_kept(tmp_path):
+    domains = two_domains()
+    found, calls = embedded(domains, tmp_path)
+    backbone = trunk("lite0").eval()
+    for before, after in zip(domains.domains, found.domains, strict=True):
+        with torch.no_grad():
+            assert torch.allclose(after.x, backbone(before.x), atol=1e-4)
+        assert torch.equal(after.y, before.y)
+    assert (found.names, found.input_shape, found.class_names) == (
+        ("art", "photo"),
+        (1280,),
+        ("cat", "dog"),
+    )
+    assert found.augment is None
+    assert calls == [("embedding art", 5, 5), ("embedding photo", 3, 3)]
+
+
+def test_features_are_found_again_and_only_new_images_and_views_are_embedded(tmp_path):
+    first, _ = embedded(two_domains(), tmp_path)
+    again, calls = embedded(two_domains(), tmp_path)
+    assert calls == []
+    assert all(torch.equal(a.x, b.x) for a, b in zip(first.domains, again.domains, strict=True))
+    domains = two_domains()
+    changed = domains.domains[0].x.clone()
+    changed[0, 0, 0, 0] ^= 1
+    art = replace(domains.domains[0], x=changed)
+    _, calls = embedded(replace(domains, domains=(art, domains.domains[1])), tmp_path)
+    assert calls == [("embedding art", 5, 5)]
+    _, calls = embedded(two_domains(), tmp_path, views=2)
+    assert calls == [("embedding art, view 2", 5, 5), ("embedding photo, view 2", 3, 3)]
+    _, calls = embedded(two_domains(augment=Darker(0.2)), tmp_path, views=2)
+    assert len(calls) == 2
+
+
+def test_other_weights_have_other_features(tmp_path):
+    one, _ = embedded(two_domains(), tmp_path)
+    other, calls = embedded(two_domains(), tmp_path, options={"pretrained": False})
+    assert len(calls) == 2
+    assert not torch.allclose(one.domains[0].x, other.domains[0].x)
+
+
+def test_images_on_the_disk_have_the_features_of_those_in_memory(tmp_path):
+    domains = two_domains()
+    stored = tuple(
+        replace(domain, x=Stored(domain.x.permute(0, 2, 3, 1).contiguous()))
+        for domain in domains.domains
+    )
+    one, _ = embedded(domains, tmp_path / "one")
+    other, _ = embedded(replace(domains, domains=stored), tmp_path / "other")
+    for a, b in zip(one.domains, other.domains, strict=True):
+        assert torch.allclose(a.x, b.x, atol=1e-4)
+
+
+def test_the_first_view_is_the_image_and_the_others_are_augmented_anew(tmp_path):
+    one, _ = embedded(two_domains(), tmp_path)
+    three, _ = embedded(two_domains(), tmp_path, views=3)
+    art = three.domains[0].x
+    assert art.shape == (5, 3, 1280)
+    assert torch.equal(art[:, 0], one.domains[0].x)
+    assert not torch.allclose(art[:, 1], art[:, 0])
+    assert not torch.allclose(art[:, 1], art[:, 2])
+
+
+def test_training_draws_every_view_of_every_sample_alike():
+    x = torch.arange(12.0).view(2, 3, 2)
+    draws = torch.stack([random_view(x, torch.Generator().manual_seed(s)) for s in range(600)])
+    for sample in range(2):
+        values, counts = draws[:, sample, 0].unique(return_counts=True)
+        assert values.tolist() == x[sample, :, 0].tolist()
+        assert counts.min() > 150
+        assert torch.equal(draws[:, sample, 1], draws[:, sample, 0] + 1)
+    pairs = (draws[:, 0, 0] / 2 == draws[:, 1, 0] / 2 - 3).double().mean()
+    assert 0.2 < pairs < 0.47  # independent: a third of the time the same
+
+
+def test_validation_samples_are_embedded_too(tmp_path):
+    domains = two_domains()
+    art = replace(domains.domains[0], validation=pictures("art", 2, seed=9))
+    found, _ = embedded(replace(domains, domains=(art, domains.domains[1])), tmp_path)
+    assert found.domains[0].validation.x.shape == (2, 1280)
+
+
+def _embed_in_a_process(cache, results):
+    torch.set_num_threads(1)
+    found, calls = embedded(two_domains(), cache)
+    results.put((found.domains[0].x.sum().item(), len([c for c in calls if "emb" in c[0]])))
+
+
+def test_two_processes_embed_every_domain_once_between_them(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    workers = [
+        context.Process(target=_embed_in_a_process, args=(tmp_path, results)) for _ in range(2)
+    ]
+    for worker in workers:
+        worker.start()
+    (one, first), (other, second) = results.get(timeout=60), results.get(timeout=60)
+    for worker in workers:
+        worker.join()
+    assert one == other
+    assert first + second == 2
+    assert len(list(tmp_path.glob("*.safetensors"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "settings", "reason"),
+    [
+        ({}, {"views": 0}, "'pets' cannot have 0 views: one is the least"),
+        ({"augment": None}, {"views": 2}, "2 views: nothing augments its images"),
+        ({}, {"options": {"pretraind": True}}, "Did you mean 'pretrained'"),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path, changes, settings, reason):
+    with pytest.raises(ValueError, match=reason):
+        embedded(two_domains(**changes), tmp_path, **settings)
+
+
+@pytest.mark.parametrize("views", [1, 2])
+@pytest.mark.parametrize("suffix", [".npz", ".parquet"])
+def test_a_file_of_features_holds_a_row_per_sample_and_view(tmp_path, suffix, views):
+    domains = two_domains()
+    shape = (4,) if views == 1 else (views, 4)
+    features = replace(
+        domains, domains=tuple(replace(d, x=torch.rand(len(d), *shape)) for d in domains.domains)
+    )
+    file = tmp_path / f"pets{suffix}"
+    write_features(features, file)
+    if suffix == ".npz":
+        table = dict(np.load(file))
+    else:
+        parquet = pytest.importorskip("pyarrow.parquet").read_table(file).to_pydict()
+        table = {name: np.array(values) for name, values in parquet.items()}
+    assert list(table) == ["domain", "label", "class", "view", "features"]
+    expected = torch.cat([d.x.reshape(-1, 4) for d in features.domains]).numpy()
+    assert np.array_equal(table["features"].astype(np.float32), expected)
+    assert table["domain"].tolist() == ["art"] * 5 * views + ["photo"] * 3 * views
+    assert table["view"].tolist() == list(range(views)) * 8
+    labels = np.repeat([0, 1, 0, 1, 0, 0, 1, 0], views)
+    assert table["label"].tolist() == labels.tolist()
+    assert table["class"].tolist() == [("cat", "dog")[label] for label in labels]
+
+
+def test_other_kinds_of_files_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"Unknown kind of features file '.parq'. Did you mean"):
+        write_features(two_domains(), tmp_path / "pets.parq")
