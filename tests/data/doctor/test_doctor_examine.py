@@ -1,6 +1,7 @@
 import json
 import os
 import sys
+from io import StringIO
 
 import pytest
 from doctored import picture, plant
@@ -21,18 +22,17 @@ def found(examination):
     return {(f.kind, f.severity, f.path) for f in examination.findings}
 
 
-def printed(examination, width=200):
-    console = Console(width=width, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
-    with console.file:
-        console.print(report(examination))
-    return console.export_text()
+def printed(examination):
+    text = StringIO()
+    report(examination, Console(width=60, file=text))
+    return text.getvalue()
 
 
 def test_nothing_is_found_where_nothing_is_wrong(tree):
     examination = examine(tree)
     assert examination.findings == ()
     assert examination.exit_code == 0
-    assert examination.images == 150
+    assert len(examination.index) == 150
     assert "Nothing is wrong." in printed(examination)
 
 

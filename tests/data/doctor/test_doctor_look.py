@@ -1,4 +1,6 @@
 import os
+import struct
+import zlib
 from io import BytesIO
 
 import numpy as np
@@ -100,6 +102,22 @@ def test_a_png_under_the_name_of_a_jpeg_is_named_with_both(tmp_path):
     assert (found.kind, found.severity) == ("wrong-extension", "warning")
     assert found.message == "has the name of a JPEG image, and is a PNG image"
     assert found.cure == "Rename it to a/cat/1.png."
+
+
+def test_an_image_that_pillow_refuses_for_its_size_is_to_be_scaled_down(tmp_path):
+    head = b"IHDR" + struct.pack(">II", 20_000, 20_000) + bytes([8, 0, 0, 0, 0])
+    content = bytearray(encoded("PNG"))
+    content[12:33] = head + struct.pack(">I", zlib.crc32(head))
+    (found,) = findings(tmp_path, "1.png", bytes(content))
+    assert (found.kind, found.severity) == ("huge-image", "fault")
+    assert found.message.startswith("has more pixels than Pillow decodes: Image size (400000000 ")
+    assert found.cure == "Scale it down to sides of at most 8,000 pixels."
+
+
+def test_a_format_that_pillow_reads_is_an_image_under_whatever_name(tmp_path):
+    (found,) = findings(tmp_path, "1.jpg", encoded("TGA"))
+    assert (found.kind, found.severity) == ("wrong-extension", "warning")
+    assert found.message == "has the name of a JPEG image, and is a TGA image"
 
 
 def test_extreme_sizes_and_odd_colours_are_warnings(tmp_path):

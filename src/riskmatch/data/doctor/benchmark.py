@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from riskmatch.data.doctor.examination import Finding
@@ -45,8 +45,8 @@ class Copy:
         return cls(benchmark, published, frozenset(faithful))
 
 
-def recognise(index: ImageIndex, among: Iterable[Benchmark] | None = None) -> Benchmark | None:
-    """The benchmark of which at least half of the domains and of the classes are here, and most."""
+def recognise(index: ImageIndex) -> Benchmark | None:
+    """The benchmark that fits best, if half of its domains and of its classes are here."""
     classes = {squeezed(name) for name in index.class_names}
 
     def share(benchmark: Benchmark) -> float:
@@ -55,7 +55,7 @@ def recognise(index: ImageIndex, among: Iterable[Benchmark] | None = None) -> Be
         names = {squeezed(name) for name in benchmark.class_names}
         return min(share, len(names & classes) / len(names)) if names else share
 
-    best = max(BENCHMARKS.values() if among is None else among, key=share)
+    best = max(BENCHMARKS.values(), key=share)
     return best if share(best) >= 0.5 else None
 
 
@@ -75,7 +75,7 @@ def check_counts(index: ImageIndex, copy: Copy) -> Iterator[Finding]:
         yield Finding(
             "count",
             "warning" if reissued else "fault",
-            f"{len(index):,} images; {benchmark.title} was published with {benchmark.images:,} "
+            f"has {len(index):,} images; {benchmark.title} was published with {benchmark.images:,} "
             f"({_difference(len(index), benchmark.images)})",
             f"Its archives hold {len(index):,} today. Compare only with results on as many."
             if reissued
@@ -88,7 +88,7 @@ def check_counts(index: ImageIndex, copy: Copy) -> Iterator[Finding]:
             yield Finding("count", "fault", message, copy.get_again, domain=domain)
     for part in benchmark.parts:
         if not any(map(part.is_called, index.domain_names)):
-            message = f"the domain '{part.name}' of {benchmark.title} is missing"
+            message = f"lacks the domain '{part.name}' of {benchmark.title}"
             yield Finding("missing-domain", "fault", message, copy.get_again)
     for domain in index.domain_names:
         if domain not in copy.published:

@@ -44,7 +44,7 @@ def _missing(
     expected = {name for name in index.class_names if name not in wrong} | set(misspelt.values())
     for name in copy.benchmark.class_names if copy.benchmark else ():
         if squeezed(name) not in map(squeezed, expected):
-            message = f"the class '{name}' is in no domain"
+            message = f"has no image of the class '{name}'"
             yield Finding("missing-class", "fault", message, copy.get_again)
     for domain, counts in index.counts().items():
         severity, cure = _absence(domain, copy)

@@ -66,15 +66,14 @@ def _same(index: ImageIndex, copy: Copy, looks: Sequence[Look], pair: Pair) -> F
     a, b = (index.paths[row] for row in pair)
     labels, domains = _names(index, pair)
     equal = looks[pair[0]].content == looks[pair[1]].content
-    what = "file" if equal else "picture, pixel for pixel, in other bytes"
-    message = f"is the same {what} as {a}"
+    message = f"is the same file as {a}" if equal else f"has the same pixels as {a}, in other bytes"
     if labels[0] != labels[1]:
         kind, severity = "label-conflict", _conflict(copy, domains, (a, b))
         message += f", which is '{labels[0]}' while this is '{labels[1]}'"
         cure = "Look at it, and delete the one that is filed wrongly."
     elif domains[0] != domains[1]:
         kind, severity = "leak", "fault"
-        message += f": a test on '{domains[1]}' would be on what '{domains[0]}' has trained on"
+        message += f"; training on '{domains[0]}' gives away a test on '{domains[1]}'"
         cure = "Delete it from the domain that it is not of."
     else:
         kind, severity = "duplicate", "warning"

@@ -6,8 +6,9 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Literal
+
+from riskmatch.data.images.index import ImageIndex
 
 Severity = Literal["fault", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("fault", "warning", "note")
@@ -33,28 +34,21 @@ class Finding:
     @property
     def place(self) -> str:
         """The path, the domain, or that it is about all of the data."""
-        return self.path or self.domain or "all domains"
+        return self.path or self.domain or "the data set"
 
 
 @dataclass(frozen=True)
 class Examination:
     """A data set after it has been examined."""
 
-    name: str
-    root: Path
-    counts: Mapping[str, Mapping[str, int]]
-    """Images by domain and class."""
+    index: ImageIndex
+    """The images that lie where they should, whole or not."""
     benchmark: str | None
     """The published data set this is a copy of, by its names of domains and classes."""
     published: Mapping[str, int]
     """Images by domain as published, by the names of the domains here; empty for no benchmark."""
     findings: tuple[Finding, ...]
     """The gravest first, then by kind and place."""
-
-    @property
-    def images(self) -> int:
-        """How many images there are."""
-        return sum(sum(classes.values()) for classes in self.counts.values())
 
     def tally(self) -> dict[Severity, int]:
         """How many findings there are of each severity."""
@@ -69,11 +63,11 @@ class Examination:
     def to_json(self) -> str:
         """Everything, as JSON."""
         content = {
-            "name": self.name,
-            "root": str(self.root),
-            "images": self.images,
+            "name": self.index.name,
+            "root": str(self.index.root),
+            "images": len(self.index),
             "benchmark": self.benchmark,
-            "counts": {domain: dict(classes) for domain, classes in self.counts.items()},
+            "counts": self.index.counts(),
             "published": dict(self.published),
             "tally": self.tally(),
             "findings": [asdict(finding) for finding in self.findings],

@@ -51,9 +51,7 @@ def examine(
             on_progress(index.name, len(looks), len(index))
     findings += check_duplicates(index, copy, looks)
     return Examination(
-        index.name,
-        index.root,
-        index.counts(),
+        index,
         copy.benchmark.title if copy.benchmark else None,
         copy.published,
         in_order(findings),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from riskmatch.data.doctor.examination import Finding, Severity
-from riskmatch.data.doctor.look import DEEP, Look
+from riskmatch.data.doctor.look import DEEP, EMPTY, TOO_LARGE, Look
 from riskmatch.data.doctor.signature import ENDINGS
 
 SMALL = 16
@@ -15,6 +15,7 @@ LARGE = 8_000
 """Pixels of a side above which decoding takes long and much memory."""
 ELONGATED = 8
 """Sides in this ratio leave next to nothing of the picture in a square crop."""
+SCALE = f"Scale it down to sides of at most {LARGE:,} pixels."
 AGAIN = "Get the file again, or delete it."
 
 
@@ -26,23 +27,26 @@ def check_file(path: str, domain: str, look: Look) -> Iterator[Finding]:
 
     name = PurePosixPath(path)
     if look.error is not None:
-        if look.cut:
-            message = f"is a {look.holds} image whose end is missing ({look.error})"
-            yield found("truncated", "fault", message, AGAIN)
-        elif look.holds in ENDINGS:
-            message = f"is a {look.holds} image that cannot be decoded ({look.error})"
-            yield found("damaged", "fault", message, AGAIN)
-        elif look.content:
-            yield found("no-image", "fault", f"{look.error}, no image", AGAIN)
-        elif look.error == "holds nothing":
+        if look.error == EMPTY:
             yield found("empty", "fault", "has zero bytes", AGAIN)
-        else:
+        elif look.error.startswith(TOO_LARGE):
+            yield found("huge-image", "fault", f"has {look.error}", SCALE)
+        elif not look.content:
             cure = "Mend the link or the rights, or delete it."
             yield found("unreadable", "fault", f"cannot be opened ({look.error})", cure)
+        elif look.holds not in ENDINGS:
+            yield found("no-image", "fault", f"holds {look.holds}, no image", AGAIN)
+        elif look.cut:
+            message = f"is a {look.holds} image whose end is missing ({look.error})"
+            yield found("truncated", "fault", message, AGAIN)
+        else:
+            message = f"is a {look.holds} image that cannot be decoded ({look.error})"
+            yield found("damaged", "fault", message, AGAIN)
         return
 
-    if name.suffix.lower() not in ENDINGS[look.holds]:
-        right = name.with_suffix(ENDINGS[look.holds][0])
+    endings = ENDINGS.get(look.holds, (f".{look.holds.lower()}",))
+    if name.suffix.lower() not in endings:
+        right = name.with_suffix(endings[0])
         message = f"has the name of {_kind_named(name.suffix)}, and is a {look.holds} image"
         yield found("wrong-extension", "warning", message, f"Rename it to {right}.")
     width, height = look.size
@@ -50,8 +54,7 @@ def check_file(path: str, domain: str, look: Look) -> Iterator[Finding]:
         message = f"is only {width}×{height} pixels"
         yield found("tiny-image", "warning", message, "Get a larger one, or delete it.")
     elif max(look.size) > LARGE:
-        cure = f"Scale it down to sides of at most {LARGE:,}."
-        yield found("huge-image", "warning", f"is {width:,}×{height:,} pixels", cure)
+        yield found("huge-image", "warning", f"is {width:,}×{height:,} pixels", SCALE)
     if max(look.size) >= ELONGATED * min(look.size):
         message = f"is {width}×{height} pixels, a strip"
         yield found("elongated", "warning", message, "Crop it to what it shows, or delete it.")

@@ -24,6 +24,8 @@ DEEP = ("I", "F")
 """How Pillow's names of modes with more than 8 bits begin."""
 SLICE = 256
 """Files that are handed to the threads at a time."""
+EMPTY, TOO_LARGE = "zero bytes", "more pixels than Pillow decodes"
+"""Errors that have a cure of their own."""
 _ENDS = {"JPEG": b"\xff\xd9", "PNG": b"IEND\xaeB`\x82"}
 
 
@@ -31,9 +33,9 @@ class Look(NamedTuple):
     """What one file is."""
 
     content: bytes
-    """A digest of its bytes; empty for a file that has none."""
+    """A digest of its bytes; empty where there are none or they may not be read."""
     holds: str
-    """See :func:`~riskmatch.data.doctor.signature.content_of`."""
+    """The format of an image, or what else it is, in words."""
     error: str | None = None
     """Why it could not be decoded; None where it was."""
     cut: bool = False
@@ -57,16 +59,18 @@ def look(path: Path) -> Look:
         data = path.read_bytes()
     except OSError as error:
         return Look(b"", "nothing", error=error.strerror or str(error))
-    holds = content_of(data[:HEAD])
-    content = _digest(data) if data else b""
-    if holds not in ENDINGS:
-        return Look(content, holds, error=f"holds {holds if data else 'nothing'}")
+    if not data:
+        return Look(b"", "nothing", error=EMPTY)
+    content, holds = _digest(data), content_of(data[:HEAD])
     try:
         with Image.open(BytesIO(data)) as image:
             image.load()
-            return _seen(content, holds, image)
+            return _seen(content, holds if holds in ENDINGS else str(image.format), image)
+    except Image.DecompressionBombError as error:
+        return Look(content, holds, error=f"{TOO_LARGE}: {error}")
     except Exception as error:  # decoders raise what they like on damaged bytes
-        cut = "truncated" in str(error) or not data.endswith(_ENDS.get(holds, b""))
+        known = holds in ENDINGS
+        cut = known and ("truncated" in str(error) or not data.endswith(_ENDS.get(holds, b"")))
         return Look(content, holds, error=str(error) or type(error).__name__, cut=cut)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from rich.console import Group, RenderableType
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -14,16 +14,14 @@ from riskmatch.data.doctor.examination import Examination, Finding, Severity
 _STYLES: dict[Severity, str] = {"fault": "bold red", "warning": "yellow", "note": "cyan"}
 
 
-def report(examination: Examination) -> RenderableType:
-    """The domains and their counts, then every finding with its place and its cure."""
-    return Group(
-        _head(examination), _counts(examination), *_findings(examination), _sum(examination)
-    )
-
-
-def _head(examination: Examination) -> Text:
+def report(examination: Examination, console: Console) -> None:
+    """Print the domains and their counts, then every finding with its place and its cure."""
+    index = examination.index
     copy = f", a copy of {examination.benchmark}" if examination.benchmark else ""
-    return Text(f"{examination.root}: {examination.images:,} images{copy}")
+    console.print(Text(f"{index.root}: {len(index):,} images{copy}"), soft_wrap=True)
+    console.print(_counts(examination))
+    for line in (*_findings(examination), _sum(examination)):
+        console.print(line, soft_wrap=True)  # a path stays in one piece
 
 
 def _counts(examination: Examination) -> Table:
@@ -31,7 +29,7 @@ def _counts(examination: Examination) -> Table:
     table.add_column("domain", overflow="fold")
     for column in ("images", "published", "classes", "fewest", "most"):
         table.add_column(column, justify="right", overflow="fold")
-    for domain, classes in examination.counts.items():
+    for domain, classes in examination.index.counts().items():
         images, published = sum(classes.values()), examination.published.get(domain)
         present = {name: count for name, count in classes.items() if count}
         extremes = [pick(present.items(), key=lambda item: item[1]) for pick in (min, max)]
