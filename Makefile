@@ -30,10 +30,11 @@ lint: $(STAMP)  ## style, types and layers
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-bench: $(STAMP)  ## time the core and the methods
+bench: $(STAMP)  ## time the core, the methods and the loader of images
 	@$(BIN)/python benchmarks/core.py
 	@$(BIN)/python benchmarks/methods.py
 	@$(BIN)/python benchmarks/colored_mnist.py
+	@$(BIN)/python benchmarks/images.py
 
 clean:  ## remove .venv, caches and outputs
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist out

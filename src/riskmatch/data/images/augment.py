@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -25,6 +26,8 @@ GREY = 0.1
 """The share of images that lose their colours."""
 PIECE = 4
 """Images that a thread works on at a time: few enough for the processor's cache."""
+
+Floats = NDArray[np.float64]
 
 CHANGES: tuple[Callable[[Tensor, Tensor], None], ...] = (
     colour.brighten,
@@ -55,10 +58,12 @@ class Choices:
         order = tuple(torch.randperm(len(CHANGES), generator=generator).tolist())
         chances = torch.rand(n, 2 * TRIES + 8, generator=generator, dtype=torch.float64)
         areas, ratios, corner, flip, jitter, grey = chances.split([TRIES, TRIES, 2, 1, 4, 1], 1)
+        # In NumPy, for torch wakes all its threads for the few roots and powers here.
+        boxes = _boxes(areas.numpy(), ratios.numpy(), corner.numpy(), side)
         neutral = torch.tensor([1.0, 1.0, 1.0, 0.0])
         return cls(
             order,
-            boxes=_boxes(areas, ratios, corner, side),
+            boxes=torch.from_numpy(boxes).long(),
             flips=flip[:, 0] < 0.5,
             factors=(neutral + JITTER * (2 * jitter - 1)).float(),
             greys=grey[:, 0] < GREY,
@@ -134,18 +139,17 @@ def _view(x: Tensor, choices: Choices, out: Tensor) -> None:
         out[row] = colour.greys(out[row : row + 1])[0]
 
 
-def _boxes(areas: Tensor, ratios: Tensor, corner: Tensor, side: int) -> Tensor:
+def _boxes(areas: Floats, ratios: Floats, corner: Floats, side: int) -> Floats:
     """(n, 4) the first crop of each image that fits, else all of it."""
     area = side * side * (SCALE[0] + (SCALE[1] - SCALE[0]) * areas)
-    low, high = math.log(RATIO[0]), math.log(RATIO[1])
-    ratio = (low + (high - low) * ratios).exp()
-    tried = torch.stack([(area / ratio).sqrt(), (area * ratio).sqrt()], 2).round().long()
-    whole = tried.new_full((len(tried), 1, 2), side)
-    sizes = torch.cat([tried, whole], 1)  # (n, tries + 1, 2) heights and widths
-    fits = (sizes <= side).all(2)
-    first = fits.int().argmax(1)
-    chosen = sizes[torch.arange(len(sizes)), first]
-    return torch.cat([(corner * (side - chosen + 1)).long(), chosen], 1)
+    low, high = np.log(RATIO)
+    ratio = np.exp(low + (high - low) * ratios)
+    tried = np.sqrt(np.stack([area / ratio, area * ratio], 2)).round()
+    whole = np.full((len(tried), 1, 2), side)
+    sizes = np.concatenate([tried, whole], 1)  # (n, tries + 1, 2) heights and widths
+    first = (sizes <= side).all(2).argmax(1)
+    chosen = sizes[np.arange(len(sizes)), first]
+    return np.concatenate([np.floor(corner * (side - chosen + 1)), chosen], 1)
 
 
 def _in_threads(work: Callable[[slice], None], pieces: list[slice]) -> None:

@@ -65,7 +65,7 @@ def cached_pixels(
     paths = sorted(paths)
     files = [root / path for path in paths]
     folder = folder or cache_folder() / "images"
-    report = on_progress or (lambda name, done, total: None)
+    report: OnProgress = (lambda *_: None) if on_progress is None else on_progress
     with _explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
         notes = folder / f"{_hash(str(root.resolve()))}.json"

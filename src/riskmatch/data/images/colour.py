@@ -43,7 +43,7 @@ def turn_hue(x: Tensor, factor: Tensor) -> None:
 
     With low, high the extreme values of a pixel and c = high − low, its hue h ∈ [−3, 3] in sixths
     of a turn from red has the sign of green − blue, and its size is piecewise linear in
-    q = (2 red − green − blue)/c:  |h| = 3/2 − q + clamp(q, −1, 1)/2.  Back from a hue, a channel at
+    q = (green + blue − 2 red)/c:  |h| = 3/2 + q − clamp(q, −1, 1)/2.  Back from a hue, a channel at
     distance d from its own place on the circle (red 0, green 2, blue −2) is low + c clamp(2 − d, 0,
     1), where 2 − d = |z| − 1 with z = |h − place| − 3: that holds once round the circle and a sixth
     beyond. No branch and no comparison is needed, which on a CPU would cost more than the rest.
@@ -53,9 +53,9 @@ def turn_hue(x: Tensor, factor: Tensor) -> None:
     torch.minimum(low, blue, out=low)
     c = torch.maximum(red, green)
     torch.maximum(c, blue, out=c).sub_(low)
-    q = (green + blue).sub_(red, alpha=2).div_(c.clamp_min(1e-8)).neg_()
-    hue = q.clamp(-1, 1).mul_(0.5).sub_(q).add_(1.5)
-    torch.copysign(hue, torch.sub(green, blue, out=q), out=hue)
+    q = (green + blue).sub_(red, alpha=2).div_(c.clamp_min(1e-8))
+    hue = q.sub_(q.clamp(-1, 1), alpha=0.5).add_(1.5)
+    torch.copysign(hue, green - blue, out=hue)
     places = x.new_tensor([0.0, 2.0, -2.0]).view(3, 1, 1)
     bump = (hue.unsqueeze(1) + (6 * _per_image(factor) - places)).abs_().sub_(3).abs_()
     torch.addcmul(low.sub_(c).unsqueeze(1), c.unsqueeze(1), bump.clamp_(1, 2), out=x)

@@ -1,0 +1,250 @@
+"""The cache of decoded images: what is in it, when it is made anew, and who makes it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from pictures import picture
+from PIL import Image
+
+from riskmatch.data.images import cache
+from riskmatch.data.images.cache import CacheError, cached_pixels
+from riskmatch.data.images.decode import ImageError
+
+
+class Told(list):
+    """The progress that was reported; what was done, once each."""
+
+    def __call__(self, name, done, total):
+        self.append((name, done, total))
+
+    @property
+    def names(self):
+        return list(dict.fromkeys(name for name, _, _ in self))
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Five images of 32 × 32, settled for an hour, and the folder they are in."""
+    root = tmp_path / "data"
+    paths = [f"{name}.png" for name in "edcba"]
+    for seed, path in enumerate(paths):
+        picture(root / path, 32, seed)
+        settle(root / path)
+    return root, paths
+
+
+def settle(path, hours=1):
+    then = time.time() - 3600 * hours
+    os.utime(path, (then, then))
+
+
+def caches(folder):
+    return sorted(path.name for path in folder.glob("*.rgb"))
+
+
+def test_rows_are_the_images_sorted_by_path(files, tmp_path):
+    root, paths = files
+    pixels = cached_pixels(root, paths, 32, folder=tmp_path / "cache")
+    expected = np.stack([np.asarray(Image.open(root / path)) for path in sorted(paths)])
+    assert pixels.dtype == torch.uint8
+    assert np.array_equal(pixels.numpy(), expected)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "image_size", "side"),
+    [
+        ([227, 227], 224, 227),  # PACS
+        ([20, 20], 224, 20),
+        ([256, 256], 224, 256),
+        ([257, 257], 224, 256),
+        ([227, 226], 224, 256),
+        ([(227, 200), (227, 200)], 224, 256),
+    ],
+)
+def test_the_side_is_that_of_the_images_unless_they_are_large_or_differ(
+    tmp_path, sizes, image_size, side
+):
+    for number, size in enumerate(sizes):
+        picture(tmp_path / f"{number}.png", size, number)
+    paths = [f"{number}.png" for number in range(len(sizes))]
+    pixels = cached_pixels(tmp_path, paths, image_size, folder=tmp_path / "cache")
+    assert pixels.shape == (len(sizes), side, side, 3)
+
+
+def test_a_second_call_reads_and_decodes_nothing(files, tmp_path):
+    root, paths = files
+    told = Told()
+    cached_pixels(root, paths, 32, folder=tmp_path / "cache", on_progress=told)
+    assert told.names == ["reading images", "decoding images"]
+    assert told[-1] == ("decoding images", 5, 5)
+    again = Told()
+    cached_pixels(root, reversed(paths), 32, folder=tmp_path / "cache", on_progress=again)
+    assert again == []
+
+
+def test_another_time_of_modification_alone_decodes_nothing(files, tmp_path):
+    root, paths = files
+    cached_pixels(root, paths, 32, folder=tmp_path / "cache")
+    settle(root / "c.png", hours=2)
+    told = Told()
+    cached_pixels(root, paths, 32, folder=tmp_path / "cache", on_progress=told)
+    assert told == [("reading images", 1, 1)]
+
+
+def test_other_content_of_the_same_length_is_noticed(files, tmp_path):
+    root, paths = files
+    first = cached_pixels(root, paths, 32, folder=tmp_path / "cache").clone()
+    Image.fromarray(255 - first[2].numpy()).save(root / "c.bmp")
+    for path in "abde":
+        Image.open(root / f"{path}.png").save(root / f"{path}.bmp")
+    bitmaps = [path.replace("png", "bmp") for path in paths]
+    before = cached_pixels(root, bitmaps, 32, folder=tmp_path / "cache").clone()
+    Image.fromarray(first[2].numpy()).save(root / "c.bmp")
+    after = cached_pixels(root, bitmaps, 32, folder=tmp_path / "cache")
+    assert torch.equal(after, first)
+    assert torch.equal(before[2], 255 - after[2])
+
+
+def test_a_file_written_just_now_is_read_again_though_its_time_is_the_same(files, tmp_path):
+    """Two writes within the clock's grain leave the same size and time."""
+    root, _ = files
+    pixels = np.zeros((32, 32, 3), np.uint8)
+    stamp = time.time_ns()
+    for value in (1, 2):
+        Image.fromarray(pixels + value).save(root / "c.bmp")
+        os.utime(root / "c.bmp", ns=(stamp, stamp))
+        found = cached_pixels(root, ["c.bmp"], 32, folder=tmp_path / "cache")
+        assert (found == value).all()
+
+
+def test_nothing_done_to_the_tensor_reaches_the_file(files, tmp_path):
+    root, paths = files
+    pixels = cached_pixels(root, paths, 32, folder=tmp_path / "cache")
+    kept = pixels.clone()
+    pixels.zero_()
+    assert torch.equal(cached_pixels(root, paths, 32, folder=tmp_path / "cache"), kept)
+
+
+def test_a_broken_image_leaves_no_cache_behind(files, tmp_path):
+    root, paths = files
+    data = (root / "c.png").read_bytes()
+    (root / "c.png").write_bytes(data[: len(data) // 2])
+    with pytest.raises(ImageError, match=r"c\.png cannot be read as an image"):
+        cached_pixels(root, paths, 32, folder=tmp_path / "cache")
+    assert {path.suffix for path in (tmp_path / "cache").iterdir()} == {".json", ".lock"}
+
+
+def test_no_images_are_an_error(tmp_path):
+    with pytest.raises(ValueError, match="There are no images in"):
+        cached_pixels(tmp_path, [], 32, folder=tmp_path / "cache")
+
+
+def test_a_folder_that_cannot_be_is_named_with_its_cure(files, tmp_path):
+    root, paths = files
+    (tmp_path / "cache").write_text("a file")
+    with pytest.raises(CacheError, match=r"cannot be kept in .*cache.*variable XDG_CACHE_HOME"):
+        cached_pixels(root, paths, 32, folder=tmp_path / "cache" / "images")
+
+
+def test_an_image_that_is_missing_is_not_blamed_on_the_cache(files, tmp_path):
+    root, _ = files
+    with pytest.raises(FileNotFoundError, match=r"absent\.png"):
+        cached_pixels(root, ["absent.png"], 32, folder=tmp_path / "cache")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, a disk always full")
+def test_a_full_disk_is_said_with_its_cure(files, tmp_path):
+    root, paths = files
+    folder = tmp_path / "cache"
+    cached_pixels(root, paths, 32, folder=folder)
+    [whole] = folder.glob("*.rgb")
+    whole.unlink()
+    whole.with_suffix(".part").symlink_to("/dev/full")
+    with pytest.raises(CacheError, match=r"The disk is full: .*Free some space, or name another"):
+        cached_pixels(root, paths, 32, folder=folder)
+    assert not whole.exists()
+
+
+def test_too_small_a_disk_is_said_before_the_work(files, tmp_path, monkeypatch):
+    root, paths = files
+    monkeypatch.setattr(cache.shutil, "disk_usage", lambda _: SimpleNamespace(free=100))
+    told = Told()
+    with pytest.raises(CacheError, match=r"The disk is full: .* \(0 MB needed, 0 MB free\)"):
+        cached_pixels(root, paths, 32, folder=tmp_path / "cache", on_progress=told)
+    assert told.names == ["reading images"]
+
+
+@pytest.fixture
+def build(files, tmp_path):
+    """Start processes that build the cache, and decode once the file ``go`` is there."""
+    root, paths = files
+    command = [sys.executable, str(Path(__file__).with_name("build_cache.py"))]
+    started = []
+
+    def start():
+        process = subprocess.Popen(
+            [*command, str(tmp_path / "go"), str(root), str(tmp_path / "cache"), *paths],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def wait_for(process, words):
+    for line in process.stdout:
+        if line.startswith(words):
+            return
+    raise AssertionError(f"{words!r} was never said")
+
+
+def test_of_two_processes_one_decodes_and_the_other_waits(build, tmp_path):
+    first, second = build(), build()
+    wait_for(first, ("begins", "waiting"))
+    wait_for(second, ("begins", "waiting"))
+    (tmp_path / "go").touch()
+    said = [process.communicate()[0] for process in (first, second)]
+    assert sorted("decoding images 5" in words for words in said) == [False, True]
+    assert said[0].splitlines()[-1] == said[1].splitlines()[-1]  # the sum of the pixels
+    assert len(caches(tmp_path / "cache")) == 1
+
+
+def test_a_builder_that_is_killed_leaves_nothing_that_harms(build, files, tmp_path):
+    root, paths = files
+    builder = build()
+    wait_for(builder, "begins")
+    waiting = build()
+    wait_for(waiting, "waiting")
+    os.kill(builder.pid, signal.SIGKILL)
+    (tmp_path / "go").touch()
+    expected = sum(int(np.asarray(Image.open(root / path)).sum(dtype=int)) for path in paths)
+    assert waiting.communicate()[0].splitlines()[-1] == f"sum {expected}"
+    assert len(caches(tmp_path / "cache")) == 1
+    assert list((tmp_path / "cache").glob("*.part")) == []
+
+
+def test_the_next_builder_removes_what_one_left_that_was_killed(build, files, tmp_path):
+    """Though it builds from other files."""
+    root, paths = files
+    builder = build()
+    wait_for(builder, "begins")
+    os.kill(builder.pid, signal.SIGKILL)
+    builder.wait()
+    assert len(list((tmp_path / "cache").glob("*.part"))) == 1
+    cached_pixels(root, paths[1:], 32, folder=tmp_path / "cache")
+    assert list((tmp_path / "cache").glob("*.part")) == []

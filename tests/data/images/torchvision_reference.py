@@ -1,0 +1,15 @@
+"""torchvision, the independent truth for changes of images."""
+
+import importlib
+
+from riskmatch.models.torchvision_import import import_torchvision
+
+
+def functional():
+    import_torchvision()
+    return importlib.import_module("torchvision.transforms.v2.functional")
+
+
+def transforms():
+    import_torchvision()
+    return importlib.import_module("torchvision.transforms.v2")

@@ -1,0 +1,55 @@
+"""Walk through a large cache of images and say in JSON how memory grew: `walk_cache.py FILE`.
+
+Growth is that of anonymous memory, which the system cannot drop as it can mapped pages.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+
+from riskmatch.data import Domain, Sampler, split
+from riskmatch.data.images.augment import RandomView
+from riskmatch.data.stored import Stored
+from riskmatch.engine.evaluate import score
+
+IMAGES, SIDE = 13_600, 227
+
+
+class Dark(torch.nn.Module):
+    def forward(self, x):
+        features = x[:, :, ::16, ::16].float().mean((2, 3))
+        return features, features[:, :2]
+
+
+def anonymous():
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) / 1024
+    raise OSError("no RssAnon")
+
+
+def main(file):
+    size = IMAGES * SIDE * SIDE * 3
+    with open(file, "wb") as out:
+        out.truncate(size)  # a hole: it takes no space on the disk
+    pixels = torch.from_file(file, shared=False, size=size, dtype=torch.uint8)
+    stored = Stored(pixels.view(IMAGES, SIDE, SIDE, 3))
+    labels = torch.zeros(IMAGES, dtype=torch.long)
+    begin = anonymous()
+    train = split(Domain("large", stored, labels), trial=0)["train"]
+    sampler = Sampler([train], 32, seed=0, augment=RandomView(224))
+    grown = 0.0
+    for _ in range(12):
+        next(sampler)
+        grown = max(grown, anonymous() - begin)
+    begin = anonymous()
+    score(Dark(), train)
+    evaluated = anonymous() - begin
+    told = {"stored": size / 1e6, "grown by batches": grown, "grown by evaluation": evaluated}
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
