@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from pictures import Darker, pictures, two_domains
+from tiny_pictures import Darker, pictures, two_domains
 
 from riskmatch.data.stored import Stored
 from riskmatch.embedding import embed, write_features

@@ -23,7 +23,7 @@ from riskmatch.spelling import check_keywords
 
 FORMAT = 1
 """To be raised when the same images would get other features."""
-CHUNK = 32
+CHUNK = 8
 """Images per forward pass: few enough for the processor's cache."""
 
 

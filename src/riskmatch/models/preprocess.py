@@ -59,7 +59,8 @@ class Preprocess(nn.Module):
             # Bicubic weights can be negative; torch keeps bytes in range itself.
             x = resized if x.dtype == torch.uint8 else resized.clamp(0, 1)
         scale = self.byte_scale if x.dtype == torch.uint8 else self.scale
-        return torch.addcmul(self.shift, x.to(self.shift.dtype), scale)
+        out = torch.addcmul(self.shift, x.to(self.shift.dtype), scale)
+        return out.contiguous(memory_format=torch.channels_last)  # convolutions are faster on it
 
     def extra_repr(self) -> str:
         """Everything the result depends on."""

@@ -1,0 +1,103 @@
+"""Runs on image files with a pretrained backbone, whole and frozen."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tiny_runs import assert_same_run, final_state
+
+from riskmatch.config import RunConfig
+from riskmatch.engine import train
+from riskmatch.engine.assemble import domains_of
+from riskmatch.engine.final import final_model
+
+Image = pytest.importorskip("PIL.Image")
+pytest.importorskip("efficientnet_lite_pytorch")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Three domains of two classes: red and blue noise, of another brightness in each."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    rng = np.random.default_rng(0)
+    for domain, light in (("day", 255), ("dusk", 200), ("night", 150)):
+        for channel, label in ((0, "red"), (2, "blue")):
+            place = tmp_path / "pictures" / domain / label
+            place.mkdir(parents=True)
+            for number in range(2):
+                pixels = np.zeros((32, 32, 3), dtype=np.uint8)
+                pixels[..., channel] = rng.integers(light // 2, light, (32, 32))
+                Image.fromarray(pixels).save(place / f"{number}.png")
+    return tmp_path / "pictures"
+
+
+def config(folder, **changes):
+    base = RunConfig(
+        data=str(folder),
+        test_domains=("dusk",),
+        method="erm",
+        model="lite0",
+        model_options={"frozen": True},
+        data_options={"image_size": 32},
+        lr=1e-3,
+        dropout=0.1,
+        batch_size=2,
+        steps=30,
+        eval_every=15,
+    )
+    return replace(base, **changes)
+
+
+def interrupted(run, out, step):
+    def on_step(progress):
+        if progress.step == step:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(run, out, on_step=on_step)
+    train(run, out, resume=True)
+    return out / run.id
+
+
+@pytest.mark.parametrize("views", [1, 2])
+def test_a_run_on_frozen_features_learns_and_resumes_to_the_bit(folder, tmp_path, views):
+    run = config(folder, model_options={"frozen": True, "views": views})
+    record = train(run, tmp_path / "a")
+    assert record.evaluations[-1].scores["dusk"]["train"].accuracy == 1
+    assert_same_run(tmp_path / "a" / run.id, interrupted(run, tmp_path / "b", step=7))
+    weights = [name for name in final_state(tmp_path / "a" / run.id) if name.startswith("model/")]
+    assert weights == ["model/classifier.bias", "model/classifier.weight"]
+
+
+def test_the_final_model_of_a_frozen_run_judges_features(folder, tmp_path):
+    run = config(folder, steps=5)
+    train(run, tmp_path)
+    model, domains = final_model(run, tmp_path)
+    assert domains.input_shape == (1280,)
+    assert model(domains.domains[0].x)[1].shape == (4, 2)
+
+
+def test_the_whole_backbone_is_trained_and_resumes_to_the_bit(folder, tmp_path):
+    options = {"head": "cosine", "scale": 5.0}
+    run = config(folder, model_options=options, batch_size=1, steps=3, eval_every=3, lr=1e-4)
+    train(run, tmp_path / "a")
+    assert_same_run(tmp_path / "a" / run.id, interrupted(run, tmp_path / "b", step=2))
+    model, _ = final_model(run, tmp_path / "a")
+    start = config(folder, model_options=options, steps=1)
+    assert model.trunk.body._bn0.running_mean.equal(fresh(start).trunk.body._bn0.running_mean)
+    assert not model.trunk.body._bn0.weight.equal(fresh(start).trunk.body._bn0.weight)
+
+
+def fresh(run):
+    from riskmatch.engine.assemble import network
+
+    return network(run, domains_of(run))
+
+
+def test_bad_options_are_found_before_anything_is_embedded(folder):
+    run = config(folder, model_options={"frozen": True, "haed": "cosine"})
+    with pytest.raises(ValueError, match=r"option of lite0 'haed'. Did you mean 'head'"):
+        domains_of(run, on_progress=lambda *_: pytest.fail("embedding"))
+    mlp = config(folder, model="mlp")
+    with pytest.raises(ValueError, match="Unknown option of mlp 'frozen'"):
+        domains_of(mlp)
