@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from riskmatch.cli.watch import clock
 
 if TYPE_CHECKING:
-    from riskmatch.experiments.board import Board
     from riskmatch.experiments.table1 import Planned
+    from riskmatch.sweep.board import Board
 
 
 class Shown:

@@ -17,8 +17,8 @@ from riskmatch.cli.parser import parse
 from riskmatch.experiments.table1 import Budget
 
 if TYPE_CHECKING:
-    from riskmatch.experiments.board import Board
     from riskmatch.experiments.table1 import Planned
+    from riskmatch.sweep.board import Board
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def _list(summaries: dict[str, str], as_json: bool) -> None:
 def _reproduce(name: str, budget: Budget, options: Reproduce, command: str) -> None:
     from riskmatch.cli.board import Shown
     from riskmatch.experiments.catalogue import EXPERIMENTS
-    from riskmatch.experiments.running import run_all
+    from riskmatch.sweep.running import run_all
 
     experiment, data_dir = EXPERIMENTS[name], options.data_dir
     planned = _planned(name, budget, options)

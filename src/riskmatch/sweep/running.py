@@ -12,8 +12,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from riskmatch.config import RunConfig
-from riskmatch.experiments.board import Board
-from riskmatch.experiments.worker import Ended, Stepped, serve, threads, train_run
+from riskmatch.sweep.board import Board
+from riskmatch.sweep.worker import Ended, Stepped, serve, threads, train_run
 
 OnChange = Callable[[Board], None]
 ROOM = 4 * 2**30

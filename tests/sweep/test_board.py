@@ -4,8 +4,8 @@ import pytest
 
 from riskmatch import records
 from riskmatch.config import RunConfig
-from riskmatch.experiments.board import Board, in_order
 from riskmatch.records import Evaluation
+from riskmatch.sweep.board import Board, in_order
 
 ERM = RunConfig("d", ("t",), "erm", steps=100)
 RDM = RunConfig("d", ("t",), "rdm", steps=100, pretrain=40)

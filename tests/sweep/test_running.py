@@ -4,7 +4,7 @@ import signal
 
 from riskmatch import records
 from riskmatch.config import RunConfig
-from riskmatch.experiments.running import run_all
+from riskmatch.sweep.running import run_all
 
 
 def tiny(method="erm", seed=0, **changes):
