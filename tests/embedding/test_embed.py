@@ -9,6 +9,7 @@ from tiny_pictures import Darker, pictures, two_domains
 from riskmatch.data.stored import Stored
 from riskmatch.embedding import embed, write_features
 from riskmatch.embedding.embed import random_view
+from riskmatch.embedding.fingerprint import content_of
 from riskmatch.models import trunk
 
 pytest.importorskip("efficientnet_lite_pytorch")
@@ -76,6 +77,15 @@ def test_images_on_the_disk_have_the_features_of_those_in_memory(tmp_path):
     other, _ = embedded(replace(domains, domains=stored), tmp_path / "other")
     for a, b in zip(one.domains, other.domains, strict=True):
         assert torch.allclose(a.x, b.x, atol=1e-4)
+
+
+def test_images_whose_file_is_known_are_told_apart_by_file_and_rows_unread():
+    unread = torch.empty(4, 2, 2, 3, dtype=torch.uint8, device="meta")
+    images, others = Stored(unread, content="a"), Stored(unread, content="b")
+    some = images.take(torch.tensor([0, 2]))
+    kinds = [images, others, some, images.take(torch.tensor([2, 0]))]
+    assert len({content_of(x) for x in kinds}) == 4
+    assert content_of(some) == content_of(images.take(torch.tensor([0, 2])))
 
 
 def test_the_first_view_is_the_image_and_the_others_are_augmented_anew(tmp_path):

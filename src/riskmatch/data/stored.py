@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 
 import torch
@@ -19,6 +20,7 @@ class Stored:
         pixels: (N, h, w, c), mapped from a file.
         rows: (n) the rows of ``pixels`` in this view; None is all of them.
         device: where the tensors that come out lie.
+        content: stands for what the file holds, the same for the same; empty where it is unknown.
 
     Example:
         >>> images = Stored(torch.arange(24, dtype=torch.uint8).view(4, 2, 1, 3))
@@ -29,11 +31,16 @@ class Stored:
     """
 
     def __init__(
-        self, pixels: Tensor, rows: Tensor | None = None, device: torch.device | str = "cpu"
+        self,
+        pixels: Tensor,
+        rows: Tensor | None = None,
+        device: torch.device | str = "cpu",
+        content: str = "",
     ) -> None:
         self._pixels = pixels
         self._rows = torch.arange(len(pixels)) if rows is None else rows
         self.device = torch.device(device)
+        self._content = content
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -56,7 +63,7 @@ class Stored:
 
     def take(self, rows: Tensor) -> Stored:
         """The images at ``rows``; none is read."""
-        return Stored(self._pixels, self._chosen(rows), self.device)
+        return Stored(self._pixels, self._chosen(rows), self.device, self._content)
 
     def split(self, size: int) -> Iterator[Tensor]:
         """All images in order, ``size`` at a time."""
@@ -64,7 +71,13 @@ class Stored:
 
     def to(self, device: torch.device | str) -> Stored:
         """The same images, to come out on another device; none is read."""
-        return Stored(self._pixels, self._rows, device)
+        return Stored(self._pixels, self._rows, device, self._content)
+
+    def fingerprint(self) -> str | None:
+        """A hash that stands for these images; None where the file's content is unknown."""
+        if not self._content:
+            return None
+        return hashlib.sha256(self._content.encode() + self._rows.numpy().tobytes()).hexdigest()
 
     def _chosen(self, rows: Tensor | slice) -> Tensor:
         return self._rows[rows.cpu() if isinstance(rows, Tensor) else rows]

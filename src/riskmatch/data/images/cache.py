@@ -42,6 +42,21 @@ def cached_pixels(
 ) -> Tensor:
     """The images of ``paths``, sorted by path, as bytes (n, side, side, 3) mapped from a file.
 
+    Arguments and errors are those of :func:`cached_file`.
+    """
+    paths = list(paths)
+    return mapped(cached_file(root, paths, image_size, folder, on_progress), len(paths))
+
+
+def cached_file(
+    root: Path,
+    paths: Sequence[str],
+    image_size: int,
+    folder: Path | None = None,
+    on_progress: OnProgress | None = None,
+) -> Path:
+    """The file of decoded images, whose name stands for what it holds.
+
     The first call decodes them, on all cores; later ones find them by the content of the files and
     the size asked for. Of processes that want the same images at the same time one decodes, the
     others wait. The cache appears whole or not at all.
@@ -78,7 +93,7 @@ def cached_pixels(
                 if not pixels.exists():  # unless another process has made it meanwhile
                     _remove_remains(folder)
                     _build(pixels, files, _side(files, image_size), report)
-    return _mapped(pixels, len(files))
+    return pixels
 
 
 def _build(pixels: Path, files: Sequence[Path], side: int, report: OnProgress) -> None:
@@ -112,8 +127,8 @@ def _write_at(file: int, data: bytes, offset: int) -> None:
         view, offset = view[written:], offset + written
 
 
-def _mapped(pixels: Path, images: int) -> Tensor:
-    """The bytes of a cache; the size of its file says how large its images are."""
+def mapped(pixels: Path, images: int) -> Tensor:
+    """The bytes (n, side, side, 3) of a file of n images; its size says how large they are."""
     size = pixels.stat().st_size
     side = math.isqrt(size // (3 * images))
     # A private mapping: nothing that is done to the tensor reaches the file.

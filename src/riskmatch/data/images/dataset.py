@@ -8,7 +8,7 @@ import torch
 
 from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.data.images.augment import RandomView, WholeView
-from riskmatch.data.images.cache import cached_pixels
+from riskmatch.data.images.cache import cached_file, mapped
 from riskmatch.data.images.fingerprint import OnProgress
 from riskmatch.data.images.index import ImageIndex
 from riskmatch.data.stored import Stored
@@ -33,16 +33,14 @@ def image_domains(
         augment: as DomainBed does (:class:`~riskmatch.data.images.augment.RandomView`); without,
             training sees the whole images.
         cache: the folder of decoded images; see
-            :func:`~riskmatch.data.images.cache.cached_pixels`.
+            :func:`~riskmatch.data.images.cache.cached_file`.
         on_progress: told of every image that is decoded.
     """
-    pixels = cached_pixels(
-        index.root, index.paths, image_size, folder=cache, on_progress=on_progress
-    )
+    file = cached_file(index.root, index.paths, image_size, cache, on_progress)
     row_of = {path: row for row, path in enumerate(sorted(index.paths))}
     rows = torch.tensor([row_of[path] for path in index.paths])
     labels, places = torch.tensor(index.labels), torch.tensor(index.domains)
-    images = Stored(pixels)
+    images = Stored(mapped(file, len(index)), content=file.stem)
     domains = []
     for place, name in enumerate(index.domain_names):
         mine = places == place
