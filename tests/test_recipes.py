@@ -4,8 +4,9 @@ from itertools import pairwise
 import pytest
 
 from riskmatch.config import RunConfig
+from riskmatch.data.images.benchmarks import BENCHMARKS
 from riskmatch.objectives import methods
-from riskmatch.recipes import ON_DATA, PRESETS, configure, recipe, space_of
+from riskmatch.recipes import IMAGES, ON_DATA, PATH, PRESETS, configure, recipe, space_of
 
 RUN = {field.name for field in fields(RunConfig)}
 
@@ -46,3 +47,15 @@ def test_presets_choose_what_exists_and_differ():
                 assert found["warmup"] < found["steps"]
         everything = [recipe(method, preset=name) for name in presets]
         assert all(one != other for one, other in pairwise(everything))
+
+
+def test_images_are_trained_with_a_pretrained_backbone_and_the_papers_with_its_own():
+    for data in ["pacs", "domainnet", "./pets", "pets.csv"]:
+        assert recipe("erm", data)["model"] == "lite0"
+        assert recipe("rdm", data, "paper")["model"] == "timm:resnet50.tv_in1k"
+    assert recipe("erm", "pacs")["batch_size"] == 32
+    assert recipe("erm", "rotated-mnist")["model"] == "mlp"
+
+
+def test_the_names_of_image_benchmarks_are_those_of_the_catalogue():
+    assert {*IMAGES, PATH} == {*BENCHMARKS, PATH}

@@ -9,6 +9,10 @@ from typing import Any
 from riskmatch.config import RunConfig
 from riskmatch.space import TRAINING, Tuned, defaults, ranges
 
+PATH = "images"
+"""What stands below for any folder of images, or manifest."""
+IMAGES = ("pacs", "vlcs", "officehome", "terraincognita", "domainnet", PATH)
+
 ON_DATA: dict[str, dict[str | None, dict[str, Any]]] = {
     "colored-digits": {
         None: {"lr": 1e-3, "batch_size": 0, "dropout": 0.2, "steps": 400, "eval_every": 50},
@@ -49,12 +53,14 @@ ON_DATA: dict[str, dict[str | None, dict[str, Any]]] = {
         "fishr": {"warmup": 400},
     },
 }
-"""What is chosen on a data set too small for the usual defaults: by any method, and by one."""
+"""What is chosen where the usual defaults do not fit the data set: by any method, and by one."""
 
 
 @dataclass(frozen=True)
 class Preset:
     """A named, complete set of choices of one method."""
+    **{name: {None: {"model": "lite0"}} for name in IMAGES},
+    "domainnet": {None: {"model": "lite0", "eval_every": 1000}},
 
     summary: str
     choices: Mapping[str, Any]
@@ -63,7 +69,7 @@ class Preset:
 
     def on(self, data: str | None) -> dict[str, Any]:
         """Every choice, on the data set of this name."""
-        return {**self.choices, **self.by_data.get(data or "", {})}
+        return {**self.choices, **self.by_data.get(_known_as(data), {})}
 
 
 _COLORED_PAPER = {
@@ -99,8 +105,11 @@ PRESETS: dict[str, dict[str, Preset]] = {
         "paper": Preset(
             "what the paper says",
             {"match": "worst", "divergence": "mmd", "kernel": "paper", "schedule": "cosine"},
-            _on_colours(_COLORED_PAPER, "paper"),
+            {**_on_colours(_COLORED_PAPER, "paper"), **_ON_IMAGES},
         ),
+_ON_IMAGES = {name: {"model": "timm:resnet50.tv_in1k"} for name in IMAGES}
+
+
         "authors-code": Preset(
             "what the paper's released code does",
             {
@@ -109,7 +118,7 @@ PRESETS: dict[str, dict[str, Preset]] = {
                 "kernel": "authors-code",
                 "schedule": "cosine-after-warmup",
             },
-            _on_colours(_COLORED_CODE, "authors-code"),
+            {**_on_colours(_COLORED_CODE, "authors-code"), **_ON_IMAGES},
         ),
     },
 }
@@ -118,7 +127,7 @@ PRESETS: dict[str, dict[str, Preset]] = {
 
 def chosen(method: str | None, data: str | None) -> dict[str, Any]:
     """What is chosen for a method on a data set; empty where the usual defaults hold."""
-    here = ON_DATA.get(data or "", {})
+    here = ON_DATA.get(_known_as(data), {})
     return {**here.get(None, {}), **here.get(method, {})}
 
 
@@ -179,6 +188,15 @@ def _objective(method: str) -> Any:
 
 
 def _declared(cls: type) -> dict[str, Any]:
+def _known_as(data: str | None) -> str:
+    """The name under which choices for the data set are found."""
+    if data is None or data in ON_DATA:
+        return data or ""
+    from riskmatch.data.catalogue import is_path  # torch with it
+
+    return PATH if is_path(data) else data
+
+
     """The defaults that a dataclass declares, but for a run's table of hyper-parameters."""
     found: dict[str, Any] = {}
     for item in fields(cls):
