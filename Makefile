@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(STAMP)  ## ERM against RDM on coloured digits, in about a minute
-	@$(BIN)/python examples/colored_digits.py
+	@$(BIN)/riskmatch demo --out out/demo
 
 test: lint  ## lint, then the tests and the doctests
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal

@@ -15,19 +15,26 @@ IMAGES = ("pacs", "vlcs", "officehome", "terraincognita", "domainnet", PATH)
 
 ON_DATA: dict[str, dict[str | None, dict[str, Any]]] = {
     "colored-digits": {
-        None: {"lr": 1e-3, "batch_size": 0, "dropout": 0.2, "steps": 400, "eval_every": 50},
+        None: {
+            "lr": 1e-3,
+            "batch_size": 0,
+            "dropout": 0.5,
+            "steps": 350,
+            "eval_every": 50,
+            "model_options": {"init": "xavier", "single_logit": True},
+        },
         "rdm": {
             "divergence": "moments",
-            "weight": 1e4,
+            "weight": 1000.0,
             "rescale": True,
             "variance_weight": 0.0,
-            "warmup": 200,
-            "lr_after": 1e-3,
+            "warmup": 150,
+            "lr_after": 5e-4,
         },
-        "vrex": {"weight": 1e4, "warmup": 200},
-        "irm": {"weight": 1e4, "warmup": 200},
-        "eqrm": {"warmup": 200, "lr_after": 1e-3},
-        "fishr": {"warmup": 200},
+        "vrex": {"weight": 1e4, "warmup": 150},
+        "irm": {"weight": 1e4, "warmup": 150},
+        "eqrm": {"warmup": 150, "lr_after": 5e-4},
+        "fishr": {"warmup": 150},
     },
     "colored-mnist": {
         None: {
@@ -52,6 +59,8 @@ ON_DATA: dict[str, dict[str | None, dict[str, Any]]] = {
         "eqrm": {"warmup": 400, "lr_after": 1e-4, "log_tail": -1000.0},
         "fishr": {"warmup": 400},
     },
+    **{name: {None: {"model": "lite0"}} for name in IMAGES},
+    "domainnet": {None: {"model": "lite0", "eval_every": 1000}},
 }
 """What is chosen where the usual defaults do not fit the data set: by any method, and by one."""
 
@@ -59,8 +68,6 @@ ON_DATA: dict[str, dict[str | None, dict[str, Any]]] = {
 @dataclass(frozen=True)
 class Preset:
     """A named, complete set of choices of one method."""
-    **{name: {None: {"model": "lite0"}} for name in IMAGES},
-    "domainnet": {None: {"model": "lite0", "eval_every": 1000}},
 
     summary: str
     choices: Mapping[str, Any]
@@ -100,6 +107,9 @@ def _on_colours(choices: dict[str, Any], preset: str) -> dict[str, dict[str, Any
     return {"colored-digits": choices, "colored-mnist": mnist}
 
 
+_ON_IMAGES = {name: {"model": "timm:resnet50.tv_in1k"} for name in IMAGES}
+
+
 PRESETS: dict[str, dict[str, Preset]] = {
     "rdm": {
         "paper": Preset(
@@ -107,9 +117,6 @@ PRESETS: dict[str, dict[str, Preset]] = {
             {"match": "worst", "divergence": "mmd", "kernel": "paper", "schedule": "cosine"},
             {**_on_colours(_COLORED_PAPER, "paper"), **_ON_IMAGES},
         ),
-_ON_IMAGES = {name: {"model": "timm:resnet50.tv_in1k"} for name in IMAGES}
-
-
         "authors-code": Preset(
             "what the paper's released code does",
             {
@@ -181,13 +188,6 @@ def configure(
     )
 
 
-def _objective(method: str) -> Any:
-    from riskmatch.objectives import methods  # torch with it, which a look at presets spares
-
-    return methods()[method]
-
-
-def _declared(cls: type) -> dict[str, Any]:
 def _known_as(data: str | None) -> str:
     """The name under which choices for the data set are found."""
     if data is None or data in ON_DATA:
@@ -197,6 +197,13 @@ def _known_as(data: str | None) -> str:
     return PATH if is_path(data) else data
 
 
+def _objective(method: str) -> Any:
+    from riskmatch.objectives import methods  # torch with it, which a look at presets spares
+
+    return methods()[method]
+
+
+def _declared(cls: type) -> dict[str, Any]:
     """The defaults that a dataclass declares, but for a run's table of hyper-parameters."""
     found: dict[str, Any] = {}
     for item in fields(cls):

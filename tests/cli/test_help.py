@@ -49,7 +49,7 @@ def test_help_teaches(riskmatch):
 
 def test_the_examples_of_the_help_are_accepted(riskmatch):
     examples = riskmatch("--help").out.split("examples\n")[1].split("\n\n")[0].splitlines()
-    describe, train = (line.split()[1:] for line in examples)
+    _, describe, train = (line.split()[1:] for line in examples)
     assert riskmatch(*describe).code == 0
     assert read(train[1:]).config.method == "rdm"
 

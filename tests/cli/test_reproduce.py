@@ -54,6 +54,27 @@ def test_a_cut_of_the_table_from_end_to_end_and_then_nothing_is_left(riskmatch, 
     }
 
 
+def test_a_search_on_one_seed_runs_the_chosen_values_on_the_others(riskmatch, data, tmp_path):
+    words = ["reproduce", "table1", *SMOKE, "--methods", "rdm", "--init", "random"]
+    words += ["--seeds", "0,1", "--search-seeds", "1", "--data-dir", data]
+    assert riskmatch(*words).code == 0
+    text = (tmp_path / "reproduce-smoke" / "table1.md").read_text()
+    assert "All 2 runs of the plan are in." in text
+    assert "--seeds 0,1 --search-seeds 1 --init random`" in text
+
+
+def test_as_is_trains_nothing(riskmatch, data, tmp_path):
+    words = ["reproduce", "table1", *SMOKE, "--init", "random", "--data-dir", data]
+    done = riskmatch(*words, "--methods", "rdm", "--as-is")
+    assert (done.code, done.out) == (2, "")
+    assert "None of these runs is done in reproduce-smoke." in done.err
+    assert riskmatch(*words, "--methods", "rdm").code == 0
+    done = riskmatch(*words, "--methods", "rdm,vrex", "--as-is")
+    assert (done.code, done.err) == (0, "")
+    text = (tmp_path / "reproduce-smoke" / "table1.md").read_text()
+    assert "1 of the 2 runs of the plan are missing:" in text
+
+
 def test_an_interrupt_shows_what_is_there_and_how_to_go_on(riskmatch, data, tmp_path, monkeypatch):
     from riskmatch.cli.board import Shown
 

@@ -50,7 +50,7 @@ def test_distributions_have_the_same_axes_and_a_tick_at_each_mean(tmp_path):
     values = np.random.default_rng(0).exponential(size=300)
     shown = {k: Distribution.of(k * values, [0, 1, 2, 3]) for k in (1, 2)}
     panels = {"ERM": {"a": shown[1], "b": shown[2]}, "RDM": {"a": shown[1], "b": shown[1]}}
-    figure = distributions(panels, [Look(BLUE), Look(ORANGE)], xlabel="risk")
+    figure = distributions(panels, [Look(BLUE), Look(ORANGE)], title="all", xlabel="risk")
     figure.savefig(tmp_path / "distributions.png")
     erm, rdm = figure.axes
     assert (erm.get_xlim(), erm.get_ylim()) == (rdm.get_xlim(), rdm.get_ylim())

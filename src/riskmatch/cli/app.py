@@ -12,6 +12,7 @@ from riskmatch.cli.errors import CommandError, unknown
 
 COMMANDS = {
     "data": "the data sets: what there is, and how to get it",
+    "demo": "ERM against RDM on coloured digits: a table and a picture, in a minute",
     "methods": "the methods, their hyper-parameters and search ranges",
     "reproduce": "the paper's tables and figures",
     "train": "train one model with one method: progress, records, checkpoint",
@@ -33,6 +34,7 @@ options
   --debug      with any command: show the traceback of an error
 
 examples
+  riskmatch demo
   riskmatch methods rdm
   riskmatch train colored-digits --method rdm --test-domain 0.1
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from riskmatch.cli.watch import clock
 
 if TYPE_CHECKING:
-    from riskmatch.experiments.table1 import Planned
     from riskmatch.sweep.board import Board
 
 
 class Shown:
     """One line when it begins and one per finished run; on a terminal, a bar below them."""
 
-    def __init__(self, planned: Sequence[Planned], quiet: bool) -> None:
-        self._titles = {run.config.id: run.title for run in planned}
+    def __init__(self, titles: Mapping[str, str], quiet: bool) -> None:
+        """The runs by id, each in a line."""
+        self._titles = titles
         self._quiet = quiet
         self._told: set[str] | None = None
         self._bar: Any = None

@@ -46,8 +46,12 @@ class Reproduce:
     """Some of the methods, as in rdm,vrex."""
     seeds: str | None = None
     """Seeds in place of the budget's, as in 0,1,2."""
+    search_seeds: str | None = None
+    """Seeds on which the whole grids run; on the others, only what these choose."""
     init: Literal["random", "erm", "both"] = "both"
     """Where methods start from."""
+    as_is: bool = False
+    """Train nothing: show the runs that are done."""
     out: Path | None = None
     """Where to; by default reproduce, or reproduce-smoke."""
     jobs: int | None = None
@@ -91,40 +95,56 @@ def _list(summaries: dict[str, str], as_json: bool) -> None:
 def _reproduce(name: str, budget: Budget, options: Reproduce, command: str) -> None:
     from riskmatch.cli.board import Shown
     from riskmatch.experiments.catalogue import EXPERIMENTS
+    from riskmatch.experiments.choosing import narrow
+    from riskmatch.experiments.table1_report import done
     from riskmatch.sweep.running import run_all
 
     experiment, data_dir = EXPERIMENTS[name], options.data_dir
     planned = _planned(name, budget, options)
     _check_needs(data_dir)
     out = options.out or Path("reproduce-smoke" if budget == "smoke" else "reproduce")
-    with Shown(planned, quiet=options.quiet) as shown:
-        board = run_all(
-            [run.config for run in planned],
-            out / "runs",
-            jobs=options.jobs,
-            data_dir=data_dir,
-            on_change=shown,
-        )
-    unfinished = bool(board.failed or board.waiting)
-    if experiment.partial or not unfinished:
+
+    def train(runs: Sequence[Planned]) -> Board:
+        with Shown({run.config.id: run.title for run in runs}, quiet=options.quiet) as shown:
+            return run_all(
+                [run.config for run in runs],
+                out / "runs",
+                jobs=options.jobs,
+                data_dir=data_dir,
+                on_change=shown,
+            )
+
+    board: Board | None = None
+    if options.search_seeds is not None:
+        search = _seeds("search-seeds", options.search_seeds)
+        if not options.as_is:
+            board = train([run for run in planned if run.config.seed in search])
+        planned = narrow(planned, done(planned, out / "runs"), search)
+    if not options.as_is and not (board and board.interrupted):
+        board = train(planned)
+    unfinished = bool(board and (board.failed or board.waiting))
+    some = bool(done(planned, out / "runs"))
+    if options.as_is and not some:
+        raise BadInput(f"None of these runs is done in {out}. Without --as-is they are trained.")
+    if some and (experiment.partial or not unfinished):
         result = experiment.write(planned, out, budget, _essence(options), data_dir)
         if options.json:
             values = {"files": [str(path) for path in result.files], "result": result.values}
-            print(json.dumps({**values, "failed": board.failed}, indent=2))
+            print(json.dumps({**values, "failed": board.failed if board else {}}, indent=2))
         elif not options.quiet:
             print(result.text, end="\n\n")
             print("\n".join(map(str, result.files)))
-    if unfinished:
+    if board and unfinished:
         raise RunFailed(_onward(board, planned, command))
 
 
 def _essence(options: Reproduce) -> str:
     """The command without what the result does not depend on."""
     words = ["riskmatch", "reproduce", str(options.name)]
-    for name in ("budget", "methods", "seeds", "init"):
+    for name in ("budget", "methods", "seeds", "search_seeds", "init"):
         value = getattr(options, name)
         if value != getattr(Reproduce, name):
-            words += [f"--{name}", value]
+            words += [f"--{name.replace('_', '-')}", value]
     return " ".join(words)
 
 
@@ -137,16 +157,20 @@ def _planned(name: str, budget: Budget, options: Reproduce) -> list[Planned]:
         check_name("method of the table", method, METHODS)
     if options.jobs is not None and options.jobs < 1:
         raise BadInput(f"--jobs is a number of runs, one or more, not {options.jobs}.")
-    try:
-        seeds = sorted({int(seed) for seed in options.seeds.split(",")}) if options.seeds else None
-    except ValueError:
-        raise BadInput(f"--seeds lists whole numbers, as in 0,1,2, not {options.seeds}.") from None
+    seeds = _seeds("seeds", options.seeds) if options.seeds else None
     try:
         return EXPERIMENTS[name].plan(
             budget, methods, seeds, INITS if options.init == "both" else (options.init,)
         )
     except ValueError as error:
         raise BadInput(str(error)) from error
+
+
+def _seeds(option: str, text: str) -> list[int]:
+    try:
+        return sorted({int(seed) for seed in text.split(",")})
+    except ValueError:
+        raise BadInput(f"--{option} lists whole numbers, as in 0,1,2, not {text}.") from None
 
 
 def _check_needs(data_dir: Path | None) -> None:

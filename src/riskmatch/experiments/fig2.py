@@ -79,7 +79,12 @@ def draw(record: dict[str, dict[str, dict[str, Any]]]) -> Figure:
         model: {f"p = {p}": Distribution.from_json(values) for p, values in named.items()}
         for model, named in record.items()
     }
-    return distributions(panels, LOOKS, xlabel="risk of a sample (cross-entropy)")
+    return distributions(
+        panels,
+        LOOKS,
+        title="Risks of MNIST's test digits in the colours of four domains; ticks mark their means",
+        xlabel="risk of a sample (cross-entropy)",
+    )
 
 
 def risks_of(config: RunConfig, out: Path, data_dir: Path | None = None) -> dict[str, Array]:

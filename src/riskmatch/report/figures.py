@@ -78,18 +78,23 @@ def curves(
 
 
 def distributions(
-    panels: Mapping[str, Mapping[str, Distribution]], looks: Sequence[Look], *, xlabel: str
+    panels: Mapping[str, Mapping[str, Distribution]],
+    looks: Sequence[Look],
+    *,
+    title: str,
+    xlabel: str,
 ) -> Figure:
     """One panel per title: a histogram and a smooth density per label, a tick at each mean.
 
     All panels have the same axes, so that heights and widths compare.
     """
-    figure = _figure(1 + 4 * len(panels), 3.6)
+    figure = _figure(1 + 4 * len(panels), 3.8)
+    figure.suptitle(title)
     grid = figure.subplots(1, len(panels), **_SHARED)
     top = max(max(d.density) for named in panels.values() for d in named.values())
-    for axes, (title, named) in zip(grid.flat, panels.items(), strict=True):
+    for axes, (model, named) in zip(grid.flat, panels.items(), strict=True):
         plain(axes)
-        axes.set(title=title, xlabel=xlabel)
+        axes.set(title=model, xlabel=xlabel)
         for (label, shown), look in zip(named.items(), looks, strict=False):
             color, dashes = look.color, look.dashes
             axes.stairs(shown.heights, shown.edges, fill=True, color=color, alpha=0.18)
