@@ -89,13 +89,23 @@ def network(config: RunConfig, domains: DomainSet) -> nn.Module:
     )
 
 
-def assemble(config: RunConfig, device: torch.device | str, data_dir: Path | None = None) -> Parts:
+def assemble(
+    config: RunConfig,
+    device: torch.device | str,
+    data_dir: Path | None = None,
+    domains: DomainSet | None = None,
+) -> Parts:
     """Everything the run needs; weights, batches and the method's choices follow from the seed.
 
-    Files of the data set are looked for in ``data_dir`` first.
+    Args:
+        config: of the run.
+        device: where it trains.
+        data_dir: where files of the data set are looked for first.
+        domains: what :func:`domains_of` gave for the same data and network, so as not to load it
+            again.
     """
     formula = objective(config.method, config.hparams)
-    domains = domains_of(config, data_dir, device)
+    domains = domains or domains_of(config, data_dir, device)
     training = tuple(domain.name for domain in domains.without(config.test_domains))
     splits = {
         domain.name: {

@@ -22,3 +22,14 @@ def lock(folder: Path) -> Iterator[None]:
         except BlockingIOError as error:
             raise BusyError(f"Another process is training the run in {folder}.") from error
         yield
+
+
+def held(folder: Path) -> bool:
+    """Whether a process is training the run in ``folder``."""
+    try:
+        with lock(folder):
+            return False
+    except BusyError:
+        return True
+    except FileNotFoundError:  # not even begun
+        return False

@@ -14,6 +14,7 @@ import torch
 
 from riskmatch import records
 from riskmatch.config import RunConfig
+from riskmatch.data.domain import DomainSet
 from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import Parts, assemble
 from riskmatch.engine.evaluate import evaluate
@@ -79,6 +80,7 @@ def train(
     *,
     device: torch.device | str = "cpu",
     data_dir: Path | None = None,
+    domains: DomainSet | None = None,
     resume: bool = False,
     checkpoint_every: int | None = None,
     on_step: Callable[[Progress], None] | None = None,
@@ -94,6 +96,8 @@ def train(
         out: the folder of all runs.
         device: where to train.
         data_dir: a folder in which to look for the files of the data set first.
+        domains: the run's data set, where it is loaded already; see
+            :func:`~riskmatch.engine.assemble.domains_of`.
         resume: go on with a run that was interrupted or failed, from its last checkpoint.
         checkpoint_every: steps between checkpoints, beside those at evaluations.
         on_step: told of every step.
@@ -115,11 +119,12 @@ def train(
             out,
             device=device,
             data_dir=data_dir,
+            domains=domains,
             resume=True,
             checkpoint_every=checkpoint_every,
             on_step=on_step,
         )
-    parts = assemble(config, device, data_dir)
+    parts = assemble(config, device, data_dir, domains)
     folder.mkdir(parents=True, exist_ok=True)
     with lock(folder), torch.random.fork_rng(_gpus(torch.device(device))):
         if finished := _finished(folder, resume):  # while we were waiting for the data
