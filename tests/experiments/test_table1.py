@@ -3,10 +3,10 @@ from dataclasses import fields
 import pytest
 
 from riskmatch.data.colored_mnist import domain_names
-from riskmatch.experiments.published import TABLE1
 from riskmatch.experiments.rows import METHODS
 from riskmatch.experiments.table1 import SEEDS, TEST_P, plan
 from riskmatch.objectives import methods
+from riskmatch.published.colored_mnist import TABLE1
 
 
 def ids(runs):

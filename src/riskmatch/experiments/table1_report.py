@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from riskmatch import records
 from riskmatch.durable import write_whole
 from riskmatch.experiments.choosing import SELECTIONS, Chosen, Selection, choose, missing
-from riskmatch.experiments.published import CITATION, OPTIMUM, TABLE1
 from riskmatch.experiments.rows import INITS, METHODS, Init
 from riskmatch.experiments.table1 import TARGET_P, TEST_P, Budget, Planned
+from riskmatch.published.colored_mnist import CITATION, OPTIMUM, TABLE1
 from riskmatch.records import RunRecord
 from riskmatch.report.figures import Curve, curves
 from riskmatch.report.style import (
