@@ -19,7 +19,7 @@ from riskmatch.cli.verbs import call
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from riskmatch.data.fetch import OnProgress
+    from riskmatch.data.progress import OnProgress
 
 
 def run(words: Sequence[str]) -> int:

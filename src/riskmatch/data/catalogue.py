@@ -17,9 +17,10 @@ from riskmatch.data.images.benchmarks import BENCHMARKS
 from riskmatch.data.images.folder import index_folder
 from riskmatch.data.images.get import get_benchmark
 from riskmatch.data.images.index import ImageIndex
-from riskmatch.data.images.locate import find_benchmark, load_index
+from riskmatch.data.images.locate import find_benchmark, load_index, locate
 from riskmatch.data.images.manifest import index_manifest, is_manifest
 from riskmatch.data.mnist import find_mnist, get_mnist
+from riskmatch.data.progress import OnProgress
 from riskmatch.data.rotated_mnist import rotated_mnist
 from riskmatch.spelling import check_keywords, check_option
 
@@ -40,7 +41,10 @@ class Source:
     """A data set, before it is loaded."""
 
     load: Callable[..., DomainSet]
-    """Its keyword arguments are its options; where it reads files, a folder to look in is first."""
+    """Its keyword arguments are its options; where it reads files, a folder to look in is first,
+
+    and where those are images, whom to tell of progress is second.
+    """
     domains: tuple[str, ...]
     """Their names, without any option."""
     classes: int
@@ -64,8 +68,15 @@ class Source:
 
 
 def _images(benchmark: Benchmark) -> Source:
-    def load(root: Path | None = None, *, image_size: int = 224, augment: bool = True) -> DomainSet:
-        return _domains(load_index(benchmark, root), image_size=image_size, augment=augment)
+    def load(
+        root: Path | None = None,
+        on_progress: OnProgress | None = None,
+        *,
+        image_size: int = 224,
+        augment: bool = True,
+    ) -> DomainSet:
+        index = load_index(benchmark, root)
+        return _domains(index, on_progress, image_size=image_size, augment=augment)
 
     return Source(
         load,
@@ -81,10 +92,16 @@ def _images(benchmark: Benchmark) -> Source:
     )
 
 
-def _domains(index: ImageIndex, *, image_size: int = 224, augment: bool = True) -> DomainSet:
+def _domains(
+    index: ImageIndex,
+    on_progress: OnProgress | None,
+    *,
+    image_size: int = 224,
+    augment: bool = True,
+) -> DomainSet:
     from riskmatch.data.images.dataset import image_domains
 
-    return image_domains(index, image_size=image_size, augment=augment)
+    return image_domains(index, image_size=image_size, augment=augment, on_progress=on_progress)
 
 
 MNIST = Files("mnist", find_mnist, get_mnist)
@@ -120,7 +137,10 @@ DATASETS: dict[str, Source] = {
 
 
 def load(
-    name: str, options: Mapping[str, Any] | None = None, root: Path | None = None
+    name: str,
+    options: Mapping[str, Any] | None = None,
+    root: Path | None = None,
+    on_progress: OnProgress | None = None,
 ) -> DomainSet:
     """The data set ``name``.
 
@@ -128,6 +148,7 @@ def load(
         name: one of ``DATASETS``; or the path of a folder ``domain/class/image``, or of a manifest.
         options: the data set's own.
         root: a folder in which to look for its files first.
+        on_progress: told of every image that is read or decoded.
 
     Example:
         >>> load("colored-digits", {"samples": 10}).names
@@ -135,12 +156,38 @@ def load(
     """
     if name not in DATASETS and is_path(name):
         check_keywords(f"option of {name}", options or {}, _domains)
-        return _domains(index_path(Path(name)), **options or {})
+        return _domains(index_path(Path(name)), on_progress, **options or {})
     check_option("data set", name, DATASETS)
     source = DATASETS[name]
     check_keywords(f"option of {name}", options or {}, source.load)
-    place = (root,) if source.files is not None else ()
+    place = () if source.files is None else (root, on_progress) if name in BENCHMARKS else (root,)
     return source.load(*place, **options or {})
+
+
+def find_images(name: str, root: Path | None = None) -> tuple[Path, Benchmark | None]:
+    """Where the images of a data set lie, and of which benchmark they are where the name tells.
+
+    Args:
+        name: of a benchmark; or the path of a folder ``domain/class/image``, or of a manifest.
+        root: a folder in which to look first.
+
+    Raises:
+        FileNotFoundError: they are not on this machine.
+        ValueError: the name is of no data set of images.
+    """
+    if name not in DATASETS and is_path(name):
+        if not Path(name).exists():
+            raise FileNotFoundError(f"There is no {name}.")
+        return Path(name), None
+    check_option("data set of images", name, BENCHMARKS)
+    return locate(BENCHMARKS[name], root), BENCHMARKS[name]
+
+
+def known_domains(name: str) -> tuple[str, ...] | None:
+    """The names of the domains, where no image need be read for them; None elsewhere."""
+    if name in BENCHMARKS:
+        return BENCHMARKS[name].domains
+    return index_path(Path(name)).domain_names if name not in DATASETS and is_path(name) else None
 
 
 def is_path(name: str) -> bool:

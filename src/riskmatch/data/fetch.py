@@ -12,14 +12,14 @@ from typing import cast
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
+from riskmatch.data.progress import OnProgress
+
 TIMEOUT = 20.0
 """Seconds without a byte after which a mirror has stalled."""
 TRIES = 5
 """Connections to one mirror, as long as each brings something new."""
 CHUNK = 1 << 16
 
-OnProgress = Callable[[str, int, int | None], None]
-"""Told the name of the file, the bytes that are here, and how many there will be, where known."""
 Check = Callable[[Path], None]
 """Raises ``ValueError`` with the reason where a file is not what it should be."""
 
@@ -50,7 +50,7 @@ def fetch(
         mirrors: URLs of folders that hold the file, tried in this order.
         check: what the file must pass.
         timeout: seconds without a byte before a connection is given up.
-        on_progress: told of every piece.
+        on_progress: told the name of the file with every piece, in bytes.
 
     Raises:
         FetchError: no mirror gave the file.
@@ -93,6 +93,8 @@ def fetch_from(
                 if _size(part) > before:
                     continue
                 break
+            if on_progress is not None:
+                on_progress(f"verifying {name}", 0, None)
             try:
                 check(part)
             except ValueError as error:

@@ -15,8 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from riskmatch.data.fetch import TIMEOUT, OnProgress, fetch
+from riskmatch.data.fetch import TIMEOUT, fetch
 from riskmatch.data.places import VARIABLE, cache_folder, places
+from riskmatch.data.progress import OnProgress
 
 FILES = {
     "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",

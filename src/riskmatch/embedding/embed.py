@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from riskmatch.data.domain import Augment, Domain, DomainSet
-from riskmatch.data.images.fingerprint import OnProgress
 from riskmatch.data.places import cache_folder
+from riskmatch.data.progress import OnProgress
 from riskmatch.data.streams import stream
 from riskmatch.embedding.fingerprint import content_of, weights_of
 from riskmatch.embedding.store import made_once

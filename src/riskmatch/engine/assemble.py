@@ -14,7 +14,7 @@ from riskmatch import data, embedding, models
 from riskmatch.config import RunConfig
 from riskmatch.contract import Memory, Objective, OptimSpec
 from riskmatch.data.domain import Domain, DomainSet
-from riskmatch.data.images.fingerprint import OnProgress
+from riskmatch.data.progress import OnProgress
 from riskmatch.data.sampler import Sampler
 from riskmatch.data.streams import stream
 from riskmatch.engine.step import Stepper, StepSettings
@@ -60,11 +60,11 @@ def domains_of(
         config: of the run.
         data_dir: where files of the data set are looked for first.
         device: where a frozen backbone works.
-        on_progress: told of every image that it embeds.
+        on_progress: told of every image that is read, decoded or embedded.
     """
     options = config.model_options
     models.check(config.model, options)
-    domains = data.load(config.data, config.data_options, data_dir)
+    domains = data.load(config.data, config.data_options, data_dir, on_progress)
     if not options.get("frozen"):
         return domains
     return embedding.embed(
@@ -94,6 +94,7 @@ def assemble(
     device: torch.device | str,
     data_dir: Path | None = None,
     domains: DomainSet | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Parts:
     """Everything the run needs; weights, batches and the method's choices follow from the seed.
 
@@ -103,9 +104,10 @@ def assemble(
         data_dir: where files of the data set are looked for first.
         domains: what :func:`domains_of` gave for the same data and network, so as not to load it
             again.
+        on_progress: told of every image that is read, decoded or embedded.
     """
     formula = objective(config.method, config.hparams)
-    domains = domains or domains_of(config, data_dir, device)
+    domains = domains or domains_of(config, data_dir, device, on_progress)
     training = tuple(domain.name for domain in domains.without(config.test_domains))
     splits = {
         domain.name: {

@@ -15,6 +15,7 @@ import torch
 from riskmatch import records
 from riskmatch.config import RunConfig
 from riskmatch.data.domain import DomainSet
+from riskmatch.data.progress import OnProgress
 from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import Parts, assemble
 from riskmatch.engine.evaluate import evaluate
@@ -84,6 +85,7 @@ def train(
     resume: bool = False,
     checkpoint_every: int | None = None,
     on_step: Callable[[Progress], None] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> RunRecord:
     """Train the run that ``config`` describes, in the folder ``out / config.id``.
 
@@ -101,6 +103,7 @@ def train(
         resume: go on with a run that was interrupted or failed, from its last checkpoint.
         checkpoint_every: steps between checkpoints, beside those at evaluations.
         on_step: told of every step.
+        on_progress: told of every image that is read, decoded or embedded before the first.
 
     Raises:
         UnfinishedError: the run was begun before and ``resume`` is false.
@@ -123,8 +126,9 @@ def train(
             resume=True,
             checkpoint_every=checkpoint_every,
             on_step=on_step,
+            on_progress=on_progress,
         )
-    parts = assemble(config, device, data_dir, domains)
+    parts = assemble(config, device, data_dir, domains, on_progress)
     folder.mkdir(parents=True, exist_ok=True)
     with lock(folder), torch.random.fork_rng(_gpus(torch.device(device))):
         if finished := _finished(folder, resume):  # while we were waiting for the data

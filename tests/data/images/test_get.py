@@ -1,6 +1,8 @@
 import hashlib
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,7 +48,10 @@ def test_an_archive_is_fetched_unpacked_verified_and_removed(cache, checksum):
         folder = get(origin(url, checksum=checksum), on_progress=lambda *told: seen.append(told))
         assert folder == cache / "pacs"
     assert_whole(folder)
-    assert seen[-1] == ("small.tar.gz", len(PACKED), len(PACKED))
+    size = len(PACKED)
+    told = {what: (done, total) for what, done, total in seen}
+    assert list(told) == ["small.tar.gz", "verifying small.tar.gz", "unpacking small.tar.gz"]
+    assert told["small.tar.gz"] == told["unpacking small.tar.gz"] == (size, size)
     index = load_index(small_pacs())
     assert {name: sum(row.values()) for name, row in index.counts().items()} == SMALL
 
@@ -190,6 +195,25 @@ def test_an_origin_whose_package_is_missing_is_passed_over_with_the_cure(cache):
     )
     with pytest.raises(FetchError, match=r"it needs nowhere: pip install 'riskmatch\[parquet\]'"):
         get(needy)
+
+
+def test_a_killed_process_leaves_nothing_behind_after_the_next_which_waits_for_living_ones(cache):
+    archive = plant(cache, {"pacs.tar.gz": PACKED}) / "pacs.tar.gz"
+    command = [sys.executable, str(Path(__file__).with_name("unpack_forever.py")), str(archive)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        begun = process.stdout.readline()
+        assert (cache / ".pacs.unpacking" / "half.jpg").exists()
+        seen = []
+
+        def waiting(*told):
+            seen.append(told)
+            process.kill()
+
+        folder = get(on_progress=waiting)
+    assert begun == "unpacking\n"
+    assert seen[0] == ("waiting for another process", 0, None)
+    archive.unlink()
+    assert_whole(folder)
 
 
 @pytest.mark.needs_data

@@ -11,8 +11,8 @@ from riskmatch.data.doctor.examination import Examination, in_order
 from riskmatch.data.doctor.files import check_file
 from riskmatch.data.doctor.look import Look, look_at_all
 from riskmatch.data.doctor.survey import survey
-from riskmatch.data.fetch import OnProgress
 from riskmatch.data.images.benchmark import Benchmark
+from riskmatch.data.progress import OnProgress
 
 
 def examine(
@@ -30,7 +30,7 @@ def examine(
         source: a folder ``domain/class/image``, or a manifest.
         published: the benchmark that it is a copy of; one that has its names of domains and
             classes, where nothing is said.
-        on_progress: told the name of the data, the images that are examined, and of how many.
+        on_progress: told how many images are examined, and that they are compared.
         jobs: threads; one per core, where nothing is said.
 
     Raises:
@@ -48,7 +48,9 @@ def examine(
         findings += check_file(index.paths[row], index.domain_names[index.domains[row]], look)
         looks.append(look)
         if on_progress is not None:
-            on_progress(index.name, len(looks), len(index))
+            on_progress("examining images", len(looks), len(index))
+    if on_progress is not None:
+        on_progress("comparing images", 0, None)
     findings += check_duplicates(index, copy, looks)
     return Examination(
         index,

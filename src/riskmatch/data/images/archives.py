@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from riskmatch.data.images.folder import is_junk
+from riskmatch.data.progress import OnProgress
 
 ENDINGS = (".tar.gz", ".tgz", ".tar", ".zip")
 """How the names of archives end."""
@@ -26,7 +27,9 @@ Member = tuple[str, Callable[[], IO[bytes]]]
 """The name of a file in an archive, and how to open it."""
 
 
-def extract(archive: Path, folder: Path, place: Place = str) -> None:
+def extract(
+    archive: Path, folder: Path, place: Place = str, on_progress: OnProgress | None = None
+) -> None:
     """Unpack the files of a tar or zip archive into a folder.
 
     Hidden files and what file managers leave behind are passed over.
@@ -35,14 +38,16 @@ def extract(archive: Path, folder: Path, place: Place = str) -> None:
         archive: tar, tar.gz or zip, told apart by content.
         folder: made where it does not exist.
         place: the path in the folder of each file of the archive, by its path in the archive.
+        on_progress: told after every file how many bytes of the archive are read.
 
     Raises:
         ValueError: the archive is damaged, or it holds what an archive of images never needs: a
             path out of the folder, a link, a device, or far more bytes than its own size.
     """
-    left = max(FLOOR, MOST * archive.stat().st_size)
-    with _reading(archive):
-        for name, opened in _members(archive):
+    size = archive.stat().st_size
+    left = max(FLOOR, MOST * size)
+    with _reading(archive), open(archive, "rb") as packed:
+        for name, opened in _members(archive, packed):
             parts = _parts(archive, name)
             path = None if any(map(is_junk, parts)) else place("/".join(parts))
             if path is None:
@@ -55,6 +60,8 @@ def extract(archive: Path, folder: Path, place: Place = str) -> None:
                     if left < 0:
                         raise ValueError(f"{archive} unpacks to more than {MOST} times its size")
                     file.write(piece)
+            if on_progress is not None:
+                on_progress(f"unpacking {archive.name}", packed.tell(), size)
 
 
 def check_archive(path: Path) -> None:
@@ -77,16 +84,16 @@ def stem(name: str) -> str | None:
     return next((name[: -len(end)] for end in ENDINGS if name.lower().endswith(end)), None)
 
 
-def _members(archive: Path) -> Iterator[Member]:
+def _members(archive: Path, packed: IO[bytes]) -> Iterator[Member]:
     if zipfile.is_zipfile(archive):
-        with zipfile.ZipFile(archive) as packed:
-            for info in packed.infolist():
+        with zipfile.ZipFile(packed) as files:
+            for info in files.infolist():
                 if (info.external_attr >> 16) & 0o170000 == 0o120000:
                     _refuse(archive, info.filename, "a link")
                 if not info.is_dir():
-                    yield info.filename, lambda info=info: packed.open(info)  # type: ignore[misc]
+                    yield info.filename, lambda info=info: files.open(info)  # type: ignore[misc]
     else:
-        with tarfile.open(archive) as stream:
+        with tarfile.open(fileobj=packed) as stream:
             for member in stream:
                 if member.issym() or member.islnk():
                     _refuse(archive, member.name, "a link")

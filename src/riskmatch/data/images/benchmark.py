@@ -10,6 +10,7 @@ from pathlib import Path
 from riskmatch.data.fetch import Check, digest
 from riskmatch.data.images.archives import check_archive, extract, stem
 from riskmatch.data.images.packed import check_parquet
+from riskmatch.data.progress import OnProgress
 
 NOT_STATED = "not stated"
 
@@ -60,14 +61,14 @@ class Download:
         return check
 
 
-Prepare = Callable[[Mapping[str, Path], Path], None]
+Prepare = Callable[[Mapping[str, Path], Path, OnProgress | None], None]
 """From the files by name, write ``domain/class/image`` somewhere below the folder given."""
 
 
-def unpack(files: Mapping[str, Path], tree: Path) -> None:
+def unpack(files: Mapping[str, Path], tree: Path, on_progress: OnProgress | None = None) -> None:
     """Prepare archives that hold the images as they should lie."""
     for path in files.values():
-        extract(path, tree)
+        extract(path, tree, on_progress=on_progress)
 
 
 @dataclass(frozen=True)

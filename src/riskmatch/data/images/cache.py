@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 
 from riskmatch.data.images.decode import decode, opened
-from riskmatch.data.images.fingerprint import OnProgress, content_hashes
+from riskmatch.data.images.fingerprint import content_hashes
 from riskmatch.data.places import cache_folder
+from riskmatch.data.progress import OnProgress
 
 FORMAT = 1
 """To be raised when the same files would be stored in another way."""

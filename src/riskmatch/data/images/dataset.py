@@ -9,8 +9,8 @@ import torch
 from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.data.images.augment import RandomView, WholeView
 from riskmatch.data.images.cache import cached_file, mapped
-from riskmatch.data.images.fingerprint import OnProgress
 from riskmatch.data.images.index import ImageIndex
+from riskmatch.data.progress import OnProgress
 from riskmatch.data.stored import Stored
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from riskmatch.data.images.archives import extract
 from riskmatch.data.images.folder import is_image
+from riskmatch.data.progress import OnProgress
 
 DUPLICATES = "domain_net_duplicates.txt"
 """One path ``domain/class/image`` a line, as DomainBed publishes them."""
 
 
-def prepare(files: Mapping[str, Path], tree: Path) -> None:
+def prepare(files: Mapping[str, Path], tree: Path, on_progress: OnProgress | None = None) -> None:
     """Unpack the archives into ``tree/domain/class/image``, all but the duplicates.
 
     The archives hold the images of the training and of the test lists together.
@@ -20,7 +21,7 @@ def prepare(files: Mapping[str, Path], tree: Path) -> None:
     duplicates = read_duplicates(files[DUPLICATES])
     for name, path in files.items():
         if name != DUPLICATES:
-            extract(path, tree, lambda image: None if image in duplicates else image)
+            extract(path, tree, lambda image: None if image in duplicates else image, on_progress)
 
 
 def read_duplicates(path: Path) -> frozenset[str]:

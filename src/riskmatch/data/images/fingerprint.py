@@ -6,19 +6,17 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from riskmatch.data.progress import OnProgress
 from riskmatch.durable import write_whole
 
 SETTLED = 2.0
 """Seconds after which a change must show in a file's time of modification."""
 
 _NOTHING = (-1, -1, "")
-
-OnProgress = Callable[[str, int, int | None], None]
-"""Told what is being done, how many images are done, and how many there are where known."""
 
 
 def content_hashes(

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from riskmatch.data.fetch import TIMEOUT, FetchError, OnProgress, fetch_from
+from riskmatch.data.fetch import TIMEOUT, FetchError, fetch_from
 from riskmatch.data.images.archives import stem
 from riskmatch.data.images.benchmark import Benchmark, Download, Origin
 from riskmatch.data.images.locate import (
     check_counts,
     find_benchmark,
-    find_tree,
     index_benchmark,
     layout,
     missing_domains,
 )
+from riskmatch.data.images.prepared import prepared
 from riskmatch.data.places import bases, cache_folder
+from riskmatch.data.progress import OnProgress
 
 
 def get_benchmark(
@@ -44,7 +42,7 @@ def get_benchmark(
         folder: where to; a folder of its name in the cache, where nothing is said.
         mirrors: URLs of folders with the files, instead of the benchmark's own.
         timeout: seconds without a byte before a connection is given up.
-        on_progress: told of every piece.
+        on_progress: told of what is fetched and unpacked, in bytes.
 
     Raises:
         FetchError: it could not be had; what has arrived is kept, and the next call goes on.
@@ -64,13 +62,13 @@ def get_benchmark(
     for archive in _archives(benchmark, near):
         try:
             own = Origin((Download(archive.name, ()),))
-            return _prepared(benchmark, own, {archive.name: archive}, folder)
+            return prepared(benchmark, own, {archive.name: archive}, folder, on_progress)
         except ValueError as error:
             tried.append(str(error))
     for origin in benchmark.origins:
         try:
             files = _files(origin, (*near, store), store, mirrors, timeout, on_progress)
-            _prepared(benchmark, origin, files, folder)
+            prepared(benchmark, origin, files, folder, on_progress)
         except FetchError as error:
             tried += error.tried
         except ValueError as error:
@@ -121,7 +119,7 @@ def _files(
         needs = f"{origin.files[0].name} (it needs {origin.package}: {cure})"
         raise FetchError(needs, [needs])
     return {
-        file.name: _here(file, near)
+        file.name: _here(file, near, on_progress)
         or fetch_from(
             [f"{mirror.rstrip('/')}/{file.name}" for mirror in mirrors] or file.urls,
             file.name,
@@ -134,53 +132,17 @@ def _files(
     }
 
 
-def _here(file: Download, near: Sequence[Path]) -> Path | None:
+def _here(file: Download, near: Sequence[Path], on_progress: OnProgress | None) -> Path | None:
     for path in (place / file.name for place in near):
         if path.is_file():
+            if on_progress is not None:
+                on_progress(f"verifying {file.name}", 0, None)
             try:
                 file.check(path)
             except ValueError:  # of another issue, or damaged: it can be fetched
                 continue
             return path
     return None
-
-
-def _prepared(
-    benchmark: Benchmark, origin: Origin, files: Mapping[str, Path], folder: Path
-) -> Path:
-    """Unpack beside the folder, verify, then rename: it appears whole.
-
-    Other numbers than the published are refused, unless checksums say that nothing was damaged.
-    """
-    used = ", ".join(map(str, files.values()))
-    with TemporaryDirectory(prefix=f".{benchmark.name}-", dir=folder.parent) as work:
-        origin.prepare(files, Path(work, "tree"))
-        tree = find_tree(benchmark, Path(work, "tree"))
-        if tree is None:
-            raise ValueError(f"{used} (no folders {layout(benchmark)} in it)")
-        try:
-            check_counts(benchmark, index_benchmark(benchmark, tree))
-        except ValueError as error:
-            if not origin.has_checksums:
-                raise ValueError(f"{used} ({error})") from error
-            warnings.warn(
-                f"{benchmark.title}: {error}. The files have their published checksums, so the "
-                f"images are kept as they are.",
-                stacklevel=3,
-            )
-        _place(benchmark, tree, folder)
-    return folder
-
-
-def _place(benchmark: Benchmark, tree: Path, folder: Path) -> None:
-    if not folder.exists():
-        os.replace(tree, folder)
-        return
-    if not missing_domains(benchmark, folder):  # another process was faster
-        return
-    for child in tree.iterdir():  # the folder is empty, or the archive lies in it
-        if any(part.is_called(child.name) for part in benchmark.parts):
-            os.replace(child, folder / child.name)
 
 
 def _failure(benchmark: Benchmark, folder: Path, tried: Sequence[str]) -> str:

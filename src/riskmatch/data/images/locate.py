@@ -24,6 +24,11 @@ def load_index(benchmark: Benchmark, root: Path | None = None) -> ImageIndex:
     Raises:
         FileNotFoundError: it is not on this machine; the message says where it could be.
     """
+    return index_benchmark(benchmark, locate(benchmark, root))
+
+
+def locate(benchmark: Benchmark, root: Path | None = None) -> Path:
+    """As :func:`find_benchmark`; ``FileNotFoundError`` says what to do where there is none."""
     folder = find_benchmark(benchmark, root)
     if folder is None:
         looked = ", ".join(str(base / benchmark.name) for base in bases(root))
@@ -32,7 +37,7 @@ def load_index(benchmark: Benchmark, root: Path | None = None) -> ImageIndex:
             f"riskmatch data get {benchmark.name}, or place {layout(benchmark)} in one of these, "
             f"or in a folder {benchmark.name} of the one that {VARIABLE} names."
         )
-    return index_benchmark(benchmark, folder)
+    return folder
 
 
 def find_benchmark(benchmark: Benchmark, root: Path | None = None) -> Path | None:

@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from riskmatch.data.images.folder import EXTENSIONS
+from riskmatch.data.progress import OnProgress
 
 COLUMNS = ("image", "label", "domain")
 BATCH = 256
 """Rows in memory at once."""
 
 
-def unpack_parquet(files: Mapping[str, Path], tree: Path) -> None:
+def unpack_parquet(
+    files: Mapping[str, Path], tree: Path, on_progress: OnProgress | None = None
+) -> None:
     """Write the images of Parquet files as ``tree/domain/class/number.extension``.
 
     ``image`` is a struct with ``bytes`` and the ``path`` they once had; ``label`` and ``domain``
@@ -26,7 +29,7 @@ def unpack_parquet(files: Mapping[str, Path], tree: Path) -> None:
     """
     written = 0
     for path in files.values():
-        table = parquet_file(path)
+        table, before, size = parquet_file(path), written, path.stat().st_size
         columns = table.schema_arrow.names
         if missing := [column for column in COLUMNS if column not in columns]:
             raise ValueError(f"{path} has no column {missing[0]!r}; it has {', '.join(columns)}")
@@ -40,6 +43,9 @@ def unpack_parquet(files: Mapping[str, Path], tree: Path) -> None:
                 ending = suffix if suffix in EXTENSIONS else ".jpg"
                 (folder / f"{written:06d}{ending}").write_bytes(row["image"]["bytes"])
                 written += 1
+            if on_progress is not None:
+                share = (written - before) / table.metadata.num_rows
+                on_progress(f"unpacking {path.name}", round(share * size), size)
 
 
 def parquet_file(path: Path) -> Any:

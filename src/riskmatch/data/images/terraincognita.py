@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from riskmatch.data.images.archives import extract
+from riskmatch.data.progress import OnProgress
 
 IMAGES = "eccv_18_all_images_sm.tar.gz"
 ANNOTATIONS = "caltech_camera_traps.json.zip"
@@ -29,7 +30,7 @@ CLASSES = (
 )
 
 
-def prepare(files: Mapping[str, Path], tree: Path) -> None:
+def prepare(files: Mapping[str, Path], tree: Path, on_progress: OnProgress | None = None) -> None:
     """Write the images of the locations and classes as ``tree/location_38/bird/image``.
 
     As in DomainBed, an image with animals of two classes is in the folders of both. Of the archive
@@ -41,7 +42,7 @@ def prepare(files: Mapping[str, Path], tree: Path) -> None:
         image = name.rsplit("/", 1)[-1]
         return f"{homes[image][0]}/{image}" if image in homes else None
 
-    extract(files[IMAGES], tree, first)
+    extract(files[IMAGES], tree, first, on_progress)
     for image, (home, *others) in homes.items():
         for other in others:
             (tree / other).mkdir(parents=True, exist_ok=True)
