@@ -1,0 +1,1 @@
+"""Other people's logs, into our records; nothing here knows of torch."""
