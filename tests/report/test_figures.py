@@ -37,7 +37,12 @@ def test_curves_share_axes_and_one_legend(tmp_path):
     line = Curve("A", x, (1, 2, 3), Look(BLUE), sd=(0.1, 0.2, 0.3))
     other = Curve("B", x, (3, 2, 9), Look(ORANGE, DASHED))
     figure = curves(
-        {"one": [line, other], "two": [line]}, columns=2, xlabel="p", ylabel="%", mark=0.9
+        {"one": [line, other], "two": [line]},
+        columns=2,
+        title="all",
+        xlabel="p",
+        ylabel="%",
+        mark=0.9,
     )
     figure.savefig(tmp_path / "curves.png")
     one, two = figure.axes

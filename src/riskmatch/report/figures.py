@@ -28,6 +28,7 @@ def curves(
     panels: Mapping[str, Sequence[Curve]],
     *,
     columns: int,
+    title: str,
     xlabel: str,
     ylabel: str,
     mark: float | None = None,
@@ -37,18 +38,20 @@ def curves(
     Args:
         panels: the curves by title.
         columns: panels side by side.
+        title: of the whole.
         xlabel: of every panel of the last row.
         ylabel: of every panel of the first column.
         mark: where to draw a thin vertical line.
     """
     rows = -(-len(panels) // columns)
-    figure = _figure(1.6 + 3.6 * columns, 0.6 + 2.8 * rows)
+    figure = _figure(1.6 + 3.6 * columns, 0.9 + 2.8 * rows)
+    figure.suptitle(title)
     grid = figure.subplots(rows, columns, **_SHARED)
     legend: dict[str, Any] = {}
-    for number, (title, lines) in enumerate(panels.items()):
+    for number, (name, lines) in enumerate(panels.items()):
         axes = grid.flat[number]
         plain(axes)
-        axes.set_title(title, fontsize=10)
+        axes.set_title(name, fontsize=10)
         if mark is not None:
             axes.axvline(mark, color=BLACK, linewidth=0.8, alpha=0.5)
         for curve in lines:
