@@ -54,6 +54,14 @@ def test_a_cut_of_the_table_from_end_to_end_and_then_nothing_is_left(riskmatch, 
     }
 
 
+def test_the_same_seed_twice_gives_the_same_table_to_the_last_digit(riskmatch, data, tmp_path):
+    words = ["reproduce", "table1", *SMOKE, "--methods", "rdm,rdm-mmd", "--data-dir", data]
+    for out in ("once", "twice"):
+        assert riskmatch(*words, "--out", out).code == 0
+    for name in ("table1.md", "table1.tex", "table1.csv", "table1.png"):
+        assert (tmp_path / "once" / name).read_bytes() == (tmp_path / "twice" / name).read_bytes()
+
+
 def test_a_search_on_one_seed_runs_the_chosen_values_on_the_others(riskmatch, data, tmp_path):
     words = ["reproduce", "table1", *SMOKE, "--methods", "rdm", "--init", "random"]
     words += ["--seeds", "0,1", "--search-seeds", "1", "--data-dir", data]
