@@ -52,8 +52,8 @@ def turn_hue(x: Tensor, factor: Tensor) -> None:
     low = torch.minimum(red, green)
     torch.minimum(low, blue, out=low)
     c = torch.maximum(red, green)
-    torch.maximum(c, blue, out=c).sub_(low)
-    q = (green + blue).sub_(red, alpha=2).div_(c.clamp_min(1e-8))
+    torch.maximum(c, blue, out=c).sub_(low).clamp_min_(1e-8)  # a grey has no hue to divide by 0
+    q = (green + blue).sub_(red, alpha=2).div_(c)
     hue = q.sub_(q.clamp(-1, 1), alpha=0.5).add_(1.5)
     torch.copysign(hue, green - blue, out=hue)
     places = x.new_tensor([0.0, 2.0, -2.0]).view(3, 1, 1)
