@@ -84,11 +84,23 @@ class RunRecord:
     """Why it failed."""
 
 
+@dataclass(frozen=True)
+class Standing:
+    """How far a run is."""
+
+    status: Status = "unfinished"
+    error: str | None = None
+    """Why it failed."""
+    step: int = 0
+    """Of the last evaluation."""
+    seconds: float = 0.0
+    """Since the run began, at that step."""
+
+
 def start(folder: Path, config: RunConfig) -> None:
     """Begin the file of a run with its configuration, in place of any earlier file."""
     folder.mkdir(parents=True, exist_ok=True)
-    values = {"version": version("riskmatch"), "id": config.id, "config": config.to_json()}
-    write_whole(folder / FILE, (_line("config", values) + "\n").encode())
+    write_whole(folder / FILE, (_first_line(config) + "\n").encode())
 
 
 def append(folder: Path, evaluation: Evaluation) -> None:
@@ -106,6 +118,20 @@ def forget(folder: Path) -> None:
 def end(folder: Path, status: Literal["done", "failed"], error: str | None = None) -> None:
     """Close the file of a run."""
     append_line(folder / FILE, _line("end", {"status": status, "error": error}))
+
+
+def write(folder: Path, run: RunRecord) -> bool:
+    """Write a run that is known whole; returns whether that changed its file."""
+    lines = [_first_line(run.config)]
+    lines += [_line("evaluation", asdict(evaluation)) for evaluation in run.evaluations]
+    if run.status != "unfinished":
+        lines.append(_line("end", {"status": run.status, "error": run.error}))
+    data = "".join(line + "\n" for line in lines).encode()
+    folder.mkdir(parents=True, exist_ok=True)
+    if (folder / FILE).exists() and (folder / FILE).read_bytes() == data:
+        return False
+    write_whole(folder / FILE, data)
+    return True
 
 
 def rewind(folder: Path, step: int) -> None:
@@ -140,6 +166,28 @@ def find(folder: Path) -> RunRecord | None:
     )
 
 
+def standing(folder: Path) -> Standing | None:
+    """How far the run in ``folder`` is, by the last two lines of its file; None as in :func:`find`.
+
+    This is what to ask of thousands of runs.
+    """
+    try:
+        whole = (folder / FILE).read_bytes().rpartition(b"\n")[0]
+    except FileNotFoundError:
+        return None
+    if not whole:
+        return None
+    try:
+        last = [json.loads(line) for line in whole.rsplit(b"\n", 2)[-2:]]
+    except ValueError as error:
+        raise ValueError(f"{folder / FILE} is not JSON in its last lines: {error}") from error
+    end = last.pop() if last[-1]["kind"] == "end" else {}
+    at = last[-1] if last and last[-1]["kind"] == "evaluation" else {}
+    return Standing(
+        end.get("status", "unfinished"), end.get("error"), at.get("step", 0), at.get("seconds", 0.0)
+    )
+
+
 def read(path: Path) -> RunRecord:
     """The run in the folder, or the file, ``path``."""
     folder = path.parent if path.name == FILE else path
@@ -153,6 +201,11 @@ def read_all(out: Path) -> list[RunRecord]:
     """The runs whose folders are in ``out``, by id."""
     found = (find(path.parent) for path in sorted(out.glob(f"*/{FILE}")))
     return [run for run in found if run is not None]
+
+
+def _first_line(config: RunConfig) -> str:
+    values = {"version": version("riskmatch"), "id": config.id, "config": config.to_json()}
+    return _line("config", values)
 
 
 def _line(kind: str, values: Mapping[str, Any]) -> str:

@@ -6,7 +6,8 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean, pstdev, stdev
+from typing import ClassVar
 
 MISSING = "—"
 _TEX = {
@@ -34,6 +35,8 @@ class Spread:
     """
 
     values: tuple[float, ...]
+    measure: ClassVar[str] = "sd"
+    """What stands after ±."""
 
     @property
     def mean(self) -> float | None:
@@ -45,10 +48,36 @@ class Spread:
         """The standard deviation of the sample (n − 1); None where there are fewer than two."""
         return stdev(self.values) if len(self.values) > 1 else None
 
+    @property
+    def error(self) -> float | None:
+        """What stands after ±; None where there are fewer than two values."""
+        return self.sd
+
     def __str__(self) -> str:
         if self.mean is None:
             return MISSING
-        return f"{self.mean:.1f}" + ("" if self.sd is None else f" ± {self.sd:.1f}")
+        return f"{self.mean:.1f}" + ("" if self.error is None else f" ± {self.error:.1f}")
+
+
+@dataclass(frozen=True)
+class Trials(Spread):
+    """Measurements of one thing, printed as the field prints trials.
+
+    After ± stands the standard error of the mean: the standard deviation with n below, not n − 1,
+    over √n.
+
+    Example:
+        >>> str(Trials((70.0, 72.0)))
+        '71.0 ± 0.7'
+    """
+
+    measure: ClassVar[str] = "se"
+
+    @property
+    def error(self) -> float | None:
+        """The standard error; None where there are fewer than two values."""
+        n = len(self.values)
+        return pstdev(self.values) / n**0.5 if n > 1 else None
 
 
 Cell = str | int | float | Spread | None
@@ -108,14 +137,15 @@ class Table:
     def csv(self) -> str:
         """The table for programs: a spread is three columns, and nothing is rounded away."""
         spread = [
-            any(isinstance(row[k], Spread) for row in self.rows) for k in range(len(self.columns))
+            next((cell.measure for cell in column if isinstance(cell, Spread)), None)
+            for column in (zip(*self.rows, strict=True) if self.rows else [()] * len(self.columns))
         ]
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(
             title
             for name, wide in zip(self.columns, spread, strict=True)
-            for title in ((f"{name} mean", f"{name} sd", f"{name} n") if wide else (name,))
+            for title in ((f"{name} mean", f"{name} {wide}", f"{name} n") if wide else (name,))
         )
         for row in self.rows:
             writer.writerow(
@@ -129,7 +159,10 @@ class Table:
 def _numbers(cell: Cell) -> tuple[Cell, ...]:
     if not isinstance(cell, Spread):
         return (cell, None, None)
-    return (*(None if v is None else round(v, 6) for v in (cell.mean, cell.sd)), len(cell.values))
+    return (
+        *(None if v is None else round(v, 6) for v in (cell.mean, cell.error)),
+        len(cell.values),
+    )
 
 
 def _text(cell: Cell) -> str:

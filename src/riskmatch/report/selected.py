@@ -1,0 +1,110 @@
+"""What a rule chose on one data set, as the rows of a table read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
+from typing import NamedTuple
+
+from riskmatch.config import RunConfig
+from riskmatch.records import RunRecord
+from riskmatch.report import titles
+from riskmatch.selection import Choice, Rule, choose, domains_of, variant
+
+
+class RowKey(NamedTuple):
+    """What a row is of."""
+
+    method: str
+    model: str
+
+
+def row_label(key: RowKey, several: bool) -> str:
+    """The name of a row; it names the network where there are several.
+
+    Example:
+        >>> row_label(RowKey("vrex", "lite0"), False), row_label(RowKey("vrex", "lite0"), True)
+        ('VREx', 'VREx, lite0')
+    """
+    title = titles.METHODS.get(key.method, key.method)
+    return f"{title}, {key.model}" if several else title
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The runs of one data set and the choices among them."""
+
+    data: str
+    rule: Rule
+    runs: tuple[RunRecord, ...]
+    """With an evaluation; only those of the plan where there is one."""
+    plan: tuple[RunConfig, ...]
+    """Empty where none is known."""
+    choices: tuple[Choice, ...]
+
+    @classmethod
+    def of(
+        cls, runs: Iterable[RunRecord], data: str, rule: Rule, plan: Iterable[RunConfig] = ()
+    ) -> Selected:
+        """What the rule chooses on a data set, from the runs of the plan if there is one."""
+        planned = tuple(config for config in plan if config.data == data)
+        ids = {config.id for config in planned}
+        found = tuple(
+            run
+            for run in runs
+            if run.config.data == data and run.evaluations and (not ids or run.config.id in ids)
+        )
+        return cls(data, rule, found, planned, tuple(choose(found, rule)))
+
+    @property
+    def configs(self) -> tuple[RunConfig, ...]:
+        """What is planned; where no plan is known, what is there."""
+        return self.plan or tuple(run.config for run in self.runs)
+
+    @cached_property
+    def domains(self) -> tuple[str, ...]:
+        """The test domains of the table, in the order of the data set."""
+        tested = {c.test_domains[0] for c in self.configs if len(c.test_domains) == 1}
+        ordered = dict.fromkeys(domain for run in self.runs for domain in domains_of(run))
+        return (*(d for d in ordered if d in tested), *sorted(tested - ordered.keys()))
+
+    @cached_property
+    def rows(self) -> tuple[RowKey, ...]:
+        """Methods in the order of tables, and networks by name."""
+        keys = {RowKey(variant(config), config.model) for config in self.configs}
+        methods = titles.in_order({key.method for key in keys}, titles.METHODS)
+        return tuple(sorted(keys, key=lambda key: (methods.index(key.method), key.model)))
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The networks."""
+        return tuple(sorted({key.model for key in self.rows}))
+
+    def label(self, key: RowKey) -> str:
+        """The name of a row; it names the network where there are several."""
+        return row_label(key, len(self.models) > 1)
+
+    def accuracies(self, key: RowKey) -> dict[tuple[str, int], float]:
+        """In per cent, by test domain and trial."""
+        return {
+            (choice.case.domain, choice.case.trial): 100 * choice.accuracy
+            for choice in self.choices
+            if (choice.case.method, choice.case.model) == key
+        }
+
+    def by_domain(self, key: RowKey) -> dict[str, tuple[float, ...]]:
+        """The accuracies of the trials, in per cent, by test domain."""
+        found = self.accuracies(key)
+        return {
+            domain: tuple(value for (d, _), value in sorted(found.items()) if d == domain)
+            for domain in self.domains
+        }
+
+    def by_trial(self, key: RowKey) -> tuple[float, ...]:
+        """The averages over test domains, in per cent, of the trials that have every domain."""
+        found = self.accuracies(key)
+        trials = sorted({trial for _, trial in found})
+        rows = ([found.get((domain, trial)) for domain in self.domains] for trial in trials)
+        return tuple(fmean(v for v in row if v is not None) for row in rows if None not in row)
