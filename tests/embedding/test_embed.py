@@ -131,7 +131,7 @@ def test_two_processes_embed_every_domain_once_between_them(tmp_path):
     ]
     for worker in workers:
         worker.start()
-    (one, first), (other, second) = results.get(timeout=60), results.get(timeout=60)
+    (one, first), (other, second) = results.get(timeout=300), results.get(timeout=300)
     for worker in workers:
         worker.join()
     assert one == other
