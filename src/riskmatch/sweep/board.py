@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from riskmatch import records
 from riskmatch.config import RunConfig
 
-COST: Mapping[str, float] = {"coral": 2.0, "iga": 4.0, "mmd": 85.0}
-"""A step of a method on whole domains of ColoredMNIST in steps of ERM; of the others, about one.
+Kind = tuple[str, str, str]
+"""Runs of one kind take steps of about one length."""
 
-It counts until the method has been timed here.
-"""
+
+def kind_of(config: RunConfig) -> Kind:
+    """Data set, network, method."""
+    return config.data, config.model, config.method
 
 
 def in_order(configs: Sequence[RunConfig]) -> list[RunConfig]:
@@ -24,7 +26,7 @@ def in_order(configs: Sequence[RunConfig]) -> list[RunConfig]:
 
 @dataclass
 class Board:
-    """The runs of an experiment; a run is told apart by its id.
+    """The runs of a sweep; a run is told apart by its id.
 
     Example:
         >>> board = Board([RunConfig("d", ("t",), "erm", steps=10)], jobs=2)
@@ -42,41 +44,56 @@ class Board:
     """Why, by id."""
     interrupted: bool = False
     running: dict[str, RunConfig] = field(default_factory=dict)
+    """By id."""
+    elsewhere: dict[str, RunConfig] = field(default_factory=dict)
+    """Those that other processes train, by id."""
+    others: set[str] = field(default_factory=set)
+    """The ids of those that other processes brought to their end while we looked on."""
     steps: dict[str, int] = field(default_factory=dict)
-    """The last step of each run that was begun."""
-    spent: dict[str, float] = field(default_factory=dict)
-    """Seconds in steps, by method; and how many steps those were."""
-    taken: dict[str, int] = field(default_factory=dict)
+    """The last step of each run that was begun, by id."""
+    spent: dict[Kind, float] = field(default_factory=dict)
+    """Seconds in steps; and how many steps those were."""
+    taken: dict[Kind, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, configs: Sequence[RunConfig], out: Path, jobs: int = 1) -> Board:
-        """The runs of ``configs`` and their ERM phases, less what is done in the folder ``out``."""
+        """The runs of ``configs`` and their ERM phases, as they stand in the folder ``out``."""
         board = cls([], jobs)
         for config in in_order(configs):
-            found = records.find(out / config.id)
-            if found and found.evaluations:
-                last = found.evaluations[-1]
-                board.stepped(config, last.step, last.seconds)
-            (board.done if found and found.status == "done" else board.waiting).append(config)
+            found = _standing(out / config.id)
+            if found.step:
+                board.stepped(config, found.step, found.seconds)
+            if found.status == "done":
+                board.done.append(config)
+            elif found.status == "failed":
+                board.failed[config.id] = found.error or "no cause on file"
+            elif why := board._phase_failure(config):
+                board.failed[config.id] = why
+            else:
+                board.waiting.append(config)
         return board
+
+    @property
+    def left(self) -> list[RunConfig]:
+        """Every run that has not come to its end."""
+        return [*self.waiting, *self.running.values(), *self.elsewhere.values()]
 
     @property
     def total(self) -> int:
         """How many runs there are in all."""
-        return len(self.waiting) + len(self.running) + len(self.done) + len(self.failed)
+        return len(self.left) + len(self.done) + len(self.failed)
 
     def take(self) -> RunConfig | None:
         """The next run whose ERM phase is done, which then counts as running; None where none is.
 
         A run whose ERM phase failed fails with it.
         """
-        busy = {config.id for config in self.waiting} | set(self.running)
+        busy = {config.id for config in self.left}
         for config in list(self.waiting):
-            phase = config.erm_phase().id if config.pretrain else None
-            if phase in self.failed:
+            if why := self._phase_failure(config):
                 self.waiting.remove(config)
-                self.failed[config.id] = f"its ERM phase {phase} failed"
-            elif phase not in busy:
+                self.failed[config.id] = why
+            elif not config.pretrain or config.erm_phase().id not in busy:
                 self.waiting.remove(config)
                 self.running[config.id] = config
                 return config
@@ -84,10 +101,14 @@ class Board:
 
     def stepped(self, config: RunConfig, step: int, seconds: float) -> None:
         """Note that a run has reached ``step``, ``seconds`` after we last heard of it."""
-        new = step - self._step(config)
+        self.time(config, seconds, step - self._step(config))
         self.steps[config.id] = step
-        self.spent[config.method] = self.spent.get(config.method, 0.0) + seconds
-        self.taken[config.method] = self.taken.get(config.method, 0) + new
+
+    def time(self, config: RunConfig, seconds: float, steps: int = 1) -> None:
+        """Note how long steps of runs like this one took."""
+        kind = kind_of(config)
+        self.spent[kind] = self.spent.get(kind, 0.0) + seconds
+        self.taken[kind] = self.taken.get(kind, 0) + steps
 
     def ended(self, config: RunConfig, error: str | None = None) -> None:
         """Note that a run is done, or why it failed."""
@@ -98,14 +119,17 @@ class Board:
             self.failed[config.id] = error
 
     def put_back(self, config: RunConfig) -> None:
-        """Note that a run was interrupted and with it the experiment."""
+        """Note that a run was interrupted and with it the sweep."""
         self.waiting.insert(0, self.running.pop(config.id))
         self.interrupted = True
 
-    def time(self, method: str, seconds: float) -> None:
-        """Note how long one step of a method took in a trial."""
-        self.spent[method] = self.spent.get(method, 0.0) + seconds
-        self.taken[method] = self.taken.get(method, 0) + 1
+    def leave(self, config: RunConfig) -> None:
+        """Note that another process trains a run."""
+        self.elsewhere[config.id] = self.running.pop(config.id)
+
+    def recall(self, config: RunConfig) -> None:
+        """Note that no other process trains a run any more, whatever became of it."""
+        self.waiting.insert(0, self.elsewhere.pop(config.id))
 
     @property
     def seconds_left(self) -> float | None:
@@ -113,17 +137,27 @@ class Board:
         if not self.taken:
             return None
         left = [
-            self._pace(config.method) * (config.steps - self._step(config))
-            for config in [*self.waiting, *self.running.values()]
+            self._pace(config) * max(0, config.steps - self._step(config)) for config in self.left
         ]
         return max(sum(left) / self.jobs, *left, 0.0)
+
+    def _phase_failure(self, config: RunConfig) -> str | None:
+        phase = config.erm_phase().id if config.pretrain else None
+        return f"its ERM phase {phase} failed" if phase in self.failed else None
 
     def _step(self, config: RunConfig) -> int:
         return self.steps.get(config.id, config.pretrain)
 
-    def _pace(self, method: str) -> float:
-        """Seconds per step."""
-        if self.taken.get(method):
-            return self.spent[method] / self.taken[method]
-        cost = sum(COST.get(name, 1.0) * steps for name, steps in self.taken.items())
-        return COST.get(method, 1.0) * sum(self.spent.values()) / max(cost, 1.0)
+    def _pace(self, config: RunConfig) -> float:
+        """Seconds per step: of the kind, or else of all."""
+        kind = kind_of(config)
+        if self.taken.get(kind):
+            return self.spent[kind] / self.taken[kind]
+        return sum(self.spent.values()) / max(1, sum(self.taken.values()))
+
+
+def _standing(folder: Path) -> records.Standing:
+    try:
+        return records.standing(folder) or records.Standing()
+    except ValueError as error:  # a damaged file stops one run, not the sweep
+        return records.Standing("failed", f"{error} Remove that folder to train it again.")
