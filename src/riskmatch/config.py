@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 Schedule = Literal["constant", "cosine", "cosine-after-warmup"]
@@ -93,7 +94,7 @@ class RunConfig:
         """The configuration that :meth:`to_json` wrote."""
         return cls(**{**values, "test_domains": tuple(values["test_domains"])})
 
-    @property
+    @cached_property
     def id(self) -> str:
         """Sixteen hexadecimal digits of the hash of the configuration."""
         text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))

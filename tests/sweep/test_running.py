@@ -4,21 +4,20 @@ import signal
 
 from riskmatch import records
 from riskmatch.config import RunConfig
-from riskmatch.sweep.running import run_all
+from riskmatch.engine.lock import lock
+from riskmatch.sweep.running import reopen, run_all
 
 
 def tiny(method="erm", seed=0, **changes):
+    settings = {"steps": 20, "eval_every": 10, "data_options": {"samples": 40}, **changes}
     return RunConfig(
-        "colored-digits",
-        ("0.1",),
-        method,
-        steps=20,
-        eval_every=10,
-        seed=seed,
-        model_options={"widths": [4]},
-        data_options={"samples": 40},
-        **changes,
+        "colored-digits", ("0.1",), method, seed=seed, model_options={"widths": [4]}, **settings
     )
+
+
+def long(seed):
+    """Long enough for word to come before the end."""
+    return tiny(seed=seed, steps=1500, eval_every=750)
 
 
 RUNS = [tiny("rdm", pretrain=10, hparams={"warmup": 0}), tiny("vrex", pretrain=10), tiny()]
@@ -43,21 +42,23 @@ def test_a_failure_is_told_and_the_others_go_on(tmp_path):
 
 
 def strike(board):
-    if any(step >= 5 for step in board.steps.values()) and not board.interrupted:
+    if board.steps and not board.interrupted:
         raise KeyboardInterrupt
 
 
 def test_an_interrupt_leaves_a_checkpoint_and_the_next_call_goes_on(tmp_path):
-    runs = [tiny(seed=k) for k in range(3)]
+    runs = [long(0), tiny(seed=1), tiny(seed=2)]
     board = run_all(runs, tmp_path, jobs=1, on_change=strike)
     assert board.interrupted
     assert len(board.waiting) == 3
-    assert [path.stem for path in tmp_path.glob("*/checkpoints/*")] == ["00000005"]
+    assert [path.stem for path in tmp_path.glob("*/checkpoints/*")] == [
+        f"{board.steps[runs[0].id]:08d}"
+    ]
     assert len(run_all(runs, tmp_path, jobs=1).done) == 3
 
 
 def test_the_same_in_processes_one_of_which_dies(tmp_path):
-    runs = [BAD, *RUNS, *(tiny(seed=k) for k in (1, 2))]
+    runs = [BAD, long(3), *RUNS, tiny(seed=1)]
     board = run_all(runs, tmp_path, jobs=2, on_change=strike)
     assert board.interrupted
     assert board.waiting
@@ -65,7 +66,7 @@ def test_the_same_in_processes_one_of_which_dies(tmp_path):
     killed = []
 
     def kill(board):
-        if board.running and not killed:
+        if BAD.id in board.failed and board.running and not killed:
             killed.append(multiprocessing.active_children()[0].pid)
             os.kill(killed[0], signal.SIGKILL)
 
@@ -75,3 +76,49 @@ def test_the_same_in_processes_one_of_which_dies(tmp_path):
     assert "Unknown hyper-parameter" in board.failed[BAD.id]
     board = run_all(runs, tmp_path, jobs=1)
     assert (len(board.done), list(board.failed)) == (6, [BAD.id])
+
+
+def test_a_failure_stays_on_file_until_it_is_to_be_tried_again(tmp_path):
+    board = run_all([BAD, tiny()], tmp_path, jobs=1)
+    why = records.read(tmp_path / BAD.id).error
+    assert why == board.failed[BAD.id]
+    seen = []
+    board = run_all([BAD, tiny()], tmp_path, jobs=1, retry=False, on_change=seen.append)
+    assert board.failed == {BAD.id: why}
+    assert len(seen) == 2  # before and after nothing
+    reopen([BAD], tmp_path)
+    assert records.read(tmp_path / BAD.id).status == "unfinished"
+
+
+def test_a_run_that_another_process_holds_is_left_to_it_and_noted_when_it_ends(tmp_path):
+    theirs, ours = tiny(seed=1), tiny(seed=2)
+    (tmp_path / theirs.id).mkdir()
+    freed = []
+
+    def end(board):
+        if not freed and ours in board.done:
+            records.start(tmp_path / theirs.id, theirs)
+            records.end(tmp_path / theirs.id, "done")
+            freed.append(other.__exit__(None, None, None))
+
+    other = lock(tmp_path / theirs.id)
+    other.__enter__()
+    board = run_all([theirs, ours], tmp_path, jobs=1, on_change=end)
+    assert board.done == [ours, theirs]
+    assert board.others == {theirs.id}
+    assert not records.read(tmp_path / theirs.id).evaluations
+
+
+def test_a_run_that_another_process_leaves_unfinished_is_taken_over(tmp_path):
+    run = tiny()
+    (tmp_path / run.id).mkdir()
+    other = lock(tmp_path / run.id)
+    other.__enter__()
+
+    def die(board):
+        if board.elsewhere:
+            other.__exit__(None, None, None)
+
+    board = run_all([run], tmp_path, jobs=1, on_change=die)
+    assert (board.done, board.others) == ([run], set())
+    assert records.read(tmp_path / run.id).status == "done"

@@ -26,10 +26,13 @@ def lock(folder: Path) -> Iterator[None]:
 
 def held(folder: Path) -> bool:
     """Whether a process is training the run in ``folder``."""
+    import fcntl
+
     try:
-        with lock(folder):
-            return False
-    except BusyError:
-        return True
+        with open(folder / "lock") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:  # not even begun
         return False
+    except BlockingIOError:
+        return True
+    return False

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from riskmatch import records
 from riskmatch.config import RunConfig
+from riskmatch.data.progress import OnProgress
 from riskmatch.sweep.board import Board
-from riskmatch.sweep.worker import Ended, Stepped, serve, threads, train_run
+from riskmatch.sweep.timing import time_steps
+from riskmatch.sweep.worker import Bench, Ended, Stepped, serve, threads
 
 OnChange = Callable[[Board], None]
 ROOM = 4 * 2**30
 """Bytes of memory that a run of the paper's sizes may need."""
+PRELOAD = ["riskmatch.engine", "torch._dynamo"]
+"""What is imported once for all workers; the second, which optimisers import, takes seconds."""
+POLL = 0.5
+"""Seconds from one look at the runs of other processes to the next."""
 
 
 def cores() -> int:
@@ -27,10 +36,10 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def affordable_jobs() -> int:
-    """As many runs at a time as there are cores, and memory for."""
+def affordable_jobs(device: str = "cpu") -> int:
+    """As many runs at a time as there are cores, and memory for; on another device, one."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return max(1, min(cores(), memory // ROOM))
+    return max(1, min(cores(), memory // ROOM)) if device == "cpu" else 1
 
 
 def threads_each(jobs: int) -> int:
@@ -46,12 +55,16 @@ def run_all(
     *,
     jobs: int | None = None,
     data_dir: Path | None = None,
+    device: str = "cpu",
+    retry: bool = True,
     on_change: OnChange = lambda board: None,
+    on_progress: OnProgress | None = None,
 ) -> Board:
     """Train every run that is not yet done, the shared ERM phases first.
 
     A run that fails does not stop the others. Ctrl-C lets every run write a checkpoint; the next
-    call goes on from there.
+    call goes on from there. Calls at the same time on the same folder share the work: a run that
+    another process trains is left to it, and looked after at the end.
 
     Args:
         configs: the runs.
@@ -59,46 +72,73 @@ def run_all(
         jobs: how many at a time, the cores divided among them; by default one per core,
             if memory allows.
         data_dir: a folder in which to look for the files of the data set first.
-        on_change: told before the first run, after every step and after every run.
+        device: where to train.
+        retry: train those that failed again, too.
+        on_change: told before the first run, as runs go on, and after every run.
+        on_progress: told of every image that is decoded or embedded before that.
     """
+    if retry:
+        reopen(configs, out)
     board = Board.of(configs, out)
-    board.jobs = max(1, min(jobs or affordable_jobs(), len(board.waiting)))
-    share = threads_each(board.jobs)
+    board.jobs = max(1, min(jobs or affordable_jobs(device), len(board.waiting)))
+    share, bench = threads_each(board.jobs), Bench(out, data_dir, device)
     try:
-        if board.waiting and not board.taken:
-            _trial(board, data_dir, share)
+        time_steps(board, bench, share, on_progress)
         on_change(board)
         run = _alone if board.jobs == 1 else _together
-        run(board, out, data_dir, share, on_change)
+        run(board, bench, share, on_change)
     except KeyboardInterrupt:
         board.interrupted = True
     return board
 
 
-def _trial(board: Board, data_dir: Path | None, share: int) -> None:
-    """Time a step of ERM: the second, as the first warms up."""
-    from riskmatch.engine.assemble import assemble
+def reopen(configs: Sequence[RunConfig], out: Path) -> None:
+    """Let the runs that failed, and their ERM phases, go on from their last checkpoints."""
+    from riskmatch.engine.lock import BusyError, lock
 
-    with threads(share):
-        parts = assemble(replace(board.waiting[0], method="erm", hparams={}), "cpu", data_dir)
-        batch = next(parts.sampler)
-        parts.stepper.step(batch)
-        begun = time.monotonic()
-        parts.stepper.step(batch)
-        board.time("erm", time.monotonic() - begun)
+    for id in Board.of(configs, out).failed:
+        with suppress(BusyError, FileNotFoundError, ValueError), lock(out / id):
+            found = records.standing(out / id)
+            if found is not None and found.status == "failed":  # still
+                records.rewind(out / id, sys.maxsize)
 
 
-def _alone(board: Board, out: Path, data_dir: Path | None, share: int, on_change: OnChange) -> None:
+def _take(board: Board, out: Path) -> RunConfig | None:
+    """The next run for us to train; notes what other processes train, and what they did."""
+    from riskmatch.engine.lock import held
+
+    for left in list(board.elsewhere.values()):
+        if not held(out / left.id):
+            board.recall(left)
+    while (run := board.take()) is not None:
+        if held(out / run.id):
+            board.leave(run)
+            continue
+        found = records.standing(out / run.id)
+        if found is None or found.status == "unfinished":
+            return run
+        board.others.add(run.id)
+        board.ended(run, found.error)
+    return None
+
+
+def _alone(board: Board, bench: Bench, share: int, on_change: OnChange) -> None:
     """Every run in this process."""
     with threads(share):
-        while not board.interrupted and (run := board.take()) is not None:
+        while not board.interrupted:
+            run = _take(board, bench.out)
+            if run is not None:
 
-            def tell(said: Stepped, run: RunConfig = run) -> None:
-                board.stepped(run, *said)
-                on_change(board)
+                def tell(said: Stepped, run: RunConfig = run) -> None:
+                    board.stepped(run, *said)
+                    on_change(board)
 
-            _end(board, run, train_run(run, out, data_dir, tell))
+                _end(board, run, bench.train(run, tell))
+            elif board.elsewhere:
+                time.sleep(POLL)
             on_change(board)
+            if not board.left:
+                return
 
 
 @dataclass
@@ -110,10 +150,12 @@ class _Worker:
     run: RunConfig | None = None
 
     @classmethod
-    def start(cls, out: Path, data_dir: Path | None, share: int) -> _Worker:
-        context = multiprocessing.get_context("spawn")
+    def start(cls, bench: Bench, share: int) -> _Worker:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(PRELOAD)
         ours, theirs = context.Pipe()
-        process = context.Process(target=serve, args=(theirs, out, data_dir, share), daemon=True)
+        empty = replace(bench)  # of the data set at hand
+        process = context.Process(target=serve, args=(theirs, empty, share), daemon=True)
         process.start()
         theirs.close()
         return cls(process, ours)
@@ -125,7 +167,7 @@ class _Worker:
             said = self.pipe.recv()
         except (EOFError, OSError):
             self.process.join()
-            said = Ended(f"its process died with exit code {self.process.exitcode}")
+            said = Ended("failed", f"its process died with exit code {self.process.exitcode}")
         if isinstance(said, Stepped):
             board.stepped(self.run, *said)
         else:
@@ -133,27 +175,25 @@ class _Worker:
             self.run = None
 
 
-def _together(
-    board: Board, out: Path, data_dir: Path | None, share: int, on_change: OnChange
-) -> None:
+def _together(board: Board, bench: Bench, share: int, on_change: OnChange) -> None:
     """The runs dealt to processes as they become free; a dead one is replaced."""
-    workers = [_Worker.start(out, data_dir, share) for _ in range(board.jobs)]
+    workers = [_Worker.start(bench, share) for _ in range(board.jobs)]
     try:
         while not board.interrupted:
             for k, worker in enumerate(workers):
                 if worker.run is None and not worker.process.is_alive():
-                    workers[k] = worker = _Worker.start(out, data_dir, share)
-                if worker.run is None and (run := board.take()) is not None:
+                    workers[k] = worker = _Worker.start(bench, share)
+                if worker.run is None and (run := _take(board, bench.out)) is not None:
                     worker.run = run
                     worker.pipe.send(run)
-            busy = [worker for worker in workers if worker.run is not None]
-            if not busy:
+            on_change(board)
+            if not board.left:
                 return
-            ready = wait([worker.pipe for worker in busy])
+            busy = [worker for worker in workers if worker.run is not None]
+            ready = wait([worker.pipe for worker in busy], POLL if board.elsewhere else None)
             for worker in busy:
                 if worker.pipe in ready:
                     worker.hear(board)
-            on_change(board)
     except KeyboardInterrupt:
         board.interrupted = True
     finally:
@@ -164,7 +204,8 @@ def _dismiss(board: Board, workers: Sequence[_Worker]) -> None:
     """Stop every worker; those that train write a checkpoint first."""
     for worker in workers:
         if worker.process.is_alive():
-            worker.pipe.send(None)
+            with suppress(OSError):
+                worker.pipe.send(None)
     for worker in workers:
         while worker.run is not None:
             worker.hear(board)
@@ -173,7 +214,9 @@ def _dismiss(board: Board, workers: Sequence[_Worker]) -> None:
 
 
 def _end(board: Board, run: RunConfig, said: Ended) -> None:
-    if said.interrupted:
+    if said.how == "interrupted":
         board.put_back(run)
+    elif said.how == "busy":
+        board.leave(run)
     else:
         board.ended(run, said.error)

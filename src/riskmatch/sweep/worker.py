@@ -1,16 +1,26 @@
-"""One run after another in one process, with word of every step."""
+"""One run after another in one process, with word of how far each is."""
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from riskmatch import records
 from riskmatch.config import RunConfig
+
+if TYPE_CHECKING:
+    from riskmatch.data.domain import DomainSet
+    from riskmatch.data.progress import OnProgress
+
+SILENCE = 0.1
+"""Seconds from one word to the next, at least: short steps are not to wait for it."""
 
 
 class Stepped(NamedTuple):
@@ -21,37 +31,86 @@ class Stepped(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A run is over: done, unless there is an error or it was interrupted."""
+    """A run is over here."""
 
+    how: Literal["done", "failed", "interrupted", "busy"]
+    """Busy is a run that another process trains."""
     error: str | None = None
-    interrupted: bool = False
+    """Why it failed."""
 
 
-def train_run(
-    run: RunConfig, out: Path, data_dir: Path | None, tell: Callable[[Stepped], None]
-) -> Ended:
-    """Train a run, or go on with it; ``tell`` may raise ``KeyboardInterrupt`` to stop it."""
-    from riskmatch.engine import Progress, train
-    from riskmatch.engine.allocator import keep_freed_memory
+@dataclass
+class Bench:
+    """Where runs are trained: the folder of their records, the device, the data set at hand."""
 
-    keep_freed_memory()
-    heard = time.monotonic()
+    out: Path
+    data_dir: Path | None = None
+    """A folder in which to look for the files of data sets first."""
+    device: str = "cpu"
+    _at_hand: tuple[str, DomainSet] | None = field(default=None, init=False, repr=False)
 
-    def on_step(progress: Progress) -> None:
-        nonlocal heard
-        before, heard = heard, time.monotonic()
-        tell(Stepped(progress.step, heard - before))
+    def domains(self, run: RunConfig, on_progress: OnProgress | None = None) -> DomainSet:
+        """The data set of a run; it is loaded, and embedded, where the last run had another."""
+        from riskmatch.engine.assemble import domains_of
 
-    try:
-        train(run, out, data_dir=data_dir, resume=True, on_step=on_step)
-    except KeyboardInterrupt:
-        return Ended(interrupted=True)
-    except Exception as error:
-        return Ended(f"{type(error).__name__}: {error}")
-    return Ended()
+        values = run.to_json()
+        key = json.dumps([values[name] for name in ("data", "data_options", "model_options")])
+        key += run.model
+        if self._at_hand is None or self._at_hand[0] != key:
+            self._at_hand = None  # or two were in memory for a while
+            self._at_hand = key, domains_of(run, self.data_dir, self.device, on_progress)
+        return self._at_hand[1]
+
+    def train(self, run: RunConfig, tell: Callable[[Stepped], None]) -> Ended:
+        """Train a run, or go on with it; ``tell`` may raise ``KeyboardInterrupt`` to stop it."""
+        from riskmatch.engine import BusyError, Progress, train
+        from riskmatch.engine.allocator import keep_freed_memory
+
+        keep_freed_memory()
+        heard = time.monotonic()
+
+        def on_step(progress: Progress) -> None:
+            nonlocal heard
+            now = time.monotonic()
+            if now - heard > SILENCE or progress.step == progress.steps:
+                seconds, heard = now - heard, now
+                tell(Stepped(progress.step, seconds))
+
+        try:
+            train(
+                run,
+                self.out,
+                device=self.device,
+                data_dir=self.data_dir,
+                domains=self.domains(run),
+                resume=True,
+                on_step=on_step,
+            )
+        except KeyboardInterrupt:
+            return Ended("interrupted")
+        except BusyError:
+            return Ended("busy")
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+            self._note(run, why)
+            return Ended("failed", why)
+        return Ended("done")
+
+    def _note(self, run: RunConfig, why: str) -> None:
+        """Put a failure on file, if it came before the first step and is not there yet."""
+        from riskmatch.engine.lock import BusyError, lock
+
+        folder = self.out / run.id
+        folder.mkdir(parents=True, exist_ok=True)
+        with suppress(BusyError, ValueError), lock(folder):
+            found = records.find(folder)
+            if found is None:
+                records.start(folder, run)
+            if found is None or found.status == "unfinished":
+                records.end(folder, "failed", why)
 
 
-def serve(pipe: Connection, out: Path, data_dir: Path | None, cores: int) -> None:
+def serve(pipe: Connection, bench: Bench, cores: int) -> None:
     """Train what arrives until None does; anything that arrives during a run interrupts it.
 
     If the other end of the pipe is gone, so is the reason to go on.
@@ -70,7 +129,7 @@ def serve(pipe: Connection, out: Path, data_dir: Path | None, cores: int) -> Non
     with threads(cores):
         try:
             while (run := pipe.recv()) is not None:
-                pipe.send(train_run(run, out, data_dir, tell))
+                pipe.send(bench.train(run, tell))
         except (EOFError, OSError):
             return
 

@@ -1,0 +1,51 @@
+"""How long steps take, before any run has begun."""
+
+from __future__ import annotations
+
+import time
+
+from riskmatch.config import RunConfig
+from riskmatch.data.progress import OnProgress
+from riskmatch.sweep.board import Board, kind_of
+from riskmatch.sweep.worker import Bench, threads
+
+PATIENCE = 20.0
+"""Seconds after which no further kind of run is timed; its steps then count like the others'."""
+
+
+def time_steps(
+    board: Board, bench: Bench, cores: int, on_progress: OnProgress | None = None
+) -> None:
+    """Tell the board what a step costs in each kind of run that waits and was never timed."""
+    begun = time.monotonic()
+    with threads(cores):
+        for run in {kind_of(run): run for run in reversed(board.waiting)}.values():
+            if time.monotonic() - begun > PATIENCE:
+                return
+            if not board.taken.get(kind_of(run)):
+                try:
+                    bench.domains(run, on_progress)
+                    board.time(run, seconds_per_step(run, bench))
+                except Exception:  # the run itself will fail of it, and say so
+                    continue
+
+
+def seconds_per_step(run: RunConfig, bench: Bench) -> float:
+    """One step after any warm-up, with the step's share of an evaluation."""
+    from riskmatch.engine.assemble import assemble
+    from riskmatch.engine.evaluate import evaluate
+
+    parts = assemble(run, bench.device, bench.data_dir, bench.domains(run))
+    parts.stepper.memory.step = run.steps - 1
+    parts.stepper.step(next(parts.sampler))  # the first step of a process takes longer
+    begun = time.monotonic()
+    parts.stepper.step(next(parts.sampler))
+    step = time.monotonic() - begun
+    sizes = {
+        name: sum(len(part) for part in splits.values()) for name, splits in parts.splits.items()
+    }
+    least = min(sizes, key=lambda name: sizes[name])
+    begun = time.monotonic()
+    evaluate(parts.stepper.model, {least: parts.splits[least]})
+    evaluation = (time.monotonic() - begun) * sum(sizes.values()) / sizes[least]
+    return step + evaluation / run.eval_every
