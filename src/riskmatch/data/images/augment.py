@@ -127,10 +127,11 @@ def resized(x: Tensor, size: int) -> Tensor:
 
 
 def _view(x: Tensor, choices: Choices, out: Tensor) -> None:
+    size, flips = out.shape[-1], choices.flips.tolist()
     for row, (top, left, height, width) in enumerate(choices.boxes.tolist()):
         crop = x[row : row + 1, :, top : top + height, left : left + width]
-        view = resized(crop, out.shape[-1])
-        out[row] = view[0].flip(-1) if choices.flips[row] else view[0]
+        view = resized(crop, size)
+        out[row : row + 1] = view.flip(-1) if flips[row] else view
     out.mul_(1 / 255)
     factors = choices.factors.to(out.device)
     for change in choices.order:
