@@ -88,7 +88,7 @@ def _read_file(path: Path) -> tuple[list[RunRecord], list[Fault]]:
         try:
             config, evaluation = read_line(line)
         except BadLineError as error:
-            torn = number == len(lines) > 1 and str(error) == "not JSON"
+            torn = number == len(lines) and line.startswith(b"{") and str(error) == "not JSON"
             wrong["torn: the file ends within a line" if torn else str(error)].append(number)
             continue
         _, steps = runs.setdefault(config.id, (config, {}))

@@ -42,7 +42,11 @@ def read_line(text: bytes) -> tuple[RunConfig, Evaluation]:
     step = _whole(values, "step", 0)
     if step < 0:
         raise BadLineError(f"step is {step}")
-    return config, _evaluation(values, step, domains)
+    evaluation = _evaluation(values, step, domains)
+    for domain in config.test_domains:
+        if domain not in evaluation.scores:
+            raise BadLineError(f"no accuracy on the test domain {domain}")
+    return config, evaluation
 
 
 def _config(

@@ -109,7 +109,7 @@ def _cells(row: Row, columns: Sequence[str]) -> list[Cell]:
     """A published row; its average belongs to all of its columns."""
     shown = [row.columns.get(column) for column in columns]
     whole = not row.columns or set(row.columns) == set(columns)
-    return [*(cell and str(cell) for cell in shown), row.average if whole else None, None]
+    return [*shown, row.average if whole else None, None]
 
 
 def _theirs(method: str) -> str:

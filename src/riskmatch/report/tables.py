@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from statistics import fmean, pstdev, stdev
 from typing import ClassVar
 
+from riskmatch.published import Published
+
 MISSING = "—"
 _TEX = {
     "\\": r"\textbackslash{}",
@@ -80,7 +82,7 @@ class Trials(Spread):
         return pstdev(self.values) / n**0.5 if n > 1 else None
 
 
-Cell = str | int | float | Spread | None
+Cell = str | int | float | Spread | Published | None
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ class Table:
         )
 
     def csv(self) -> str:
-        """The table for programs: a spread is three columns, and nothing is rounded away."""
+        """The table for programs: mean, error and n are columns, and nothing is rounded away."""
         spread = [
             next((cell.measure for cell in column if isinstance(cell, Spread)), None)
             for column in (zip(*self.rows, strict=True) if self.rows else [()] * len(self.columns))
@@ -157,12 +159,12 @@ class Table:
 
 
 def _numbers(cell: Cell) -> tuple[Cell, ...]:
+    if isinstance(cell, Published):
+        return (*cell, None)
     if not isinstance(cell, Spread):
         return (cell, None, None)
-    return (
-        *(None if v is None else round(v, 6) for v in (cell.mean, cell.error)),
-        len(cell.values),
-    )
+    values = (None if v is None else round(v, 6) for v in (cell.mean, cell.error))
+    return (*values, len(cell.values))
 
 
 def _text(cell: Cell) -> str:

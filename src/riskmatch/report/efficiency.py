@@ -1,0 +1,60 @@
+"""The efficiency tables: what training costs, and what it gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from statistics import fmean
+
+from riskmatch.config import RunConfig
+from riskmatch.published import EFFICIENCY, PAPER
+from riskmatch.records import RunRecord
+from riskmatch.report import titles
+from riskmatch.report.coverage import how
+from riskmatch.report.selected import RowKey, Selected
+from riskmatch.report.tables import Cell, Table
+from riskmatch.selection import Rule, variant
+
+
+def efficiency_table(
+    runs: Iterable[RunRecord], data: str, rule: Rule = "train-val", plan: Iterable[RunConfig] = ()
+) -> Table:
+    """Seconds, memory and accuracy on one data set: a row per method, the paper's below ours."""
+    selected = Selected.of(runs, data, rule, plan)
+    rows: dict[str, list[tuple[Cell, ...]]] = {}
+    for key in selected.rows:
+        rows.setdefault(key.method, []).append((selected.label(key), *_costs(selected, key)))
+    for method, cost in EFFICIENCY.get(data, {}).items():
+        label = f"{titles.METHODS[method]} (paper)"
+        row = (label, cost.seconds, f"{cost.memory:.2f}", cost.accuracy)
+        rows.setdefault(method, []).append(row)
+    order = titles.in_order(set(rows), titles.METHODS)
+    return Table(
+        f"{titles.DATA.get(data, data)}: the seconds of a run's training steps, without "
+        "evaluations, and its peak memory, each the mean over runs; accuracy averaged over test "
+        f"domains, in per cent. {how(selected)} (paper): as printed by {PAPER}, on other machines.",
+        ("method", "training (s)", "memory (GiB)", "accuracy"),
+        tuple(row for method in order for row in rows[method]),
+    )
+
+
+def training_seconds(run: RunRecord) -> float:
+    """Of the steps of a run, without evaluations and checkpoints; NaN where not recorded."""
+    steps = [0, *(evaluation.step for evaluation in run.evaluations)]
+    return math.fsum(
+        evaluation.seconds_per_step * (evaluation.step - before)
+        for evaluation, before in zip(run.evaluations, steps, strict=False)
+        if evaluation.step > before
+    )
+
+
+def _costs(selected: Selected, key: RowKey) -> tuple[Cell, ...]:
+    own = [r for r in selected.runs if RowKey(variant(r.config), r.config.model) == key]
+    seconds = [s for s in map(training_seconds, own) if not math.isnan(s)]
+    peaks = [max(evaluation.peak_memory for evaluation in run.evaluations) for run in own]
+    trials = selected.by_domain(key).values()
+    return (
+        round(fmean(seconds)) if seconds else None,
+        f"{fmean(peaks) / 2**30:.2f}" if any(peaks) else None,
+        fmean(map(fmean, trials)) if all(trials) else None,
+    )

@@ -1,0 +1,94 @@
+"""``riskmatch import`` from the command line."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from riskmatch import records
+
+ARGS = {"algorithm": "ERM", "dataset": "SVIRO", "test_envs": [0], "trial_seed": 0}
+
+
+def write(folder, text):
+    folder.mkdir(parents=True)
+    (folder / "results.jsonl").write_text(text)
+
+
+def line(step, **args):
+    scores = {f"env{env}_{split}_acc": 0.5 for env in range(2) for split in ("in", "out")}
+    return json.dumps({"args": {**ARGS, **args}, "hparams": {}, "step": step, **scores}) + "\n"
+
+
+def test_a_sweep_is_imported_shown_and_imported_again(riskmatch):
+    for env in (0, 1):
+        write(Path("sweep") / str(env), line(0, test_envs=[env]))
+    write(Path("sweep") / "bad", "{")
+    done = riskmatch("import", "domainbed", "sweep")
+    assert done.code == 0
+    bad = Path("sweep") / "bad" / "results.jsonl"
+    assert done.err == f"riskmatch: {bad}, line 1: torn: the file ends within a line\n"
+    assert "2 runs from 3 files are in runs." in done.out
+    assert "| ERM    | 50.0 | 50.0 |    50.0 |" in done.out
+    assert len(records.read_all(Path("runs"))) == 2
+    again = riskmatch("import", "domainbed", "sweep")
+    assert "2 runs from 3 files are in runs, 2 of them there already." in again.out
+
+
+def test_as_json_and_quiet(riskmatch):
+    write(Path("sweep"), line(0) + line(0, test_envs=[1]))
+    told = json.loads(riskmatch("import", "domainbed", "sweep", "--json").out)
+    assert told["runs"] == 2
+    assert told["tables"][0]["rows"][0]["env0 mean"] == "50.0"
+    assert riskmatch("import", "domainbed", "sweep", "--quiet").out == ""
+
+
+def test_several_data_sets_have_an_overview(riskmatch):
+    write(Path("sweep"), line(0) + line(0, dataset="Other"))
+    done = riskmatch("import", "domainbed", "sweep", "--rule", "test-val")
+    assert done.out.count("Selection test-val") == 4
+    assert "| method | Other | SVIRO | average |" in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        ("nowhere", "There is no nowhere. Give the folder of a sweep of DomainBed."),
+        ("empty", "empty holds no results.jsonl."),
+        ("broken", "None of the results.jsonl in broken holds a run that can be read."),
+        ("broken --rule oracle", "oracle"),
+    ],
+)
+def test_what_cannot_be_imported_is_refused(riskmatch, words, cause):
+    Path("empty").mkdir()
+    write(Path("broken"), "")
+    done = riskmatch("import", "domainbed", *words.split())
+    assert done.code == 2
+    assert cause in done.err
+    assert not Path("runs").exists()
+
+
+def test_an_unknown_format_is_refused(riskmatch):
+    done = riskmatch("import", "domainbet", "x")
+    assert done.code == 2
+    assert "Did you mean 'domainbed'?" in done.err
+
+
+@pytest.mark.needs_data
+def test_the_authors_logs_give_the_row_of_the_paper_without_torch(tmp_path):
+    root = Path(os.environ.get("RISKMATCH_DATA", "")) / "authors-logs"
+    if "RISKMATCH_DATA" not in os.environ or not root.exists():
+        pytest.skip("authors-logs is not there: set RISKMATCH_DATA")
+    code = (
+        "import sys; from riskmatch.cli import main; main(sys.argv[1:]); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    words = ["import", "domainbed", str(root), "--out", str(tmp_path / "runs")]
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    (row,) = (text for text in done.stdout.splitlines() if text.startswith("| RDM  "))
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells == ["RDM", "88.4 ± 0.2", "81.3 ± 1.6", "97.1 ± 0.1", "81.8 ± 1.1", "87.2"]
