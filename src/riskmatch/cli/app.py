@@ -7,12 +7,14 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
+from keyword import iskeyword
 
 from riskmatch.cli.errors import CommandError, unknown
 
 COMMANDS = {
     "data": "the data sets: what there is, and how to get it",
     "demo": "ERM against RDM on coloured digits: a table and a picture, in a minute",
+    "import": "other people's sweeps, into records of ours",
     "methods": "the methods, their hyper-parameters and search ranges",
     "reproduce": "the paper's tables and figures",
     "train": "train one model with one method: progress, records, checkpoint",
@@ -83,7 +85,7 @@ def _run(words: list[str]) -> int:
         known = ["--help", "--version"] if kind == "option" else COMMANDS
         raise unknown(kind, command, known)
     try:
-        code: int = import_module(f"riskmatch.cli.{command}").run(rest)
+        code: int = import_module(f"riskmatch.cli.{command}{'_' * iskeyword(command)}").run(rest)
     except SystemExit:  # the help was asked for and printed
         return 0
     return code
