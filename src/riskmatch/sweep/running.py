@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -82,6 +83,9 @@ def run_all(
     board = Board.of(configs, out)
     board.jobs = max(1, min(jobs or affordable_jobs(device), len(board.waiting)))
     share, bench = threads_each(board.jobs), Bench(out, data_dir, device)
+    if board.jobs > 1:
+        forkserver.set_forkserver_preload(PRELOAD)
+        forkserver.ensure_running()  # imports while we take the time
     try:
         time_steps(board, bench, share, on_progress)
         on_change(board)
@@ -152,7 +156,6 @@ class _Worker:
     @classmethod
     def start(cls, bench: Bench, share: int) -> _Worker:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(PRELOAD)
         ours, theirs = context.Pipe()
         empty = replace(bench)  # of the data set at hand
         process = context.Process(target=serve, args=(theirs, empty, share), daemon=True)
