@@ -125,7 +125,8 @@ class Protocol:
         for name in OPTIONS:
             values[name] = {**usual[name], **values[name]}
         values |= {"seed": trial, "trial": trial}
-        if values.get("warmup", 0) >= values["steps"]:
+        # A draw may well be all warm-up, as ranges of the field have it; the defaults may not.
+        if number == 0 and values.get("warmup", 0) >= values["steps"]:
             raise ValueError(
                 f"{method} would never leave its warm-up of {values['warmup']} steps within "
                 f"{values['steps']} steps: choose its warmup, too."

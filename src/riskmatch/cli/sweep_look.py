@@ -1,0 +1,155 @@
+"""``riskmatch sweep status`` and ``riskmatch sweep table``: what there is of a sweep."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from tyro.conf import Positional
+
+from riskmatch.cli.errors import BadInput
+from riskmatch.cli.parser import parse
+from riskmatch.cli.progress import clock
+from riskmatch.selection import Rule
+
+if TYPE_CHECKING:
+    from riskmatch.records import RunRecord
+    from riskmatch.report.tables import Table
+    from riskmatch.sweep.protocol import Planned
+    from riskmatch.sweep.status import Status
+
+
+@dataclass(frozen=True)
+class Look:
+    """How many runs of each method are done, running, failed or waiting, and why they failed."""
+
+    dir: Positional[Path]
+    """The folder of the sweep."""
+    json: bool = False
+    """As JSON."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Accuracy by method and test domain, a table for each data set, from the runs so far.
+
+    Rules:
+      train-val      the best validation accuracy on the training domains
+      test-val       the oracle: the best validation accuracy on the test domain
+      leave-one-out  the best accuracy on domains held out besides the test domain; needs runs
+                     planned with --leave-two-out
+    """
+
+    dir: Positional[Path]
+    """The folder of the sweep."""
+    select: Rule = "train-val"
+    """The rule that chooses runs and steps."""
+    format: Literal["markdown", "latex", "csv"] = "markdown"
+    """Of the tables."""
+    json: bool = False
+    """As JSON."""
+
+
+def planned_in(folder: Path) -> list[Planned]:
+    """The plan in a folder, or what to do about its absence."""
+    from riskmatch.sweep.plan import read
+
+    try:
+        return read(folder)
+    except FileNotFoundError as error:
+        make = f"riskmatch sweep plan {shlex.quote(str(folder))} --data NAME"
+        raise BadInput(f"{error} Plan one with {make}.") from None
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+
+
+def status(words: Sequence[str]) -> int:
+    """What is done, running, failed and waiting."""
+    options = parse(Look, "sweep status", words)
+    from riskmatch.sweep.plan import RUNS
+    from riskmatch.sweep.status import STATES, status_of
+
+    planned = planned_in(options.dir)
+    found = status_of(planned, options.dir / RUNS)
+    titles = {run.config.id: run.title for run in planned}
+    if options.json:
+        methods = {name: {s: count[s] for s in STATES} for name, count in found.counts.items()}
+        values: dict[str, Any] = {s: found.total[s] for s in STATES}
+        values |= {"methods": methods, "seconds_left": found.seconds_left}
+        values["failures"] = [
+            {"id": id, "title": titles.get(id), "error": why} for id, why in found.failed.items()
+        ]
+        print(json.dumps(values, indent=2))
+    else:
+        _show(found, titles)
+    return 0
+
+
+def _show(found: Status, titles: dict[str, str]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from riskmatch.sweep.status import STATES
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_footer=True)
+    table.add_column("method", "all")
+    for state in STATES:
+        table.add_column(state, str(found.total[state]), justify="right")
+    for method, count in found.counts.items():
+        table.add_row(method, *(str(count[state] or "") for state in STATES))
+    console = Console(highlight=False)
+    console.print(table)
+    for id, why in found.failed.items():
+        line = f"failed: {titles.get(id, 'an ERM phase')} ({id}): {why}"
+        console.print(line, soft_wrap=True, markup=False)
+    if found.seconds_left:
+        jobs = max(1, found.total["running"])
+        console.print(f"about {clock(found.seconds_left)} left at {jobs} at a time")
+
+
+def table(words: Sequence[str]) -> int:
+    """Accuracy by method and test domain, beside the paper's."""
+    options = parse(Tables, "sweep table", words)
+    planned = planned_in(options.dir)
+    found = _tables(planned, _records(planned, options.dir), options.select)
+    if options.json:
+        told = [
+            {"caption": one.caption, "rows": list(csv.DictReader(one.csv().splitlines()))}
+            for one in found
+        ]
+        print(json.dumps(told, indent=2))
+    else:
+        print("\n\n".join(getattr(one, options.format)() for one in found))
+    return 0
+
+
+def _records(planned: Sequence[Planned], folder: Path) -> list[RunRecord]:
+    """Those of the runs that there are; damaged ones are told of and left out."""
+    from riskmatch import records
+    from riskmatch.sweep.plan import RUNS
+
+    found = []
+    for run in planned:
+        try:
+            found.append(records.find(folder / RUNS / run.config.id))
+        except ValueError as error:
+            print(f"riskmatch: {error}", file=sys.stderr)
+    return [record for record in found if record is not None]
+
+
+def _tables(planned: Sequence[Planned], runs: list[RunRecord], rule: Rule) -> list[Table]:
+    """A table per data set; the overview too where there are several."""
+    from riskmatch.report.comparison import overview_table, per_domain_table
+    from riskmatch.report.titles import DATA, in_order
+
+    plan = [run.config for run in planned]
+    names = in_order({config.data for config in plan}, DATA)
+    tables = [per_domain_table(runs, data, rule, plan) for data in names]
+    return [*tables, overview_table(runs, rule, plan)] if len(names) > 1 else tables
