@@ -17,6 +17,7 @@ COMMANDS = {
     "import": "other people's sweeps, into records of ours",
     "methods": "the methods, their hyper-parameters and search ranges",
     "reproduce": "the paper's tables and figures",
+    "sweep": "many runs: plan, run, status, retry, table",
     "train": "train one model with one method: progress, records, checkpoint",
 }
 """What each command does; its module is the one of its name."""
