@@ -64,6 +64,10 @@ ON_DATA: dict[str, dict[str | None, dict[str, Any]]] = {
 }
 """What is chosen where the usual defaults do not fit the data set: by any method, and by one."""
 
+FROZEN = {"lr": 20, "lr_after": 20, "steps": 0.2, "warmup": 0.2, "eval_every": 0.2}
+"""By what the usual choices are multiplied where the backbone is frozen: a head alone takes larger
+steps, and fewer of them."""
+
 
 @dataclass(frozen=True)
 class Preset:
@@ -138,40 +142,49 @@ def chosen(method: str | None, data: str | None) -> dict[str, Any]:
     return {**here.get(None, {}), **here.get(method, {})}
 
 
-def space_of(method: str | None, data: str | None = None) -> dict[str, Tuned]:
+def space_of(method: str | None, data: str | None = None, frozen: bool = False) -> dict[str, Tuned]:
     """Default and range of all that is tuned for a method, training included.
 
-    What is chosen on the data set is not tuned there.
+    What is chosen on the data set is not tuned there, nor are learning rates and warm-ups where the
+    backbone is frozen.
     """
     if method is None:
         space = TRAINING
     else:
         space = {**_objective(method).training, **ranges(_objective(method))}
-    fixed = chosen(method, data)
+    fixed = {*chosen(method, data), *(FROZEN if frozen else ())}
     return {name: entry for name, entry in space.items() if name not in fixed}
 
 
 def recipe(
-    method: str | None = None, data: str | None = None, preset: str | None = None
+    method: str | None = None,
+    data: str | None = None,
+    preset: str | None = None,
+    frozen: bool = False,
 ) -> dict[str, Any]:
     """Every field of the method and of its run, by name; without a method, of the run alone.
 
     What is said of the data set wins over what is said of the method in general, and the preset
-    over both.
+    over both. Where the backbone is ``frozen``, the same is scaled to a head, see ``FROZEN``.
 
     Example:
         >>> recipe("rdm")["warmup"], recipe("rdm", "domainnet")["warmup"]
         (1500, 2400)
         >>> recipe("rdm", preset="paper")["kernel"]
         'paper'
+        >>> recipe("rdm", "pacs", frozen=True)["warmup"]
+        300
     """
-    return {
+    values = {
         **_declared(RunConfig),
         **(_declared(_objective(method)) if method else {}),
         **defaults(space_of(method, data), data),
         **chosen(method, data),
         **(PRESETS[method][preset].on(data) if method and preset else {}),
     }
+    if frozen:
+        values |= {name: _times(values[name], FROZEN[name]) for name in FROZEN if name in values}
+    return values
 
 
 def configure(
@@ -186,6 +199,16 @@ def configure(
         hparams={name: value for name, value in values.items() if name in own},
         **{name: value for name, value in values.items() if name not in own},
     )
+
+
+def _times(value: float, factor: float) -> float:
+    """A whole number stays one; others lose the noise of the last digits.
+
+    Example:
+        >>> _times(1500, 0.2), _times(1.5e-5, 20)
+        (300, 0.0003)
+    """
+    return round(value * factor) if isinstance(value, int) else float(f"{value * factor:.6g}")
 
 
 def _known_as(data: str | None) -> str:

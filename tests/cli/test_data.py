@@ -22,11 +22,21 @@ def files(monkeypatch, tmp_path):
 def test_the_table_has_every_data_set_and_how_to_get_what_is_missing(
     riskmatch, files, tmp_path, monkeypatch
 ):
-    monkeypatch.setenv("COLUMNS", "250")
-    text = " ".join(riskmatch("data", "list").out.split())
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("RISKMATCH_DATA", raising=False)
+    text = riskmatch("data", "list").out
+    assert max(map(len, text.splitlines())) <= 80
+    lines = [line.split() for line in text.splitlines()]
+    firsts = [line[0] for line in lines if line]
+    assert [name for name in firsts if name in DATASETS] == list(DATASETS)
     for name, source in DATASETS.items():
-        assert f"{name} {', '.join(source.domains)} {source.classes} {source.samples:,}" in text
-    assert "colored-mnist 0.1, 0.2, 0.9 2 80,000 CC BY-SA 3.0 no: riskmatch data get mnist" in text
+        assert all(domain in text for domain in source.domains)  # none is cut
+        said = ["no" if source.files else "yes", f"{source.classes}", f"{source.samples:,}"]
+        assert next(line for line in lines if line and line[0] == name)[1:4] == said
+    assert [" ".join(line) for line in lines[-2:]] == [
+        "riskmatch data get mnist colored-mnist, rotated-mnist",
+        "riskmatch data get NAME pacs, vlcs, officehome, terraincognita, domainnet",
+    ]
     place(files, tmp_path / "told" / "mnist")
     listed = json.loads(riskmatch("data", "list", "--json", "--data-dir", "told").out)
     assert {entry["name"] for entry in listed} == set(DATASETS)
@@ -41,7 +51,8 @@ def test_get_fetches_and_tells_where_to(riskmatch, files, tmp_path, name):
         done = riskmatch(*words)
         folder = tmp_path / "cache" / "riskmatch" / "mnist"
         assert (done.code, done.out) == (0, f"mnist is in {folder}, verified\n")
-        assert re.findall(r"^(\S+\.gz): [\d,]+ bytes$", done.err, re.M) == list(files)
+        assert re.findall(r"^(\S+\.gz) · [\d.]+ (?:bytes|kB)$", done.err, re.M) == list(files)
+        assert re.findall(r"^verifying (\S+)$", done.err, re.M) == list(files)
         assert riskmatch(*words).err == ""  # nothing was left to fetch
         quiet = riskmatch(*words, "--data-dir", "there", "--quiet")
         assert (quiet.out, quiet.err) == ("", "")
@@ -60,7 +71,7 @@ def test_get_that_fails_ends_with_3_and_says_what_to_place_where(riskmatch, file
     ("words", "message"),
     [
         ("lst", "Unknown command of riskmatch data 'lst'. Did you mean 'list'?"),
-        ("get", "riskmatch data get needs NAME: A data set, such as mnist."),
+        ("get", "riskmatch data get needs NAME: A data set, such as pacs."),
         ("get mnist pacs", "riskmatch data get takes NAME, not mnist pacs. See riskmatch data get"),
         ("get minst", "Unknown data set to get 'minst'. Did you mean 'mnist'?"),
         ("get colored-digits", "colored-digits has no files to get; it comes with a package."),

@@ -22,6 +22,8 @@ sys.exit(code)
         "--version",
         "methods --help",
         "data --help",
+        "data doctor --help",
+        "embed --help",
         "reproduce --help",
         "reproduce --list",
         "train --help",

@@ -125,7 +125,7 @@ def test_without_options_a_run_is_what_the_recipe_says():
     config = read(["colored-digits", "--test-domain", "0.1", "--method", "rdm"]).config
     said = recipe("rdm", "colored-digits")
     assert dict(config.hparams) == {name: said[name] for name in config.hparams}
-    assert (config.batch_size, config.lr, config.steps) == (0, 1e-3, 400)
+    assert (config.batch_size, config.lr, config.steps) == (0, 1e-3, 350)
 
 
 def test_backbone_is_another_word_for_model_and_frozen_an_option_of_it():
@@ -133,8 +133,12 @@ def test_backbone_is_another_word_for_model_and_frozen_an_option_of_it():
     plain = read(words).config
     config = read([*words, "--backbone", "lite0", "--frozen"]).config
     assert config.model == "lite0"
-    assert config.model_options == {**plain.model_options, "frozen": True}
+    assert config.model_options == {"frozen": True}  # without those of the multi-layer perceptron
     assert "frozen" not in plain.model_options
+    assert read([*words, "--frozen"]).config.model_options == {
+        **plain.model_options,
+        "frozen": True,
+    }
 
 
 def test_tensorboard_events_hold_every_evaluation(riskmatch):

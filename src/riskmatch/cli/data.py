@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tyro.conf import Positional
 
+from riskmatch.cli import doctor
 from riskmatch.cli.errors import BadInput, RunFailed, check_name
 from riskmatch.cli.parser import parse
+from riskmatch.cli.progress import progress
 from riskmatch.cli.verbs import call
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from riskmatch.data.progress import OnProgress
+NAMES = 22
+"""Letters on a line of domains, so that the table fits 80 columns."""
 
 
 def run(words: Sequence[str]) -> int:
-    """List the data sets, or fetch the files of one."""
-    return call("data", {"list": _list, "get": _get}, words, "riskmatch data get mnist")
+    """List the data sets, fetch the files of one, or examine one."""
+    verbs = {"list": _list, "get": _get, "doctor": doctor.run}
+    return call("data", verbs, words, "riskmatch data get mnist")
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,11 @@ class Get:
     """Fetch the files of a data set and verify them, going on where an earlier call stopped.
 
     Example:
-      riskmatch data get mnist
+      riskmatch data get pacs
     """
 
     name: Positional[str]
-    """A data set, such as mnist."""
+    """A data set, such as pacs."""
     data_dir: Path | None = None
     """The folder of data sets; where nothing is said, a cache."""
     mirrors: tuple[str, ...] = ()
@@ -71,7 +74,7 @@ def _list(words: Sequence[str]) -> int:
             "here": source.cure(root) is None,
             "cure": source.cure(root),
         }
-        for name, source in sorted(DATASETS.items())
+        for name, source in DATASETS.items()
     ]
     if options.json:
         print(json.dumps(described, indent=2))
@@ -79,31 +82,50 @@ def _list(words: Sequence[str]) -> int:
     from rich.console import Console
 
     Console(highlight=False).print(_table(described))
+    if cures := _cures(described):
+        print("\nTo have what is not here:", *cures, sep="\n  ")
     return 0
 
 
 def _table(described: Sequence[dict[str, Any]]) -> Table:
     from rich import box
-    from rich.markup import escape
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("data set", no_wrap=True, style="bold")
-    table.add_column("domains")
-    table.add_column("classes", justify="right")
-    table.add_column("samples", justify="right")
+    table.add_column("here", no_wrap=True)
+    table.add_column("classes", justify="right", no_wrap=True)
+    table.add_column("samples", justify="right", no_wrap=True)
+    table.add_column("domains", no_wrap=True)
     table.add_column("licence")
-    table.add_column("here")
     for entry in described:
         table.add_row(
             entry["name"],
-            ", ".join(entry["domains"]),
+            "yes" if entry["here"] else "no",
             str(entry["classes"]),
             f"{entry['samples']:,}",
+            _wrapped(entry["domains"]),
             entry["licence"],
-            "yes" if entry["here"] else f"no: {escape(entry['cure'])}",
         )
     return table
+
+
+def _wrapped(names: Sequence[str]) -> str:
+    """Names on as many lines as they need; a name with a space stays on one."""
+    whole = ", ".join(name.replace(" ", "\xa0") for name in names)
+    return textwrap.fill(whole, NAMES).replace("\xa0", " ")
+
+
+def _cures(described: Sequence[dict[str, Any]]) -> list[str]:
+    """A line for each command that would make something available."""
+    cures = dict[str, list[str]]()
+    for entry in described:
+        if cure := entry["cure"]:
+            own = cure.endswith(f" get {entry['name']}")
+            key = cure.replace(entry["name"], "NAME") if own else cure
+            cures.setdefault(key, []).append(entry["name"])
+    width = max(map(len, cures), default=0)
+    return [f"{cure:<{width}}   {', '.join(names)}" for cure, names in cures.items()]
 
 
 def _get(words: Sequence[str]) -> int:
@@ -122,7 +144,7 @@ def _get(words: Sequence[str]) -> int:
     folder = options.data_dir / wanted.name if options.data_dir else None
     mirrors = {"mirrors": options.mirrors} if options.mirrors else {}
     try:
-        with _progress(options.quiet) as on_progress:
+        with progress("bytes", options.quiet) as on_progress:
             folder = wanted.get(folder, on_progress=on_progress, **mirrors)
     except FetchError as error:
         raise RunFailed(str(error)) from error
@@ -135,31 +157,3 @@ def _get(words: Sequence[str]) -> int:
     if not options.quiet:
         print(f"{wanted.name} is in {folder}, verified")
     return 0
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[OnProgress | None]:
-    """What shows each file as it arrives: a bar on a terminal, one line elsewhere."""
-    if quiet:
-        yield None
-    elif not sys.stderr.isatty():
-        yield _line
-    else:
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
-
-        columns = TextColumn("{task.description}"), BarColumn(bar_width=24), DownloadColumn()
-        tasks: dict[str, TaskID] = {}
-        with Progress(*columns, console=Console(stderr=True, highlight=False)) as bar:
-
-            def show(name: str, done: int, total: int | None) -> None:
-                if name not in tasks:
-                    tasks[name] = bar.add_task(name, total=None)
-                bar.update(tasks[name], completed=done, total=total)
-
-            yield show
-
-
-def _line(name: str, done: int, total: int | None) -> None:
-    if done == total:
-        print(f"{name}: {done:,} bytes", file=sys.stderr, flush=True)

@@ -30,6 +30,8 @@ class What:
 
     method: str | None = None
     """What to train with; riskmatch methods lists them."""
+    frozen: bool = False
+    """Train the head alone, on the features of a fixed backbone."""
     preset: str | None = None
     """A named, complete set of choices; options that are given win."""
     config: Path | None = None
@@ -106,8 +108,8 @@ def _check(what: What) -> None:
 
 def _parser(what: What, data: str | None = None) -> Parser:
     """The parser for a method; its help shows what holds on the data set ``data``."""
-    values = recipe(what.method, data, what.preset)
-    space = space_of(what.method, data)
+    values = recipe(what.method, data, what.preset, what.frozen)
+    space = space_of(what.method, data, what.frozen)
 
     def told(cls: type) -> Iterator[Option]:
         for option in options_of(cls):
@@ -125,8 +127,7 @@ def _parser(what: What, data: str | None = None) -> Parser:
     if what.method:
         parser.add(what.method, told(_objective(what.method)))
     run = [option for option in told(RunConfig) if option.name not in ("data", "method", "hparams")]
-    frozen = Option("frozen", bool, "Train the head alone, on the features of a fixed backbone")
-    parser.add("run", [*run, frozen])
+    parser.add("run", run)
     parser.add("machine", options_of(Machine))
     parser.elsewhere = _elsewhere(what.method) if what.method else {}
     return parser
@@ -161,23 +162,34 @@ def _request(what: What, given: dict[str, Any], command: str) -> Request:
     tests = given.get("test_domains")
     if not tests:
         raise BadInput(f"Which domain to test on? Give --test-domain, {_domains(data, given)}.")
-    values = recipe(method, data, what.preset)
+    values = recipe(method, data, what.preset, what.frozen)
+    if given.get("model", values["model"]) != values["model"]:
+        values["model_options"] = {}  # those of another network
     values |= {name: value for name, value in given.items() if name in values}
-    if "frozen" in given:
+    if what.frozen:
         values["model_options"] = {**values["model_options"], "frozen": True}
     machine = {item.name: given[item.name] for item in fields(Machine) if item.name in given}
     try:
-        config = configure(method, data, tests, values)
+        config = configure(method, _placed(data), tests, values)
     except ValueError as error:
         raise BadInput(str(error)) from error
     return Request(config=config, command=command, **machine)
 
 
+def _placed(data: str) -> str:
+    """A path as it is from anywhere, so that a run is the same however it was told."""
+    from riskmatch.data.catalogue import DATASETS, is_path
+
+    return str(Path(data).resolve()) if data not in DATASETS and is_path(data) else data
+
+
 def _domains(data: str, given: dict[str, Any]) -> str:
-    from riskmatch.data import load
+    from riskmatch.data.catalogue import known_domains, load
 
     try:
-        names = load(data, given.get("data_options"), given.get("data_dir")).names
+        names = known_domains(data)
+        if names is None:
+            names = load(data, given.get("data_options"), given.get("data_dir")).names
         return f"one of {', '.join(names)}"
     except (ValueError, OSError, ImportError) as error:
         raise BadInput(str(error)) from error

@@ -32,13 +32,7 @@ def show(run: RunRecord, folder: Path, command: str) -> None:
     from rich.table import Table
 
     config, last = run.config, run.evaluations[-1]
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        title=f"{config.method} on {config.data} after {last.step} steps",
-        title_justify="left",
-        title_style="bold",
-    )
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("domain")
     for title in ("accuracy, train", "val", "mean risk, train", "val"):
         table.add_column(title, justify="right")
@@ -54,6 +48,8 @@ def show(run: RunRecord, folder: Path, command: str) -> None:
             style="bold" if test else None,
         )
     console = Console(highlight=False)
+    title = f"{config.method} on {config.data} after {last.step} steps"
+    console.print(title, style="bold", markup=False, soft_wrap=True)
     console.print(table)
     checkpoints = sorted((folder / "checkpoints").glob("*.safetensors"))
     console.print(f"[dim]records   [/] {folder / FILE}", soft_wrap=True)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from riskmatch.cli import summary
+from riskmatch.cli.device import device_of
 from riskmatch.cli.errors import BadInput, CommandError, RunFailed
 from riskmatch.cli.request import Request, read
 from riskmatch.cli.watch import Bar, Lines, Watch, Watcher
@@ -37,7 +38,8 @@ def _train(request: Request) -> RunRecord:
     from riskmatch.engine.step import DivergedError
 
     keep_freed_memory()
-    device = _device(request.device)
+    device = device_of(request.device)
+    _check_domains(request)
     watch = Watch(request.folder, request.config)
     try:
         watch.watchers = _watchers(request)
@@ -48,6 +50,7 @@ def _train(request: Request) -> RunRecord:
             data_dir=request.data_dir,
             resume=request.resume,
             on_step=watch,
+            on_progress=watch.work,
         )
         watch.catch_up(record)
         if watch.last_step is None and not request.quiet:
@@ -78,6 +81,21 @@ def _train(request: Request) -> RunRecord:
         watch.close()
 
 
+def _check_domains(request: Request) -> None:
+    """Refuse a test domain that does not exist before any image is decoded."""
+    from riskmatch.data.catalogue import known_domains
+    from riskmatch.spelling import check_option
+
+    try:
+        if names := known_domains(request.config.data):
+            for name in request.config.test_domains:
+                check_option(f"domain of '{request.config.data}'", name, names)
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+    except OSError:
+        return  # without its data a run that is done can still be shown
+
+
 def _watchers(request: Request) -> list[Watcher]:
     watchers: list[Watcher] = []
     if request.tensorboard:
@@ -87,19 +105,6 @@ def _watchers(request: Request) -> list[Watcher]:
     if not request.quiet:
         watchers.append(Bar() if sys.stderr.isatty() else Lines(request.config))
     return watchers
-
-
-def _device(name: str) -> str:
-    import torch
-
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError) as error:
-        cause = str(error).splitlines()[0].rstrip(".")
-        raise BadInput(f"--device {name}: {cause}. Try --device cpu.") from error
-    return name
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from riskmatch import records
+from riskmatch.cli.progress import Log, Pace, Row, clock
 
 if TYPE_CHECKING:
     from riskmatch.config import RunConfig
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 class Watcher:
     """Something that looks at a run; this one looks away."""
+
+    def work(self, what: str, done: int, total: int | None) -> None:
+        """While the data is being made ready."""
 
     def step(self, progress: Progress) -> None:
         """After every step."""
@@ -47,6 +51,11 @@ class Watch:
         for watcher in self.watchers:
             watcher.step(progress)
 
+    def work(self, what: str, done: int, total: int | None) -> None:
+        """Tell of what comes before the first step."""
+        for watcher in self.watchers:
+            watcher.work(what, done, total)
+
     def catch_up(self, run: RunRecord) -> None:
         """Tell of the evaluations not yet told of."""
         for evaluation in run.evaluations:
@@ -65,39 +74,32 @@ class Bar(Watcher):
     """A progress bar on the terminal, gone when the run is over."""
 
     def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        self._row, self._pace = Row(), Pace("images")
 
-        self._bar = Progress(
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.description}"),
-            console=Console(stderr=True, highlight=False),
-            transient=True,
-        )
-        self._task = self._bar.add_task("loading", total=None)
-        self._bar.start()
+    def work(self, what: str, done: int, total: int | None) -> None:
+        """Move the bar."""
+        self._row.show(done, total, self._pace(what, done, total))
 
     def step(self, progress: Progress) -> None:
         """Move the bar."""
-        self._bar.update(
-            self._task,
-            completed=progress.step,
-            total=progress.steps,
-            description=" · ".join(_parts(progress)),
-        )
+        self._row.show(progress.step, progress.steps, " · ".join(_parts(progress)))
 
     def close(self) -> None:
         """Remove the bar."""
-        self._bar.stop()
+        self._row.close()
 
 
 class Lines(Watcher):
-    """One plain line per evaluation, for logs."""
+    """One plain line per evaluation, and now and then before the first, for logs."""
 
     def __init__(self, config: RunConfig) -> None:
         self._config = config
         self._left = ""
+        self._log = Log("images")
+
+    def work(self, what: str, done: int, total: int | None) -> None:
+        """Print a line now and then."""
+        self._log(what, done, total)
 
     def step(self, progress: Progress) -> None:
         """Remember how long it will take."""
@@ -119,16 +121,5 @@ class Lines(Watcher):
 
 def _parts(progress: Progress) -> list[str]:
     worst = [] if progress.worst_domain is None else [f"worst {progress.worst_domain}"]
-    return [f"loss {progress.loss:.4g}", *worst, f"{clock(progress.seconds_left)} left"]
-
-
-def clock(seconds: float) -> str:
-    """Minutes and seconds, and hours where there are any.
-
-    Example:
-        >>> clock(75), clock(3600)
-        ('1:15', '1:00:00')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    at = f"{progress.step}/{progress.steps}"
+    return [at, f"loss {progress.loss:.4g}", *worst, f"{clock(progress.seconds_left)} left"]

@@ -45,6 +45,7 @@ def extract(
             path out of the folder, a link, a device, or far more bytes than its own size.
     """
     size = archive.stat().st_size
+    report: OnProgress = (lambda *_: None) if on_progress is None else on_progress
     left = max(FLOOR, MOST * size)
     with _reading(archive), open(archive, "rb") as packed:
         for name, opened in _members(archive, packed):
@@ -60,8 +61,8 @@ def extract(
                     if left < 0:
                         raise ValueError(f"{archive} unpacks to more than {MOST} times its size")
                     file.write(piece)
-            if on_progress is not None:
-                on_progress(f"unpacking {archive.name}", packed.tell(), size)
+            report(f"unpacking {archive.name}", min(packed.tell(), size - 1), size)
+    report(f"unpacking {archive.name}", size, size)
 
 
 def check_archive(path: Path) -> None:

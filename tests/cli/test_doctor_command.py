@@ -1,0 +1,78 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("PIL", reason="needs the extra riskmatch[images]")
+
+from pets import draw_pets
+from PIL import Image
+
+
+@pytest.fixture
+def pets(riskmatch, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("RISKMATCH_DATA", raising=False)
+    return draw_pets(tmp_path / "pets")
+
+
+def test_a_sound_folder_ends_with_0_and_says_so(riskmatch, pets):
+    done = riskmatch("data", "doctor", "pets")
+    assert done.code == 0
+    assert "pets: 12 images" in done.out
+    assert "no fault" in done.out or "Nothing is wrong" in done.out
+    assert done.err == "examining images · 12 images\ncomparing images\n"
+
+
+def test_a_fault_ends_with_1_and_is_named_with_its_cure(riskmatch, pets):
+    Path("pets/oil/cat/0.png").write_bytes(b"")
+    shutil.copy("pets/ink/dog/1.png", "pets/photo/dog/same.png")
+    done = riskmatch("data", "doctor", "pets")
+    assert done.code == 1
+    for place in ("oil/cat/0.png", "photo/dog/same.png"):
+        assert place in done.out
+    quiet = riskmatch("data", "doctor", "pets", "--quiet")
+    assert (quiet.code, quiet.out, quiet.err) == (1, "", "")
+    told = json.loads(riskmatch("data", "doctor", str(pets), "--json", "--quiet").out)
+    faults = [found for found in told["findings"] if found["severity"] == "fault"]
+    assert "oil/cat/0.png" in {found["path"] for found in faults}
+    assert all(found["cure"] for found in faults)
+
+
+def test_the_contact_sheet_has_a_cell_for_each_class_and_domain(riskmatch, pets):
+    done = riskmatch("data", "doctor", "pets", "--sheet", "new/sheet.png")
+    assert done.out.endswith("The contact sheet is new/sheet.png\n")
+    with Image.open("new/sheet.png") as sheet:
+        assert sheet.width > 3 * 90
+        assert sheet.height > 2 * 90
+
+
+def test_a_benchmark_is_found_by_name_and_compared_with_what_was_published(riskmatch, tmp_path):
+    for domain in ("art_painting", "cartoon", "photo", "sketch"):
+        (tmp_path / "data" / "PACS" / domain / "dog").mkdir(parents=True)
+        path = tmp_path / "data" / "PACS" / domain / "dog" / "1.png"
+        Image.new("RGB", (9, 9), (domain.partition("_")[2] and "red") or "blue").save(path)
+    done = riskmatch("data", "doctor", "pacs", "--data-dir", "data")
+    assert done.code == 1
+    assert "PACS was published with 9,991" in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("", "riskmatch data doctor needs DATA: The name of a benchmark, or the path of a folder"),
+        ("pacs", "PACS is not on this machine; looked for "),
+        ("pasc", "Unknown data set of images 'pasc'. Did you mean 'pacs'?"),
+        ("colored-mnist", "Unknown data set of images 'colored-mnist'. "),
+        ("./nowhere", "There is no ./nowhere."),
+        ("pets/ink", "pets/ink/cat holds images where folders of classes are expected"),
+        ("pets --sheet s.jpg", "Unknown ending of --sheet '.jpg'. Did you mean '.png'?"),
+        ("pets --sheet pets/ink/cat/0.png/s.png", "--sheet pets/ink/cat/0.png/s.png: "),
+    ],
+)
+def test_bad_input_is_one_line_of_cause_and_cure(riskmatch, pets, words, message):
+    done = riskmatch("data", "doctor", *words.split())
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"riskmatch: {message}")
+    assert done.err.count("\n") == 1

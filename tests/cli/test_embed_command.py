@@ -1,0 +1,78 @@
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("PIL", reason="needs the extra riskmatch[images]")
+pytest.importorskip("efficientnet_lite_pytorch", reason="needs the extra riskmatch[images]")
+
+from pets import CLASSES, DOMAINS, draw_pets
+
+from riskmatch.data import load
+from riskmatch.embedding import embed
+
+
+@pytest.fixture
+def pets(riskmatch, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("RISKMATCH_DATA", raising=False)
+    return draw_pets(tmp_path / "pets")
+
+
+def test_features_are_written_once_embedded(riskmatch, pets):
+    done = riskmatch("embed", "pets", "--out", "new/pets.npz")
+    assert (done.code, done.out) == (0, "new/pets.npz has 12 rows of 1,280 features\n")
+    told = done.err.splitlines()
+    assert told[2:5] == [f"embedding {domain} · 4 images" for domain in DOMAINS]
+    table = np.load("new/pets.npz")
+    assert table["domain"].tolist() == [name for name in DOMAINS for _ in range(4)]
+    assert table["class"].tolist() == [name for _ in DOMAINS for name in CLASSES for _ in "ab"]
+    expected = np.concatenate([domain.x for domain in embed(load("pets"), "lite0").domains])
+    np.testing.assert_array_equal(table["features"], expected)
+    again = riskmatch("embed", str(pets), "--out", "again.npz")
+    assert again.err == "writing again.npz\n"  # all of it was found
+    assert riskmatch("embed", "pets", "--out", "again.npz", "--quiet") == (0, "", "")
+
+
+def test_parquet_has_a_row_per_view(riskmatch, pets):
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra riskmatch[parquet]")
+    words = ["--views", "2", "--image-size", "32", "--backbone", "lite0"]
+    done = riskmatch("embed", "pets", "--out", "pets.parquet", *words)
+    assert done.out == "pets.parquet has 24 rows of 1,280 features\n"
+    assert parquet.read_table("pets.parquet")["view"].to_pylist() == [0, 1] * 12
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("pets", "riskmatch embed needs --out: The file to write, .parquet or .npz."),
+        ("pets --out f.csv", "Unknown ending of --out '.csv'. Valid: '.parquet', '.npz'."),
+        ("pets --out f.npz --views 0", "--views 0: 1 is the least."),
+        ("pets --out f.npz --image-size -1", "--image-size -1: 1 is the least."),
+        ("pets --out f.npz --backbone lite1", "Unknown backbone 'lite1'. Did you mean 'lite0'?"),
+        ("pets --out f.npz --device gpu", "--device gpu: "),
+        ("pacs --out f.npz", "PACS is not on this machine; looked for "),
+        ("colored-digits --out f.npz", "Unknown data set of images 'colored-digits'."),
+    ],
+)
+def test_bad_input_is_refused_before_any_work(riskmatch, pets, tmp_path, words, message):
+    done = riskmatch("embed", *words.split())
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"riskmatch: {message}")
+    assert done.err.count("\n") == 1
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize(
+    ("package", "file", "extra"),
+    [("pyarrow", "f.parquet", "parquet"), ("efficientnet_lite_pytorch", "f.npz", "images")],
+)
+def test_a_missing_extra_is_named_before_any_work(
+    riskmatch, pets, tmp_path, monkeypatch, package, file, extra
+):
+    monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
+    done = riskmatch("embed", "pets", "--out", file)
+    assert done.code == 2
+    assert f"pip install 'riskmatch[{extra}]'" in done.err
+    assert done.err.count("\n") == 1
+    assert not (tmp_path / "cache").exists()

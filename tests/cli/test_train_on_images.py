@@ -1,0 +1,105 @@
+import csv
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("PIL", reason="needs the extra riskmatch[images]")
+pytest.importorskip("efficientnet_lite_pytorch", reason="needs the extra riskmatch[images]")
+
+from pets import DOMAINS, draw_pets
+
+from riskmatch.cli.request import read
+
+RUN = shlex.split(
+    "--method rdm --test-domain oil --steps 4 --eval-every 2 --batch-size 2 --warmup 1"
+)
+
+
+@pytest.fixture
+def pets(riskmatch, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("RISKMATCH_DATA", raising=False)
+    return draw_pets(tmp_path / "pets", each=3)
+
+
+def test_a_frozen_run_tells_of_what_comes_before_its_first_step(riskmatch, pets):
+    first = riskmatch("train", "pets", *RUN, "--frozen")
+    assert first.code == 0
+    told = first.err.splitlines()
+    assert told[:5] == [
+        "reading images · 18 images",
+        "decoding images · 18 images",
+        *(f"embedding {domain} · 6 images" for domain in DOMAINS),
+    ]
+    assert told[5].startswith("step 2/4 ")
+    second = riskmatch("train", "pets", *RUN, "--frozen", "--seed", "1")
+    assert second.err.startswith("step 2/4 ")  # the features were found
+
+
+def test_a_run_is_the_same_from_wherever_its_folder_is_told(riskmatch, pets, monkeypatch):
+    words = ["train", "--data-option", "image_size=32", *RUN, "--frozen", "--json", "--quiet"]
+    first = json.loads(riskmatch(*words, "pets").out)
+    assert first["config"]["data"] == str(pets)
+    assert set(first["evaluation"]["scores"]) == set(DOMAINS)
+    monkeypatch.chdir(pets)
+    for told in (".", "../pets/", str(pets)):
+        assert read([*words[1:], told]).config.id == first["id"]
+
+
+def test_a_manifest_trains_too_and_the_whole_backbone(riskmatch, pets):
+    with open("pets.csv", "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["path", "label", "domain"])
+        for path in sorted(pets.rglob("*.png")):
+            rows.writerow([path.relative_to(pets.parent), path.parts[-2], path.parts[-3]])
+    done = riskmatch("train", "pets.csv", *RUN, "--steps", "1", "--data-option", "image_size=32")
+    assert done.code == 0
+    assert "oil (test)" in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("pets --method erm --test-domain oli", "Did you mean 'oil'? Valid: 'ink', 'oil', 'photo'"),
+        ("pets --method erm", "Give --test-domain, one of ink, oil, photo."),
+        ("pacs --method erm --test-domain skech", "Unknown domain of 'pacs' 'skech'. Did you mean"),
+        ("pacs --method erm --test-domain sketch", "Fetch it with riskmatch data get pacs, or"),
+        ("pacs --method erm", "one of art_painting, cartoon, photo, sketch."),
+        ("./nowhere --method erm --test-domain a", "There is no folder "),
+        ("nowhere.csv --method erm --test-domain a", "There is no manifest "),
+    ],
+)
+def test_bad_input_is_refused_before_any_image_is_decoded(
+    riskmatch, pets, tmp_path, words, message
+):
+    done = riskmatch("train", *words.split())
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+    assert done.err.count("\n") == 1
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_head_takes_larger_and_fewer_steps_unless_told(riskmatch):
+    words = ["pacs", "--method", "rdm", "--test-domain", "sketch"]
+    whole, head = read(words).config, read([*words, "--frozen"]).config
+    assert (whole.model, whole.lr, whole.steps) == ("lite0", 5e-5, 5000)
+    assert (head.model, head.lr, head.steps, head.eval_every) == ("lite0", 1e-3, 1000, 60)
+    assert (head.hparams["warmup"], head.hparams["lr_after"]) == (300, 3e-4)
+    assert head.hparams["weight"] == whole.hparams["weight"]
+    assert read([*words, "--frozen", "--lr", "0.1"]).config.lr == 0.1
+    Path("run.toml").write_text("frozen = true\n")
+    assert read([*words, "--config", "run.toml"]).config == head
+
+
+def test_help_shows_what_holds_for_a_head(riskmatch):
+    words = ["train", "pacs", "--method", "rdm", "--help"]
+    whole, head = (
+        " ".join(riskmatch(*more).out.replace("│", " ").split())
+        for more in (words, [*words, "--frozen"])
+    )
+    assert "The name of a network (default lite0)" in whole
+    assert "Learning rate (default 5e-05; searched in" in whole
+    assert "Learning rate (default 0.001)" in head
+    assert "Steps of the optimiser (default 1000)" in head
