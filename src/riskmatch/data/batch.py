@@ -36,7 +36,10 @@ class Batch:
 
     @classmethod
     def join(cls, parts: Sequence[tuple[Tensor, Tensor]]) -> Batch:
-        """One batch of the samples ``(x, y)`` of each domain."""
+        """One batch of the samples ``(x, y)`` of each domain; those of one alone are not copied."""
+        if len(parts) == 1:
+            ((x, y),) = parts
+            return cls(x, y, (len(x),))
         xs, ys = zip(*parts, strict=True)
         return cls(torch.cat(xs), torch.cat(ys), tuple(map(len, xs)))
 

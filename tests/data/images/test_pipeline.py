@@ -59,10 +59,17 @@ def test_the_same_image_looks_different_each_time_it_is_drawn(domains):
     assert len(looks) == 10
 
 
-def test_another_domain_changes_neither_order_nor_augmentation(domains):
+def test_a_domain_behind_it_changes_neither_order_nor_augmentation(domains):
     ink, oil, _ = domains.domains
     alone = Sampler([oil], 3, seed=0, augment=domains.augment)
-    together = Sampler([ink, oil], 3, seed=0, augment=domains.augment)
+    together = Sampler([oil, ink], 3, seed=0, augment=domains.augment)
+    for _ in range(4):
+        assert same(next(alone), next(together).split()[0])
+
+
+def test_a_domain_before_it_changes_no_order(domains):
+    ink, oil, _ = domains.domains
+    alone, together = (Sampler(some, 3, seed=0) for some in ([oil], [ink, oil]))
     for _ in range(4):
         assert same(next(alone), next(together).split()[1])
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -24,7 +26,7 @@ JITTER = 0.3
 """How far brightness, contrast and saturation go from 1, and hue from 0."""
 GREY = 0.1
 """The share of images that lose their colours."""
-PIECE = 4
+PIECE = 8
 """Images that a thread works on at a time: few enough for the processor's cache."""
 
 Floats = NDArray[np.float64]
@@ -164,10 +166,13 @@ def _in_threads(work: Callable[[slice], None], pieces: list[slice]) -> None:
             work(piece)
         return
     try:
-        with ThreadPoolExecutor(threads, "augment", torch.set_num_threads, (1,)) as pool:
-            for _ in pool.map(work, pieces):
-                pass
+        for _ in _pool(threads, os.getpid()).map(work, pieces):
+            pass
     finally:
-        torch.set_num_threads(
-            threads
-        )  # each thread has its own number, but the last sets the default
+        torch.set_num_threads(threads)  # a new thread of the pool changes it for all
+
+
+@cache
+def _pool(threads: int, process: int) -> ThreadPoolExecutor:
+    """Threads that stay, and with them the memory they have; a forked process has its own."""
+    return ThreadPoolExecutor(threads, "augment", torch.set_num_threads, (1,))
