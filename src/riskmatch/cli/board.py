@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from riskmatch.cli.watch import clock
+from riskmatch.cli.progress import Log, Pace, clock
 
 if TYPE_CHECKING:
     from riskmatch.sweep.board import Board
@@ -21,6 +21,7 @@ class Shown:
         self._quiet = quiet
         self._told: set[str] | None = None
         self._bar: Any = None
+        self._pace, self._log = Pace("images"), Log("images")
 
     def __enter__(self) -> Shown:
         if not self._quiet and sys.stderr.isatty():
@@ -38,6 +39,14 @@ class Shown:
         if self._bar is not None:
             self._bar.stop()
 
+    def loading(self, what: str, done: int, total: int | None) -> None:
+        """Show how far the data set is, before the first run."""
+        if self._bar is not None:
+            text = self._pace(what, done, total)
+            self._bar.update(self._bar.task_ids[0], completed=done, total=total, description=text)
+        elif not self._quiet:
+            self._log(what, done, total)
+
     def __call__(self, board: Board) -> None:
         """Show how far the runs are."""
         if self._quiet:
@@ -52,11 +61,12 @@ class Shown:
         for id in over:
             if id not in self._told:
                 self._told.add(id)
-                state = "failed: " + board.failed[id] if id in board.failed else "done"
+                done = "done elsewhere" if id in board.others else "done"
+                state = "failed: " + board.failed[id] if id in board.failed else done
                 title = self._titles.get(id, "the ERM phase")
                 self._say(f"{len(self._told)}/{board.total}  {title}: {state}  ({_left(board)})")
         if self._bar is not None:
-            finished = board.total - len(board.waiting) - len(board.running)
+            finished = board.total - len(board.left)
             text = f"{finished}/{board.total} runs · {_left(board)}"
             self._bar.update(
                 self._bar.task_ids[0], completed=finished, total=board.total, description=text
