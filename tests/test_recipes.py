@@ -6,7 +6,7 @@ import pytest
 from riskmatch.config import RunConfig
 from riskmatch.data.images.benchmarks import BENCHMARKS
 from riskmatch.objectives import methods
-from riskmatch.recipes import IMAGES, ON_DATA, PATH, PRESETS, configure, recipe, space_of
+from riskmatch.recipes import FROZEN, IMAGES, ON_DATA, PATH, PRESETS, configure, recipe, space_of
 
 RUN = {field.name for field in fields(RunConfig)}
 
@@ -36,6 +36,19 @@ def test_on_colored_digits_every_warm_up_ends_before_the_run_does():
     for method in methods():
         found = recipe(method, "colored-digits")
         assert found.get("warmup", 0) < found["steps"], method
+
+
+@pytest.mark.parametrize("data", IMAGES)
+def test_a_head_alone_takes_fewer_and_larger_steps_and_the_rest_is_kept(data):
+    for method in methods():
+        whole, head = recipe(method, data), recipe(method, data, frozen=True)
+        assert head["steps"] == whole["steps"] / 5
+        assert head["lr"] == pytest.approx(20 * whole["lr"])
+        assert head.get("warmup", 0) < head["steps"]
+        assert {name: head[name] for name in head if name not in FROZEN} == {
+            name: whole[name] for name in whole if name not in FROZEN
+        }
+        assert not FROZEN.keys() & space_of(method, data, frozen=True).keys()
 
 
 def test_presets_choose_what_exists_and_differ():

@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from keyword import iskeyword
 
 from riskmatch.cli.errors import CommandError, unknown
 
 COMMANDS = {
-    "data": "the data sets: what there is, and how to get it",
+    "data": "the data sets: what there is, how to get it, what is wrong with it",
     "demo": "ERM against RDM on coloured digits: a table and a picture, in a minute",
+    "embed": "images as the features of a frozen backbone, in a file",
     "import": "other people's sweeps, into records of ours",
     "methods": "the methods, their hyper-parameters and search ranges",
     "reproduce": "the paper's tables and figures",
@@ -54,7 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     try:
-        code = _run([word for word in words if word != "--debug"])
+        with _plain_warnings():
+            code = _run([word for word in words if word != "--debug"])
         sys.stdout.flush()
         return code
     except CommandError as error:
@@ -90,6 +94,16 @@ def _run(words: list[str]) -> int:
     except SystemExit:  # the help was asked for and printed
         return 0
     return code
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Warnings as one line each, without the place in the code."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: print(
+            f"riskmatch: {message}", file=sys.stderr
+        )
+        yield
 
 
 def _fail(error: BaseException, message: str, code: int, debug: bool) -> int:

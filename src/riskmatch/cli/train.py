@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from riskmatch.cli import summary
@@ -22,8 +20,7 @@ if TYPE_CHECKING:
 def run(words: Sequence[str]) -> int:
     """Train one model, or explain how."""
     request = read(words)
-    with _plain_warnings():
-        record = _train(request)
+    record = _train(request)
     if request.json:
         print(json.dumps(summary.as_json(record, request.folder), indent=2))
     elif not request.quiet:
@@ -105,13 +102,3 @@ def _watchers(request: Request) -> list[Watcher]:
     if not request.quiet:
         watchers.append(Bar() if sys.stderr.isatty() else Lines(request.config))
     return watchers
-
-
-@contextmanager
-def _plain_warnings() -> Iterator[None]:
-    """Warnings as one line each, without the place in the code."""
-    with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: print(
-            f"riskmatch: {message}", file=sys.stderr
-        )
-        yield

@@ -1,4 +1,5 @@
 import io
+import random
 import tarfile
 import zipfile
 
@@ -37,6 +38,17 @@ def test_files_are_placed_or_left_out_as_told(make, tmp_path):
     names = {"set/a/cat/1.jpg": "x/1.jpg"}
     extract(make(FILES), tmp_path / "out", names.get)
     assert contents(tmp_path / "out") == {"x/1.jpg": b"one"}
+
+
+def test_progress_goes_through_the_bytes_of_the_archive(make, tmp_path):
+    rng, told = random.Random(0), []
+    archive = make({f"a/cat/{n}.jpg": rng.randbytes(50_000) for n in range(20)})
+    extract(archive, tmp_path / "out", on_progress=lambda *said: told.append(said))
+    size = archive.stat().st_size
+    assert {(what, total) for what, _, total in told} == {(f"unpacking {archive.name}", size)}
+    done = [done for _, done, _ in told]
+    assert done == sorted(done)
+    assert done[0] < size / 4 < done[10] < done[-1] == size
 
 
 @pytest.mark.parametrize(
