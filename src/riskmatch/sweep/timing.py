@@ -9,6 +9,8 @@ from riskmatch.data.progress import OnProgress
 from riskmatch.sweep.board import Board, kind_of
 from riskmatch.sweep.worker import Bench, threads
 
+ENOUGH = 0.1
+"""Seconds of steps that tell their length."""
 PATIENCE = 20.0
 """Seconds after which no further kind of run is timed; its steps then count like the others'."""
 
@@ -31,16 +33,17 @@ def time_steps(
 
 
 def seconds_per_step(run: RunConfig, bench: Bench) -> float:
-    """One step after any warm-up, with the step's share of an evaluation."""
+    """Of a step after any warm-up, with its share of an evaluation."""
     from riskmatch.engine.assemble import assemble
     from riskmatch.engine.evaluate import evaluate
 
     parts = assemble(run, bench.device, bench.data_dir, bench.domains(run))
     parts.stepper.memory.step = run.steps - 1
     parts.stepper.step(next(parts.sampler))  # the first step of a process takes longer
-    begun = time.monotonic()
-    parts.stepper.step(next(parts.sampler))
-    step = time.monotonic() - begun
+    begun, steps = time.monotonic(), 0
+    while (spent := time.monotonic() - begun) < ENOUGH:
+        parts.stepper.step(next(parts.sampler))
+        steps += 1
     sizes = {
         name: sum(len(part) for part in splits.values()) for name, splits in parts.splits.items()
     }
@@ -48,4 +51,4 @@ def seconds_per_step(run: RunConfig, bench: Bench) -> float:
     begun = time.monotonic()
     evaluate(parts.stepper.model, {least: parts.splits[least]})
     evaluation = (time.monotonic() - begun) * sum(sizes.values()) / sizes[least]
-    return step + evaluation / run.eval_every
+    return spent / steps + evaluation / run.eval_every
