@@ -9,7 +9,8 @@ README = (ROOT / "README.md").read_text()
 
 
 @pytest.mark.parametrize(
-    "name", ["bench/core", "bench/colored_mnist", "bench/methods", "demo/demo"]
+    "name",
+    ["bench/core", "bench/colored_mnist", "bench/methods", "demo/demo", "pacs/erm/table"],
 )
 def test_a_table_is_the_one_its_run_wrote(name):
     assert (ROOT / "results" / f"{name}.md").read_text().strip() in README
