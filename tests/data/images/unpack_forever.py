@@ -16,5 +16,6 @@ def half(files, tree, on_progress):
     time.sleep(600)
 
 
-archive = Path(sys.argv[1])
-prepared(small_pacs(), Origin((), half), {archive.name: archive}, archive.parent / "pacs")
+if __name__ == "__main__":
+    archive = Path(sys.argv[1])
+    prepared(small_pacs(), Origin((), half), {archive.name: archive}, archive.parent / "pacs")
