@@ -16,6 +16,12 @@ def test_a_table_is_the_one_its_run_wrote(name):
     assert (ROOT / "results" / f"{name}.md").read_text().strip() in README
 
 
+def test_table_1_is_the_one_its_runs_gave():
+    written = (ROOT / "results" / "colored-mnist" / "table1.md").read_text()
+    first = written.split("# Table 1\n\n")[1].split("\n\nAccuracy at every p")[0]
+    assert first in README
+
+
 def test_every_picture_and_file_it_links_to_is_there():
     for target in README.split("](")[1:]:
         path = target.split(")")[0]
