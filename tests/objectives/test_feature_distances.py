@@ -8,9 +8,9 @@ import torch
 from riskmatch.divergence import feature_coral, feature_mmd2
 
 
-def parts(sizes=(5, 3, 8), dtype=torch.float64):
+def parts(sizes=(5, 3, 8), dtype=torch.float64, features=4):
     torch.manual_seed(0)
-    return [torch.randn(n, 4, dtype=dtype) + n / 5 for n in sizes]
+    return [torch.randn(n, features, dtype=dtype) + n / 5 for n in sizes]
 
 
 def coral(x, y):
@@ -27,14 +27,17 @@ def mmd2(x, y):
 
 
 @pytest.mark.parametrize(("distance", "pair"), [(feature_coral, coral), (feature_mmd2, mmd2)])
-def test_distance_is_the_mean_over_pairs(distance, pair):
-    expected = torch.stack([pair(x, y) for x, y in combinations(parts(), 2)]).mean()
-    torch.testing.assert_close(distance(parts()), expected, rtol=1e-12, atol=0)
+@pytest.mark.parametrize("features", [4, 16, 17, 60])  # from fewer than samples to more
+def test_distance_is_the_mean_over_pairs(distance, pair, features):
+    samples = parts(features=features)
+    expected = torch.stack([pair(x, y) for x, y in combinations(samples, 2)]).mean()
+    torch.testing.assert_close(distance(samples), expected, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("distance", [feature_coral, feature_mmd2])
-def test_gradient_is_that_of_finite_differences(distance):
-    inputs = [part.requires_grad_() for part in parts((3, 2, 4))]
+@pytest.mark.parametrize("features", [4, 12])
+def test_gradient_is_that_of_finite_differences(distance, features):
+    inputs = [part.requires_grad_() for part in parts((3, 2, 4), features=features)]
     assert torch.autograd.gradcheck(lambda *samples: distance(samples), inputs)
 
 
@@ -43,9 +46,11 @@ def test_one_sample_set_has_distance_zero(distance):
     assert distance(parts((5,))) == 0
 
 
-@pytest.mark.parametrize("distance", [feature_coral, feature_mmd2])
-def test_equal_samples_have_distance_zero_and_no_gradient(distance):
-    x = parts((6,), torch.float32)[0].requires_grad_()
+@pytest.mark.parametrize(
+    ("distance", "features"), [(feature_coral, 4), (feature_coral, 40), (feature_mmd2, 4)]
+)
+def test_equal_samples_have_distance_zero_and_no_gradient(distance, features):
+    x = parts((6,), torch.float32, features)[0].requires_grad_()
     value = distance([x, x.detach().clone()])
     value.backward()
     assert value.abs() < 1e-5

@@ -21,7 +21,8 @@ def feature_coral(samples: Sequence[Tensor]) -> Tensor:
               + \tfrac1{d^2} \lVert C_i - C_j \rVert_F^2 \Bigr]
 
     The mean over pairs of a squared difference is twice the variance, so every covariance is
-    formed once. A single sample has distance 0.
+    formed once; and none where there are fewer samples than features, as their inner products
+    follow from those of the samples. A single sample has distance 0.
 
     Args:
         samples: m tensors (n_e, d), of two rows or more.
@@ -41,9 +42,27 @@ def feature_coral(samples: Sequence[Tensor]) -> Tensor:
             "larger batches, or a distance that needs no covariance, such as the MMD."
         )
     means = torch.stack([sample.mean(0) for sample in samples])  # (m, d)
-    centred = [sample - sample.mean(0) for sample in samples]
-    covariances = torch.stack([part.T @ part / (len(part) - 1) for part in centred])  # (m, d, d)
+    roots = [(sample - sample.mean(0)) / (len(sample) - 1) ** 0.5 for sample in samples]
+    if sum(sizes) < means.shape[1]:
+        return 2 * (means.var(0).mean() + _spread_of_squares(roots))
+    covariances = torch.stack([root.T @ root for root in roots])  # (m, d, d)
     return 2 * (means.var(0).mean() + covariances.var(0).mean())
+
+
+def _spread_of_squares(roots: Sequence[Tensor]) -> Tensor:
+    """The variance over e of the entries of A_eᵀA_e, averaged over them, without these matrices.
+
+    With ⟨A_iᵀA_i, A_jᵀA_j⟩ = ‖A_i A_jᵀ‖² all that is needed are (n, n) products. In double
+    precision, for the differences of these are small where the samples are alike.
+    """
+    m, d = len(roots), roots[0].shape[1]
+    pool = torch.cat(list(roots)).double()
+    squares = (pool @ pool.T).square()
+    sizes = [len(root) for root in roots]
+    within = torch.stack(
+        [block.split(sizes, 1)[e].sum() for e, block in enumerate(squares.split(sizes))]
+    ).sum()
+    return ((within - squares.sum() / m) / ((m - 1) * d * d)).to(roots[0].dtype)
 
 
 def feature_mmd2(samples: Sequence[Tensor]) -> Tensor:
