@@ -10,7 +10,14 @@ README = (ROOT / "README.md").read_text()
 
 @pytest.mark.parametrize(
     "name",
-    ["bench/core", "bench/colored_mnist", "bench/methods", "demo/demo", "pacs/erm/table"],
+    [
+        "bench/core",
+        "bench/colored_mnist",
+        "bench/methods",
+        "bench/images",
+        "demo/demo",
+        "pacs/erm/table",
+    ],
 )
 def test_a_table_is_the_one_its_run_wrote(name):
     assert (ROOT / "results" / f"{name}.md").read_text().strip() in README
