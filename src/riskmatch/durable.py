@@ -1,9 +1,12 @@
-"""Files that survive the death of their writer."""
+"""Files that survive the death of their writer, and locks that end with it."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -28,3 +31,29 @@ def append_line(path: Path, line: str) -> None:
         file.write(line.encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
+
+
+@contextmanager
+def alone(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Be the only process to hold the file ``path``; the system lets go at our death.
+
+    ``waiting`` is called once where another process holds it.
+    """
+    import fcntl  # POSIX only
+
+    with open(path, "w") as lock:
+        if not hold(lock):
+            waiting()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def hold(lock: IO[str]) -> bool:
+    """Hold an open file unless another process does; returns whether we do."""
+    import fcntl
+
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from safetensors.torch import load_file
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from riskmatch.durable import write_whole
+from riskmatch.durable import alone, write_whole
 
 NAME = "features"
 
@@ -28,21 +27,7 @@ def made_once(path: Path, make: Callable[[], Tensor], waiting: Callable[[], None
     """
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(path.with_suffix(".lock"), waiting):
+        with alone(path.with_suffix(".lock"), waiting):
             if not path.exists():  # unless another process has made it meanwhile
                 write_whole(path, to_bytes({NAME: make().contiguous()}))
     return load_file(path)[NAME]
-
-
-@contextmanager
-def _locked(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Be the only process to hold ``path``; the system lets go at our death."""
-    import fcntl  # POSIX only
-
-    with open(path, "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            waiting()
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield

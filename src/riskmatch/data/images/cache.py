@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO
 
 import torch
 from torch import Tensor
@@ -22,6 +21,7 @@ from riskmatch.data.images.decode import decode, opened
 from riskmatch.data.images.fingerprint import content_hashes
 from riskmatch.data.places import cache_folder
 from riskmatch.data.progress import OnProgress
+from riskmatch.durable import alone, hold
 
 FORMAT = 1
 """To be raised when the same files would be stored in another way."""
@@ -82,15 +82,16 @@ def cached_file(
     files = [root / path for path in paths]
     folder = folder or cache_folder() / "images"
     report: OnProgress = (lambda *_: None) if on_progress is None else on_progress
+    waiting = partial(report, "waiting for another process", 0, None)
     with _explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
         notes = folder / f"{_hash(str(root.resolve()))}.json"
-        with _locked(notes, report):
+        with alone(_lock_of(notes), waiting):
             hashes = content_hashes(root, paths, notes, report)
         key = _hash(json.dumps([FORMAT, image_size, list(zip(paths, hashes, strict=True))]))
         pixels = folder / f"{key}.rgb"
         if not pixels.exists():
-            with _locked(pixels, report):
+            with alone(_lock_of(pixels), waiting):
                 if not pixels.exists():  # unless another process has made it meanwhile
                     _remove_remains(folder)
                     _build(pixels, files, _side(files, image_size), report)
@@ -160,28 +161,8 @@ def _remove_remains(folder: Path) -> None:
     """Remove what builders left that were killed; those still at work hold their locks."""
     for part in folder.glob("*.part"):
         with open(_lock_of(part), "w") as lock:
-            if _hold(lock, wait=False):
+            if hold(lock):
                 part.unlink(missing_ok=True)
-
-
-@contextmanager
-def _locked(path: Path, report: OnProgress) -> Iterator[None]:
-    """Be the only process to write ``path``; the system lets go at our death."""
-    with open(_lock_of(path), "w") as lock:
-        if not _hold(lock, wait=False):
-            report("waiting for another process", 0, None)
-            _hold(lock, wait=True)
-        yield
-
-
-def _hold(lock: IO[str], wait: bool) -> bool:
-    import fcntl  # POSIX only
-
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _lock_of(path: Path) -> Path:
