@@ -7,6 +7,7 @@ from riskmatch.config import RunConfig
 from riskmatch.data.images.benchmarks import BENCHMARKS
 from riskmatch.objectives import methods
 from riskmatch.recipes import FROZEN, IMAGES, ON_DATA, PATH, PRESETS, configure, recipe, space_of
+from riskmatch.space import draw
 
 RUN = {field.name for field in fields(RunConfig)}
 
@@ -48,7 +49,16 @@ def test_a_head_alone_takes_fewer_and_larger_steps_and_the_rest_is_kept(data):
         assert {name: head[name] for name in head if name not in FROZEN} == {
             name: whole[name] for name in whole if name not in FROZEN
         }
-        assert not FROZEN.keys() & space_of(method, data, frozen=True).keys()
+        space, scaled = space_of(method, data), space_of(method, data, frozen=True)
+        assert space.keys() == scaled.keys()
+        drawn, ours = draw(space, 7, data), draw(scaled, 7, data)
+        for name, entry in scaled.items():
+            factor = FROZEN.get(name, 1)
+            assert entry.on(data).default == head[name]
+            assert ours[name] == pytest.approx(
+                drawn[name] * factor, rel=1e-5, abs=0.5 * (factor < 1)
+            )
+            assert ours[name] in entry.on(data).range
 
 
 def test_presets_choose_what_exists_and_differ():

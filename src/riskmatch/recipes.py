@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
 from riskmatch.config import RunConfig
-from riskmatch.space import TRAINING, Tuned, defaults, ranges
+from riskmatch.space import TRAINING, Tuned, defaults, ranges, times
 
 PATH = "images"
 """What stands below for any folder of images, or manifest."""
@@ -145,15 +145,19 @@ def chosen(method: str | None, data: str | None) -> dict[str, Any]:
 def space_of(method: str | None, data: str | None = None, frozen: bool = False) -> dict[str, Tuned]:
     """Default and range of all that is tuned for a method, training included.
 
-    What is chosen on the data set is not tuned there, nor are learning rates and warm-ups where the
-    backbone is frozen.
+    What is chosen on the data set is not tuned there. Where the backbone is ``frozen``, learning
+    rates and warm-ups are scaled to a head, see ``FROZEN``.
     """
     if method is None:
         space = TRAINING
     else:
         space = {**_objective(method).training, **ranges(_objective(method))}
-    fixed = {*chosen(method, data), *(FROZEN if frozen else ())}
-    return {name: entry for name, entry in space.items() if name not in fixed}
+    fixed, factors = chosen(method, data), FROZEN if frozen else {}
+    return {
+        name: entry.scaled(factors[name]) if name in factors else entry
+        for name, entry in space.items()
+        if name not in fixed
+    }
 
 
 def recipe(
@@ -183,7 +187,7 @@ def recipe(
         **(PRESETS[method][preset].on(data) if method and preset else {}),
     }
     if frozen:
-        values |= {name: _times(values[name], FROZEN[name]) for name in FROZEN if name in values}
+        values |= {name: times(values[name], FROZEN[name]) for name in FROZEN if name in values}
     return values
 
 
@@ -199,16 +203,6 @@ def configure(
         hparams={name: value for name, value in values.items() if name in own},
         **{name: value for name, value in values.items() if name not in own},
     )
-
-
-def _times(value: float, factor: float) -> float:
-    """A whole number stays one; others lose the noise of the last digits.
-
-    Example:
-        >>> _times(1500, 0.2), _times(1.5e-5, 20)
-        (300, 0.0003)
-    """
-    return round(value * factor) if isinstance(value, int) else float(f"{value * factor:.6g}")
 
 
 def _known_as(data: str | None) -> str:

@@ -93,6 +93,40 @@ class Choice(Distribution):
 
 
 @dataclass(frozen=True)
+class Scaled(Distribution):
+    """Values of another distribution times a factor; see :func:`times`."""
+
+    distribution: Distribution
+    factor: float
+
+    def sample(self, rng: random.Random) -> Value:
+        """One draw."""
+        return times(self.distribution.sample(rng), self.factor)
+
+    def __contains__(self, value: object) -> bool:
+        if not isinstance(value, int | float):
+            return False
+        # A whole number stands for all that are rounded to it.
+        low, high = math.ceil((value - 0.5) / self.factor), math.floor((value + 0.5) / self.factor)
+        return any(number in self.distribution for number in (value / self.factor, low, high))
+
+    def __str__(self) -> str:
+        return f"{self.factor:g} · {self.distribution}"
+
+
+def times(value: Value, factor: float) -> Value:
+    """A number times a factor; a whole number stays one, others lose the noise of the last digits.
+
+    Example:
+        >>> times(1500, 0.2), times(1.5e-5, 20)
+        (300, 0.0003)
+    """
+    if isinstance(value, str):
+        raise TypeError(f"'{value}' is no number.")
+    return round(value * factor) if isinstance(value, int) else float(f"{value * factor:.6g}")
+
+
+@dataclass(frozen=True)
 class Tuned:
     """The default of a hyper-parameter and where to search for a better one."""
 
@@ -104,6 +138,14 @@ class Tuned:
     def on(self, data: str | None) -> Tuned:
         """Default and range on the data set of this name."""
         return self.by_data.get(data or "", self)
+
+    def scaled(self, factor: float) -> Tuned:
+        """Default and range times a factor, on every data set."""
+        return Tuned(
+            times(self.default, factor),
+            Scaled(self.range, factor),
+            {name: entry.scaled(factor) for name, entry in self.by_data.items()},
+        )
 
 
 def tuned(default: Value, range: Distribution, **by_data: Tuned) -> Any:

@@ -101,5 +101,5 @@ def test_help_shows_what_holds_for_a_head(riskmatch):
     )
     assert "The name of a network (default lite0)" in whole
     assert "Learning rate (default 5e-05; searched in" in whole
-    assert "Learning rate (default 0.001)" in head
+    assert "Learning rate (default 0.001; searched in 20 ·" in head
     assert "Steps of the optimiser (default 1000)" in head

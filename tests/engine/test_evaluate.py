@@ -5,7 +5,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from riskmatch.data import Domain
-from riskmatch.engine.evaluate import CHUNK, evaluate
+from riskmatch.engine.evaluate import CHUNK, predict, scores
 from riskmatch.records import LEVELS
 
 
@@ -37,7 +37,7 @@ def splits(n):
 
 def test_scores_equal_a_plain_computation(net):
     domains, domain = splits(2 * CHUNK + 7)
-    score = evaluate(net, domains)["a"]["val"]
+    score = scores(predict(net, domains))["a"]["val"]
     with torch.no_grad():
         logits = net.eval()(domain.x)[1]
     risks = cross_entropy(logits, domain.y, reduction="none").double().numpy()
@@ -48,7 +48,7 @@ def test_scores_equal_a_plain_computation(net):
 
 def test_memory_is_bounded_by_the_chunk(net):
     domains, _ = splits(3 * CHUNK + 1)
-    evaluate(net, domains)
+    predict(net, domains)
     assert net.largest == CHUNK
 
 
@@ -58,7 +58,7 @@ def test_nothing_is_left_behind(net):
     net.norm.eval()  # a frozen layer stays frozen
     weights = {name: value.clone() for name, value in net.state_dict().items()}
     random = torch.get_rng_state()
-    evaluate(net, domains)
+    predict(net, domains)
     assert torch.equal(torch.get_rng_state(), random)
     assert (net.training, net.norm.training, net.drop.training) == (True, False, True)
     assert all(torch.equal(value, weights[name]) for name, value in net.state_dict().items())

@@ -5,13 +5,15 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from tiny_runs import assert_same_run, final_state, last_checkpoint, lines, tiny
 
-from riskmatch import records
+from riskmatch import predictions, records
 from riskmatch.data import DATASETS
 from riskmatch.engine import BusyError, DivergedError, UnfinishedError, train
+from riskmatch.engine.final import final_predictions
 from riskmatch.engine.lock import lock
 from riskmatch.models.relu_dropout import ReLUDropout
 
@@ -90,6 +92,33 @@ def test_an_interrupted_run_equals_an_undisturbed_one(tmp_path, step):
     train(config, tmp_path / "whole")
     folder = interrupted_at(step, config, tmp_path / "parts")
     assert_same_run(folder, tmp_path / "whole" / config.id)
+
+
+def test_predictions_are_kept_on_demand_agree_with_the_scores_and_survive_interruption(tmp_path):
+    config = tiny("rdm")
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path, predictions=True, on_step=stop_at(33))
+    predictions.write(tmp_path / config.id, 50, {})  # as if killed between it and its record
+    run = train(config, tmp_path, predictions=True, resume=True)
+    assert predictions.steps(tmp_path / config.id) == (20, 40, 60)
+    for entry in run.evaluations:
+        said = predictions.read(tmp_path / config.id, entry.step)
+        for domain, splits in entry.scores.items():
+            for split, score in splits.items():
+                found = said[domain][split]
+                assert score.risk == pytest.approx(found.risk.mean())
+                assert score.accuracy == (found.label == found.predicted).mean()
+                assert (found.confidence >= 1 / 2).all()
+                right = found.label == found.predicted
+                risk = -np.log(found.confidence[right])
+                assert risk == pytest.approx(found.risk[right], abs=1e-5)
+    again = final_predictions(config, tmp_path)
+    for domain, splits in again.items():
+        for split, values in splits.items():
+            assert np.array_equal(values.risk, said[domain][split].risk)
+    train(config, tmp_path / "without")
+    assert not predictions.steps(tmp_path / "without" / config.id)
+    assert_same_run(tmp_path / config.id, tmp_path / "without" / config.id)
 
 
 def test_a_signal_waits_for_the_end_of_its_step(tmp_path):

@@ -46,6 +46,7 @@ def _train(request: Request) -> RunRecord:
             device=device,
             data_dir=request.data_dir,
             resume=request.resume,
+            predictions=True,
             on_step=watch,
             on_progress=watch.work,
         )

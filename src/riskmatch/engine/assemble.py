@@ -109,13 +109,7 @@ def assemble(
     formula = objective(config.method, config.hparams)
     domains = domains or domains_of(config, data_dir, device, on_progress)
     training = tuple(domain.name for domain in domains.without(config.test_domains))
-    splits = {
-        domain.name: {
-            cast(Split, name): part.to(device)
-            for name, part in data.split(domain, config.trial).items()
-        }
-        for domain in domains.domains
-    }
+    splits = split_all(domains, config.trial, device)
     model = network(config, domains)
     stepper = Stepper(
         model.to(device).train(),
@@ -137,3 +131,15 @@ def assemble(
     batches = [splits[name]["train"] for name in training]
     sampler = Sampler(batches, config.batch_size, config.seed, domains.augment)
     return Parts(stepper, sampler, splits)
+
+
+def split_all(
+    domains: DomainSet, trial: int, device: torch.device | str = "cpu"
+) -> dict[str, dict[Split, Domain]]:
+    """Both splits of every domain, by name, as a run of this trial has them."""
+    return {
+        domain.name: {
+            cast(Split, name): part.to(device) for name, part in data.split(domain, trial).items()
+        }
+        for domain in domains.domains
+    }

@@ -1,4 +1,4 @@
-"""A model on data: accuracy and risks, without a trace."""
+"""A model on data: what it says of every sample, without a trace."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torch import nn
 
 from riskmatch.contract import RiskFunction, cross_entropy_risks
 from riskmatch.data.domain import Domain
+from riskmatch.predictions import ByDomain, Predictions
 from riskmatch.records import LEVELS, Score, Split
 
 CHUNK = 512
@@ -20,36 +21,61 @@ VALUES = 1 << 23
 """Input values per forward pass, at most: 55 images of 3 × 224 × 224."""
 
 
-def evaluate(
+def predict(
     model: nn.Module,
     domains: Mapping[str, Mapping[Split, Domain]],
     risk: RiskFunction = cross_entropy_risks,
-) -> dict[str, dict[Split, Score]]:
-    """The score of every split of every domain.
+) -> dict[str, dict[Split, Predictions]]:
+    """What the model says of every sample of every split of every domain.
 
     Random streams and the training mode of every layer are afterwards as they were.
     """
     with _untouched(model), torch.no_grad():
         return {
-            name: {split: score(model, part, risk) for split, part in splits.items()}
+            name: {split: _predict(model, part, risk) for split, part in splits.items()}
             for name, splits in domains.items()
         }
 
 
-def score(model: nn.Module, domain: Domain, risk: RiskFunction = cross_entropy_risks) -> Score:
+def scores(found: ByDomain) -> dict[str, dict[Split, Score]]:
+    """The score of every split of every domain."""
+    return {
+        name: {split: _score(values) for split, values in splits.items()}
+        for name, splits in found.items()
+    }
+
+
+def _predict(model: nn.Module, domain: Domain, risk: RiskFunction) -> Predictions:
     """The model on one domain, a chunk at a time so that memory is bounded."""
-    risks, hits = [], []
+    risks, classes, confidences = [], [], []
     chunk = max(1, min(CHUNK, VALUES // math.prod(domain.x.shape[1:])))
     for x, y in zip(domain.x.split(chunk), domain.y.split(chunk), strict=True):
         _, logits = model(x)
         risks.append(risk(logits, y))
-        hits.append(logits.argmax(1) == y)
-    values = torch.cat(risks).double().cpu().numpy()
-    return Score(
-        accuracy=torch.cat(hits).double().mean().item(),
-        risk=float(values.mean()),
-        quantiles=tuple(np.quantile(values, LEVELS).tolist()),
+        best, predicted = logits.max(1)
+        classes.append(predicted)
+        confidences.append((best - logits.logsumexp(1)).exp())
+    return Predictions(
+        index=np.arange(len(domain.y), dtype=np.int32),
+        label=domain.y.cpu().numpy().astype(np.int32),
+        predicted=torch.cat(classes).cpu().numpy().astype(np.int32),
+        confidence=torch.cat(confidences).float().cpu().numpy(),
+        risk=torch.cat(risks).float().cpu().numpy(),
     )
+
+
+def _score(values: Predictions) -> Score:
+    risks = values.risk.astype(np.float64)
+    return Score(
+        accuracy=float(np.mean(values.predicted == values.label)),
+        risk=_short(risks.mean()),
+        quantiles=tuple(map(_short, np.quantile(risks, LEVELS))),
+    )
+
+
+def _short(value: float) -> float:
+    """A number to the digits that single precision has."""
+    return float(f"{value:.7g}")
 
 
 @contextmanager

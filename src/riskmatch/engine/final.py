@@ -1,4 +1,4 @@
-"""The model that a run ended with."""
+"""The model that a run ended with, and what it says."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from torch import nn
 from riskmatch.config import RunConfig
 from riskmatch.data.domain import DomainSet
 from riskmatch.engine import checkpoint
-from riskmatch.engine.assemble import domains_of, network
+from riskmatch.engine.assemble import domains_of, network, split_all
+from riskmatch.engine.evaluate import predict
 from riskmatch.engine.run import CHECKPOINTS
+from riskmatch.predictions import Predictions
+from riskmatch.records import Split
 
 PREFIX = "model/"
 
@@ -32,3 +35,15 @@ def final_model(
     weights = {k.removeprefix(PREFIX): v for k, v in last.tensors.items() if k.startswith(PREFIX)}
     model.load_state_dict(weights)
     return model.eval(), domains
+
+
+def final_predictions(
+    config: RunConfig, out: Path, data_dir: Path | None = None
+) -> dict[str, dict[Split, Predictions]]:
+    """What the model of a finished run in the folder ``out`` says of every sample.
+
+    Raises:
+        FileNotFoundError: there is no checkpoint of the last step.
+    """
+    model, domains = final_model(config, out, data_dir)
+    return predict(model, split_all(domains, config.trial))

@@ -12,13 +12,14 @@ from typing import Any
 
 import torch
 
+from riskmatch import predictions as predicted
 from riskmatch import records
 from riskmatch.config import RunConfig
 from riskmatch.data.domain import DomainSet
 from riskmatch.data.progress import OnProgress
 from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import Parts, assemble
-from riskmatch.engine.evaluate import evaluate
+from riskmatch.engine.evaluate import predict, scores
 from riskmatch.engine.interrupt import held_interrupts
 from riskmatch.engine.lock import lock
 from riskmatch.engine.snapshot import capture, restore
@@ -52,6 +53,8 @@ class _Life:
     config: RunConfig
     parts: Parts
     device: torch.device
+    predictions: bool
+    """Whether to keep what the model says of every sample at each evaluation."""
     numbers: Mapping[str, float] = field(default_factory=dict)
     """What the last step reported."""
     seconds_before: float = 0.0
@@ -84,6 +87,7 @@ def train(
     domains: DomainSet | None = None,
     resume: bool = False,
     checkpoint_every: int | None = None,
+    predictions: bool = False,
     on_step: Callable[[Progress], None] | None = None,
     on_progress: OnProgress | None = None,
 ) -> RunRecord:
@@ -102,6 +106,8 @@ def train(
             :func:`~riskmatch.engine.assemble.domains_of`.
         resume: go on with a run that was interrupted or failed, from its last checkpoint.
         checkpoint_every: steps between checkpoints, beside those at evaluations.
+        predictions: keep what the model says of every sample at each evaluation, see
+            :mod:`riskmatch.predictions`; reports show more with them.
         on_step: told of every step.
         on_progress: told of every image that is read, decoded or embedded before the first.
 
@@ -125,6 +131,7 @@ def train(
             domains=domains,
             resume=True,
             checkpoint_every=checkpoint_every,
+            predictions=predictions,
             on_step=on_step,
             on_progress=on_progress,
         )
@@ -133,7 +140,7 @@ def train(
     with lock(folder), torch.random.fork_rng(_gpus(torch.device(device))):
         if finished := _finished(folder, resume):  # while we were waiting for the data
             return finished
-        life = _Life(folder, config, parts, torch.device(device))
+        life = _Life(folder, config, parts, torch.device(device), predictions)
         _begin(life, out)
         try:
             _live(life, checkpoint_every, on_step)
@@ -168,12 +175,14 @@ def _begin(life: _Life, out: Path) -> None:
         warnings.warn(f"{' '.join(refused)} Going on from {onward}.", stacklevel=3)
     if last is None or found is None:
         checkpoint.clear(life.folder / CHECKPOINTS)
+        predicted.rewind(life.folder, -1)
         records.start(life.folder, life.config)
         if life.config.pretrain:
             _take_over(life, out)
         return
     notes = restore(last, life.parts.stepper, life.parts.sampler)
     records.rewind(life.folder, last.step)
+    predicted.rewind(life.folder, last.step)
     life.numbers, life.seconds_before = notes["numbers"], notes["seconds"]
     life.first_step = life.saved = last.step
     kept = records.read(life.folder).evaluations
@@ -244,18 +253,21 @@ def _save(life: _Life) -> None:
 
 def _evaluation(life: _Life) -> Evaluation:
     stepper = life.parts.stepper
-    scores = evaluate(stepper.model, life.parts.splits, stepper.settings.risk)
+    said = predict(stepper.model, life.parts.splits, stepper.settings.risk)
+    if life.predictions:
+        predicted.write(life.folder, life.step, said)
+    found = scores(said)
     numbers = dict(life.numbers)
     loss = numbers.pop("loss")
     numbers.pop("worst domain", None)
     raw = {name: value for name, value in numbers.items() if name.startswith("raw ")}
     return Evaluation(
         step=life.step,
-        scores=scores,
+        scores=found,
         loss=loss,
         terms={name: value for name, value in numbers.items() if name not in raw},
         raw={name.removeprefix("raw "): value for name, value in raw.items()},
-        worst_domain=max(stepper.domains, key=lambda name: scores[name]["train"].risk),
+        worst_domain=max(stepper.domains, key=lambda name: found[name]["train"].risk),
         seconds=life.seconds,
         seconds_per_step=life.stepping / max(1, life.stepped),
         peak_memory=_peak_memory(life.device),

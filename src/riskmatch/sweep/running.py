@@ -58,6 +58,7 @@ def run_all(
     data_dir: Path | None = None,
     device: str = "cpu",
     retry: bool = True,
+    predictions: bool = False,
     on_change: OnChange = lambda board: None,
     on_progress: OnProgress | None = None,
 ) -> Board:
@@ -75,6 +76,7 @@ def run_all(
         data_dir: a folder in which to look for the files of the data set first.
         device: where to train.
         retry: train those that failed again, too.
+        predictions: keep what the models say of every sample at each evaluation.
         on_change: told before the first run, as runs go on, and after every run.
         on_progress: told of every image that is decoded or embedded before that.
     """
@@ -82,7 +84,7 @@ def run_all(
         reopen(configs, out)
     board = Board.of(configs, out)
     board.jobs = max(1, min(jobs or affordable_jobs(device), len(board.waiting)))
-    share, bench = threads_each(board.jobs), Bench(out, data_dir, device)
+    share, bench = threads_each(board.jobs), Bench(out, data_dir, device, predictions)
     if board.jobs > 1:
         forkserver.set_forkserver_preload(PRELOAD)
         forkserver.ensure_running()  # imports while we take the time

@@ -35,7 +35,7 @@ def time_steps(
 def seconds_per_step(run: RunConfig, bench: Bench) -> float:
     """Of a step after any warm-up, with its share of an evaluation."""
     from riskmatch.engine.assemble import assemble
-    from riskmatch.engine.evaluate import evaluate
+    from riskmatch.engine.evaluate import predict
 
     parts = assemble(run, bench.device, bench.data_dir, bench.domains(run))
     parts.stepper.memory.step = run.steps - 1
@@ -49,6 +49,6 @@ def seconds_per_step(run: RunConfig, bench: Bench) -> float:
     }
     least = min(sizes, key=lambda name: sizes[name])
     begun = time.monotonic()
-    evaluate(parts.stepper.model, {least: parts.splits[least]})
+    predict(parts.stepper.model, {least: parts.splits[least]})
     evaluation = (time.monotonic() - begun) * sum(sizes.values()) / sizes[least]
     return spent / steps + evaluation / run.eval_every

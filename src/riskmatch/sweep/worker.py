@@ -47,6 +47,8 @@ class Bench:
     data_dir: Path | None = None
     """A folder in which to look for the files of data sets first."""
     device: str = "cpu"
+    predictions: bool = False
+    """Whether to keep what the models say of every sample."""
     _at_hand: tuple[str, DomainSet] | None = field(default=None, init=False, repr=False)
 
     def domains(self, run: RunConfig, on_progress: OnProgress | None = None) -> DomainSet:
@@ -84,6 +86,7 @@ class Bench:
                 data_dir=self.data_dir,
                 domains=self.domains(run),
                 resume=True,
+                predictions=self.predictions,
                 on_step=on_step,
             )
         except KeyboardInterrupt:

@@ -1,0 +1,104 @@
+"""What a run said of its samples, one by one: a file of arrays per evaluation.
+
+The file ``predictions/00000300.npz`` in the folder of a run is what its model said after step 300.
+Reports and figures read it without the model, and without torch.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskmatch.durable import write_whole
+from riskmatch.records import Split
+
+FOLDER = "predictions"
+KEPT = 5000
+"""Samples of a split on file, at most: enough for any picture of it."""
+_NAMES = "domains"
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """A model on the samples of one split of one domain, each an array of shape (n,)."""
+
+    index: NDArray[np.integer[Any]]
+    """The place of the sample in its split."""
+    label: NDArray[np.integer[Any]]
+    predicted: NDArray[np.integer[Any]]
+    confidence: NDArray[np.floating[Any]]
+    """The probability of the predicted class."""
+    risk: NDArray[np.floating[Any]]
+
+    def thinned(self, kept: int = KEPT) -> Predictions:
+        """At most ``kept`` samples, evenly spread, and the same at every step.
+
+        Example:
+            >>> a = np.arange(10)
+            >>> Predictions(a, a, a, a / 10, a / 10).thinned(4).index.tolist()
+            [0, 2, 5, 7]
+        """
+        total = len(self.risk)
+        if total <= kept:
+            return self
+        places = np.arange(kept) * total // kept
+        return Predictions(*(getattr(self, item.name)[places] for item in fields(self)))
+
+
+ByDomain = Mapping[str, Mapping[Split, Predictions]]
+
+
+def write(folder: Path, step: int, found: ByDomain) -> None:
+    """Put the predictions of the run in ``folder`` after ``step`` on file."""
+    names = list(found)
+    arrays = {
+        f"{names.index(domain)}/{split}/{item.name}": getattr(values.thinned(), item.name)
+        for domain, splits in found.items()
+        for split, values in splits.items()
+        for item in fields(values)
+    }
+    file = io.BytesIO()
+    np.savez_compressed(file, **{_NAMES: np.array(json.dumps(names))}, **arrays)
+    (folder / FOLDER).mkdir(exist_ok=True)
+    write_whole(_path(folder, step), file.getvalue())
+
+
+def steps(folder: Path) -> tuple[int, ...]:
+    """The steps whose predictions are on file."""
+    return tuple(sorted(int(path.stem) for path in (folder / FOLDER).glob("*.npz")))
+
+
+def read(folder: Path, step: int) -> dict[str, dict[Split, Predictions]]:
+    """What the run in ``folder`` said after ``step``, by domain and split."""
+    path = _path(folder, step)
+    if not path.exists():
+        raise FileNotFoundError(f"{folder} holds no predictions of step {step}.")
+    with np.load(path, allow_pickle=False) as file:
+        names = json.loads(str(file[_NAMES]))
+        arrays: dict[tuple[str, Split], dict[str, Any]] = {}
+        for key in file.files:
+            if key != _NAMES:
+                number, split, name = key.split("/")
+                arrays.setdefault((names[int(number)], split), {})[name] = file[key]
+    found: dict[str, dict[Split, Predictions]] = {name: {} for name in names}
+    for (domain, split), values in arrays.items():
+        found[domain][split] = Predictions(**values)
+    return found
+
+
+def rewind(folder: Path, step: int) -> None:
+    """Drop the predictions of later steps."""
+    for late in steps(folder):
+        if late > step:
+            _path(folder, late).unlink()
+
+
+def _path(folder: Path, step: int) -> Path:
+    return folder / FOLDER / f"{step:08d}.npz"

@@ -1,0 +1,52 @@
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from riskmatch import predictions
+from riskmatch.predictions import KEPT, Predictions
+
+
+def made(n, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 3, (2, n))
+    return Predictions(np.arange(n), *labels, *rng.random((2, n), dtype=np.float32))
+
+
+def equal(one, other):
+    return all(
+        np.array_equal(getattr(one, item.name), getattr(other, item.name)) for item in fields(one)
+    )
+
+
+def test_what_is_written_is_read(tmp_path):
+    names = "a", "b/../train", "<script>", "ü" * 300
+    found = {name: {"train": made(5, k), "val": made(3, k + 9)} for k, name in enumerate(names)}
+    predictions.write(tmp_path, 300, found)
+    again = predictions.read(tmp_path, 300)
+    assert list(again) == list(found)
+    for name, splits in found.items():
+        assert again[name].keys() == splits.keys()
+        assert all(equal(again[name][split], splits[split]) for split in splits)
+
+
+def test_of_many_samples_the_same_are_kept_at_every_step(tmp_path):
+    for step in 1, 2:
+        predictions.write(tmp_path, step, {"a": {"val": made(2 * KEPT + 1, seed=step)}})
+    first, second = (predictions.read(tmp_path, step)["a"]["val"] for step in (1, 2))
+    assert len(first.risk) == KEPT
+    assert np.array_equal(first.index, second.index)
+    assert first.index[0] == 0
+    assert first.index[-1] > 2 * KEPT - 3
+    assert np.array_equal(first.risk, made(2 * KEPT + 1, seed=1).risk[first.index])
+
+
+def test_steps_are_found_and_later_ones_dropped(tmp_path):
+    assert predictions.steps(tmp_path) == ()
+    for step in 10, 9, 100:
+        predictions.write(tmp_path, step, {"a": {"val": made(2)}})
+    assert predictions.steps(tmp_path) == (9, 10, 100)
+    predictions.rewind(tmp_path, 10)
+    assert predictions.steps(tmp_path) == (9, 10)
+    with pytest.raises(FileNotFoundError, match="no predictions of step 100"):
+        predictions.read(tmp_path, 100)
