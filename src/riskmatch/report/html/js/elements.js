@@ -1,0 +1,84 @@
+// Elements and numbers. Text from the data only ever becomes a text node, never markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+const MISSING = "—";
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined && value !== false) {
+      node.setAttribute(name, value === true ? "" : value);
+    }
+  }
+  node.append(...children.filter((child) => child !== null));
+  return node;
+}
+
+function html(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+function svg(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+function each(selector, action, root = document) {
+  root.querySelectorAll(selector).forEach(action);
+}
+
+// The entry of a name that comes from the data, which may be "toString".
+function own(object, name) {
+  return object && Object.hasOwn(object, name) ? object[name] : undefined;
+}
+
+function known(value) {
+  return value !== null && value !== undefined;
+}
+
+// Three significant digits, never fewer than the whole part, with a true minus sign.
+function number(value) {
+  if (!known(value)) return MISSING;
+  let text = Math.abs(value) >= 1000 ? value.toFixed(0) : String(Number(value.toPrecision(3)));
+  if (value && Math.abs(value) < 1e-3) text = value.toExponential(1);
+  return text.replaceAll("-", "−");
+}
+
+function percent(value) {
+  return known(value) ? (100 * value).toFixed(1) : MISSING;
+}
+
+function short(text, most) {
+  const letters = Array.from(text);
+  return letters.length > most ? letters.slice(0, most - 1).join("") + "…" : text;
+}
+
+// A name in a direction of its own, so that it cannot turn the words around it.
+function name(text) {
+  return html("bdi", { title: text.length > 40 ? text : null }, short(text, 60));
+}
+
+function cell(tag, value, attributes = {}) {
+  const shown = typeof value === "number" ? number(value) : (value ?? MISSING);
+  const data = typeof value === "number" ? value : null;
+  return html(tag, { "data-value": data, class: data === null ? null : "number", ...attributes }, shown);
+}
+
+function table(caption, columns, rows) {
+  const head = html("tr", {}, ...columns.map((column) => html("th", { scope: "col" }, column)));
+  const body = rows.map(([first, ...rest]) =>
+    html("tr", {}, cell("th", first, { scope: "row" }), ...rest.map((value) => cell("td", value))));
+  const made = html("table", { class: "sortable" }, html("caption", {}, caption),
+    html("thead", {}, head), html("tbody", {}, ...body));
+  sortable(made);
+  return html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption }, made);
+}
+
+// The numbers of a chart, for those who want them or cannot see it; made when they are asked for.
+function numbers(caption, columns, rows) {
+  const made = html("details", { class: "numbers" }, html("summary", {}, "The numbers"));
+  made.addEventListener("toggle", () => made.append(table(caption, columns, rows())), { once: true });
+  return made;
+}
+
+function sentence(text) {
+  return html("p", { class: "absent" }, text);
+}

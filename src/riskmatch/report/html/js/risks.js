@@ -1,0 +1,74 @@
+// The risks of each domain at one step: histogram with density, and cumulative distribution.
+
+function distributions(run) {
+  const shot = snapshot(run);
+  return chosen(run)
+    .filter((domain) => own(shot.domains, domain))
+    .map((domain) => {
+      const shown = shot.domains[domain];
+      return { ...shown, domain, edges: run.grids[shown.edges], x: run.grids[shown.x] };
+    });
+}
+
+CHARTS.histogram = (run, width) => {
+  const shown = distributions(run);
+  const step = snapshot(run).step;
+  if (!shown.length) return [sentence("None of the ticked domains has risks at this step.")];
+  const top = extent(shown.flatMap((d) => [...d.heights, ...d.density]), 0)[1];
+  const axes = frame({
+    title: `Risk distributions at step ${step}`, text: means(shown), width, height: 320,
+    x: extent(shown.flatMap((d) => [d.edges[0], d.edges.at(-1)])), y: [0, 1.04 * top],
+    xLabel: "risk of a sample →", yLabel: "density",
+  });
+  for (const d of shown) {
+    const { class: hue, dash } = look(d.domain);
+    const bars = d.heights.map((height, i) =>
+      `V${axes.py(height ?? 0).toFixed(1)}H${axes.px(d.edges[i + 1]).toFixed(1)}`).join("");
+    axes.plot.append(
+      svg("path", { class: `bars ${hue}`, "data-series": d.domain,
+        d: `M${axes.px(d.edges[0])},${axes.bottom}${bars}V${axes.bottom}Z` }),
+      svg("path", { class: `line ${hue}${isTest(run, d.domain) ? " strong" : ""}`,
+        d: line(d.x, d.density, axes.px, axes.py), "stroke-dasharray": dash },
+      svg("title", {}, d.domain)));
+  }
+  for (const d of shown.filter((one) => known(one.mean))) {
+    const x = Math.min(axes.px(d.mean), axes.right);
+    axes.plot.append(
+      svg("line", { class: `mean ${look(d.domain).class}`, x1: x, x2: x, y1: axes.bottom, y2: axes.bottom - 18 }),
+      mark(d.domain, x, axes.bottom - 20, `${d.domain}: mean ${number(d.mean)}`));
+  }
+  return [legend(run, shown.map((d) => d.domain), (domain) => `mean ${number(find(shown, domain).mean)}`),
+    axes.root, numbers(`Risks at step ${step}`, ["domain", "samples", "mean", "median", "90 % below"],
+      () => shown.map((d) => [name(d.domain), d.n, d.mean, quantile(d, 0.5), quantile(d, 0.9)]))];
+};
+
+CHARTS.cdf = (run, width) => {
+  const shown = distributions(run);
+  if (!shown.length) return [sentence("None of the ticked domains has risks at this step.")];
+  const axes = frame({
+    title: `Cumulative distributions at step ${snapshot(run).step}`,
+    text: shown.map((d) => `${d.domain}: half of the samples below ${number(quantile(d, 0.5))}.`).join(" "),
+    width, x: extent(shown.flatMap((d) => [d.x[0], d.x.at(-1)])), y: [0, 1],
+    xLabel: "risk of a sample →", yLabel: "% of samples", format: (value) => (100 * value).toFixed(0),
+  });
+  for (const d of shown) {
+    const { class: hue, dash } = look(d.domain);
+    const strong = isTest(run, d.domain) ? " strong" : "";
+    axes.plot.append(svg("path", { class: `line ${hue}${strong}`, "data-series": d.domain,
+      d: line(d.x, d.cdf, axes.px, axes.py), "stroke-dasharray": dash }, svg("title", {}, d.domain)));
+  }
+  return [legend(run, shown.map((d) => d.domain)), axes.root];
+};
+
+function find(shown, domain) {
+  return shown.find((d) => d.domain === domain);
+}
+
+function means(shown) {
+  return shown.map((d) => `${d.domain}: mean ${number(d.mean)} over ${d.n} samples.`).join(" ");
+}
+
+// The first point of the grid at which the share is reached.
+function quantile(d, share) {
+  return d.x[d.cdf.findIndex((value) => value >= share)] ?? null;
+}

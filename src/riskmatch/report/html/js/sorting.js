@@ -1,0 +1,30 @@
+// Tables that sort by the column whose heading is pressed: numbers as numbers, gaps last.
+
+function sortable(table) {
+  each("thead th", (head, column) => {
+    if (!head.textContent) return;
+    const button = html("button", { type: "button", class: "sort" });
+    button.append(...head.childNodes);
+    head.append(button);
+    button.addEventListener("click", () => {
+      const down = head.getAttribute("aria-sort") === "ascending";
+      each("thead th", (other) => other.removeAttribute("aria-sort"), table);
+      head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      const rows = Array.from(table.tBodies[0].rows, (row) => [key(row.cells[column]), row]);
+      rows.sort(([a], [b]) => order(a, b, down ? -1 : 1));
+      table.tBodies[0].append(...rows.map(([, row]) => row));
+    });
+  }, table);
+}
+
+function key(cell) {
+  const text = cell.textContent.trim();
+  const value = parseFloat(cell.dataset.value ?? text.replace("−", "-").replaceAll(",", ""));
+  return { text, value, gap: text === MISSING || text === "" };
+}
+
+function order(a, b, sign) {
+  if (a.gap || b.gap) return a.gap - b.gap;
+  if (!Number.isNaN(a.value) && !Number.isNaN(b.value)) return sign * (a.value - b.value);
+  return sign * a.text.localeCompare(b.text);
+}
