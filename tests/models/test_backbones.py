@@ -55,6 +55,16 @@ def test_lite0_is_the_packages_own_network_up_to_its_last_layer(lite0):
     assert torch.allclose(logits, theirs, atol=1e-4)
 
 
+def test_a_backbone_sees_images_of_the_size_it_is_told(lite0):
+    small = trunk("lite0", size=128).eval()
+    x = seeded(2, 3, 128, 128)
+    with torch.no_grad():
+        assert torch.allclose(small(x), lite0.body((x.float() - 127) / 128), atol=1e-5)
+        assert small(seeded(1, 3, 200, 160)).shape == (1, 1280)
+    with pytest.raises(ValueError, match=r"No backbone sees images of 31 pixels; 32 are the least"):
+        trunk("lite0", size=31)
+
+
 def test_pretrained_weights_are_the_same_for_every_seed_and_the_head_is_not():
     torch.manual_seed(5)
     before = torch.get_rng_state()

@@ -56,6 +56,16 @@ def test_models_of_every_kind_say_their_width_and_size(name, width, size):
     assert model.body(torch.empty(1, 3, size, size, device="meta")).shape == (1, width)
 
 
+@pytest.mark.parametrize(
+    ("name", "width"),
+    [("resnet18", 512), ("vit_tiny_patch16_224", 192), ("mobilenetv3_small_050", 1024)],
+)
+def test_models_of_every_kind_see_smaller_images(name, width):
+    model = trunk(f"timm:{name}", pretrained=False, size=96).eval()
+    with torch.no_grad():
+        assert model(images(1, 3, 224, 224)).shape == (1, width)
+
+
 def test_a_network_of_timm_trains_with_its_batch_norm_as_asked():
     options = {"pretrained": False, "freeze_bn": True, "head": "cosine"}
     model = build("timm:resnet18", (3, 32, 32), 5, 0.1, options).train()

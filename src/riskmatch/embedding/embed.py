@@ -46,7 +46,7 @@ def embed(
     Args:
         domains: of images.
         model: the backbone, see :func:`~riskmatch.models.trunk.trunk`.
-        options: the backbone's own: ``pretrained`` and ``weights``.
+        options: the backbone's own: ``pretrained``, ``weights`` and ``size``.
         views: of each image: the first is the image as it is, the others are augmented as in
             training. Training takes one at random, evaluation the first.
         cache: the folder for features; by default one in the user's own cache.

@@ -70,7 +70,7 @@ def domains_of(
     return embedding.embed(
         domains,
         config.model,
-        {name: options[name] for name in ("pretrained", "weights") if name in options},
+        {name: options[name] for name in ("pretrained", "weights", "size") if name in options},
         views=options.get("views", 1),
         device=device,
         on_progress=on_progress,

@@ -52,6 +52,7 @@ def backbone(
     *,
     pretrained: bool = True,
     weights: str | None = None,
+    size: int | None = None,
     freeze_bn: bool | None = None,
     head: Kind = "linear",
     scale: float = 10.0,
@@ -67,6 +68,7 @@ def backbone(
         dropout: before the head.
         pretrained: start from published weights.
         weights: start from those in this file.
+        size: the side of the images that it sees, in pixels; by default that of its pretraining.
         freeze_bn: see :class:`Backbone`; by default where the weights are not random.
         head: ``"linear"`` or ``"cosine"``.
         scale: of the cosines.
@@ -81,7 +83,7 @@ def backbone(
         raise ValueError(f"The network '{name}' needs images (3, h, w), got inputs {shape}.")
     # The trunk's draws are taken back, so that the head's follow from the seed alone.
     with torch.random.fork_rng(devices=[]):
-        body = trunk(name, pretrained=pretrained, weights=weights)
+        body = trunk(name, pretrained=pretrained, weights=weights, size=size)
     if freeze_bn is None:
         freeze_bn = pretrained or weights is not None
     return Backbone(body, Head(body.width, classes, dropout, head, scale), freeze_bn)

@@ -11,7 +11,9 @@ SIZE = 224
 WIDTH = 1280
 
 
-def lite0(pretrained: bool, weights: str | None) -> tuple[Preprocess, nn.Module, int]:
+def lite0(
+    pretrained: bool, weights: str | None, size: int | None
+) -> tuple[Preprocess, nn.Module, int]:
     """Preprocessing, body and width of the features.
 
     The weights expect bytes as (x − 127) / 128. The dropout of layers and of features with which
@@ -34,4 +36,4 @@ def lite0(pretrained: bool, weights: str | None) -> tuple[Preprocess, nn.Module,
     if weights is not None:
         load_weights(body, weights, classifier=("_fc",))
     channels = 3
-    return Preprocess(SIZE, [127 / 255] * channels, [128 / 255] * channels), body, WIDTH
+    return Preprocess(size or SIZE, [127 / 255] * channels, [128 / 255] * channels), body, WIDTH

@@ -18,7 +18,7 @@ CURE = (
 
 
 def timm_body(
-    name: str, pretrained: bool, weights: str | None
+    name: str, pretrained: bool, weights: str | None, size: int | None
 ) -> tuple[Preprocess, nn.Module, int]:
     """Preprocessing, body and width of the features of the model ``name``."""
     timm = _timm()
@@ -34,11 +34,15 @@ def timm_body(
     if weights is not None:
         named = body.pretrained_cfg.get("classifier") or ()  # type: ignore[union-attr, operator]
         load_weights(body, weights, (named,) if isinstance(named, str) else tuple(named))
+    if size is not None and hasattr(body, "set_input_size"):  # its positions depend on it
+        body.set_input_size(img_size=size)  # type: ignore[operator]
     config = timm.data.resolve_model_data_config(body)
     interpolation: Interpolation = (
         "bilinear" if config["interpolation"] == "bilinear" else "bicubic"
     )
-    preprocess = Preprocess(config["input_size"][-1], config["mean"], config["std"], interpolation)
+    preprocess = Preprocess(
+        size or config["input_size"][-1], config["mean"], config["std"], interpolation
+    )
     return preprocess, body, int(body.head_hidden_size)  # type: ignore[arg-type]
 
 

@@ -10,6 +10,8 @@ from riskmatch.models.timm_body import timm_body
 from riskmatch.spelling import check_option
 
 TIMM = "timm:"
+LEAST = 32
+"""Pixels: the least side at which nothing shrinks to nothing."""
 
 
 class Trunk(nn.Module):
@@ -30,7 +32,9 @@ class Trunk(nn.Module):
         return features
 
 
-def trunk(name: str, *, pretrained: bool = True, weights: str | None = None) -> Trunk:
+def trunk(
+    name: str, *, pretrained: bool = True, weights: str | None = None, size: int | None = None
+) -> Trunk:
     """The backbone ``name``.
 
     Args:
@@ -38,12 +42,15 @@ def trunk(name: str, *, pretrained: bool = True, weights: str | None = None) -> 
             name of any model of timm.
         pretrained: start from published weights; else from random ones.
         weights: start from those in this file.
+        size: the side of the images that it sees, in pixels; by default that of its pretraining.
 
     Example:
         >>> trunk("lite0", pretrained=False).width
         1280
     """
+    if size is not None and size < LEAST:
+        raise ValueError(f"No backbone sees images of {size} pixels; {LEAST} are the least.")
     if name.startswith(TIMM):
-        return Trunk(*timm_body(name.removeprefix(TIMM), pretrained, weights))
+        return Trunk(*timm_body(name.removeprefix(TIMM), pretrained, weights, size))
     check_option("backbone", name, ("lite0", f"{TIMM}NAME"))
-    return Trunk(*lite0(pretrained, weights))
+    return Trunk(*lite0(pretrained, weights, size))
