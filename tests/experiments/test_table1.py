@@ -20,8 +20,7 @@ def test_the_paper_has_every_point_of_every_grid_from_both_initialisations_and_t
 
 
 def test_smaller_budgets_take_one_point_and_fewer_seeds():
-    assert len(plan("laptop")) == 3 * (9 * 2 + 1)
-    assert {run.method for run in plan("laptop")} == set(METHODS) - {"mmd"}
+    assert len(plan("laptop")) == 3 * (10 * 2 + 1)
     assert len(plan("laptop", ["mmd"])) == 3 * 2
     assert len(plan("smoke")) == 10 * 2 + 1
 
