@@ -4,44 +4,46 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal, get_args
 
 from tyro.conf import Positional
 
-from riskmatch.cli.errors import BadInput, RunFailed, check_name
+from riskmatch.cli.errors import BadInput, CommandError, RunFailed, check_name
 from riskmatch.cli.parser import parse
-from riskmatch.experiments.table1 import Budget
+from riskmatch.experiments.experiment import Budget, Option
 
-if TYPE_CHECKING:
-    from riskmatch.experiments.table1 import Planned
-    from riskmatch.sweep.board import Board
+ALL = "all"
 
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Reproduce a table or a figure of the paper.
+    """Reproduce a table or a figure of the paper, or all of them.
 
-    The same command again goes on with what was interrupted, and runs nothing twice.
+    The same command again goes on with what was interrupted, and runs nothing twice. All results
+    of one folder share its runs, as those of riskmatch sweep do.
 
     Budgets:
-      smoke    a small network and few digits: shows within a minute that everything works
-      laptop   the paper's sizes, three seeds, one value of every grid; all methods but MMD
-      paper    everything: ten seeds, whole grids
+      smoke    small networks, few methods and steps: shows within a minute that everything works
+      laptop   ColoredMNIST at the paper's sizes, with three seeds and one value of every grid;
+               images as the features of a frozen backbone, 5 draws × 3 trials of all methods
+      paper    everything: ten seeds and whole grids; ResNet-50 trained whole, 20 draws × 10 trials
 
     Example:
       riskmatch reproduce table1 --budget smoke
     """
 
     name: Positional[str | None] = None
-    """A table or a figure; --list shows which there are."""
+    """A table or a figure, or all; --list shows which there are."""
     list: bool = False
-    """What can be reproduced."""
+    """What can be reproduced, what it needs and how many runs it takes."""
     budget: Budget | None = None
     """How much to run."""
+    data: str | None = None
+    """Some of the data sets, as in pacs,vlcs."""
     methods: str | None = None
     """Some of the methods, as in rdm,vrex."""
     seeds: str | None = None
@@ -55,9 +57,11 @@ class Reproduce:
     out: Path | None = None
     """Where to; by default reproduce, or reproduce-smoke."""
     jobs: int | None = None
-    """Runs at a time; by default one per core, if memory allows."""
+    """Runs at a time; by default one per core, if memory allows, and one of the budget smoke."""
     data_dir: Path | None = None
-    """A folder in which to look for MNIST first."""
+    """A folder in which to look for data sets first."""
+    device: str = "auto"
+    """Where to train: cpu, cuda:1, …; auto takes a GPU if there is one."""
     quiet: bool = False
     """Print nothing but errors."""
     json: bool = False
@@ -67,128 +71,84 @@ class Reproduce:
 def run(words: Sequence[str]) -> int:
     """Reproduce a table or a figure, or say which there are."""
     options = parse(Reproduce, "reproduce", words or ["--help"])
-    from riskmatch.experiments.catalogue import EXPERIMENTS
+    from riskmatch.experiments.catalogue import EXPERIMENTS, NUMBERS
 
     if options.list:
-        _list({name: entry.summary for name, entry in EXPERIMENTS.items()}, options.json)
+        from riskmatch.cli.reproduce_list import show
+
+        show(options.data_dir, options.json)
         return 0
     if options.name is None:
-        raise BadInput(f"What? Name one of {', '.join(EXPERIMENTS)}.")
-    check_name("table or figure", options.name, EXPERIMENTS)
+        raise BadInput(f"What? Name one of {', '.join(EXPERIMENTS)}, or all.")
+    name = NUMBERS.get(options.name, options.name)
+    check_name("table or figure", name, (*EXPERIMENTS, ALL))
     if options.budget is None:
         raise BadInput("How much? Give --budget smoke, laptop or paper.")
-    _reproduce(
-        options.name, options.budget, options, shlex.join(["riskmatch", "reproduce", *words])
-    )
+    if options.jobs is not None and options.jobs < 1:
+        raise BadInput(f"--jobs is a number of runs, one or more, not {options.jobs}.")
+    _check_options(name, options)
+    command = shlex.join(["riskmatch", "reproduce", *words])
+    if name == ALL:
+        _all(options.budget, options, command)
+    else:
+        _one(name, options.budget, options, command)
     return 0
 
 
-def _list(summaries: dict[str, str], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(summaries, indent=2))
-        return
-    width = max(map(len, summaries))
-    for name, summary in summaries.items():
-        print(f"{name:<{width}}   {summary}")
-
-
-def _reproduce(name: str, budget: Budget, options: Reproduce, command: str) -> None:
-    from riskmatch.cli.board import Shown
+def _check_options(name: str, options: Reproduce) -> None:
+    """Refuse those options of single experiments that this one does not take."""
     from riskmatch.experiments.catalogue import EXPERIMENTS
-    from riskmatch.experiments.choosing import narrow
-    from riskmatch.experiments.table1_report import done
-    from riskmatch.sweep.running import run_all
 
-    experiment, data_dir = EXPERIMENTS[name], options.data_dir
-    planned = _planned(name, budget, options)
-    _check_needs(data_dir)
-    out = options.out or Path("reproduce-smoke" if budget == "smoke" else "reproduce")
-
-    def train(runs: Sequence[Planned]) -> Board:
-        with Shown({run.config.id: run.title for run in runs}, quiet=options.quiet) as shown:
-            return run_all(
-                [run.config for run in runs],
-                out / "runs",
-                jobs=options.jobs,
-                data_dir=data_dir,
-                on_change=shown,
-            )
-
-    board: Board | None = None
-    if options.search_seeds is not None:
-        search = _seeds("search-seeds", options.search_seeds)
-        if not options.as_is:
-            board = train([run for run in planned if run.config.seed in search])
-        planned = narrow(planned, done(planned, out / "runs"), search)
-    if not options.as_is and not (board and board.interrupted):
-        board = train(planned)
-    unfinished = bool(board and (board.failed or board.waiting))
-    some = bool(done(planned, out / "runs"))
-    if options.as_is and not some:
-        raise BadInput(f"None of these runs is done in {out}. Without --as-is they are trained.")
-    if some and (experiment.partial or not unfinished):
-        result = experiment.write(planned, out, budget, _essence(options), data_dir)
-        if options.json:
-            values = {"files": [str(path) for path in result.files], "result": result.values}
-            print(json.dumps({**values, "failed": board.failed if board else {}}, indent=2))
-        elif not options.quiet:
-            print(result.text, end="\n\n")
-            print("\n".join(map(str, result.files)))
-    if board and unfinished:
-        raise RunFailed(_onward(board, planned, command))
+    takes = EXPERIMENTS[name].options if name != ALL else ()
+    for option in get_args(Option):
+        if option not in takes and getattr(options, option) != getattr(Reproduce, option):
+            those = ", ".join(n for n, one in EXPERIMENTS.items() if option in one.options)
+            flag = option.replace("_", "-")
+            raise BadInput(f"--{flag} does not apply to {name}; it does to {those}.")
 
 
-def _essence(options: Reproduce) -> str:
-    """The command without what the result does not depend on."""
-    words = ["riskmatch", "reproduce", str(options.name)]
-    for name in ("budget", "methods", "seeds", "search_seeds", "init"):
-        value = getattr(options, name)
-        if value != getattr(Reproduce, name):
-            words += [f"--{name.replace('_', '-')}", value]
-    return " ".join(words)
+def _one(name: str, budget: Budget, options: Reproduce, command: str) -> None:
+    from riskmatch.cli.reproduce_one import reproduce
+
+    outcome = reproduce(name, budget, options)
+    if options.json:
+        if outcome.result is not None:
+            print(json.dumps(outcome.to_json(), indent=2))
+    elif outcome.result is not None and not options.quiet:
+        print(outcome.result.text, end="\n\n")
+        print("\n".join(map(str, outcome.result.files)))
+    if outcome.trouble:
+        raise RunFailed(f"{outcome.trouble} {outcome.onward}: {command}")
 
 
-def _planned(name: str, budget: Budget, options: Reproduce) -> list[Planned]:
+def _all(budget: Budget, options: Reproduce, command: str) -> None:
+    """Every experiment in turn; one that fails does not stop the others."""
+    from riskmatch.cli.reproduce_one import reproduce
     from riskmatch.experiments.catalogue import EXPERIMENTS
-    from riskmatch.experiments.rows import INITS, METHODS
 
-    methods = options.methods.split(",") if options.methods else None
-    for method in methods or ():
-        check_name("method of the table", method, METHODS)
-    if options.jobs is not None and options.jobs < 1:
-        raise BadInput(f"--jobs is a number of runs, one or more, not {options.jobs}.")
-    seeds = _seeds("seeds", options.seeds) if options.seeds else None
-    try:
-        return EXPERIMENTS[name].plan(
-            budget, methods, seeds, INITS if options.init == "both" else (options.init,)
-        )
-    except ValueError as error:
-        raise BadInput(str(error)) from error
-
-
-def _seeds(option: str, text: str) -> list[int]:
-    try:
-        return sorted({int(seed) for seed in text.split(",")})
-    except ValueError:
-        raise BadInput(f"--{option} lists whole numbers, as in 0,1,2, not {text}.") from None
-
-
-def _check_needs(data_dir: Path | None) -> None:
-    """Say what is missing before anything runs, not hours after."""
-    from riskmatch.data import DATASETS
-
-    if find_spec("matplotlib") is None:
-        raise BadInput("The figure needs a package: pip install 'riskmatch[figures]'.")
-    if cure := DATASETS["colored-mnist"].cure(data_dir):
-        raise BadInput(f"MNIST is not on this machine. Fetch it with {cure}.")
-
-
-def _onward(board: Board, planned: Sequence[Planned], command: str) -> str:
-    titles = {run.config.id: run.title for run in planned}
-    if board.interrupted:
-        at = f"{len(board.done)} of {board.total} runs are done"
-        return f"Interrupted; {at}. To go on: {command}"
-    id, why = next(iter(board.failed.items()))
-    first = f"{titles.get(id, 'an ERM phase')} ({id}): {why.rstrip('.')}"
-    number = len(board.failed)
-    return f"{number} of {board.total} runs failed; the first: {first}. To try again: {command}"
+    told: dict[str, Any] = {}
+    failed: list[str] = []
+    for number, name in enumerate(EXPERIMENTS, 1):
+        if not options.quiet:
+            print(f"[{number}/{len(EXPERIMENTS)}] {name}", file=sys.stderr, flush=True)
+        try:
+            outcome = reproduce(name, budget, options)
+        except Exception as error:
+            why = str(error) if isinstance(error, CommandError) else repr(error)
+            print(f"riskmatch: {name}: {why}", file=sys.stderr)
+            failed.append(name)
+            continue
+        if outcome.result is not None:
+            told[name] = outcome.to_json()
+            if not (options.quiet or options.json):
+                print("\n".join(map(str, outcome.result.files)), flush=True)
+        if outcome.trouble:
+            print(f"riskmatch: {name}: {outcome.trouble}", file=sys.stderr)
+            failed.append(name)
+        if outcome.interrupted:
+            break
+    if options.json:
+        print(json.dumps(told, indent=2))
+    if failed:
+        names = ", ".join(failed)
+        raise RunFailed(f"Not done, as told above: {names}. To go on: {command}")

@@ -2,71 +2,58 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from riskmatch.experiments import fig2, table1, table1_report
-from riskmatch.experiments.table1 import Budget, Planned
+from riskmatch.experiments.choosing import narrow
+from riskmatch.experiments.experiment import Experiment, Request
+from riskmatch.experiments.image_tables import IMAGE_TABLES
+from riskmatch.experiments.rows import METHODS
+from riskmatch.records import RunRecord
+from riskmatch.spelling import check_option
 
 
-@dataclass(frozen=True)
-class Result:
-    """What an experiment has to show."""
-
-    files: list[Path]
-    text: str
-    """For the terminal."""
-    values: Any
-    """As plain JSON."""
+def _table1(request: Request) -> list[table1.Planned]:
+    for method in request.methods or ():
+        check_option("method of the table", method, METHODS)
+    return table1.plan(request.budget, request.methods, request.seeds, request.inits)
 
 
-@dataclass(frozen=True)
-class Experiment:
-    """A table or a figure of the paper."""
-
-    summary: str
-    plan: Callable[..., list[Planned]]
-    """From budget, methods, seeds and initialisations to runs, as :func:`table1.plan`."""
-    write: Callable[[list[Planned], Path, Budget, str, Path | None], Result]
-    """From runs, the folder, the budget, the command and the folder of the data to files."""
-    partial: bool
-    """Whether it can be shown before every run is done."""
+def _searched(request: Request) -> list[table1.Planned]:
+    search = request.search_seeds
+    return [run for run in _table1(request) if search is None or run.config.seed in search]
 
 
-def _write_table1(
-    planned: list[Planned], out: Path, budget: Budget, command: str, data_dir: Path | None
-) -> Result:
-    files, table = table1_report.write(planned, out, budget, command)
-    lines = csv.DictReader(io.StringIO((out / "table1.csv").read_text("utf-8")))
-    return Result(files, table.markdown(), [dict(line) for line in lines])
+def _narrowed(request: Request, found: Mapping[str, RunRecord]) -> list[table1.Planned]:
+    search = request.search_seeds
+    return _table1(request) if search is None else narrow(_table1(request), found, search)
 
 
-def _write_fig2(
-    planned: list[Planned], out: Path, budget: Budget, command: str, data_dir: Path | None
-) -> Result:
-    files, means = fig2.write(planned, out, data_dir)
-    lines = [
-        f"{model}: " + ", ".join(f"p = {p}: {mean:.3f}" for p, mean in named.items())
-        for model, named in means.items()
-    ]
-    return Result(files, "\n".join(["Mean risks:", *lines]), means)
-
-
-EXPERIMENTS = {
+EXPERIMENTS: dict[str, Experiment[Any]] = {
     "table1": Experiment(
-        "ColoredMNIST: every method from both initialisations, beside the paper's numbers",
-        table1.plan,
-        _write_table1,
-        partial=True,
+        "Table 1",
+        "every method from both initialisations, beside the paper's numbers",
+        ("colored-mnist",),
+        _searched,
+        table1_report.write,
+        options=("methods", "seeds", "search_seeds", "init"),
+        refine=_narrowed,
+        draws=True,
     ),
     "fig2": Experiment(
-        "ColoredMNIST: the distributions of the risks of ERM and of RDM on four domains",
+        "Figure 2",
+        "the distributions of the risks of ERM and of RDM on four domains",
+        ("colored-mnist",),
         fig2.plan,
-        _write_fig2,
+        fig2.write,
+        options=("seeds",),
         partial=False,
+        draws=True,
     ),
+    **IMAGE_TABLES,
 }
+"""In the order of a list."""
+
+NUMBERS = {experiment.alias: name for name, experiment in EXPERIMENTS.items()}
+"""The names by the paper's numbers, as in table7."""

@@ -7,7 +7,6 @@ of MNIST's test set in the colours of four domains.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +15,9 @@ import numpy as np
 from riskmatch.config import RunConfig
 from riskmatch.durable import write_whole
 from riskmatch.experiments import table1
-from riskmatch.experiments.rows import INITS, METHODS, Init
-from riskmatch.experiments.table1 import Budget, Planned
+from riskmatch.experiments.experiment import Finished, Request, Result
+from riskmatch.experiments.rows import METHODS
+from riskmatch.experiments.table1 import Planned
 from riskmatch.report.distribution import Array, Distribution
 from riskmatch.report.figures import distributions
 from riskmatch.report.style import BLUE, DASHED, GREEN, PURPLE, VERMILION, Look
@@ -33,34 +33,32 @@ SHOWN = 0.99
 """The share of the risks, all taken together, that lies inside the axes."""
 
 
-def plan(
-    budget: Budget,
-    methods: Collection[str] | None = None,
-    seeds: Sequence[int] | None = None,
-    inits: Collection[Init] = INITS,
-) -> list[Planned]:
+def plan(request: Request) -> list[Planned]:
     """The two runs, both from ERM, which are runs of Table 1; of the first seed."""
-    if methods is not None or set(inits) != set(INITS):
-        raise ValueError("fig2 shows ERM and RDM from ERM; --methods and --init cannot change it.")
-    runs = table1.plan(budget, ["erm", "rdm"], [0] if seeds is None else seeds[:1], ["erm"])
+    seeds = (request.seeds or (0,))[:1]
+    runs = table1.plan(request.budget, ["erm", "rdm"], seeds, ["erm"])
     return [run for run in runs if run.value == METHODS[run.method].usual]
 
 
-def write(
-    planned: Sequence[Planned], out: Path, data_dir: Path | None = None
-) -> tuple[list[Path], Any]:
-    """Write the distributions and the figure to ``out``; returns the files, and what they say."""
+def write(finished: Finished[Planned]) -> Result:
+    """The figure, and what it shows as JSON."""
     risks = {
-        METHODS[run.method].label: risks_of(run.config, out / "runs", data_dir) for run in planned
+        METHODS[run.method].label: risks_of(run.config, finished.runs, finished.data_dir)
+        for run in finished.planned
     }
     record = describe(risks)
-    write_whole(out / "fig2.json", (json.dumps(record, indent=1) + "\n").encode())
-    draw(record).savefig(out / "fig2.png")
+    write_whole(finished.file("json"), (json.dumps(record, indent=1) + "\n").encode())
+    draw(record).savefig(finished.file("png"))
     means = {
         model: {p: round(shown["mean"], 4) for p, shown in named.items()}
         for model, named in record.items()
     }
-    return [out / "fig2.png", out / "fig2.json"], means
+    lines = [
+        f"{model}: " + ", ".join(f"p = {p}: {mean:.3f}" for p, mean in named.items())
+        for model, named in means.items()
+    ]
+    text = "\n".join(["Mean risks:", *lines])
+    return Result([finished.file("png"), finished.file("json")], text, means)
 
 
 def describe(risks: dict[str, dict[str, Array]]) -> dict[str, dict[str, dict[str, Any]]]:

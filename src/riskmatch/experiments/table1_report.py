@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from riskmatch import records
 from riskmatch.durable import write_whole
 from riskmatch.experiments.choosing import SELECTIONS, Chosen, Selection, choose, missing
+from riskmatch.experiments.experiment import Finished, Result
 from riskmatch.experiments.rows import INITS, METHODS, Init
-from riskmatch.experiments.table1 import TARGET_P, TEST_P, Budget, Planned
+from riskmatch.experiments.table1 import TARGET_P, TEST_P, Planned
 from riskmatch.published.colored_mnist import CITATION, OPTIMUM, TABLE1
 from riskmatch.records import RunRecord
 from riskmatch.report.figures import Curve, curves
@@ -50,12 +50,6 @@ _SMOKE = (
     "The budget smoke shows that everything works, with a small network, few digits and few "
     "steps: its numbers are not to be compared with the paper's."
 )
-
-
-def done(planned: Sequence[Planned], out: Path) -> dict[str, RunRecord]:
-    """The records of the runs that are done, by id."""
-    found = {run.config.id: records.find(out / run.config.id) for run in planned}
-    return {id: run for id, run in found.items() if run is not None and run.status == "done"}
 
 
 def choices(
@@ -171,24 +165,23 @@ def _curve(row: Chosen) -> Curve:
     return Curve(label, TEST_P, [spread.mean or 0.0 for spread in spreads], look, sd)
 
 
-def write(
-    planned: Sequence[Planned], out: Path, budget: Budget, command: str
-) -> tuple[list[Path], Table]:
-    """Write tables and figure of the runs in ``out / "runs"``; returns the files and the table."""
-    runs = done(planned, out / "runs")
+def write(finished: Finished[Planned]) -> Result:
+    """The tables in three formats, and the figure."""
+    planned, runs = finished.planned, finished.records
     chosen = choices(planned, runs)
     tables = [beside_the_paper(chosen), *map(at_every_p, chosen.values())]
-    notes = [f"Written by `{command}`.", f"The paper's numbers: {CITATION}."]
-    notes += [_SMOKE] * (budget == "smoke") + _absent(planned, runs)
+    notes = [f"Written by `{finished.command}`.", f"The paper's numbers: {CITATION}."]
+    notes += [_SMOKE] * (finished.request.budget == "smoke") + _absent(planned, runs)
     texts = {
         "md": "\n\n".join(["# Table 1", *(table.markdown() for table in tables), *notes]) + "\n",
         "tex": "\n\n".join(table.latex() for table in tables) + "\n",
         "csv": everything(chosen).csv(),
     }
     for suffix, text in texts.items():
-        write_whole(out / f"table1.{suffix}", text.encode())
-    figure(chosen).savefig(out / "table1.png")
-    return [out / f"table1.{suffix}" for suffix in (*texts, "png")], tables[0]
+        write_whole(finished.file(suffix), text.encode())
+    figure(chosen).savefig(finished.file("png"))
+    files = [finished.file(suffix) for suffix in (*texts, "png")]
+    return Result(files, tables[0].markdown(), list(csv.DictReader(texts["csv"].splitlines())))
 
 
 def _absent(planned: Sequence[Planned], runs: Mapping[str, RunRecord]) -> list[str]:
