@@ -59,6 +59,7 @@ ON_DATA: dict[str, dict[str | None, dict[str, Any]]] = {
         "eqrm": {"warmup": 400, "lr_after": 1e-4, "log_tail": -1000.0},
         "fishr": {"warmup": 400},
     },
+    "rotated-mnist": {None: {"model": "cnn"}, "rdm": {"lr": 1e-3, "lr_after": 3e-4}},
     **{name: {None: {"model": "lite0"}} for name in IMAGES},
     "domainnet": {None: {"model": "lite0", "eval_every": 1000}},
 }

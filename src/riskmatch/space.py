@@ -190,9 +190,16 @@ def _stream(name: str, seed: int) -> int:
 
 
 TRAINING: dict[str, Tuned] = {
-    "lr": Tuned(5e-5, LogUniform(-5, -3.5)),
-    "batch_size": Tuned(32, LogUniform(3, 5.5, base=2, integer=True)),
-    "weight_decay": Tuned(0.0, LogUniform(-6, -2)),
+    "lr": Tuned(5e-5, LogUniform(-5, -3.5), {"rotated-mnist": Tuned(1e-3, LogUniform(-4.5, -2.5))}),
+    "batch_size": Tuned(
+        32,
+        LogUniform(3, 5.5, base=2, integer=True),
+        {
+            "domainnet": Tuned(32, LogUniform(3, 5, base=2, integer=True)),
+            "rotated-mnist": Tuned(64, LogUniform(3, 9, base=2, integer=True)),
+        },
+    ),
+    "weight_decay": Tuned(0.0, LogUniform(-6, -2), {"rotated-mnist": Tuned(0.0, Choice((0.0,)))}),
     "dropout": Tuned(0.0, Choice((0.0, 0.1, 0.5))),
 }
-"""The field's usual defaults and ranges for images (Gulrajani and Lopez-Paz, ICLR 2021)."""
+"""The field's usual defaults and ranges (Gulrajani and Lopez-Paz, ICLR 2021)."""
