@@ -19,9 +19,19 @@ PREFIX = "model/"
 
 
 def final_model(
-    config: RunConfig, out: Path, data_dir: Path | None = None
+    config: RunConfig,
+    out: Path,
+    data_dir: Path | None = None,
+    domains: DomainSet | None = None,
 ) -> tuple[nn.Module, DomainSet]:
     """The model of a finished run in the folder ``out``, ready to predict, and its data set.
+
+    Args:
+        config: of the run.
+        out: the folder of all runs.
+        data_dir: where files of the data set are looked for first.
+        domains: what :func:`~riskmatch.engine.assemble.domains_of` gave for the same data and
+            network, so as not to load it again.
 
     Raises:
         FileNotFoundError: there is no checkpoint of the last step.
@@ -30,7 +40,7 @@ def final_model(
     last, _ = checkpoint.load_last(folder, config.id)
     if last is None or last.step != config.steps:
         raise FileNotFoundError(f"{folder} holds no checkpoint of step {config.steps}.")
-    domains = domains_of(config, data_dir)
+    domains = domains or domains_of(config, data_dir)
     model = network(config, domains)
     weights = {k.removeprefix(PREFIX): v for k, v in last.tensors.items() if k.startswith(PREFIX)}
     model.load_state_dict(weights)

@@ -1,0 +1,129 @@
+"""The numbers one looks for first: accuracy on the test domain, under each rule of selection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from riskmatch.records import RunRecord
+from riskmatch.report import titles
+from riskmatch.report.difference import paired
+from riskmatch.report.findings.cases import Cases
+from riskmatch.report.findings.naming import titles_of
+from riskmatch.report.findings.runs import RunOnFile
+from riskmatch.report.selected import RowKey, Selected
+from riskmatch.report.tables import Trials
+from riskmatch.selection import EXPLAINED, RULES, Choice, Rule, case_of, choose
+
+_AGAINST = "− ERM"
+_WHERE = "Accuracy on the test domain, in per cent, at the step that each rule of selection takes"
+Rows = list[list[str | float | None]]
+
+
+def by_run(cases: Cases, runs: Sequence[RunOnFile]) -> dict[str, Any]:
+    """A row for every run and test domain; each rule chooses among the steps of the run."""
+    pairs = [record for record in cases.records if len(record.config.test_domains) > 1]
+    own: list[tuple[str, RunRecord, dict[Rule, Choice]]] = []
+    for run, title in zip(runs, titles_of([run.config for run in runs]), strict=True):
+        for record in cases.of_run(run):
+            if len(record.config.test_domains) == 1:
+                own.append((title, record, _choices([record, *pairs])))
+    rules = [rule for rule in RULES if any(rule in found for _, _, found in own)]
+    erm = {
+        _place(record): found["train-val"]
+        for _, record, found in own
+        if record.config.method == "erm" and "train-val" in found
+    }
+    rows: Rows = []
+    for title, record, found in own:
+        chosen, base = found.get("train-val"), erm.get(_place(record))
+        differs = record.config.method != "erm" and chosen is not None and base is not None
+        rows.append(
+            [
+                title,
+                record.config.test_domains[0],
+                *(_percent(found[rule].accuracy) if rule in found else None for rule in rules),
+                chosen.evaluation.step if chosen else None,
+                _percent(chosen.accuracy - base.accuracy) if differs and chosen and base else None,
+            ]
+        )
+    columns = ["run", "test domain", *rules, "step of train-val", _AGAINST]
+    caption = f"{_WHERE}. {_explained(rules)}"
+    return _table(caption, columns, rows, "with the same split and seed, under train-val")
+
+
+def by_method(cases: Cases) -> dict[str, Any]:
+    """A row for every method; each rule chooses among the runs of a trial and their steps."""
+    rules = [rule for rule in RULES if choose(cases.records, rule)]
+    rows: Rows = []
+    for data in cases.data:
+        selected = {rule: Selected.of(cases.records, data, rule, cases.plan) for rule in rules}
+        usual = selected.get("train-val")
+        for key in usual.rows if usual else ():
+            accuracies = usual.accuracies(key) if usual else {}
+            erm = usual.accuracies(RowKey("erm", key.model)) if usual else {}
+            differs = None if key.method == "erm" else paired(accuracies, erm)  # type: ignore[arg-type]
+            rows.append(
+                [
+                    usual.label(key) if usual else key.method,
+                    titles.DATA.get(data, data),
+                    *(_mean(selected[rule].by_trial(key)) for rule in rules),
+                    _lowest(selected["train-val"], key),
+                    None if differs is None else str(differs),
+                ]
+            )
+    columns = ["method", "data set", *rules, "lowest test domain", _AGAINST]
+    caption = (
+        f"{_WHERE}, averaged over test domains: mean ± standard error over trials. "
+        f"{_explained(rules)} An average needs every test domain."
+    )
+    return _table(
+        caption,
+        columns,
+        rows,
+        "paired over test domains and trials, under train-val, ± half of the 95 % t-interval",
+    )
+
+
+def _table(caption: str, columns: list[str], rows: Rows, against: str) -> dict[str, Any]:
+    """Without the last column where nothing is compared with ERM."""
+    if any(row[-1] is not None for row in rows):
+        return {
+            "caption": f"{caption} {_AGAINST}: the difference from ERM {against}.",
+            "columns": columns,
+            "rows": rows,
+        }
+    return {"caption": caption, "columns": columns[:-1], "rows": [row[:-1] for row in rows]}
+
+
+def _choices(records: Sequence[RunRecord]) -> dict[Rule, Choice]:
+    """What each rule chooses, where it chooses anything."""
+    found = {rule: choose(records, rule) for rule in RULES}
+    return {rule: choices[0] for rule, choices in found.items() if choices}
+
+
+def _place(record: RunRecord) -> tuple[Any, ...]:
+    """What a run shares with the ERM run it is compared with."""
+    case = case_of(record.config)
+    return case.data, case.model, case.domain, case.trial
+
+
+def _lowest(selected: Selected, key: RowKey) -> str | None:
+    means = {d: Trials(values).mean for d, values in selected.by_domain(key).items()}
+    known = {domain: mean for domain, mean in means.items() if mean is not None}
+    if not known:
+        return None
+    domain = min(known, key=lambda name: known[name])
+    return f"{known[domain]:.1f} ({domain})"
+
+
+def _mean(values: tuple[float, ...]) -> str | None:
+    return str(Trials(values)) if values else None
+
+
+def _percent(share: float) -> float:
+    return round(100 * share, 2)
+
+
+def _explained(rules: Sequence[Rule]) -> str:
+    return " ".join(f"{rule}: the best of {EXPLAINED[rule]}." for rule in rules)

@@ -1,0 +1,58 @@
+"""How runs are called in a report."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from riskmatch.config import RunConfig
+from riskmatch.report import titles
+from riskmatch.selection import variant
+
+NAMED = 3
+"""With more test domains a title gives their number; with more differences, an id."""
+
+
+def title_of(config: RunConfig) -> str:
+    """The run in a line.
+
+    Example:
+        >>> title_of(RunConfig("pacs", ("sketch",), "rdm"))
+        'RDM on PACS without sketch'
+    """
+    method, data = variant(config), config.data
+    tests = config.test_domains
+    without = " and ".join(tests) if len(tests) <= NAMED else f"{len(tests)} test domains"
+    return (
+        f"{titles.METHODS.get(method, method)} on {titles.DATA.get(data, data)} without {without}"
+    )
+
+
+def titles_of(configs: Sequence[RunConfig]) -> list[str]:
+    """The titles of several runs, each with what tells it from the others of the same title.
+
+    Example:
+        >>> one, two = (RunConfig("pacs", ("sketch",), "erm", seed=seed) for seed in (0, 1))
+        >>> titles_of([one, two])
+        ['ERM on PACS without sketch, seed 0', 'ERM on PACS without sketch, seed 1']
+    """
+    plain = [title_of(config) for config in configs]
+    alike: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for title, config in zip(plain, configs, strict=True):
+        alike[title].append(_settings(config))
+    found = []
+    for title, config in zip(plain, configs, strict=True):
+        others, own = alike[title], _settings(config)
+        different = [n for n, v in own.items() if any(o.get(n) != v for o in others)]
+        told = [f"{name} {own[name]}" for name in different]
+        found.append(", ".join([title, *(told if len(told) <= NAMED else [config.id])]))
+    return found
+
+
+def _settings(config: RunConfig) -> dict[str, Any]:
+    """Every setting by its own name, those of the method and of options among the others."""
+    found: dict[str, Any] = {}
+    for name, value in config.to_json().items():
+        found |= value if isinstance(value, Mapping) else {name: value}
+    return found

@@ -1,0 +1,67 @@
+"""The command that gives a run again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from riskmatch.config import RunConfig
+
+
+def command(config: RunConfig) -> str:
+    """``riskmatch train`` with the options in which the run differs from the recipe.
+
+    Empty where no method of ours has this name, as in other people's sweeps.
+
+    Example:
+        >>> command(RunConfig("colored-digits", ("0.1",), "groupdro", {"eta": 0.1}))
+        'riskmatch train colored-digits --method groupdro --test-domain 0.1 --eta 0.1 ...'
+    """
+    from riskmatch.objectives import methods
+    from riskmatch.recipes import recipe
+
+    if config.method not in methods():
+        return ""
+    frozen = bool(config.model_options.get("frozen"))
+    values = recipe(config.method, config.data, frozen=frozen)
+    if config.model != values["model"]:
+        values["model_options"] = {}  # those of another network
+    words = ["riskmatch", "train", config.data, "--method", config.method]
+    for domain in config.test_domains:
+        words += ["--test-domain", domain]
+    words += ["--frozen"] * frozen
+    told = config.to_json()
+    own = {**told.pop("hparams"), **told}
+    for name in ("data", "method", "test_domains"):
+        own.pop(name)
+    own["model_options"].pop("frozen", None)
+    for name, value in own.items():
+        if name not in values or json.dumps(value) != json.dumps(values[name]):
+            words += _option(name, value)
+    return shlex.join(words)
+
+
+def _option(name: str, value: Any) -> Iterator[str]:
+    """The words of one option, which are read back to the same value."""
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        yield f"--{flag}" if value else f"--no-{flag}"
+    elif isinstance(value, Mapping):
+        for key, entry in value.items():
+            yield from (f"--{flag.removesuffix('s')}", f"{key}={_entry(entry)}")
+    elif value is None:
+        yield from (f"--{flag}", "none")
+    else:
+        yield from (f"--{flag}", str(value))
+
+
+def _entry(value: Any) -> str:
+    """Text as it is, unless it would be read as JSON."""
+    if isinstance(value, str):
+        try:
+            json.loads(value)
+        except ValueError:
+            return value
+    return json.dumps(value)
