@@ -8,7 +8,8 @@ import io
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, make_dataclass
+from dataclasses import field, make_dataclass, replace
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import tyro
@@ -19,13 +20,19 @@ from riskmatch.cli.options import Option, options_of
 Command = TypeVar("Command")
 
 
-def parse(command: type[Command], name: str, words: Sequence[str]) -> Command:
+def parse(
+    command: type[Command],
+    name: str,
+    words: Sequence[str],
+    aliases: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+) -> Command:
     """The words after ``riskmatch NAME`` as a value of the dataclass ``command``.
 
     Its docstring is the description in the help, its fields are the options. A field without a
-    default must be given.
+    default must be given. ``aliases`` are other spellings of an option, by its field.
     """
-    parser = Parser(f"riskmatch {name}", inspect.getdoc(command) or "", options_of(command))
+    options = [replace(o, aliases=aliases.get(o.name, ())) for o in options_of(command)]
+    parser = Parser(f"riskmatch {name}", inspect.getdoc(command) or "", options)
     given = parser.parse(words)
     for option in parser.options:
         if option.required and option.name not in given:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,16 +11,15 @@ MISSING = "—"
 
 
 def number(value: float | None) -> str:
-    """Three significant digits, never fewer than the whole part, with a true minus sign.
+    """Three significant digits, one decimal from ten on, with a true minus sign.
 
     Example:
-        >>> number(0.12345), number(-71.25), number(20000.0), number(1.2e-05), number(None)
-        ('0.123', '−71.2', '20000', '1.2e−05', '—')
+        >>> number(0.12345), number(-70.0), number(20000.25), number(1.2e-05), number(None)
+        ('0.123', '−70.0', '20000.2', '1.2e−05', '—')
     """
-    if value is None or value != value:
+    if value is None or not math.isfinite(value):
         return MISSING
-    whole = abs(value) >= 1000 and value != float("inf")
-    return (f"{value:.0f}" if whole else f"{value:.3g}").replace("-", "−")
+    return (f"{value:.1f}" if abs(value) >= 10 else f"{value:.3g}").replace("-", "−")
 
 
 def percent(value: float | None) -> str:
@@ -29,7 +29,7 @@ def percent(value: float | None) -> str:
         >>> percent(0.71234), percent(None)
         ('71.2', '—')
     """
-    return MISSING if value is None or value != value else f"{100 * value:.1f}"
+    return MISSING if value is None or not math.isfinite(value) else f"{100 * value:.1f}"
 
 
 def text(value: Any) -> str:

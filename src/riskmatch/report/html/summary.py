@@ -15,21 +15,33 @@ LEVEL = 0.05
 
 
 def summary(data: Mapping[str, Any]) -> list[str]:
-    """The sentences: of one run, its own; of several, how the best does and what the first shows.
-
-    Runs that cannot say anything are passed over.
+    """At most two sentences: of a run, its worst domain and how its domains moved; of several,
+    how the best does against what it is compared with, and where the domains are closest.
     """
-    said = [_difference(data["comparison"])] if data["comparison"] else []
-    for run in data["runs"]:
-        sentences = [worst_domain(run), matching(run)]
-        if any(sentences):
-            several = len(data["runs"]) > 1
-            lead = f"In the run “{run['title']}”, " if several else ""
-            for sentence in filter(None, sentences):
-                said.append(lead + (sentence[0].lower() + sentence[1:] if lead else sentence))
-            break
+    runs = data["runs"]
+    said = [_difference(data["comparison"]), closest(runs)] if data["comparison"] else []
+    if not any(said) and len(runs) == 1:
+        said = [worst_domain(runs[0]), matching(runs[0])]
+    elif not any(said):
+        said = [closest(runs)]
     found = [sentence for sentence in said if sentence]
-    return found[:2] or ["There is too little in these records to say how matching went."]
+    return found or ["There is too little in these records to say how matching went."]
+
+
+def closest(runs: Sequence[Mapping[str, Any]]) -> str:
+    """Which of several runs brought the risks of its training domains closest together."""
+    ends = [
+        (fmean(values), run["title"])
+        for run in runs
+        if run["snapshots"] and (values := _apart(run["snapshots"][-1], run["training_domains"])[0])
+    ]
+    if len(ends) < 2:
+        return ""
+    (least, title), (most, other) = min(ends), max(ends)
+    return (
+        f"At the last step the risks of the training domains are closest in “{title}” (mean MMD² "
+        f"{number(least)}) and furthest apart in “{other}” ({number(most)})."
+    )
 
 
 def worst_domain(run: Mapping[str, Any]) -> str:

@@ -3,9 +3,7 @@
 CHARTS.calibration = (run, width) => {
   const domains = chosen(run).filter((domain) => own(run.calibration, domain));
   if (!domains.length) return [sentence("None of the ticked domains has confidences.")];
-  const columns = Math.max(1, Math.min(domains.length, Math.floor(width / 220)));
-  const wide = Math.floor((width - 24 * (columns - 1)) / columns);
-  return [html("div", { class: "panels" }, ...domains.map((domain) => reliability(run, domain, Math.min(wide, 340)))),
+  return [panels(domains, width, { least: 200, most: 340 }, (domain, wide) => reliability(run, domain, wide)),
     numbers("Calibration by bin", ["domain", "confidence", "accuracy", "samples"], () => domains.flatMap((domain) =>
       run.calibration[domain].bins.map((bin) => [name(domain), bin.confidence, bin.accuracy, bin.n])))];
 };
@@ -28,6 +26,6 @@ function reliability(run, domain, width) {
     svg("title", {}, `confidence ${percent(bin.confidence)} %, accuracy ${percent(bin.accuracy)} %, ${bin.n} samples`)));
   }
   const test = isTest(run, domain) ? html("span", { class: "note" }, "test") : null;
-  return html("figure", {}, html("figcaption", {}, swatch(domain), html("b", {}, name(domain)), test,
-    html("span", { class: "note" }, `ECE ${percent(ece)} %`)), axes.root);
+  return [html("figcaption", {}, swatch(domain), html("b", {}, name(domain)), test,
+    html("span", { class: "note" }, `ECE ${percent(ece)} %`)), axes.root];
 }

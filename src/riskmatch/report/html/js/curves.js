@@ -55,15 +55,14 @@ CHARTS.terms = (run, width) => {
     ...Object.entries(raw ?? {}).map(([key, values]) => [key, values, "before its weight"])]
     .filter(([, values]) => values.some(known));
   if (!parts.length) return [sentence("The records of this run hold no loss.")];
-  const columns = Math.max(1, Math.min(parts.length, Math.floor(width / 300)));
-  const wide = Math.floor((width - 24 * (columns - 1)) / columns);
-  return [html("div", { class: "panels" }, ...parts.map(([key, values, note]) => {
+  return [panels(parts, width, { least: 260, most: 420 }, ([key, values, note], wide) => {
     const axes = frame({
       title: `${key}, ${note}`, text: `${number(last(values))} at the end.`, width: wide, height: 200,
       x: extent(steps), y: extent(values), xLabel: "step →", yLabel: "",
     });
     axes.plot.append(svg("path", { class: "line plain", d: line(steps, values, axes.px, axes.py) }));
-    return html("figure", {}, html("figcaption", {}, html("b", {}, name(key)), ` ${note}`), axes.root);
-  })), numbers("Loss, terms and penalties", ["step", ...parts.map(([key]) => name(key))],
+    const caption = html("figcaption", {}, html("b", {}, name(key)), html("span", { class: "note" }, note));
+    return [caption, axes.root];
+  }), numbers("Loss, terms and penalties", ["step", ...parts.map(([key]) => name(key))],
     () => steps.map((step, i) => [step, ...parts.map(([, values]) => values[i])]))];
 };

@@ -3,6 +3,7 @@
 CHARTS.differences = (_, width) => {
   const rows = PAGE.differences.filter((row) => known(row.mean));
   if (!rows.length) return [sentence("No two methods share a seed or a trial, so no pair can be compared.")];
+  const base = rows.every((row) => row.against === rows[0].against) ? rows[0].against : null;
   const [left, tall, top] = [Math.min(190, width / 3), 34, 30];
   const height = top + rows.length * tall + 40;
   const span = extent(rows.flatMap((row) => [row.mean, row.low, row.high]), 0);
@@ -19,11 +20,11 @@ CHARTS.differences = (_, width) => {
     svg("line", { class: "zero", x1: px(0), x2: px(0), y1: top - 6, y2: bottom }),
     svg("text", { class: "label", x: width - 12, y: height - 6, "text-anchor": "end" }, "better →"),
     svg("text", { class: "label", x: left, y: height - 6 }, "← worse"),
-    svg("text", { class: "label", x: px(0), y: 16, "text-anchor": "middle" }, "no difference"));
+    svg("text", { class: "label", x: px(0), y: 16, "text-anchor": "middle" }, base === null ? "no difference" : short(`as ${base}`, 30)));
   rows.forEach((row, i) => {
     const y = top + (i + 0.5) * tall;
     const clear = known(row.low) && (row.low > 0 || row.high < 0);
-    const words = `${row.method} against ${row.against}`;
+    const words = base === null ? `${row.method} − ${row.against}` : row.method;
     group.append(svg("text", { class: "name", x: left - 10, y: y + 4, "text-anchor": "end" },
       short(words, Math.floor(left / 7)), svg("title", {}, words)));
     if (known(row.low) && known(row.high)) {

@@ -53,7 +53,7 @@ function short(text, most) {
 
 // A name in a direction of its own, so that it cannot turn the words around it.
 function name(text) {
-  return html("bdi", { title: text.length > 40 ? text : null }, short(text, 60));
+  return html("bdi", { title: text.length > 16 ? text : null }, short(text, 60));
 }
 
 function cell(tag, value, attributes = {}) {

@@ -39,6 +39,17 @@ function legend(run, domains, note = () => "") {
   return html("ul", { class: "legend" }, ...items);
 }
 
+// Small charts side by side, as many in a row as there is room for; `make` gets one and its width.
+function panels(parts, width, { least, most }, make) {
+  const columns = Math.max(1, Math.min(parts.length, Math.floor((width + 24) / (least + 24))));
+  const wide = Math.min(most, Math.floor((width - 24 * (columns - 1)) / columns));
+  return html("div", { class: "panels" }, ...parts.map((part) => {
+    const figure = html("figure", {}, ...make(part, wide));
+    figure.style.width = `${wide}px`;
+    return figure;
+  }));
+}
+
 // Names at the right ends of lines, pushed apart so that none covers another.
 function endLabels(frame, ends) {
   const gap = 14;

@@ -1,5 +1,7 @@
 // The risks of each domain at one step: histogram with density, and cumulative distribution.
 
+const MOST_BARS = 8; // with more domains their bars would be one grey mass, and only lines are drawn
+
 function distributions(run) {
   const shot = snapshot(run);
   return chosen(run)
@@ -24,10 +26,12 @@ CHARTS.histogram = (run, width) => {
     const { class: hue, dash } = look(d.domain);
     const bars = d.heights.map((height, i) =>
       `V${axes.py(height ?? 0).toFixed(1)}H${axes.px(d.edges[i + 1]).toFixed(1)}`).join("");
+    if (shown.length <= MOST_BARS) {
+      axes.plot.append(svg("path", { class: `bars ${hue}`,
+        d: `M${axes.px(d.edges[0])},${axes.bottom}${bars}V${axes.bottom}Z` }));
+    }
     axes.plot.append(
-      svg("path", { class: `bars ${hue}`, "data-series": d.domain,
-        d: `M${axes.px(d.edges[0])},${axes.bottom}${bars}V${axes.bottom}Z` }),
-      svg("path", { class: `line ${hue}${isTest(run, d.domain) ? " strong" : ""}`,
+      svg("path", { "data-series": d.domain, class: `line ${hue}${isTest(run, d.domain) ? " strong" : ""}`,
         d: line(d.x, d.density, axes.px, axes.py), "stroke-dasharray": dash },
       svg("title", {}, d.domain)));
   }
