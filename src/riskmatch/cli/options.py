@@ -89,8 +89,10 @@ class Option:
             is_instance=lambda _: True,
             str_from_instance=lambda value: [str(value)],
         )
-        if self.thing:
+        if self.thing and not self.many:
             return Annotated[Any, Positional, spec, config], None
+        if self.thing:
+            return Annotated[tuple[Annotated[Any, spec], ...], Positional, config], ()
         return Annotated[tuple[Annotated[Any, spec], ...], UseAppendAction, config], ()
 
     def value(self, told: Any) -> Any:

@@ -17,6 +17,7 @@ METHODS = {
     "iga": "IGA",
     "causirl": "CausIRL (CORAL)",
     "causirl mmd": "CausIRL (MMD)",
+    "rdm moments": "RDM (two moments)",
     "rdm variance": "RDM (every domain, L)",
     "rdm": "RDM",
 }

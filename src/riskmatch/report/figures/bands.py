@@ -46,7 +46,7 @@ def bands(
         for axes, rows in zip(made.panels, panels.values(), strict=True):
             for place, spans in enumerate(rows.values()):
                 lengths = [(start, end - start) for start, end in spans]
-                axes.broken_barh(lengths, (place - 0.35, 0.7), color=BLUE)
+                axes.broken_barh(lengths, (place - 0.25, 0.5), color=BLUE)
             axes.set_yticks(range(len(rows)), list(rows))
             axes.set_ylim(len(rows) - 0.5, -0.5)
             axes.grid(False, axis="y")

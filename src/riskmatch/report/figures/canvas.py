@@ -80,13 +80,13 @@ def canvas(
     head, foot = wrapped(title, inches, TITLE), wrapped(note, inches, SMALL)
     entries = max(1, min(_room(key, inches), len(key)))
     above = _lines(head, TITLE)
-    keys = 1.35 * SMALL / 72 * -(-len(key) // entries) + PAD if key else 0.0
+    keys = 1.5 * SMALL / 72 * -(-len(key) // entries) + PAD if key else 0.0
     below = _lines(foot, SMALL) if note else 0.0
     total = above + keys + height * rows + below
     figure = Figure(figsize=(inches, total), layout="constrained", dpi=200)
     engine = figure.get_layout_engine()
     assert engine is not None
-    middle = (0.0, below / total, 1.0, 1 - (above + below) / total)
+    middle = (0, below / total, 1, 1 - (above + keys + below) / total)
     engine.set(rect=middle, w_pad=PAD, h_pad=PAD)  # type: ignore[call-arg]
     figure.text(0.5, 1 - PAD / total, head, va="top", ha="center", size=TITLE, weight="bold")
     figure.text(0.5, PAD / total, foot, va="bottom", ha="center", size=SMALL, color="#444444")
@@ -97,8 +97,8 @@ def canvas(
                 for look in key.values()
             ],
             [f" {label}" if label.startswith("_") else label for label in key],
-            loc="outside upper center",
-            bbox_to_anchor=middle,
+            loc="upper center",
+            bbox_to_anchor=(0.5, 1 - above / total),
             ncols=entries,
             handlelength=2.6,
             columnspacing=1.2,

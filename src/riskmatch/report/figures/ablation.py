@@ -1,0 +1,85 @@
+"""Accuracy against one hyper-parameter, all else being equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from riskmatch.config import RunConfig
+from riskmatch.records import RunRecord
+from riskmatch.report import titles
+from riskmatch.report.figures.curves import Curve
+from riskmatch.report.figures.on_file import Runs, about
+from riskmatch.report.figures.plot import Lines
+from riskmatch.report.selected import Selected
+from riskmatch.report.style import looks
+from riskmatch.report.tables import Trials
+
+VARIED = {"weight": "λ, the weight of the penalty", "batch_size": "batch size per domain"}
+"""What may differ, and what an axis calls it."""
+
+
+def ablation(runs: Runs) -> Lines:
+    """Accuracy averaged over test domains, against what the runs differ in; bars over trials."""
+    records = [run.record for run in runs.values()]
+    values = {name: {_value(record.config, name) for record in records} for name in VARIED}
+    varied = [name for name, found in values.items() if len(found - {None}) > 1]
+    if not varied:
+        raise ValueError(
+            f"These runs are all alike in {' and in '.join(VARIED)}: give runs that differ in one."
+        )
+    return ablation_plot(records, varied[0], about(runs))
+
+
+def ablation_plot(records: Iterable[RunRecord], name: str, note: str) -> Lines:
+    """Accuracy against the hyper-parameter ``name``: a panel per data set, a line per method.
+
+    The step is chosen by the validation accuracy on the training domains. The spread is the
+    standard error over trials.
+    """
+    records = list(records)
+    panels = {}
+    for data in titles.in_order({r.config.data for r in records}, titles.DATA):
+        here = [record for record in records if record.config.data == data]
+        lines = _lines(here, data, name)
+        shown = looks(lines)
+        panels[titles.DATA.get(data, data)] = [
+            Curve(
+                label,
+                list(spreads),
+                [s.mean or 0.0 for s in spreads.values()],
+                shown[label],
+                [s.error or 0.0 for s in spreads.values()],
+            )
+            for label, spreads in lines.items()
+        ]
+    said = "Averages over test domains ± standard error over trials, selection train-val."
+    return Lines(
+        f"Accuracy against the {_plain(name)}",
+        VARIED[name],
+        f"{said} {note}",
+        "accuracy, %",
+        panels,
+        points=True,
+        sharey=False,
+    )
+
+
+def _lines(records: list[RunRecord], data: str, name: str) -> dict[str, dict[float, Trials]]:
+    """The spread over trials, by method and by value."""
+    found: dict[str, dict[float, Trials]] = {}
+    for value in sorted({_value(r.config, name) for r in records} - {None}):
+        alike = [r for r in records if _value(r.config, name) == value]
+        selected = Selected.of(alike, data, "train-val")
+        for key in selected.rows:
+            if trials := selected.by_trial(key):
+                found.setdefault(selected.label(key), {})[value] = Trials(trials)
+    return found
+
+
+def _value(config: RunConfig, name: str) -> Any:
+    return config.hparams.get(name) if name == "weight" else getattr(config, name)
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", " ")

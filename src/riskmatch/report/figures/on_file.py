@@ -1,0 +1,67 @@
+"""What figures read of runs: records, and what they said of their samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from riskmatch import predictions
+from riskmatch.predictions import Predictions
+from riskmatch.records import Split
+from riskmatch.report import titles
+from riskmatch.report.findings.runs import RunOnFile
+
+Runs = Mapping[str, RunOnFile]
+"""By the titles of their panels."""
+
+
+class NoPredictions(FileNotFoundError):
+    """A run did not keep what it said of its samples."""
+
+
+def predicted_steps(run: RunOnFile) -> tuple[int, ...]:
+    """The steps whose predictions are on file.
+
+    Raises:
+        NoPredictions: there are none.
+    """
+    steps = predictions.steps(run.folder)
+    if not steps:
+        raise NoPredictions(
+            f"{run.folder} holds no predictions, which this figure shows. riskmatch train and "
+            "riskmatch reproduce keep them, riskmatch sweep does not: train this run again in "
+            "another folder."
+        )
+    return steps
+
+
+def last_predictions(run: RunOnFile) -> dict[str, dict[Split, Predictions]]:
+    """What a run said at the last step on file."""
+    return predictions.read(run.folder, predicted_steps(run)[-1])
+
+
+def about(runs: Runs) -> str:
+    """What the runs are of, in a line for below a figure.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from riskmatch.config import RunConfig
+        >>> from riskmatch.records import RunRecord
+        >>> config = RunConfig("pacs", ("sketch",), "erm", model="lite0", steps=1000)
+        >>> about({"ERM": RunOnFile(Path("runs/a"), RunRecord(config))})
+        'PACS, lite0, 1000 steps.'
+    """
+    told = dict.fromkeys(
+        f"{titles.DATA.get(c.data, c.data)}, {network(c.model, c.model_options)}, {c.steps} steps"
+        for c in (run.config for run in runs.values())
+    )
+    return "; ".join(told) + "."
+
+
+def network(model: str, options: Mapping[str, object]) -> str:
+    """The network in a few words.
+
+    Example:
+        >>> network("lite0", {"frozen": True})
+        'a head on the frozen features of lite0'
+    """
+    return f"a head on the frozen features of {model}" if options.get("frozen") else model
