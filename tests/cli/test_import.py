@@ -48,7 +48,7 @@ def test_as_json_and_quiet(riskmatch):
 
 def test_several_data_sets_have_an_overview(riskmatch):
     write(Path("sweep"), line(0) + line(0, dataset="Other"))
-    done = riskmatch("import", "domainbed", "sweep", "--rule", "test-val")
+    done = riskmatch("import", "domainbed", "sweep", "--select", "test-val")
     assert done.out.count("Selection test-val") == 4
     assert "| method | Other | SVIRO | average |" in done.out
 
@@ -59,7 +59,7 @@ def test_several_data_sets_have_an_overview(riskmatch):
         ("nowhere", "There is no nowhere. Give the folder of a sweep of DomainBed."),
         ("empty", "empty holds no results.jsonl."),
         ("broken", "None of the results.jsonl in broken holds a run that can be read."),
-        ("broken --rule oracle", "oracle"),
+        ("broken --select oracle", "oracle"),
     ],
 )
 def test_what_cannot_be_imported_is_refused(riskmatch, words, cause):

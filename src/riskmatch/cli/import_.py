@@ -44,8 +44,8 @@ class DomainBed:
     """The folder of the sweep."""
     out: Path = Path("runs")
     """Where the records go, each run in a folder of its id."""
-    rule: Rule = "train-val"
-    """How the tables choose runs and steps."""
+    select: Rule = "train-val"
+    """The rule that chooses runs and steps for the tables."""
     quiet: bool = False
     """Print nothing but errors and what was left out."""
     json: bool = False
@@ -91,5 +91,5 @@ def _tables(sweep: Sweep, options: DomainBed) -> list[Table]:
     from riskmatch.report.titles import DATA, in_order
 
     names = in_order({run.config.data for run in sweep.runs}, DATA)
-    tables = [per_domain_table(sweep.runs, data, options.rule) for data in names]
-    return [*tables, overview_table(sweep.runs, options.rule)] if len(names) > 1 else tables
+    tables = [per_domain_table(sweep.runs, data, options.select) for data in names]
+    return [*tables, overview_table(sweep.runs, options.select)] if len(names) > 1 else tables

@@ -39,7 +39,7 @@ def data_at_hand(
         ValueError: there is nothing to run on; the message says what to do.
     """
     for name in wanted:
-        check_option("data set here", name, experiment.data)
+        check_option(f"data set of {experiment.paper}", name, experiment.data)
     names = [name for name in experiment.data if name in wanted or not wanted]
     absent = cures(names, root)
     small = budget == "smoke" and BENCHMARKS.keys() >= set(names)

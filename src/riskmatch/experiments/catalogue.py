@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from riskmatch.experiments import fig2, table1, table1_report
+from riskmatch.experiments.ablations import ABLATIONS
 from riskmatch.experiments.choosing import narrow
 from riskmatch.experiments.experiment import Experiment, Request
 from riskmatch.experiments.image_tables import IMAGE_TABLES
+from riskmatch.experiments.risk_figures import RISK_FIGURES
 from riskmatch.experiments.rows import METHODS
+from riskmatch.experiments.training_figures import TRAINING_FIGURES
 from riskmatch.records import RunRecord
 from riskmatch.spelling import check_option
 
@@ -52,6 +55,9 @@ EXPERIMENTS: dict[str, Experiment[Any]] = {
         draws=True,
     ),
     **IMAGE_TABLES,
+    **RISK_FIGURES,
+    **TRAINING_FIGURES,
+    **ABLATIONS,
 }
 """In the order of a list."""
 

@@ -16,6 +16,7 @@ from riskmatch.data import DATASETS
 from riskmatch.experiments.experiment import STAND_IN, Budget, Request
 from riskmatch.objectives import methods as known_methods
 from riskmatch.recipes import PRESETS, recipe
+from riskmatch.spelling import check_option
 from riskmatch.sweep.protocol import Planned, Protocol, held_out
 
 FEW = ("erm", "fish", "coral", "rdm")
@@ -65,6 +66,8 @@ def comparison(
     scale = ON_DIGITS if data == STAND_IN else SCALES[budget]
     if methods is None:
         methods = FEW if budget == "smoke" else tuple(sorted(known_methods()))
+    for method in methods:
+        check_option("method", method, sorted(known_methods()))
     presets = {"rdm": PRESETS["rdm"]["authors-code"].on(data)} if budget == "paper" else {}
     usual = tuple(method for method in methods if method not in presets)
     groups: list[tuple[tuple[str, ...], dict[str, Any]]] = [(usual, {})] if usual else []

@@ -82,7 +82,7 @@ def configure(row: Method, init: Init, value: float, seed: int, budget: Budget) 
     by_steps = row.searched == "steps"
     steps = int(value) if by_steps else row.steps
     smoke = budget == "smoke"
-    shorter, lr = (8, 100 * LR) if smoke else (1, LR)
+    shorter, lr = (20, 100 * LR) if smoke else (1, LR)
     hparams = {**row.hparams, **({} if by_steps else {row.searched: value})}
     if "lr_after" in hparams:
         hparams["lr_after"] = lr
@@ -102,7 +102,7 @@ def configure(row: Method, init: Init, value: float, seed: int, budget: Budget) 
         batch_size=row.batch_size // shorter,
         micro_batch=1000,  # stays in cache, which saves a third of the time
         steps=steps // shorter,
-        eval_every=25 if smoke else 50,
+        eval_every=15 if smoke else 50,
         schedule="constant" if row.name == "erm" else "cosine",
         seed=seed,
         pretrain=PRETRAIN // shorter if init == "erm" else 0,

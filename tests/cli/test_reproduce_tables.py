@@ -1,0 +1,119 @@
+"""The paper's tables of images, and everything at once."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from digits import accept, made_files, place
+
+from riskmatch.experiments.catalogue import EXPERIMENTS
+
+SMOKE = ("--budget", "smoke")
+
+
+@pytest.fixture
+def machine(monkeypatch, tmp_path):
+    """A machine without data, and the folder of a few digits that would pass for MNIST."""
+    files = made_files(train=240, test=40)
+    accept(monkeypatch, files)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return str(place(files, tmp_path / "mnist"))
+
+
+def test_everything_from_end_to_end_past_what_fails(riskmatch, machine, tmp_path):
+    out, total = tmp_path / "reproduce-smoke", len(EXPERIMENTS)
+    done = riskmatch("reproduce", "all", *SMOKE)
+    assert done.code == 3
+    assert all(f"[{k}/{total}] {name}\n" in done.err for k, name in enumerate(EXPERIMENTS, 1))
+    assert "riskmatch: table1: Not on this machine, but can be had: colored-mnist (" in done.err
+    last = "riskmatch: Not done, as told above: table1, fig2. To go on: riskmatch reproduce all"
+    assert done.err.splitlines()[-1] == f"{last} --budget smoke"
+    assert str(Path("reproduce-smoke", "pacs-on-colored-digits.md")) in done.out.splitlines()
+    trained = {path.name for path in (out / "runs").iterdir()}
+    done = riskmatch("reproduce", "all", *SMOKE, "--data-dir", machine, "--json")
+    assert done.code == 0
+    told = json.loads(done.out)
+    assert set(told) == set(EXPERIMENTS)
+    for name, one in told.items():
+        assert all(one[part] for part in ("files", "result"))
+        assert all(Path(file).name.startswith(name) for file in one["files"])
+        assert all((tmp_path / file).stat().st_size for file in one["files"])
+    assert trained < {path.name for path in (out / "runs").iterdir()}
+    assert len(trained) == 3 * 5  # which nine tables share
+
+
+def test_a_table_on_digits_says_so_and_shows_what_is_done(riskmatch, machine, tmp_path):
+    words = ["reproduce", "table8", *SMOKE, "--methods", "erm,irm", "--out", "here"]
+    done = riskmatch(*words)
+    assert done.code == 0
+    lead = "colored-digits, scikit-learn's handwritten digits, in place of VLCS."
+    assert done.err.splitlines()[:2] == [
+        lead,
+        "6 runs, 0 of them done before; " + done.err.split("before; ")[1].splitlines()[0],
+    ]
+    assert done.out.startswith(lead)
+    text = (tmp_path / "here/vlcs-on-colored-digits.md").read_text()
+    assert text.startswith(f"# Table 8\n\n{lead}")
+    assert "are not to be compared with the paper's" in text
+    assert "Written by `riskmatch reproduce vlcs --budget smoke --methods erm,irm`." in text
+    assert lead in (tmp_path / "here/vlcs-on-colored-digits.tex").read_text()
+    lines = (tmp_path / "here/vlcs-on-colored-digits.csv").read_text().splitlines()
+    rows = list(csv.DictReader(lines))
+    assert [row["method"] for row in rows] == ["ERM", "IRM"]
+    assert riskmatch(*words, "--as-is").out == done.out
+    words[words.index("erm,irm")] = "erm,mldg"
+    assert "Missing: MLDG: all 3 runs." in riskmatch(*words, "--as-is").out
+
+
+def test_an_interrupt_stops_everything(riskmatch, machine, monkeypatch):
+    from riskmatch.cli.board import Shown
+
+    def strike(self, board):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Shown, "__call__", strike)
+    done = riskmatch("reproduce", "all", *SMOKE, "--data-dir", machine)
+    assert done.code == 3
+    assert done.err.splitlines()[:2] == [
+        f"[1/{len(EXPERIMENTS)}] table1",
+        "riskmatch: table1: Interrupted; 0 of 23 runs are done.",
+    ]
+    assert done.err.splitlines()[2].startswith("riskmatch: Not done, as told above: table1.")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("pacs --init erm", "--init does not apply to pacs; it does to table1."),
+        ("all --seeds 1", "--seeds does not apply to all; it does to table1, fig2."),
+        ("table1 --data pacs", "--data does not apply to table1; it does to table2, efficiency."),
+        ("table3 --methods rdm", "--methods does not apply to table3; it does to table1, table2, "),
+        ("fig2 --search-seeds 0", "--search-seeds does not apply to fig2; it does to table1."),
+        ("table2 --data pacs,vcls", "Unknown data set of Table 2 'vcls'. Did you mean 'vlcs'?"),
+        ("vlcs --methods rmd", "Unknown method 'rmd'. Did you mean 'rdm'?"),
+        ("pacs --budget laptop", "Not on this machine, but can be had: pacs (riskmatch data get "),
+        ("pacs --as-is", "None of these runs is done in reproduce-smoke. Without --as-is they"),
+    ],
+)
+def test_what_makes_no_sense_for_a_table_is_refused(riskmatch, machine, words, message):
+    budget = () if "--budget" in words else SMOKE
+    done = riskmatch("reproduce", *words.split(), *budget)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_the_list_says_what_is_here_and_how_many_runs_it_takes(riskmatch, machine):
+    told = json.loads(riskmatch("reproduce", "--list", "--data-dir", machine, "--json").out)
+    assert told["table1"]["data"] == {"colored-mnist": None}
+    assert told["pacs"] == {
+        "paper": "Table 7",
+        "summary": "accuracy by test domain on PACS",
+        "data": {"pacs": "riskmatch data get pacs"},
+        "options": ["methods"],
+        "runs": {"smoke": 4 * 3, "laptop": 14 * 4 * 5 * 3, "paper": 14 * 4 * 20 * 10},
+    }
+    text = riskmatch("reproduce", "--list", "--data-dir", machine).out
+    assert "data: colored-mnist (yes)\n" in text
+    assert "data: pacs (riskmatch data get pacs)\n" in text
+    assert "runs: smoke 12, laptop 840, paper 11,200\n" in text
