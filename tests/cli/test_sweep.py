@@ -33,6 +33,10 @@ def test_a_sweep_from_its_plan_to_its_table(riskmatch, tmp_path):
     assert table.code == 0
     assert "1 draw in each of 2 trials" in table.out
     assert "ERM" in table.out
+    costs = riskmatch("sweep", "table", "s", "--costs", "--json").out
+    rows = {row["method"]: row for row in json.loads(costs)[0]["rows"]}
+    assert rows.keys() == {"ERM", "RDM (two moments)"}
+    assert float(rows["ERM"]["memory (GiB)"]) > 0
     latex = riskmatch("sweep", "table", "s", "--select", "test-val", "--format", "latex").out
     assert r"\begin{tabular}" in latex
     assert (

@@ -50,6 +50,8 @@ class Tables:
     """The folder of the sweep."""
     select: Rule = "train-val"
     """The rule that chooses runs and steps."""
+    costs: bool = False
+    """Seconds, memory and accuracy by method, in place of the accuracy by test domain."""
     format: Literal["markdown", "latex", "csv"] = "markdown"
     """Of the tables."""
     json: bool = False
@@ -118,7 +120,8 @@ def table(words: Sequence[str]) -> int:
     """Accuracy by method and test domain, beside the paper's."""
     options = parse(Tables, "sweep table", words)
     planned = planned_in(options.dir)
-    found = _tables(planned, _records(planned, options.dir), options.select)
+    runs = _records(planned, options.dir)
+    found = (_costs if options.costs else _tables)(planned, runs, options.select)
     if options.json:
         told = [
             {"caption": one.caption, "rows": list(csv.DictReader(one.csv().splitlines()))}
@@ -144,12 +147,25 @@ def _records(planned: Sequence[Planned], folder: Path) -> list[RunRecord]:
     return [record for record in found if record is not None]
 
 
+def _names(planned: Sequence[Planned]) -> list[str]:
+    """The data sets of a plan."""
+    from riskmatch.report.titles import DATA, in_order
+
+    return in_order({run.config.data for run in planned}, DATA)
+
+
+def _costs(planned: Sequence[Planned], runs: list[RunRecord], rule: Rule) -> list[Table]:
+    """A table of costs per data set."""
+    from riskmatch.report.efficiency import efficiency_table
+
+    plan = [run.config for run in planned]
+    return [efficiency_table(runs, data, rule, plan) for data in _names(planned)]
+
+
 def _tables(planned: Sequence[Planned], runs: list[RunRecord], rule: Rule) -> list[Table]:
     """A table per data set; the overview too where there are several."""
     from riskmatch.report.comparison import overview_table, per_domain_table
-    from riskmatch.report.titles import DATA, in_order
 
-    plan = [run.config for run in planned]
-    names = in_order({config.data for config in plan}, DATA)
+    plan, names = [run.config for run in planned], _names(planned)
     tables = [per_domain_table(runs, data, rule, plan) for data in names]
     return [*tables, overview_table(runs, rule, plan)] if len(names) > 1 else tables
