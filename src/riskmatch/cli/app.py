@@ -22,6 +22,7 @@ COMMANDS = {
     "methods": "the methods, their hyper-parameters and search ranges",
     "report": "runs or a sweep as one HTML file, to open in a browser",
     "reproduce": "the paper's tables and figures",
+    "show": "how a run or a sweep went, in the terminal",
     "sweep": "many runs: plan, run, status, retry, table",
     "train": "train one model with one method: progress, records, checkpoint",
 }

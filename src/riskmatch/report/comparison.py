@@ -93,11 +93,15 @@ _WRONG = " The paper's averages of {} are as printed; their columns give {}.".fo
 )
 
 
-def _against_erm(sets: Sequence[Selected], key: RowKey) -> Cell:
+def against_erm(sets: Sequence[Selected], key: RowKey) -> Difference | None:
     """The difference from ERM with the same network, over everything both were tested on."""
     if key.method == "erm":
         return None
-    found: Difference | None = paired(_all(sets, key), _all(sets, RowKey("erm", key.model)))
+    return paired(_all(sets, key), _all(sets, RowKey("erm", key.model)))
+
+
+def _against_erm(sets: Sequence[Selected], key: RowKey) -> Cell:
+    found = against_erm(sets, key)
     return None if found is None else str(found)
 
 

@@ -24,7 +24,7 @@ class Place(NamedTuple):
 def how(selected: Selected) -> str:
     """The sentences that every table carries."""
     sentences = [
-        f"Selection {selected.rule}: the best of {EXPLAINED[selected.rule]}; {_draws(selected)}.",
+        f"Selection {selected.rule}: the best of {EXPLAINED[selected.rule]}; {draws(selected)}.",
         f"Network: {', '.join(selected.models)}." if selected.models else "",
         _listed("Missing", missing(selected)),
         _listed("Nothing to choose from", _unchosen(selected)),
@@ -91,7 +91,7 @@ def _place(selected: Selected, config: RunConfig) -> Place:
     return Place(row, " and ".join(config.test_domains), config.trial)
 
 
-def _draws(selected: Selected) -> str:
+def draws(selected: Selected) -> str:
     """How many draws and trials, and whether trials redraw the hyper-parameters."""
     cases = by_case(selected.runs)
     if not cases:

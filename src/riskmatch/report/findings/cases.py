@@ -8,10 +8,9 @@ on one data set with other options. Such runs are read here as what they are.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from riskmatch.config import RunConfig
 from riskmatch.records import Evaluation, RunRecord
@@ -29,6 +28,8 @@ class Cases:
     plan: tuple[RunConfig, ...]
     origin: dict[str, RunOnFile]
     """The run on file that a record is read from, by the id of the record."""
+    renumbered: bool
+    """Whether trials stand for trials and seeds together."""
 
     @classmethod
     def of(cls, found: Found) -> Cases:
@@ -41,12 +42,19 @@ class Cases:
                 records.append(record)
                 origin[record.config.id] = run
         plan = tuple(case for config in found.plan for case in reading.configs(config))
-        return cls(tuple(records), plan, origin)
+        changed = any(case.config.trial != origin[case.config.id].config.trial for case in records)
+        return cls(tuple(records), plan, origin, changed)
 
     @property
     def data(self) -> list[str]:
         """The data sets, in the order of tables."""
         return titles.in_order({record.config.data for record in self.records}, titles.DATA)
+
+    @property
+    def main_data(self) -> list[str]:
+        """The data sets, each only with the options that most runs on it have."""
+        known = {run.config.data for run in self.origin.values()}
+        return [name for name in self.data if name in known]
 
     def of_run(self, run: RunOnFile) -> list[RunRecord]:
         """The cases of one run."""
@@ -56,18 +64,14 @@ class Cases:
 class _Reading:
     """How configurations are read, which depends on all there are."""
 
-    def __init__(self, configs: Iterable[RunConfig]) -> None:
-        self._alone = set()
-        self._options: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-        replicates: dict[str, set[tuple[Any, ...]]] = defaultdict(set)
-        found = list(configs)
-        names = {name for config in found for name in config.data_options} - {_SEED}
-        for config in found:
-            if len(config.test_domains) == 1:
-                self._alone.add(config.data)
-            for name in names:
-                self._options[config.data][name].add(_told(config, name))
+    def __init__(self, configs: Sequence[RunConfig]) -> None:
+        self._alone = {config.data for config in configs if len(config.test_domains) == 1}
+        options: dict[str, Counter[str]] = defaultdict(Counter)
+        replicates: dict[str, set[tuple[int, ...]]] = defaultdict(set)
+        for config in configs:
+            options[config.data][_options(config)] += 1
             replicates[config.data].add(_replicate(config))
+        self._usual = {data: json.loads(max(n, key=n.__getitem__)) for data, n in options.items()}
         self._trials = {data: _numbered(found) for data, found in replicates.items()}
 
     def configs(self, config: RunConfig) -> list[RunConfig]:
@@ -94,24 +98,27 @@ class _Reading:
         return found
 
     def _data(self, config: RunConfig) -> str:
-        """The name of the data set, with the options in which runs on it differ."""
-        varied = {n for n, values in self._options[config.data].items() if len(values) > 1}
-        told = [f"{name} {_told(config, name)}" for name in sorted(varied)]
-        title = titles.DATA.get(config.data, config.data)
-        return f"{title}, {', '.join(told)}" if told else config.data
+        """The name of the data set, with the options in which the run differs from most."""
+        own, usual = json.loads(_options(config)), self._usual[config.data]
+        if own == usual:
+            return config.data
+        names = sorted(name for name in {*own, *usual} if own.get(name) != usual.get(name))
+        told = [f"{name} {own.get(name, 'as usual')}" for name in names]
+        return ", ".join([titles.DATA.get(config.data, config.data), *told])
 
 
-def _told(config: RunConfig, name: str) -> str:
-    options = config.data_options
-    return json.dumps(options[name]) if name in options else "as usual"
+def _options(config: RunConfig) -> str:
+    """The options of the data set, but for the seed."""
+    kept = {name: value for name, value in config.data_options.items() if name != _SEED}
+    return json.dumps(kept, sort_keys=True)
 
 
-def _replicate(config: RunConfig) -> tuple[Any, ...]:
+def _replicate(config: RunConfig) -> tuple[int, ...]:
     """What tells a run from its replicates."""
     return config.trial, config.seed, config.data_options.get(_SEED, 0)
 
 
-def _numbered(replicates: set[tuple[Any, ...]]) -> dict[tuple[Any, ...], int]:
+def _numbered(replicates: set[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
     """The trial of each; those that runs have already, where they tell all replicates apart."""
     ordered = sorted(replicates)
     if len({trial for trial, *_ in ordered}) == len(ordered):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import math
+from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
 from riskmatch.report import titles
-from riskmatch.report.coverage import how
-from riskmatch.report.difference import paired
+from riskmatch.report.comparison import against_erm
+from riskmatch.report.coverage import draws
+from riskmatch.report.difference import Difference
 from riskmatch.report.findings.cases import Cases
 from riskmatch.report.selected import RowKey, Selected, row_label
 from riskmatch.report.tables import Trials
+from riskmatch.selection import EXPLAINED
 
 
 def compared(cases: Cases) -> dict[str, Any]:
@@ -20,7 +23,7 @@ def compared(cases: Cases) -> dict[str, Any]:
     Mean ± standard error over trials, and the paired differences from ERM with their 95 %
     intervals.
     """
-    sets = [Selected.of(cases.records, data, "train-val", cases.plan) for data in cases.data]
+    sets = [Selected.of(cases.records, data, "train-val", cases.plan) for data in cases.main_data]
     methods = titles.in_order({key.method for one in sets for key in one.rows}, titles.METHODS)
     keys = sorted(
         {key for one in sets for key in one.rows},
@@ -35,37 +38,33 @@ def compared(cases: Cases) -> dict[str, Any]:
     differences = []
     for key in keys:
         label = row_label(key, several)
-        values = _by_domain(sets[0], key) if len(sets) == 1 else [s.by_trial(key) for s in sets]
+        alone = list(sets[0].by_domain(key).values())
+        values = alone if len(sets) == 1 else [one.by_trial(key) for one in sets]
         whole = round(fmean(map(fmean, values)), 2) if values and all(values) else None
         rows.append([label, *(str(Trials(v)) if v else None for v in values), whole])
-        if key.method != "erm":
-            found = paired(_all(sets, key), _all(sets, RowKey("erm", key.model)))
-            if found is not None:
-                half = found.half
-                differences.append(
-                    {
-                        "method": label,
-                        "against": row_label(RowKey("erm", key.model), several),
-                        "mean": found.mean,
-                        "low": None if half is None else found.mean - half,
-                        "high": None if half is None else found.mean + half,
-                        "pairs": found.pairs,
-                    }
-                )
-    told = " ".join(f"{titles.DATA.get(one.data, one.data)}. {how(one)}" for one in sets)
+        found = against_erm(sets, key)
+        if found is not None:
+            differences.append(
+                _interval(label, row_label(RowKey("erm", key.model), several), found)
+            )
+    told = " ".join(f"{titles.DATA.get(one.data, one.data)}: {draws(one)}." for one in sets)
     return {
         "caption": "Accuracy on test domains, in per cent: mean ± standard error (standard "
-        f"deviation / √trials) over trials. {told}",
+        "deviation / √trials) over trials, at the run and step that have the best of "
+        f"{EXPLAINED['train-val']}. {told}",
         "columns": ["method", *columns, "average"],
         "rows": rows,
         "differences": differences,
     }
 
 
-def _by_domain(selected: Selected, key: RowKey) -> list[tuple[float, ...]]:
-    return list(selected.by_domain(key).values())
-
-
-def _all(sets: Sequence[Selected], key: RowKey) -> dict[Hashable, float]:
-    """In per cent, by data set, test domain and trial."""
-    return {(s.data, *at): value for s in sets for at, value in s.accuracies(key).items()}
+def _interval(method: str, against: str, found: Difference) -> dict[str, Any]:
+    half = math.nan if found.half is None else found.half
+    return {
+        "method": method,
+        "against": against,
+        "mean": found.mean,
+        "low": found.mean - half,
+        "high": found.mean + half,
+        "pairs": found.pairs,
+    }

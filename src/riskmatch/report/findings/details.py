@@ -15,12 +15,10 @@ from riskmatch.report.findings.examples import Examples
 from riskmatch.report.findings.hardest import hardest
 from riskmatch.report.findings.reproduce import command
 from riskmatch.report.findings.runs import RunOnFile
-from riskmatch.report.findings.samples import Samples
+from riskmatch.report.findings.samples import UNREADABLE, validation
 from riskmatch.report.findings.snapshots import ByStep, snapshots
+from riskmatch.report.findings.sources import Sources
 from riskmatch.selection import domains_of
-
-_UNREADABLE = (OSError, ValueError, ImportError, RuntimeError)
-"""What a data set or a checkpoint raises that is not as it should be."""
 
 
 class Details:
@@ -33,8 +31,7 @@ class Details:
 
     def __init__(self, data_dir: Path | None = None, on_progress: OnProgress | None = None) -> None:
         self.notes: list[str] = []
-        self._data_dir = data_dir
-        self._samples = Samples(data_dir, on_progress)
+        self._sources = Sources(data_dir, on_progress)
 
     def of(self, run: RunOnFile, title: str) -> dict[str, Any]:
         """The run as page data."""
@@ -65,8 +62,8 @@ class Details:
 
     def _said(self, run: RunOnFile, title: str, again: str) -> ByStep:
         try:
-            return self._samples.of(run)
-        except _UNREADABLE as error:
+            return validation(run, self._sources)
+        except UNREADABLE as error:
             note = f"{title}: no risk distributions, confusion or calibration ({error})."
             if again and isinstance(error, FileNotFoundError):
                 note += f" This command gives them: {again} --out again"
@@ -75,8 +72,8 @@ class Details:
 
     def _examples(self, run: RunOnFile, title: str) -> Examples | None:
         try:
-            return Examples(run.config, self._data_dir)
-        except _UNREADABLE as error:
+            return self._sources.examples(run.config)
+        except UNREADABLE as error:
             self.notes.append(f"{title}: the hardest examples without pictures ({error})")
             return None
 
@@ -89,7 +86,7 @@ class Details:
     ) -> dict[str, list[dict[str, Any]]]:
         try:
             return hardest(last, classes, examples.of if examples else None)
-        except (*_UNREADABLE, KeyError, IndexError) as error:
+        except (*UNREADABLE, KeyError, IndexError) as error:
             self.notes.append(f"{title}: the hardest examples without pictures ({error})")
             return hardest(last, classes, None)
 

@@ -44,7 +44,7 @@ def hardest(
                 "label": classes[said.label[row]],
                 "predicted": classes[said.predicted[row]],
                 "confidence": float(said.confidence[row]),
-                "name": (sample.name if sample else "") or f"sample {place}",
+                "name": (sample.name if sample else None) or f"sample {place}",
                 "thumbnail": sample.thumbnail if sample else None,
                 "row": sample.row if sample else None,
             }

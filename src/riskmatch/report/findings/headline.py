@@ -7,7 +7,7 @@ from typing import Any
 
 from riskmatch.records import RunRecord
 from riskmatch.report import titles
-from riskmatch.report.difference import paired
+from riskmatch.report.comparison import against_erm
 from riskmatch.report.findings.cases import Cases
 from riskmatch.report.findings.naming import titles_of
 from riskmatch.report.findings.runs import RunOnFile
@@ -15,9 +15,16 @@ from riskmatch.report.selected import RowKey, Selected
 from riskmatch.report.tables import Trials
 from riskmatch.selection import EXPLAINED, RULES, Choice, Rule, case_of, choose
 
+FEW = 6
+"""Runs that can be shown one by one, at most."""
 _AGAINST = "− ERM"
 _WHERE = "Accuracy on the test domain, in per cent, at the step that each rule of selection takes"
 Rows = list[list[str | float | None]]
+
+
+def headline(cases: Cases, runs: Sequence[RunOnFile]) -> dict[str, Any]:
+    """By run where there are few, else by method."""
+    return by_run(cases, runs) if len(runs) <= FEW else by_method(cases)
 
 
 def by_run(cases: Cases, runs: Sequence[RunOnFile]) -> dict[str, Any]:
@@ -37,14 +44,16 @@ def by_run(cases: Cases, runs: Sequence[RunOnFile]) -> dict[str, Any]:
     rows: Rows = []
     for title, record, found in own:
         chosen, base = found.get("train-val"), erm.get(_place(record))
-        differs = record.config.method != "erm" and chosen is not None and base is not None
+        difference = None
+        if record.config.method != "erm" and chosen and base:
+            difference = _percent(chosen.accuracy - base.accuracy)
         rows.append(
             [
                 title,
                 record.config.test_domains[0],
                 *(_percent(found[rule].accuracy) if rule in found else None for rule in rules),
                 chosen.evaluation.step if chosen else None,
-                _percent(chosen.accuracy - base.accuracy) if differs and chosen and base else None,
+                difference,
             ]
         )
     columns = ["run", "test domain", *rules, "step of train-val", _AGAINST]
@@ -54,25 +63,29 @@ def by_run(cases: Cases, runs: Sequence[RunOnFile]) -> dict[str, Any]:
 
 def by_method(cases: Cases) -> dict[str, Any]:
     """A row for every method; each rule chooses among the runs of a trial and their steps."""
-    rules = [rule for rule in RULES if choose(cases.records, rule)]
+    main = cases.main_data
+    chosen = {
+        data: {rule: Selected.of(cases.records, data, rule, cases.plan) for rule in RULES}
+        for data in cases.data
+    }
+    rules = [rule for rule in RULES if any(found[rule].choices for found in chosen.values())]
     rows: Rows = []
-    for data in cases.data:
-        selected = {rule: Selected.of(cases.records, data, rule, cases.plan) for rule in rules}
-        usual = selected.get("train-val")
-        for key in usual.rows if usual else ():
-            accuracies = usual.accuracies(key) if usual else {}
-            erm = usual.accuracies(RowKey("erm", key.model)) if usual else {}
-            differs = None if key.method == "erm" else paired(accuracies, erm)  # type: ignore[arg-type]
+    for data, found in chosen.items():
+        usual = found["train-val"]
+        for key in usual.rows:
+            label, difference = usual.label(key), against_erm([usual], key)
             rows.append(
                 [
-                    usual.label(key) if usual else key.method,
+                    label if data in main or len(main) > 1 else f"{label} on {data}",
                     titles.DATA.get(data, data),
-                    *(_mean(selected[rule].by_trial(key)) for rule in rules),
-                    _lowest(selected["train-val"], key),
-                    None if differs is None else str(differs),
+                    *(_mean(found[rule].by_trial(key)) for rule in rules),
+                    _lowest(usual, key),
+                    None if difference is None else str(difference),
                 ]
             )
     columns = ["method", "data set", *rules, "lowest test domain", _AGAINST]
+    if len(main) == 1:
+        columns, rows = [columns[0], *columns[2:]], [[row[0], *row[2:]] for row in rows]
     caption = (
         f"{_WHERE}, averaged over test domains: mean ± standard error over trials. "
         f"{_explained(rules)} An average needs every test domain."

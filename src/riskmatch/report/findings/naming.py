@@ -50,6 +50,24 @@ def titles_of(configs: Sequence[RunConfig]) -> list[str]:
     return found
 
 
+def title_of_all(configs: Sequence[RunConfig]) -> str:
+    """All runs in a line.
+
+    Example:
+        >>> title_of_all([RunConfig("pacs", ("sketch",), method) for method in ("erm", "rdm")])
+        '2 methods on PACS'
+    """
+    if len(configs) == 1:
+        return title_of(configs[0])
+    names = titles.in_order({config.data for config in configs}, titles.DATA)
+    data = " and ".join(titles.DATA.get(name, name) for name in names)
+    methods = {config.method for config in configs}
+    if len(methods) == 1:
+        (method,) = methods
+        return f"{len(configs)} runs of {titles.METHODS.get(method, method)} on {data}"
+    return f"{len(methods)} methods on {data}"
+
+
 def _settings(config: RunConfig) -> dict[str, Any]:
     """Every setting by its own name, those of the method and of options among the others."""
     found: dict[str, Any] = {}

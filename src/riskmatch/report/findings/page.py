@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from riskmatch.data.progress import OnProgress
 from riskmatch.report import titles
-from riskmatch.report.findings import headline
 from riskmatch.report.findings.cases import Cases
 from riskmatch.report.findings.compared import compared
 from riskmatch.report.findings.details import Details
-from riskmatch.report.findings.naming import title_of, titles_of
+from riskmatch.report.findings.headline import FEW, headline
+from riskmatch.report.findings.naming import title_of_all, titles_of
+from riskmatch.report.findings.notes import notes_of
+from riskmatch.report.findings.plain import plain
 from riskmatch.report.findings.runs import Found, RunOnFile, find_runs
-from riskmatch.selection import choose
+from riskmatch.selection import Choice, choose
 
-SHOWN = 6
-"""Runs in detail, at most."""
 _FIRST = ("erm", "rdm")
 """The methods that are shown if only some can be."""
 
@@ -52,21 +52,17 @@ def page_data(
     details = Details(data_dir, on_progress)
     names = titles_of([run.config for run in chosen])
     runs = [details.of(run, name) for run, name in zip(chosen, names, strict=True)]
-    few = len(found.runs) <= SHOWN
-    notes = [*found.damaged, *details.notes]
-    if not few:
-        notes.insert(0, _left_out(found, chosen))
     data = {
-        "title": _title(found, cases),
+        "title": title_of_all([run.config for run in found.runs]),
         "kind": "run" if len(found.runs) == 1 else "comparison",
         "version": version("riskmatch"),
         "command": command,
-        "headline": headline.by_run(cases, found.runs) if few else headline.by_method(cases),
+        "headline": headline(cases, found.runs),
         "comparison": compared(cases) if len(found.runs) > 1 else None,
         "runs": runs,
-        "notes": notes,
+        "notes": [*notes_of(found, cases, len(chosen)), *details.notes],
     }
-    return dict(_plain(data))
+    return dict(plain(data))
 
 
 def in_detail(found: Found, cases: Cases) -> list[RunOnFile]:
@@ -74,39 +70,18 @@ def in_detail(found: Found, cases: Cases) -> list[RunOnFile]:
 
     All are of one data set, test domain and trial as far as there is a choice.
     """
-    if len(found.runs) <= SHOWN:
+    if len(found.runs) <= FEW:
         return list(found.runs)
     choices = choose(cases.records, "train-val")
+    shared = Counter(_place(choice) for choice in choices)
     by_method: dict[str, RunOnFile] = {}
-    for choice in choices:  # in the order of data set, network, method, test domain and trial
+    for choice in sorted(choices, key=lambda one: (-shared[_place(one)], one.case)):
         by_method.setdefault(choice.case.method, cases.origin[choice.run.config.id])
     order = titles.in_order(set(by_method), titles.METHODS)
-    kept = sorted(order, key=lambda name: name not in _FIRST)[:SHOWN]
+    kept = sorted(order, key=lambda name: name not in _FIRST)[:FEW]
     return [by_method[name] for name in order if name in kept]
 
 
-def _left_out(found: Found, chosen: Sequence[RunOnFile]) -> str:
-    return (
-        f"{len(chosen)} of {len(found.runs)} runs are shown in detail: one per method, chosen by "
-        "train-val. To see another, name its folder."
-    )
-
-
-def _title(found: Found, cases: Cases) -> str:
-    if len(found.runs) == 1:
-        return title_of(found.runs[0].config)
-    data = " and ".join(titles.DATA.get(name, name) for name in cases.data)
-    methods = {run.config.method for run in found.runs}
-    if len(methods) == 1:
-        (method,) = methods
-        return f"{len(found.runs)} runs of {titles.METHODS.get(method, method)} on {data}"
-    return f"{len(methods)} methods on {data}"
-
-
-def _plain(value: Any) -> Any:
-    """``value`` with None for every number that is not finite."""
-    if isinstance(value, Mapping):
-        return {key: _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _place(choice: Choice) -> tuple[str, str, str, int]:
+    case = choice.case
+    return case.data, case.model, case.domain, case.trial
