@@ -7,7 +7,7 @@ from typing import Literal
 
 from riskmatch.experiments.experiment import Experiment, Finished, Request, Result
 from riskmatch.experiments.on_images import comparison, runs
-from riskmatch.experiments.plots import on_file, write_plot
+from riskmatch.experiments.plots import write_plot
 from riskmatch.report.figures.ablation import ablation_plot
 from riskmatch.report.figures.on_file import about
 from riskmatch.sweep.protocol import Planned, Protocol
@@ -36,10 +36,8 @@ def protocols(request: Request, name: Varied) -> list[Protocol]:
 
 def write(finished: Finished[Planned], name: Varied) -> Result:
     """The figure of the runs that are done, a panel for each data set."""
-    done = {
-        r.title: on_file(finished, r) for r in finished.planned if r.config.id in finished.records
-    }
-    plot = ablation_plot(finished.records.values(), name, about(done))
+    done = finished.records.values()
+    plot = ablation_plot(done, name, about(record.config for record in done))
     lines = [
         f"{data}: " + ", ".join(f"{x:g}: {y:.1f}" for x, y in zip(line.x, line.y, strict=True))
         for data, drawn in plot.panels.items()

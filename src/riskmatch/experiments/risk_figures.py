@@ -7,9 +7,8 @@ so it is on DomainNet.
 from __future__ import annotations
 
 from riskmatch import predictions
-from riskmatch.engine.final import final_predictions
 from riskmatch.experiments.experiment import Experiment, Finished, Request, Result
-from riskmatch.experiments.plots import on_file, without, write_plot
+from riskmatch.experiments.plots import without, write_plot
 from riskmatch.predictions import ByDomain
 from riskmatch.report import titles
 from riskmatch.report.figures.on_file import about
@@ -27,12 +26,16 @@ def _teaser(finished: Finished[Planned]) -> Result:
 
 def _write(finished: Finished[Planned], shown: tuple[str, ...] = ()) -> Result:
     """The figure of all runs, on the domains ``shown``, or on all where that leaves none."""
-    runs = {titles.METHODS[r.config.method]: on_file(finished, r) for r in finished.planned}
     found = {}
-    for title, run in zip(runs, finished.planned, strict=True):
+    for run in finished.planned:
         risks = labelled(_said(finished, run), run.config.test_domains)
-        found[title] = {name: risks[name] for name in shown if name in risks} or risks
-    plot = density_plot(found, "Risks of validation samples; ticks mark their means", about(runs))
+        some = {name: risks[name] for name in shown if name in risks}
+        found[titles.METHODS[run.config.method]] = some or risks
+    plot = density_plot(
+        found,
+        "Risks of validation samples; ticks mark their means",
+        about(run.config for run in finished.planned),
+    )
     lines = [
         f"{title}: " + ", ".join(f"{name} {values.mean():.3f}" for name, values in named.items())
         for title, named in found.items()
@@ -45,6 +48,8 @@ def _said(finished: Finished[Planned], run: Planned) -> ByDomain:
     folder = finished.runs / run.config.id
     if steps := predictions.steps(folder):
         return predictions.read(folder, steps[-1])
+    from riskmatch.engine.final import final_predictions  # torch with it
+
     return final_predictions(run.config, finished.runs, finished.data_dir)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from statistics import fmean, pstdev
 
 from riskmatch.experiments.experiment import Experiment, Finished, Request, Result
@@ -23,7 +24,7 @@ TRIALS = 3
 """Of the learning curves; the paper shows one."""
 
 
-def warmup(planned: list[Planned] | tuple[Planned, ...]) -> int:
+def warmup(planned: Sequence[Planned]) -> int:
     """The steps of ERM that RDM begins with."""
     return max(int(run.config.hparams.get("warmup", 0)) for run in planned)
 
@@ -41,7 +42,7 @@ def write_gap(finished: Finished[Planned]) -> Result:
     """L and L̂ of both runs."""
     names = {"worst": "RDM that matches by L̂", "variance": "RDM that matches by L"}
     runs = {names[run.config.hparams["match"]]: on_file(finished, run) for run in finished.planned}
-    plot = gap(runs, warmup(list(finished.planned)))
+    plot = gap(runs, warmup(finished.planned))
     lines = []
     for title, (worst, variance) in plot.panels.items():
         above = fmean(w >= v for w, v in zip(worst.y, variance.y, strict=True))
@@ -59,13 +60,13 @@ def plan_curves(request: Request) -> list[Planned]:
 
 def write_curves(finished: Finished[Planned]) -> Result:
     """The accuracy on the test domain, mean and standard deviation over trials."""
-    start, runs = warmup(list(finished.planned)), finished.planned
-    lines = [_curve(finished, method, start) for method in LOOKS]
+    configs = [run.config for run in finished.planned]
+    lines = [_curve(finished, method, warmup(finished.planned)) for method in LOOKS]
     plot = Lines(
         "Accuracy on the test domain during training",
         "step",
-        f"Without {runs[0].config.test_domains[0]}; from the end of RDM's warm-up on; mean and "
-        f"standard deviation over trials. {about({r.title: on_file(finished, r) for r in runs})}",
+        f"Without {configs[0].test_domains[0]}; from the end of RDM's warm-up on; mean and "
+        f"standard deviation over trials. {about(configs)}",
         "accuracy, %",
         {"": lines},
     )
@@ -97,8 +98,8 @@ def plan_matching(request: Request) -> list[Planned]:
 
 def write_matching(finished: Finished[Planned]) -> Result:
     """L̂ on training and on validation samples."""
-    runs = {"": on_file(finished, run) for run in finished.planned}
-    plot = matching(runs, warmup(list(finished.planned)))
+    (run,) = finished.planned
+    plot = matching({"": on_file(finished, run)}, warmup(finished.planned))
     lines = [f"{c.label}: mean L̂ {fmean(c.y):.4f}, last {c.y[-1]:.4f}" for c in plot.panels[""]]
     return write_plot(finished, plot, "\n".join(lines))
 

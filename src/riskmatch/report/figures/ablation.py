@@ -9,7 +9,7 @@ from riskmatch.config import RunConfig
 from riskmatch.records import RunRecord
 from riskmatch.report import titles
 from riskmatch.report.figures.curves import Curve
-from riskmatch.report.figures.on_file import Runs, about
+from riskmatch.report.figures.on_file import Runs, about_runs
 from riskmatch.report.figures.plot import Lines
 from riskmatch.report.selected import Selected
 from riskmatch.report.style import looks
@@ -28,7 +28,7 @@ def ablation(runs: Runs) -> Lines:
         raise ValueError(
             f"These runs are all alike in {' and in '.join(VARIED)}: give runs that differ in one."
         )
-    return ablation_plot(records, varied[0], about(runs))
+    return ablation_plot(records, varied[0], about_runs(runs))
 
 
 def ablation_plot(records: Iterable[RunRecord], name: str, note: str) -> Lines:

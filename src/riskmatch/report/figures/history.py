@@ -6,7 +6,7 @@ from itertools import groupby
 
 from riskmatch.records import Evaluation
 from riskmatch.report.figures.curves import Curve
-from riskmatch.report.figures.on_file import Runs, about
+from riskmatch.report.figures.on_file import Runs, about_runs
 from riskmatch.report.figures.plot import Bands, Lines
 from riskmatch.report.figures.risks import TEST
 from riskmatch.report.findings.runs import RunOnFile
@@ -29,7 +29,9 @@ def accuracies(runs: Runs) -> Lines:
         ]
         for title, lines in named.items()
     }
-    return Lines("Accuracy by domain during training", STEP, about(runs), "accuracy, %", panels)
+    return Lines(
+        "Accuracy by domain during training", STEP, about_runs(runs), "accuracy, %", panels
+    )
 
 
 def terms(runs: Runs) -> Lines:
@@ -49,7 +51,7 @@ def terms(runs: Runs) -> Lines:
     return Lines(
         "The loss and its terms, on the batch of a step",
         STEP,
-        about(runs),
+        about_runs(runs),
         "value, log scale" if positive else "value",
         panels,
         log=positive,
@@ -59,7 +61,7 @@ def terms(runs: Runs) -> Lines:
 def worst(runs: Runs) -> Bands:
     """Which training domain had the largest mean risk, from one evaluation to the next."""
     panels = {title: _spans(run) for title, run in runs.items()}
-    return Bands("The training domain with the largest mean risk", STEP, about(runs), panels)
+    return Bands("The training domain with the largest mean risk", STEP, about_runs(runs), panels)
 
 
 def _accuracies(run: RunOnFile) -> dict[str, list[float]]:

@@ -14,7 +14,7 @@ from riskmatch import predictions
 from riskmatch.records import Split
 from riskmatch.report.distribution import Array
 from riskmatch.report.figures.curves import Curve
-from riskmatch.report.figures.on_file import Runs, about, predicted_steps
+from riskmatch.report.figures.on_file import Runs, about_runs, predicted_steps
 from riskmatch.report.figures.plot import Lines
 from riskmatch.report.findings.runs import RunOnFile
 from riskmatch.report.findings.snapshots import finite_risks
@@ -40,7 +40,7 @@ def gap(runs: Runs, start: int = 0) -> Lines:
             Curve(VARIANCE, steps, variance, Look(BLUE, DASHED)),
         ]
     title = "The distributional variance L and its stand-in L̂ during training"
-    return Lines(title, "step", about(runs), YLABEL, panels)
+    return Lines(title, "step", about_runs(runs), YLABEL, panels)
 
 
 def matching(runs: Runs, start: int = 0) -> Lines:
@@ -52,7 +52,7 @@ def matching(runs: Runs, start: int = 0) -> Lines:
             Curve(label, steps, [both(_risks(run, step, split))[1] for step in steps], look)
             for split, (label, look) in SPLITS.items()
         ]
-    return Lines("The matching loss L̂ during training", "step", about(runs), YLABEL, panels)
+    return Lines("The matching loss L̂ during training", "step", about_runs(runs), YLABEL, panels)
 
 
 def both(samples: Sequence[Array]) -> tuple[float, float]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from riskmatch import predictions
+from riskmatch.config import RunConfig
 from riskmatch.predictions import Predictions
 from riskmatch.records import Split
 from riskmatch.report import titles
@@ -39,22 +40,23 @@ def last_predictions(run: RunOnFile) -> dict[str, dict[Split, Predictions]]:
     return predictions.read(run.folder, predicted_steps(run)[-1])
 
 
-def about(runs: Runs) -> str:
-    """What the runs are of, in a line for below a figure.
+def about(configs: Iterable[RunConfig]) -> str:
+    """What runs are of, in a line for below a figure.
 
     Example:
-        >>> from pathlib import Path
-        >>> from riskmatch.config import RunConfig
-        >>> from riskmatch.records import RunRecord
-        >>> config = RunConfig("pacs", ("sketch",), "erm", model="lite0", steps=1000)
-        >>> about({"ERM": RunOnFile(Path("runs/a"), RunRecord(config))})
+        >>> about([RunConfig("pacs", ("sketch",), "erm", model="lite0", steps=1000)])
         'PACS, lite0, 1000 steps.'
     """
     told = dict.fromkeys(
         f"{titles.DATA.get(c.data, c.data)}, {network(c.model, c.model_options)}, {c.steps} steps"
-        for c in (run.config for run in runs.values())
+        for c in configs
     )
     return "; ".join(told) + "."
+
+
+def about_runs(runs: Runs) -> str:
+    """The same of runs."""
+    return about(run.config for run in runs.values())
 
 
 def network(model: str, options: Mapping[str, object]) -> str:

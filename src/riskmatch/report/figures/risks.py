@@ -10,7 +10,7 @@ from riskmatch.predictions import ByDomain, Predictions
 from riskmatch.records import Split
 from riskmatch.report.distribution import Array, Distribution
 from riskmatch.report.figures.curves import Curve
-from riskmatch.report.figures.on_file import Runs, about, last_predictions
+from riskmatch.report.figures.on_file import Runs, about_runs, last_predictions
 from riskmatch.report.figures.plot import Densities, Lines
 from riskmatch.report.findings.snapshots import edges_of, finite_risks
 from riskmatch.report.style import Look, looks
@@ -27,7 +27,7 @@ Risks = Mapping[str, Mapping[str, Array]]
 
 def risks(runs: Runs) -> Densities:
     """Histogram and density of the held-out risks of every domain, a panel for each run."""
-    return density_plot(held_out(runs), "Risks by domain; ticks mark their means", about(runs))
+    return density_plot(held_out(runs), "Risks by domain; ticks mark their means", about_runs(runs))
 
 
 def cdf(runs: Runs) -> Lines:
@@ -43,7 +43,7 @@ def cdf(runs: Runs) -> Lines:
     return Lines(
         title="The share of a domain's samples below a risk",
         xlabel=XLABEL,
-        note=about(runs),
+        note=about_runs(runs),
         ylabel="share of samples",
         panels=panels,
     )
