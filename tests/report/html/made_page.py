@@ -7,7 +7,18 @@ import zlib
 import numpy as np
 
 TRAINING, TEST = ("art", "cartoon", "photo"), ("sketch",)
+SAMPLES = 200
 CLASSES = ("dog", "elephant", "giraffe", "guitar", "horse", "house", "person")
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "\"quotes' & <b onclick=alert(1)>",
+    "x" * 300,
+    "نطاق الاختبار",
+    "__proto__",
+    "a " * 20 + "z",
+)
+"""Names that a page must show as they are, and do nothing else with."""
 
 
 def page_data(*, runs=1, training=TRAINING, test=TEST, classes=CLASSES, **changes):
@@ -31,6 +42,24 @@ def page_data(*, runs=1, training=TRAINING, test=TEST, classes=CLASSES, **change
         "notes": ["Two runs have no checkpoint: train them again to see their confusion."],
     }
     return data | changes
+
+
+def bare():
+    """The page data of a run that failed before its first evaluation."""
+    data = page_data()
+    data["runs"][0] |= {
+        "status": "failed",
+        "error": "RuntimeError: out of memory",
+        "config": {},
+        "reproduce": "",
+        "curves": {
+            **{name: [] for name in ("steps", "loss", "worst")},
+            **{name: {} for name in ("accuracy", "risk", "terms", "raw")},
+        },
+        "snapshots": [],
+        **{name: {} for name in ("confusion", "calibration", "hardest")},
+    }
+    return data
 
 
 def comparison(methods):
@@ -60,7 +89,7 @@ def run(seed, method, training, test, classes):
     level = {name: 0.55 + 0.35 * rng.random() for name in domains}
     return {
         "id": f"{seed:04x}c0ffee",
-        "title": f"{method} · test {test[0][:20]} · seed {seed}",
+        "title": f"{method} · test {' '.join(test)[:20]} · seed {seed}",
         "method": method,
         "data": "pacs",
         "training_domains": list(training),
@@ -98,30 +127,32 @@ def curves(rng, steps, level, training):
         "loss": (2 - 1.4 * grown).tolist(),
         "terms": {"risk": (1.9 - 1.4 * grown).tolist(), "penalty": [None, *penalty[1:]]},
         "raw": {"mmd": penalty},
-        "worst": [str(name) for name in rng.choice(list(training), len(steps), p=None)],
+        "worst": [str(name) for name in rng.choice(list(training), len(steps))],
     }
 
 
 def snapshot(rng, step, level):
-    edges, x = np.linspace(0, 4, 41), np.linspace(0, 4, 200)
+    edges, x = np.linspace(0, 4, 41), np.linspace(0, 4, 100)
     domains, names = {}, list(level)
     for name, top in level.items():
         scale = 0.25 + 1.6 * (1.1 - top) * np.exp(-step / 200) + 0.4 * (1 - top)
-        risks = rng.gamma(1.4, scale, size=600)
+        risks = rng.gamma(1.4, scale, size=SAMPLES)
         kernel = np.exp(-0.5 * ((x[:, None] - np.r_[risks, -risks]) / 0.08) ** 2).sum(1)
         domains[name] = {
             "n": len(risks),
             "mean": float(risks.mean()),
             "edges": edges.tolist(),
-            "heights": (np.histogram(risks, edges)[0] / 60).tolist(),
+            "heights": (np.histogram(risks, edges)[0] / (0.1 * SAMPLES)).tolist(),
             "x": x.tolist(),
-            "density": (kernel / (600 * 0.08 * np.sqrt(2 * np.pi))).tolist(),
+            "density": (kernel / (SAMPLES * 0.08 * np.sqrt(2 * np.pi))).tolist(),
             "cdf": (risks[:, None] <= x).mean(0).tolist(),
         }
     means = np.array([domains[name]["mean"] for name in names])
     value = (means[:, None] - means) ** 2
-    p = [[None if i == j else float(np.exp(-9 * v)) for j, v in enumerate(row)]
-         for i, row in enumerate(value)]
+    p = [
+        [None if i == j else float(np.exp(-9 * v)) for j, v in enumerate(row)]
+        for i, row in enumerate(value)
+    ]
     return {
         "step": step,
         "domains": domains,
@@ -145,7 +176,8 @@ def calibration(rng, accuracy):
                 "high": float(low + 0.1),
                 "confidence": float(low + 0.05) if low > 0.15 else None,
                 "accuracy": float(min(1, (low + 0.04) * (0.8 + 0.3 * accuracy)))
-                if low > 0.15 else None,
+                if low > 0.15
+                else None,
                 "n": int(rng.integers(5, 200)) if low > 0.15 else 0,
             }
             for low in lows
@@ -179,8 +211,7 @@ def picture(rng, side=24):
 
     def chunk(kind, body):
         return (
-            struct.pack(">I", len(body)) + kind + body
-            + struct.pack(">I", zlib.crc32(kind + body))
+            struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
         )
 
     head = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -12,24 +11,21 @@ MOST_CLASSES = 30
 PAIRS = 20
 
 
-def packed(data: Mapping[str, Any], limit: int) -> tuple[dict[str, Any], bool]:
-    """What the script reads, in at most about ``limit`` bytes, and whether steps were left out.
-
-    To become smaller, every run gives up every other of its snapshots but the first and the last.
-    """
+def packed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What the script reads of page data."""
     runs = [_run(run) for run in data["runs"]]
-    charts = {
+    return {
         "domains": list(dict.fromkeys(name for run in runs for name in run["domains"])),
         "differences": _rounded((data["comparison"] or {}).get("differences", [])),
         "runs": runs,
     }
-    thinned = False
-    while _size(charts) > limit and any(len(run["snapshots"]) > 2 for run in runs):
-        thinned = True
-        for run in runs:
-            shots = run["snapshots"]
-            run["snapshots"] = shots[:-1][::2] + shots[-1:]
-    return charts, thinned
+
+
+def thin(charts: Mapping[str, Any]) -> None:
+    """Leave out every other snapshot but the first and the last of each run, in place."""
+    for run in charts["runs"]:
+        shots = run["snapshots"]
+        run["snapshots"] = [*shots[:-1:2], *shots[-1:]]
 
 
 def domains_of(run: Mapping[str, Any]) -> list[str]:
@@ -102,7 +98,3 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_rounded(part) for part in value]
     return value
-
-
-def _size(value: object) -> int:
-    return len(json.dumps(value, separators=(",", ":")).encode())

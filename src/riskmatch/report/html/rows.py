@@ -37,10 +37,13 @@ def hardest_table(examples: Sequence[Mapping[str, Any]]) -> tuple[list[str], lis
     """The columns and rows of the hardest examples of a domain, where they are rows of a table.
 
     Example:
-        >>> hardest_table([{"name": "3", "risk": 7.5, "label": "yes", "predicted": "no",
-        ...     "confidence": 0.99, "thumbnail": None, "row": {"age": "31"}}])
-        (['example', 'risk', 'truth', 'predicted', 'confidence (%)', 'age'],
-         [['3', 7.5, 'yes', 'no', 99.0, '31']])
+        >>> example = {"name": "3", "risk": 7.5, "label": "yes", "predicted": "no"}
+        >>> example |= {"confidence": 0.99, "thumbnail": None, "row": {"age": "31"}}
+        >>> columns, rows = hardest_table([example])
+        >>> columns
+        ['example', 'risk', 'truth', 'predicted', 'confidence (%)', 'age']
+        >>> rows
+        [['3', 7.5, 'yes', 'no', 99.0, '31']]
     """
     fields = list(dict.fromkeys(name for example in examples for name in example["row"] or {}))
     columns = ["example", "risk", "truth", "predicted", "confidence (%)", *fields]

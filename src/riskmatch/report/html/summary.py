@@ -15,16 +15,17 @@ LEVEL = 0.05
 
 
 def summary(data: Mapping[str, Any]) -> list[str]:
-    """At most two sentences: of a run, its worst domain and how its domains moved; of several,
-    how the best does against what it is compared with, and where the domains are closest.
+    """At most two sentences.
+
+    Of a run: its worst domain, and how its training domains moved. Of several: how one does
+    against the method it is compared with, and in which the domains are closest.
     """
     runs = data["runs"]
-    said = [_difference(data["comparison"]), closest(runs)] if data["comparison"] else []
-    if not any(said) and len(runs) == 1:
+    if len(runs) == 1:
         said = [worst_domain(runs[0]), matching(runs[0])]
-    elif not any(said):
-        said = [closest(runs)]
-    found = [sentence for sentence in said if sentence]
+    else:
+        said = [difference(data["comparison"]), closest(runs), worst_at_the_end(runs)]
+    found = [sentence for sentence in said if sentence][:2]
     return found or ["There is too little in these records to say how matching went."]
 
 
@@ -51,7 +52,17 @@ def worst_domain(run: Mapping[str, Any]) -> str:
         return ""
     last, times = worst[-1], Counter(worst)
     often = f"{times[last]} of {len(worst)} evaluations"
-    return f"The worst training domain at the end is “{last}”; it was in {often}."
+    return f"The worst training domain at the end is “{last}”; it was worst in {often}."
+
+
+def worst_at_the_end(runs: Sequence[Mapping[str, Any]]) -> str:
+    """Which training domain most of several runs leave with the highest mean risk."""
+    ends = Counter(worst[-1] for run in runs if (worst := run["curves"]["worst"]) and worst[-1])
+    if not ends:
+        return ""
+    name, times = ends.most_common(1)[0]
+    often = f"{times} of {sum(ends.values())} do"
+    return f"The training domain that most runs leave worst is “{name}”: {often}."
 
 
 def matching(run: Mapping[str, Any]) -> str:
@@ -78,6 +89,30 @@ def matching(run: Mapping[str, Any]) -> str:
     )
 
 
+def difference(comparison: Mapping[str, Any] | None) -> str:
+    """How a method does against the one it is compared with.
+
+    Of several methods, the one whose confidence interval begins highest: the surest gain.
+    """
+    found = [d for d in (comparison or {}).get("differences", []) if d["mean"] is not None]
+    if not found:
+        return ""
+    sure = [d for d in found if d["low"] is not None and d["high"] is not None]
+    best = max(sure or found, key=lambda d: d["low"] if sure else d["mean"])
+    side = "above" if best["mean"] >= 0 else "below"
+    pairs = f"{best['pairs']} pair" + "s" * (best["pairs"] != 1)
+    if not sure:
+        interval = f"with {pairs} there is no interval"
+    else:
+        clear = "excludes" if best["low"] > 0 or best["high"] < 0 else "includes"
+        ends = f"{number(best['low'])} to {number(best['high'])}"
+        interval = f"the 95 % interval, {ends} over {pairs}, {clear} zero"
+    return (
+        f"On the test domains {best['method']} is {number(abs(best['mean']))} points {side} "
+        f"{best['against']}; {interval}."
+    )
+
+
 def spells(run: Mapping[str, Any]) -> list[tuple[str, int]]:
     """The domains that were ever worst with the number of evaluations at which they were.
 
@@ -93,25 +128,7 @@ def _apart(shot: Mapping[str, Any], names: Sequence[str]) -> tuple[list[float], 
     mmd = shot["mmd"] or {"domains": []}
     places = [place for place, name in enumerate(mmd["domains"]) if name in names]
     pairs = list(combinations(places, 2))
-    values, p = ([mmd[key][i][j] for i, j in pairs] for key in ("value", "p")) if pairs else ([], [])
-    return [v for v in values if v is not None], [v for v in p if v is not None]
-
-
-def _difference(comparison: Mapping[str, Any]) -> str:
-    """How the best method does against the one it is compared with."""
-    known = [d for d in comparison["differences"] if d["mean"] is not None]
-    if not known:
-        return ""
-    best = max(known, key=lambda d: d["mean"])
-    side = "above" if best["mean"] >= 0 else "below"
-    pairs = f"{best['pairs']} pair" + "s" * (best["pairs"] != 1)
-    if best["low"] is None or best["high"] is None:
-        sure = f"with {pairs} there is no interval"
-    else:
-        clear = "excludes" if best["low"] > 0 or best["high"] < 0 else "includes"
-        interval = f"{number(best['low'])} to {number(best['high'])}"
-        sure = f"the 95 % interval, {interval} over {pairs}, {clear} zero"
-    return (
-        f"On the test domains {best['method']} is {number(abs(best['mean']))} points {side} "
-        f"{best['against']}; {sure}."
+    values, p = (
+        ([mmd[key][i][j] for i, j in pairs] for key in ("value", "p")) if pairs else ([], [])
     )
+    return [v for v in values if v is not None], [v for v in p if v is not None]

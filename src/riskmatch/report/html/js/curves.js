@@ -39,7 +39,7 @@ function learning(run, width, { series, title, yLabel, format, text }) {
     if (known(end)) ends.push({ y: axes.py(end), text: domain, strong });
   }
   if (labelled) endLabels(axes, ends);
-  return [legend(run, domains, (d) => text(last(series[d].val))), axes.root,
+  return [legend(run, domains, (d) => text(last(series[d].val))), axes.image,
     numbers(`${title}, validation`, ["step", ...domains.map(name)],
       () => steps.map((step, i) => [step, ...domains.map((d) => (series[d].val ?? [])[i])]))];
 }
@@ -62,7 +62,7 @@ CHARTS.terms = (run, width) => {
     });
     axes.plot.append(svg("path", { class: "line plain", d: line(steps, values, axes.px, axes.py) }));
     const caption = html("figcaption", {}, html("b", {}, name(key)), html("span", { class: "note" }, note));
-    return [caption, axes.root];
+    return [caption, axes.image];
   }), numbers("Loss, terms and penalties", ["step", ...parts.map(([key]) => name(key))],
     () => steps.map((step, i) => [step, ...parts.map(([, values]) => values[i])]))];
 };

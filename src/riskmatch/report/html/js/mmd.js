@@ -18,7 +18,7 @@ CHARTS.mmd = (run) => {
 
 function heat(value, p, most) {
   const made = html("td", {}, number(value));
-  if (known(p)) made.append(html("small", { class: p < 0.05 ? "apart" : null }, `p ${number(p)}`));
+  if (known(p)) made.append(html("small", { class: p < 0.05 ? "apart" : null }, `p ${number(Number(p.toPrecision(2)))}`));
   made.style.setProperty("--share", known(value) ? Math.max(0, value / most) : 0);
   return made;
 }

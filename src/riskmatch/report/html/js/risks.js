@@ -20,7 +20,7 @@ CHARTS.histogram = (run, width) => {
   const axes = frame({
     title: `Risk distributions at step ${step}`, text: means(shown), width, height: 320,
     x: extent(shown.flatMap((d) => [d.edges[0], d.edges.at(-1)])), y: [0, 1.04 * top],
-    xLabel: "risk of a sample →", yLabel: "density",
+    xLabel: "risk of a sample →", yLabel: "density", root: true,
   });
   for (const d of shown) {
     const { class: hue, dash } = look(d.domain);
@@ -42,7 +42,7 @@ CHARTS.histogram = (run, width) => {
       mark(d.domain, x, axes.bottom - 20, `${d.domain}: mean ${number(d.mean)}`));
   }
   return [legend(run, shown.map((d) => d.domain), (domain) => `mean ${number(find(shown, domain).mean)}`),
-    axes.root, numbers(`Risks at step ${step}`, ["domain", "samples", "mean", "median", "90 % below"],
+    axes.image, numbers(`Risks at step ${step}`, ["domain", "samples", "mean", "median", "90 % below"],
       () => shown.map((d) => [name(d.domain), d.n, d.mean, quantile(d, 0.5), quantile(d, 0.9)]))];
 };
 
@@ -61,7 +61,7 @@ CHARTS.cdf = (run, width) => {
     axes.plot.append(svg("path", { class: `line ${hue}${strong}`, "data-series": d.domain,
       d: line(d.x, d.cdf, axes.px, axes.py), "stroke-dasharray": dash }, svg("title", {}, d.domain)));
   }
-  return [legend(run, shown.map((d) => d.domain)), axes.root];
+  return [legend(run, shown.map((d) => d.domain)), axes.image];
 };
 
 function find(shown, domain) {

@@ -19,15 +19,18 @@ function extent(values, ...always) {
   return low < high ? [low, high] : [low - (Math.abs(low) / 2 || 0.5), high + (Math.abs(high) / 2 || 0.5)];
 }
 
-// An empty chart with axes: a group to draw in, and functions from values to places in it.
-function frame({ title, text, width, height = 280, x, y, xLabel, yLabel, right = 12, format = number }) {
+// An empty chart with axes: a group to draw in, and functions from values to places in it. Where
+// `root` is set, heights are drawn as their square roots.
+function frame({ title, text, width, height = 280, x, y, xLabel, yLabel, right = 12, format = number, root = false }) {
   const place = { left: 48, right, top: 26, bottom: 40 };
   const inner = [width - place.left - right, height - place.top - place.bottom];
   const px = (value) => place.left + ((value - x[0]) / (x[1] - x[0])) * inner[0];
-  const py = (value) => place.top + inner[1] - ((value - y[0]) / (y[1] - y[0])) * inner[1];
+  const share = (value) => (value - y[0]) / (y[1] - y[0]);
+  const py = (value) => place.top + inner[1] - (root ? Math.sqrt(share(value)) : share(value)) * inner[1];
+  const heights = root ? ticks(0, Math.sqrt(y[1]), 5).map((value) => value ** 2) : ticks(...y, 5);
   const bottom = place.top + inner[1];
   const axes = svg("g", { class: "axes", "aria-hidden": true });
-  for (const value of ticks(...y, 5)) {
+  for (const value of heights) {
     axes.append(
       svg("line", { class: "rule", x1: place.left, x2: width - right, y1: py(value), y2: py(value) }),
       svg("text", { x: place.left - 6, y: py(value) + 4, "text-anchor": "end" }, format(value)));
@@ -42,8 +45,8 @@ function frame({ title, text, width, height = 280, x, y, xLabel, yLabel, right =
     svg("text", { class: "label", x: width - right, y: height - 6, "text-anchor": "end" }, xLabel),
     svg("text", { class: "label", x: 2, y: 14 }, yLabel));
   const plot = svg("g", { class: "plot" });
-  const root = picture(title, text, width, height, axes, plot);
-  return { root, plot, px, py, bottom, top: place.top, right: width - right, left: place.left };
+  const image = picture(title, text, width, height, axes, plot);
+  return { image, plot, px, py, bottom, top: place.top, right: width - right, left: place.left };
 }
 
 function picture(title, text, width, height, ...children) {

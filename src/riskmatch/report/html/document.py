@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from riskmatch.report.html.cells import number, percent, pick, settings, text
-from riskmatch.report.html.pack import packed
+from riskmatch.report.html.pack import packed, thin
 from riskmatch.report.html.rows import FINAL, final_rows, hardest_table
 from riskmatch.report.html.summary import spells, summary
 from riskmatch.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
@@ -51,36 +51,40 @@ PARTS = {
 """What is shown of a run, in order."""
 
 LIMIT = 5_000_000
-"""Bytes that a page stays below."""
+"""Bytes of a page, at most."""
+EXAMPLES = (24, 6, 3, 1)
+"""The hardest of each domain that are shown, and how many where the page grows too large."""
 
 
-def page(data: Mapping[str, Any]) -> str:
+def page(data: Mapping[str, Any], *, limit: int = LIMIT) -> str:
     """The report as one HTML file, for page data as :mod:`riskmatch.report.findings` makes them.
 
     Headings, sentences and tables are in the HTML; the charts are drawn from the JSON in it by the
     script in it. The content security policy names the two by their hashes and forbids everything
-    else, so that no request is ever made and no name from the data is ever run.
+    else, so that no request is ever made and no name from the data is ever run. A page of more than
+    ``limit`` bytes shows fewer steps and examples.
     """
-    style, script = _style(), _script()
-    html = _render(data, style, script, LIMIT)
-    # What is not JSON has no say in the limit: it is measured, and the JSON gets the rest.
-    if len(html.encode()) > LIMIT:
-        empty = len(_render(data, style, script, 0).encode())
-        html = _render(data, style, script, max(0, LIMIT - empty))
+    charts, notes = packed(data), list(data["notes"])
+    for examples in EXAMPLES:
+        html = _render(data, charts, notes, examples)
+        if len(html.encode()) <= limit:
+            break
+        thin(charts)
+        notes = [*data["notes"], "Fewer steps and examples are shown, to keep this file small."]
     return html
 
 
-def _render(data: Mapping[str, Any], style: str, script: str, limit: int) -> str:
-    charts, thinned = packed(data, limit)
-    notes = list(data["notes"])
-    if thinned:
-        notes.append(f"Fewer steps are shown, so that the page stays below {LIMIT // 10**6} MB.")
-    return (
+def _render(
+    data: Mapping[str, Any], charts: Mapping[str, Any], notes: Sequence[str], examples: int
+) -> str:
+    style, script = _style(), _script()
+    html = (
         _environment()
         .get_template("page.html")
         .render(
             page=data,
             notes=notes,
+            most=examples,
             parts=PARTS,
             places={name: place for place, name in enumerate(charts["domains"])},
             summary=summary(data),
@@ -90,6 +94,8 @@ def _render(data: Mapping[str, Any], style: str, script: str, limit: int) -> str
             charts=_json(charts),
         )
     )
+    # The name of a file may hold bytes that are no text.
+    return html.encode(errors="replace").decode()
 
 
 def _environment() -> Environment:
@@ -142,11 +148,11 @@ def _policy(style: str, script: str) -> str:
 
 
 def _json(value: object) -> str:
-    """JSON that cannot end the element it stands in.
+    r"""JSON that cannot end the element it stands in.
 
     Example:
         >>> _json({"name": "</script>"})
-        '{"name":"\\\\u003c/script>"}'
+        '{"name":"\\u003c/script>"}'
     """
     told = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     return told.replace("<", "\\u003c")

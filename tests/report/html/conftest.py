@@ -1,0 +1,55 @@
+"""One browser for all tests of a process."""
+
+import shutil
+
+import pytest
+
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """A headless Chromium."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("needs Chromium: apt install chromium")
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs pip install playwright")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(chromium, tmp_path):
+    """A function that opens a page; at the end nothing was reported and nothing was asked for."""
+    reports, contexts = [], []
+
+    def visit(html, width=1280, **options):
+        file = tmp_path / "report.html"
+        file.write_text(html, encoding="utf-8")
+        context = chromium.new_context(viewport={"width": width, "height": 900}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: reports.append(message.text))
+        page.on("pageerror", lambda error: reports.append(str(error)))
+        page.on("dialog", lambda dialog: (reports.append(dialog.message), dialog.dismiss()))
+        page.on("request", lambda request: asked(request.url, file.as_uri()))
+        page.goto(file.as_uri())
+        return page
+
+    def asked(url, itself):
+        if url != itself and not url.startswith("data:"):
+            reports.append(f"request of {url}")
+
+    yield visit
+    for context in contexts:
+        context.close()
+    assert reports == []
