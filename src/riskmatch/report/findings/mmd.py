@@ -22,7 +22,7 @@ EACH, ALL = 250, 1500
 PERMUTATIONS = 200
 
 
-class Test(NamedTuple):
+class Distance(NamedTuple):
     """Two samples compared; None where one has fewer than two values."""
 
     value: float | None
@@ -30,7 +30,7 @@ class Test(NamedTuple):
     p: float | None
 
 
-def pairwise(samples: Sequence[Array], permutations: int = PERMUTATIONS) -> list[list[Test]]:
+def pairwise(samples: Sequence[Array], permutations: int = PERMUTATIONS) -> list[list[Distance]]:
     """Every sample against every other, from at most ``EACH`` values of each.
 
     The values that are taken, and the permutations, are the same at every call.
@@ -45,7 +45,7 @@ def pairwise(samples: Sequence[Array], permutations: int = PERMUTATIONS) -> list
     stops = np.cumsum([len(x) for x in taken])
     places = [np.arange(stop - len(x), stop) for x, stop in zip(taken, stops, strict=True)]
     gram = kernel(np.concatenate(taken)) if taken else np.empty((0, 0))
-    found = [[Test(0.0, None)] * len(samples) for _ in samples]
+    found = [[Distance(0.0, None)] * len(samples) for _ in samples]
     for i, j in combinations(range(len(samples)), 2):
         both = np.concatenate([places[i], places[j]])
         found[i][j] = found[j][i] = two_sample(
@@ -54,7 +54,7 @@ def pairwise(samples: Sequence[Array], permutations: int = PERMUTATIONS) -> list
     return found
 
 
-def two_sample(gram: Array, n: int, permutations: int, rng: np.random.Generator) -> Test:
+def two_sample(gram: Array, n: int, permutations: int, rng: np.random.Generator) -> Distance:
     """The test of the first ``n`` values against the others, by their kernel matrix.
 
     With sums S of k over pairs, MMD² = (S_xx − n)/(n(n−1)) + (S_yy − m)/(m(m−1)) − 2 S_xy/(nm):
@@ -63,7 +63,7 @@ def two_sample(gram: Array, n: int, permutations: int, rng: np.random.Generator)
     """
     m = len(gram) - n
     if min(n, m) < 2:
-        return Test(None, None)
+        return Distance(None, None)
     first = np.zeros((n + m, 1))
     first[:n] = 1
     permuted = rng.permuted(np.repeat(first, permutations, axis=1), axis=0)
@@ -72,8 +72,8 @@ def two_sample(gram: Array, n: int, permutations: int, rng: np.random.Generator)
     xy = gram.sum(0) @ chosen - xx
     yy = gram.sum() - 2 * xy - xx
     values = (xx - n) / (n * (n - 1)) + (yy - m) / (m * (m - 1)) - 2 * xy / (n * m)
-    as_large = np.count_nonzero(values[1:] >= values[0] - 1e-12)  # equal but for rounding
-    return Test(float(values[0]), (1 + as_large) / (1 + permutations))
+    as_large = int(np.count_nonzero(values[1:] >= values[0] - 1e-12))  # equal but for rounding
+    return Distance(float(values[0]), (1 + as_large) / (1 + permutations))
 
 
 def kernel(x: Array) -> Array:

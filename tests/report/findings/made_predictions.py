@@ -1,0 +1,23 @@
+"""Predictions made by hand."""
+
+import numpy as np
+
+from riskmatch.predictions import Predictions
+
+
+def said(label, predicted, confidence=0.9, risk=1.0, index=None):
+    n = len(label)
+    return Predictions(
+        np.arange(n) if index is None else np.asarray(index),
+        np.asarray(label),
+        np.asarray(predicted),
+        np.broadcast_to(np.asarray(confidence, np.float32), n),
+        np.broadcast_to(np.asarray(risk, np.float32), n),
+    )
+
+
+def drawn(n=50, classes=3, seed=0):
+    """Of ``n`` samples, with risks that are log-normal."""
+    rng = np.random.default_rng(seed)
+    label, predicted = rng.integers(0, classes, (2, n))
+    return said(label, predicted, rng.uniform(1 / classes, 1, n), rng.lognormal(0, 1, n))

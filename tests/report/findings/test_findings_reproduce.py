@@ -1,0 +1,57 @@
+"""The command of a run, read back by the command line."""
+
+import shlex
+from dataclasses import replace
+
+import pytest
+
+from riskmatch.cli.request import read
+from riskmatch.config import RunConfig
+from riskmatch.objectives import methods
+from riskmatch.recipes import configure, recipe
+from riskmatch.report.findings.reproduce import command
+
+
+def usual(method, data, frozen=False, **values):
+    chosen = recipe(method, data, frozen=frozen)
+    if frozen:
+        chosen["model_options"] = {**chosen["model_options"], "frozen": True}
+    return configure(method, data, ("0.1",), {**chosen, **values})
+
+
+def again(config):
+    words = shlex.split(command(config))
+    assert words[:2] == ["riskmatch", "train"]
+    return read(words[2:]).config
+
+
+@pytest.mark.parametrize("method", sorted(methods()))
+@pytest.mark.parametrize(("data", "frozen"), [("colored-mnist", False), ("pacs", True)])
+def test_what_the_recipe_says_is_not_said_again(method, data, frozen):
+    config = usual(method, data, frozen)
+    expected = f"riskmatch train {data} --method {method} --test-domain 0.1"
+    assert command(config) == expected + " --frozen" * frozen
+    assert again(config) == config
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        usual("rdm", "colored-mnist", weight=1 / 3, rescale=False, clip=1.0, seed=7, trial=2),
+        usual("rdm", "pacs", frozen=True, weight=1e-7, lr=0.1 + 0.2, schedule="cosine"),
+        usual("eqrm", "colored-mnist", log_tail=-1000.0, warmup=0, amp=True),
+        usual("eqrm", "colored-mnist", log_tail=None, pretrain=400),
+        usual("erm", "colored-digits", data_options={"samples": 100, "seed": 3}),
+        usual("erm", "colored-mnist", data_options={"preset": "authors-code", "p": [0.1, 0.2]}),
+        usual("erm", "colored-digits", model_options={"widths": [8], "init": "true"}),
+        usual("erm", "colored-digits", model="cnn", model_options={}),
+        replace(usual("erm", "colored-mnist"), test_domains=("0.9", "test 0.1", "-1")),
+    ],
+    ids=lambda config: config.id,
+)
+def test_a_command_gives_the_same_run(config):
+    assert again(config) == config
+
+
+def test_there_is_none_for_methods_of_others():
+    assert command(RunConfig("pacs", ("photo",), "sagnet")) == ""

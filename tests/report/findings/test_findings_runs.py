@@ -1,0 +1,217 @@
+"""Which runs a path holds, and how selection reads them."""
+
+import os
+
+import pytest
+from made_records import evaluation, run
+
+from riskmatch import records
+from riskmatch.report.findings.cases import Cases
+from riskmatch.report.findings.compared import compared
+from riskmatch.report.findings.headline import headline
+from riskmatch.report.findings.naming import title_of, titles_of
+from riskmatch.report.findings.notes import notes_of
+from riskmatch.report.findings.runs import find_runs, newest
+from riskmatch.sweep import plan
+from riskmatch.sweep.protocol import Planned
+
+
+def domains(test, accuracy, val=50, names="abc"):
+    return {d: (accuracy if d in test else 90, val) for d in names}
+
+
+def made(test, accuracy, method="erm", **others):
+    """At step 20 validation is best, and the accuracy on the test domains is the one given."""
+    early = evaluation(10, **domains(test, 1.0, 40))
+    return run(test, early, evaluation(20, **domains(test, accuracy)), method=method, **others)
+
+
+def write(out, *runs):
+    for one in runs:
+        records.write(out / one.config.id, one)
+    return out
+
+
+def ids(found):
+    return {one.config.id for one in found.runs}
+
+
+ERM, RDM = made("a", 60.0), made("a", 64.0, method="rdm")
+
+
+@pytest.mark.parametrize("inside", ["", "runs"])
+def test_a_folder_of_runs_is_found_with_and_without_runs_in_its_path(tmp_path, inside):
+    write(tmp_path / "reproduced" / inside, ERM, RDM)
+    assert ids(find_runs([tmp_path / "reproduced"])) == {ERM.config.id, RDM.config.id}
+
+
+def test_a_run_is_found_by_its_folder_and_by_its_file(tmp_path):
+    folder = write(tmp_path, ERM, RDM) / ERM.config.id
+    for path in folder, folder / records.FILE:
+        (one,) = find_runs([path]).runs
+        assert (one.folder, one.record.config) == (folder, ERM.config)
+
+
+def test_several_paths_are_one_comparison_in_which_a_run_is_once(tmp_path):
+    write(tmp_path, ERM, RDM)
+    found = find_runs([tmp_path / RDM.config.id, tmp_path])
+    assert [one.config.method for one in found.runs] == ["rdm", "erm"]
+
+
+def test_of_a_sweep_only_planned_runs_count_and_the_others_are_missed(tmp_path):
+    planned = [ERM.config, made("b", 0, method="erm").config]
+    plan.extend(tmp_path, [Planned(config, 0) for config in planned], "a test")
+    write(tmp_path / "runs", ERM, RDM)
+    found = find_runs([tmp_path])
+    assert ids(found) == {ERM.config.id}
+    (note,) = notes_of(found, Cases.of(found), shown=1)
+    assert note == "1 of 2 planned runs are missing: ERM on b, trial 0: 1 of 1 runs."
+
+
+def test_a_damaged_run_is_named_and_the_others_are_read(tmp_path):
+    write(tmp_path, ERM, RDM)
+    (tmp_path / RDM.config.id / records.FILE).write_text("{]\n")
+    found = find_runs([tmp_path])
+    assert ids(found) == {ERM.config.id}
+    assert "is not JSON" in found.damaged[0]
+    assert found.damaged[0] in notes_of(found, Cases.of(found), shown=1)
+    with pytest.raises(ValueError, match="is damaged and left out: .* is not JSON"):
+        find_runs([tmp_path / RDM.config.id])
+
+
+@pytest.mark.parametrize(
+    ("files", "cause"),
+    [
+        ({}, "There is no .*nowhere"),
+        ({"nowhere/notes.txt": "x"}, "nowhere holds no run: name the folder of a run, .* sweep"),
+        ({"nowhere/plan.jsonl": "\n"}, "has begun yet. Start with: riskmatch sweep run .*nowhere"),
+    ],
+)
+def test_no_run_is_an_error_with_its_cure(tmp_path, files, cause):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    with pytest.raises(FileNotFoundError, match=cause):
+        find_runs([tmp_path / "nowhere"])
+
+
+def test_the_newest_run_is_the_one_last_written_to(tmp_path):
+    assert newest(tmp_path) is None
+    write(tmp_path, ERM, RDM)
+    for one, time in (ERM, 2e9), (RDM, 1e9):
+        os.utime(tmp_path / one.config.id / records.FILE, (time, time))
+    assert newest(tmp_path) == tmp_path / ERM.config.id
+
+
+def of(tmp_path, *runs):
+    found = find_runs([write(tmp_path, *runs)])
+    return found, Cases.of(found)
+
+
+def test_a_run_with_several_test_domains_is_a_case_of_each(tmp_path):
+    found, cases = of(tmp_path, made("ab", 30.0), made("ab", 40.0, method="rdm"))
+    assert [r.config.test_domains for r in cases.records] == [("a",), ("b",)] * 2
+    assert [list(r.evaluations[0].scores) for r in cases.records] == [["a", "c"], ["b", "c"]] * 2
+    assert compared(cases)["rows"] == [["ERM", "30.0", "30.0", 30.0], ["RDM", "40.0", "40.0", 40.0]]
+    told = headline(cases, found.runs)
+    assert {(row[1], row[2]) for row in told["rows"]} == {
+        ("a", 30.0), ("b", 30.0), ("a", 40.0), ("b", 40.0)
+    }  # fmt: skip
+
+
+def test_runs_with_two_test_domains_serve_leave_one_out_beside_others(tmp_path):
+    partners = [run("ab", evaluation(20, **domains("ab", 70.0))), made("ac", 50.0)]
+    found, cases = of(tmp_path, ERM, *partners)
+    told = headline(cases, found.runs)
+    assert told["columns"] == [
+        "run", "test domain", "train-val", "test-val", "leave-one-out", "step of train-val"
+    ]  # fmt: skip
+    assert [row[1:] for row in told["rows"]] == [["a", 60.0, 60.0, 60.0, 20]]
+
+
+def test_leave_one_out_is_left_out_where_no_run_serves_it(tmp_path):
+    found, cases = of(tmp_path, ERM)
+    assert "leave-one-out" not in headline(cases, found.runs)["columns"]
+
+
+def test_seeds_are_trials(tmp_path):
+    runs = [made("a", 60.0 + seed, seed=seed) for seed in range(3)]
+    runs += [made("a", 65.0 + 2 * seed, method="rdm", seed=seed) for seed in range(3)]
+    found, cases = of(tmp_path, *runs)
+    told = compared(cases)
+    assert [row[1] for row in told["rows"]] == ["61.0 ± 0.5", "67.0 ± 0.9"]
+    (difference,) = told["differences"]
+    # 5, 6, 7: the mean is 6 and the 95 % point of t with two degrees of freedom 4.3027.
+    assert difference["mean"] == pytest.approx(6)
+    assert difference["high"] - 6 == pytest.approx(4.3027 / 3**0.5, abs=1e-3)
+    assert (difference["method"], difference["against"], difference["pairs"]) == ("RDM", "ERM", 3)
+    assert "Runs that differ in their seeds alone count as trials." in notes_of(found, cases, 6)
+
+
+def test_trials_stay_what_they_are_where_seeds_follow_them(tmp_path):
+    _, cases = of(tmp_path, *(made("a", 60.0, trial=trial, seed=trial) for trial in (2, 5)))
+    assert not cases.renumbered
+    assert {record.config.trial for record in cases.records} == {2, 5}
+
+
+def test_other_options_are_other_data(tmp_path):
+    usual = [made("a", 60.0, data="pacs", seed=s, data_options={"seed": s}) for s in (0, 1)]
+    odd = made("a", 99.0, data="pacs", data_options={"p": [0.5], "seed": 0})
+    found, cases = of(tmp_path, *usual, odd)
+    assert (cases.data, cases.main_data) == (["pacs", "PACS, p [0.5]"], ["pacs"])
+    assert compared(cases)["rows"] == [["ERM", "60.0 ± 0.0", 60.0]]
+    (note,) = (n for n in notes_of(found, cases, 3) if "not compared" in n)
+    assert note == "Methods are not compared on PACS, p [0.5], which few runs share."
+
+
+def test_a_few_runs_have_a_row_each_with_the_difference_from_erm(tmp_path):
+    other = made("a", 70.0, method="rdm", seed=1)
+    found, cases = of(tmp_path, ERM, RDM, other)
+    told = headline(cases, found.runs)
+    rows = {row[0]: row[1:] for row in told["rows"]}
+    assert told["columns"][-1] == "− ERM"
+    assert rows["ERM on toy without a"] == ["a", 60.0, 60.0, 20, None]
+    assert rows["RDM on toy without a, seed 0"] == ["a", 64.0, 64.0, 20, 4.0]
+    assert rows["RDM on toy without a, seed 1"] == ["a", 70.0, 70.0, 20, None]
+
+
+def test_many_runs_have_a_row_for_each_method(tmp_path):
+    runs = [
+        made(d, base + k + gain, method=method, trial=trial, seed=trial)
+        for method, gain in (("erm", 0), ("rdm", 2))
+        for k, trial in enumerate((0, 1))
+        for d, base in (("a", 40.0), ("b", 60.0))
+    ]
+    found, cases = of(tmp_path, *runs)
+    told = headline(cases, found.runs)
+    assert told["columns"] == ["method", "train-val", "test-val", "lowest test domain", "− ERM"]
+    assert told["rows"] == [
+        ["ERM", "50.5 ± 0.4", "50.5 ± 0.4", "40.5 (a)", None],
+        ["RDM", "52.5 ± 0.4", "52.5 ± 0.4", "42.5 (a)", "+2.0 ± 0.0"],
+    ]
+
+
+def test_several_data_sets_are_compared_by_their_averages(tmp_path):
+    runs = [made(d, a, data=data) for data, a in (("pacs", 50.0), ("vlcs", 70.0)) for d in "ab"]
+    _, cases = of(tmp_path, *runs)
+    told = compared(cases)
+    assert told["columns"] == ["method", "VLCS", "PACS", "average"]
+    assert told["rows"] == [["ERM", "70.0", "50.0", 60.0]]
+
+
+def test_runs_without_an_evaluation_have_no_numbers(tmp_path):
+    found, cases = of(tmp_path, run("a", status="failed"))
+    assert headline(cases, found.runs)["rows"] == [["ERM on toy without a", "a", None]]
+    assert notes_of(found, cases, 1) == ["1 of 1 runs are not done; what they have counts."]
+
+
+def test_titles_say_what_differs_and_else_the_id():
+    many = made(tuple("abcde"), 1.0).config
+    assert title_of(many) == "ERM on toy without 5 test domains"
+    one, two = made("a", 1.0, lr=0.1).config, made("a", 1.0, lr=0.2, draw=3).config
+    assert titles_of([one, two]) == [
+        "ERM on toy without a, draw 0, lr 0.1",
+        "ERM on toy without a, draw 3, lr 0.2",
+    ]
+    other = made("a", 1.0, lr=0.3, draw=4, dropout=0.5, steps=7).config
+    assert titles_of([one, other])[1] == f"ERM on toy without a, {other.id}"
