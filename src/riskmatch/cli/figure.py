@@ -45,8 +45,8 @@ class Draw:
     """Folders of runs, of many runs, or of sweeps."""
     out: Path | None = None
     """The file, .png, .svg or .pdf; by default the name of the figure with .png."""
-    width: Width = "page"
-    """A column of a page, 3.3 inches, or all of it, 6.9 inches."""
+    width: Width | None = None
+    """A column, 3.3 inches, or a page, 6.9 inches; by default a column for a single panel."""
     quiet: bool = False
     """Print nothing but errors."""
 

@@ -67,8 +67,8 @@ def write_curves(finished: Finished[Planned]) -> Result:
         "step",
         f"Without {configs[0].test_domains[0]}; from the end of RDM's warm-up on; mean and "
         f"standard deviation over trials. {about(configs)}",
-        "accuracy, %",
         {"": lines},
+        "accuracy, %",
     )
     told = [f"{line.label}: mean {fmean(line.y):.1f}, last {line.y[-1]:.1f}" for line in lines]
     return write_plot(finished, plot, "\n".join(["Accuracy, per cent:", *told]))

@@ -15,8 +15,8 @@ from riskmatch.report.selected import Selected
 from riskmatch.report.style import looks
 from riskmatch.report.tables import Trials
 
-VARIED = {"weight": "λ, the weight of the penalty", "batch_size": "batch size per domain"}
-"""What may differ, and what an axis calls it."""
+VARIED = {"weight": "matching coefficient λ", "batch_size": "batch size per domain"}
+"""What may differ, and what it is called."""
 
 
 def ablation(runs: Runs) -> Lines:
@@ -55,11 +55,11 @@ def ablation_plot(records: Iterable[RunRecord], name: str, note: str) -> Lines:
         ]
     said = "Averages over test domains ± standard error over trials, selection train-val."
     return Lines(
-        f"Accuracy against the {_plain(name)}",
+        f"Accuracy against the {VARIED[name]}",
         VARIED[name],
         f"{said} {note}",
-        "accuracy, %",
         panels,
+        "accuracy, %",
         points=True,
         sharey=False,
     )
@@ -79,7 +79,3 @@ def _lines(records: list[RunRecord], data: str, name: str) -> dict[str, dict[flo
 
 def _value(config: RunConfig, name: str) -> Any:
     return config.hparams.get(name) if name == "weight" else getattr(config, name)
-
-
-def _plain(name: str) -> str:
-    return name.replace("_", " ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from riskmatch.report.figures.canvas import canvas, styled
+from riskmatch.report.figures.canvas import canvas, clipped, styled
 from riskmatch.report.style import BLUE, Width
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def bands(
             for place, spans in enumerate(rows.values()):
                 lengths = [(start, end - start) for start, end in spans]
                 axes.broken_barh(lengths, (place - 0.25, 0.5), color=BLUE)
-            axes.set_yticks(range(len(rows)), list(rows))
+            axes.set_yticks(range(len(rows)), [clipped(name, 1.0) for name in rows])
             axes.set_ylim(len(rows) - 0.5, -0.5)
             axes.grid(False, axis="y")
         made.label(xlabel, "")

@@ -27,6 +27,8 @@ PAD = 0.04
 """Inches around everything."""
 EM = 0.58
 """The width of a letter as a share of its size, in the mean."""
+SAMPLE = 5 * SMALL
+"""The width of the line beside a label, with the room around it, in points."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,8 @@ def canvas(
     rows = -(-len(titles) // (columns or SIDE_BY_SIDE[width]))
     columns = columns or -(-len(titles) // rows)
     head, foot = wrapped(title, inches, TITLE), wrapped(note, inches, SMALL)
-    entries = max(1, min(_room(key, inches), len(key)))
+    labels = [clipped(label, inches - SAMPLE / 72) for label in key]
+    entries = max(1, min(_room(labels, inches), len(labels)))
     above = _lines(head, TITLE)
     keys = 1.5 * SMALL / 72 * -(-len(key) // entries) + PAD if key else 0.0
     below = _lines(foot, SMALL) if note else 0.0
@@ -96,7 +99,7 @@ def canvas(
                 Line2D([], [], color=look.color, linestyle=look.dashes, linewidth=look.width)
                 for look in key.values()
             ],
-            [f" {label}" if label.startswith("_") else label for label in key],
+            [f" {label}" if label.startswith("_") else label for label in labels],
             loc="upper center",
             bbox_to_anchor=(0.5, 1 - above / total),
             ncols=entries,
@@ -111,14 +114,25 @@ def canvas(
             axes.set_visible(False)
             continue
         plain(axes)
-        axes.set_title(wrapped(titles[number], inches / columns - 0.5, TEXT))
+        axes.set_title(wrapped(titles[number], inches / columns - 0.5, TEXT, most=2))
     return Canvas(figure, list(grid.flat[: len(titles)]), columns)
 
 
 def _room(labels: Iterable[str], inches: float) -> int:
     """How many entries of a key fit side by side."""
     longest = max((len(label) for label in labels), default=0)
-    return int(72 * inches / (longest * SMALL * EM + 5 * SMALL))
+    return int(72 * inches / (longest * SMALL * EM + SAMPLE))
+
+
+def clipped(label: str, inches: float) -> str:
+    """A label in one line that fits.
+
+    Example:
+        >>> clipped("a name that nobody can read", 1.0)
+        'a name that nobo…'
+    """
+    label, most = " ".join(label.split()), int(72 * inches / (SMALL * EM))
+    return label if len(label) <= most else label[: most - 1] + "…"
 
 
 def _lines(text: str, points: float) -> float:
@@ -126,9 +140,10 @@ def _lines(text: str, points: float) -> float:
     return 1.3 * points / 72 * (1 + text.count("\n")) + 2 * PAD
 
 
-def wrapped(text: str, inches: float, points: float) -> str:
-    """Text in lines that fit."""
-    return "\n".join(wrap(text, max(12, int(72 * inches / (points * EM)))))
+def wrapped(text: str, inches: float, points: float, most: int | None = None) -> str:
+    """Text in lines that fit, at most so many."""
+    letters = int(72 * inches / (points * EM))
+    return "\n".join(wrap(text, letters, max_lines=most, placeholder=" …"))
 
 
 @contextmanager

@@ -59,6 +59,8 @@ def curves(
         note: what stands below.
         width: of the figure.
     """
+    from matplotlib.ticker import MaxNLocator
+
     key = {curve.label: curve.look for lines in panels.values() for curve in lines}
     with styled():
         made = canvas(
@@ -75,6 +77,8 @@ def curves(
                 axes.axvline(mark, color=BLACK, linewidth=0.6, alpha=0.5)
             for curve in lines:
                 (_points if points else _line)(axes, curve)
+            if all(float(x).is_integer() for curve in lines for x in curve.x):
+                axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
             if log:
                 axes.set_yscale("log")
                 axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")

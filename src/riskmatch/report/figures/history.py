@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import groupby
 
 from riskmatch.records import Evaluation
@@ -22,15 +23,12 @@ def accuracies(runs: Runs) -> Lines:
     named = {title: _accuracies(run) for title, run in runs.items()}
     labels = [label for lines in named.values() for label in lines]
     shown = looks(labels, [label for label in labels if label.endswith(TEST)])
-    panels = {
-        title: [
-            Curve(label, _steps(runs[title]), values, shown[label])
-            for label, values in lines.items()
-        ]
-        for title, lines in named.items()
-    }
     return Lines(
-        "Accuracy by domain during training", STEP, about_runs(runs), "accuracy, %", panels
+        "Accuracy by domain during training",
+        STEP,
+        about_runs(runs),
+        _panels(runs, named, shown),
+        "accuracy, %",
     )
 
 
@@ -39,21 +37,14 @@ def terms(runs: Runs) -> Lines:
     named = {title: _terms(run) for title, run in runs.items()}
     shown = looks(label for lines in named.values() for label in lines if label != LOSS)
     shown[LOSS] = Look(BLACK, width=1.8)
-    panels = {
-        title: [
-            Curve(label, _steps(runs[title]), values, shown[label])
-            for label, values in lines.items()
-        ]
-        for title, lines in named.items()
-    }
-    values = [y for lines in panels.values() for curve in lines for y in curve.y]
+    values = [y for lines in named.values() for line in lines.values() for y in line]
     positive = all(not y <= 0 for y in values)  # NaN where a term was not there yet
     return Lines(
         "The loss and its terms, on the batch of a step",
         STEP,
         about_runs(runs),
+        _panels(runs, named, shown),
         "value, log scale" if positive else "value",
-        panels,
         log=positive,
     )
 
@@ -62,6 +53,18 @@ def worst(runs: Runs) -> Bands:
     """Which training domain had the largest mean risk, from one evaluation to the next."""
     panels = {title: _spans(run) for title, run in runs.items()}
     return Bands("The training domain with the largest mean risk", STEP, about_runs(runs), panels)
+
+
+Named = Mapping[str, Mapping[str, list[float]]]
+"""By run and by label, a value for each evaluation."""
+
+
+def _panels(runs: Runs, named: Named, shown: Mapping[str, Look]) -> dict[str, list[Curve]]:
+    found = {}
+    for title, lines in named.items():
+        steps = [evaluation.step for evaluation in runs[title].record.evaluations]
+        found[title] = [Curve(label, steps, y, shown[label]) for label, y in lines.items()]
+    return found
 
 
 def _accuracies(run: RunOnFile) -> dict[str, list[float]]:
@@ -103,7 +106,3 @@ def _spans(run: RunOnFile) -> dict[str, list[tuple[float, float]]]:
         spans.setdefault(domain, []).append((begin, end))
         begin = end
     return spans
-
-
-def _steps(run: RunOnFile) -> list[float]:
-    return [evaluation.step for evaluation in run.record.evaluations]

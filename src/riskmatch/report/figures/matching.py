@@ -40,7 +40,7 @@ def gap(runs: Runs, start: int = 0) -> Lines:
             Curve(VARIANCE, steps, variance, Look(BLUE, DASHED)),
         ]
     title = "The distributional variance L and its stand-in L̂ during training"
-    return Lines(title, "step", about_runs(runs), YLABEL, panels)
+    return Lines(title, "step", about_runs(runs), panels, YLABEL)
 
 
 def matching(runs: Runs, start: int = 0) -> Lines:
@@ -52,15 +52,16 @@ def matching(runs: Runs, start: int = 0) -> Lines:
             Curve(label, steps, [both(_risks(run, step, split))[1] for step in steps], look)
             for split, (label, look) in SPLITS.items()
         ]
-    return Lines("The matching loss L̂ during training", "step", about_runs(runs), YLABEL, panels)
+    return Lines("The matching loss L̂ during training", "step", about_runs(runs), panels, YLABEL)
 
 
 def both(samples: Sequence[Array]) -> tuple[float, float]:
     """L and L̂ of the risks of domains.
 
     Example:
-        >>> both([np.array([0.1, 0.2]), np.array([0.9, 1.4])])
-        (0.66, 0.66)
+        >>> variance, worst = both([np.array([0.1, 0.2]), np.array([0.9, 1.4, 1.5])])
+        >>> variance > worst  # the larger domain is nearer to the pool, of which it is more
+        True
     """
     import torch
 

@@ -26,10 +26,16 @@ class Plot(ABC):
     title: str
     xlabel: str
     note: str
+    """What stands below."""
+    panels: Mapping[str, Any]
+    """By title."""
+
+    def draw(self, width: Width | None = None) -> Figure:
+        """The matplotlib figure; a single panel takes a column, several take a page."""
+        return self._draw(width or ("column" if len(self.panels) == 1 else "page"))
 
     @abstractmethod
-    def draw(self, width: Width = "page") -> Figure:
-        """The matplotlib figure."""
+    def _draw(self, width: Width) -> Figure: ...
 
     def json(self) -> str:
         """The text of a file from which :func:`read_plot` has the same figure again."""
@@ -41,14 +47,13 @@ class Plot(ABC):
 class Lines(Plot):
     """Curves, see :func:`~riskmatch.report.figures.curves.curves`."""
 
-    ylabel: str
     panels: Mapping[str, Sequence[Curve]]
+    ylabel: str
     points: bool = False
     log: bool = False
     sharey: bool = True
 
-    def draw(self, width: Width = "page") -> Figure:
-        """The matplotlib figure."""
+    def _draw(self, width: Width) -> Figure:
         return curves(**vars(self), width=width)
 
 
@@ -59,8 +64,7 @@ class Densities(Plot):
     panels: Mapping[str, Mapping[str, Distribution]]
     looks: Mapping[str, Look]
 
-    def draw(self, width: Width = "page") -> Figure:
-        """The matplotlib figure."""
+    def _draw(self, width: Width) -> Figure:
         return distributions(**vars(self), width=width)
 
 
@@ -70,8 +74,7 @@ class Bands(Plot):
 
     panels: Mapping[str, Mapping[str, Spans]]
 
-    def draw(self, width: Width = "page") -> Figure:
-        """The matplotlib figure."""
+    def _draw(self, width: Width) -> Figure:
         return bands(**vars(self), width=width)
 
 

@@ -15,7 +15,7 @@ from riskmatch.report.figures.plot import Densities, Lines
 from riskmatch.report.findings.snapshots import edges_of, finite_risks
 from riskmatch.report.style import Look, looks
 
-BINS = 60
+BINS = 40
 LEVELS = np.linspace(0, 1, 301)
 """At which a distribution function is drawn."""
 TEST = " (test)"
