@@ -24,6 +24,7 @@ sys.exit(code)
         "data --help",
         "data doctor --help",
         "embed --help",
+        "report --help",
         "reproduce --help",
         "reproduce --list",
         "train --help",
