@@ -1,0 +1,124 @@
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tiny import train
+
+from riskmatch import records
+from riskmatch.cli.show import BLOCKS
+
+PLAN = shlex.split(
+    "sweep plan s --data colored-digits --data-option samples=60 --methods erm,groupdro "
+    "--test-domain 0.1 --draws 1 --trials 1 --steps 20 --eval-every 10 --model-option widths=[4]"
+)
+
+
+@pytest.fixture
+def trained(riskmatch):
+    """The ids of an ERM run and of an RDM run, the newest, in runs/."""
+    found = []
+    for method in "erm", "rdm":
+        assert riskmatch(*train(method, "--quiet")).code == 0
+        found += [path.name for path in Path("runs").iterdir() if path.name not in found]
+    for time, name in enumerate(found):
+        os.utime(Path("runs") / name / records.FILE, (1e9 + time, 1e9 + time))
+    return found
+
+
+def test_without_a_name_the_newest_run_is_shown(riskmatch, trained):
+    shown = riskmatch("show")
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.startswith("RDM (two moments) on colored-digits without 0.1\n")
+    assert shown.out == riskmatch("show", f"runs/{trained[1]}").out
+    assert shown.out == riskmatch("show", trained[1][:8]).out
+
+
+def test_a_run_is_shown_with_its_domains_and_histograms(riskmatch, trained, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    out = riskmatch("show", trained[0]).out
+    assert max(map(len, out.splitlines())) <= 80
+    lines = {line.split()[0]: line for line in out.splitlines() if line.strip()}
+    record = records.read(Path("runs") / trained[0])
+    step = json.loads(riskmatch("show", trained[0], "--json").out)["run"]["step"]
+    (at,) = (e for e in record.evaluations if e.step == step)
+    for domain in "0.9", "0.8":
+        cells = lines[domain].split()
+        score = at.scores[domain]["val"]
+        assert cells[2:4] == [f"{100 * score.accuracy:.1f}", f"{score.risk:.3f}"]
+        assert BLOCKS[-1] in lines[domain]
+    assert "0.1 (test)" in out
+    assert f"At step {step}:" in out
+    assert lines["worst"].startswith("worst training domain: 0.")
+
+
+def test_json_has_the_same_numbers(riskmatch, trained):
+    told = json.loads(riskmatch("show", trained[0], "--json").out)
+    assert (told["run"]["id"], told["run"]["status"]) == (trained[0], "done")
+    shares = told["run"]["histograms"]["shares"]
+    assert list(shares) == ["0.9", "0.8", "0.1"]
+    assert {len(one) for one in shares.values()} == {len(told["run"]["histograms"]["edges"]) - 1}
+    assert 0.9 < sum(map(sum, shares.values())) / 3 <= 1
+
+
+def test_several_runs_are_shown_side_by_side(riskmatch, trained):
+    out = riskmatch("show", "runs").out
+    assert out.startswith("2 methods on colored-digits\n")
+    assert "RDM (two moments) against ERM: " in out
+    assert " (1 pair)" in out
+
+
+def test_a_sweep_is_shown_as_far_as_it_is(riskmatch):
+    assert riskmatch(*PLAN).code == 0
+    empty = riskmatch("show", "s")
+    assert empty.code == 2
+    assert empty.err.endswith("No run of s has begun yet. Start with: riskmatch sweep run s\n")
+    assert riskmatch("sweep", "run", "s", "--jobs", "1", "--quiet").code == 0
+    done = riskmatch("show", "s").out
+    assert done.startswith("2 methods on colored-digits\n")
+    assert "missing" not in done
+    shutil.rmtree(next(Path("s/runs").iterdir()))
+    assert "note: 1 of 2 planned runs are missing: " in riskmatch("show", "s").out
+
+
+def test_without_torch(riskmatch, trained):
+    code = (
+        "import sys; from riskmatch.cli import main; "
+        f"sys.exit(main(['show', '{trained[0]}']) or 'torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], stdout=-1).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        ([], "There is no run in runs/. Name one, or train one: riskmatch train"),
+        (["0a1b"], "There is no folder 0a1b, and no run of that id in runs/."),
+        (["."], ". holds no run: name the folder of a run, of several runs, or of a sweep"),
+    ],
+)
+def test_where_there_is_no_run_the_cure_is_named(riskmatch, words, cause):
+    shown = riskmatch("show", *words)
+    assert (shown.code, shown.out) == (2, "")
+    assert shown.err.startswith(f"riskmatch: {cause}")
+
+
+def test_an_id_that_is_too_short_is_not_guessed(riskmatch):
+    for name in "ab12", "ab34":
+        (Path("runs") / name).mkdir(parents=True)
+    assert riskmatch("show", "ab").err == (
+        "riskmatch: 2 runs in runs/ begin with ab: give more digits.\n"
+    )
+
+
+def test_a_failed_run_says_why(riskmatch, trained):
+    folder = Path("runs") / trained[0]
+    records.rewind(folder, 0)
+    records.end(folder, "failed", "The loss is not finite.")
+    out = riskmatch("show", trained[0]).out
+    assert "The run is failed: The loss is not finite." in out
+    assert "note: The run has not been evaluated yet." in out
