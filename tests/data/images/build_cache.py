@@ -20,14 +20,10 @@ def main(go, root, folder, *paths):
         return decode(path, side)
 
     cache.decode = wait_and_decode
-    pixels = cache.cached_pixels(
-        Path(root),
-        paths,
-        32,
-        folder=Path(folder),
-        on_progress=lambda name, done, total: print(name, done, flush=True),
+    file = cache.cached_file(
+        Path(root), paths, 32, Path(folder), lambda name, done, _: print(name, done, flush=True)
     )
-    print("sum", int(pixels.sum()))
+    print("sum", int(cache.mapped(file, len(paths)).sum()))
 
 
 if __name__ == "__main__":

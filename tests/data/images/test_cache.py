@@ -15,7 +15,7 @@ from pictures import picture
 from PIL import Image
 
 from riskmatch.data.images import cache
-from riskmatch.data.images.cache import CacheError, cached_pixels
+from riskmatch.data.images.cache import CacheError, cached_file, mapped
 from riskmatch.data.images.decode import ImageError
 
 
@@ -46,13 +46,18 @@ def settle(path, hours=1):
     os.utime(path, (then, then))
 
 
+def pixels_of(root, paths, size, folder, on_progress=None):
+    """The images as they come from the cache."""
+    return mapped(cached_file(root, paths, size, folder, on_progress), len(paths))
+
+
 def caches(folder):
     return sorted(path.name for path in folder.glob("*.rgb"))
 
 
 def test_rows_are_the_images_sorted_by_path(files, tmp_path):
     root, paths = files
-    pixels = cached_pixels(root, paths, 32, folder=tmp_path / "cache")
+    pixels = pixels_of(root, paths, 32, tmp_path / "cache")
     expected = np.stack([np.asarray(Image.open(root / path)) for path in sorted(paths)])
     assert pixels.dtype == torch.uint8
     assert np.array_equal(pixels.numpy(), expected)
@@ -75,40 +80,40 @@ def test_the_side_is_that_of_the_images_unless_they_are_large_or_differ(
     for number, size in enumerate(sizes):
         picture(tmp_path / f"{number}.png", size, number)
     paths = [f"{number}.png" for number in range(len(sizes))]
-    pixels = cached_pixels(tmp_path, paths, image_size, folder=tmp_path / "cache")
+    pixels = pixels_of(tmp_path, paths, image_size, tmp_path / "cache")
     assert pixels.shape == (len(sizes), side, side, 3)
 
 
 def test_a_second_call_reads_and_decodes_nothing(files, tmp_path):
     root, paths = files
     told = Told()
-    cached_pixels(root, paths, 32, folder=tmp_path / "cache", on_progress=told)
+    pixels_of(root, paths, 32, tmp_path / "cache", told)
     assert told.names == ["reading images", "decoding images"]
     assert told[-1] == ("decoding images", 5, 5)
     again = Told()
-    cached_pixels(root, reversed(paths), 32, folder=tmp_path / "cache", on_progress=again)
+    pixels_of(root, paths[::-1], 32, tmp_path / "cache", again)
     assert again == []
 
 
 def test_another_time_of_modification_alone_decodes_nothing(files, tmp_path):
     root, paths = files
-    cached_pixels(root, paths, 32, folder=tmp_path / "cache")
+    pixels_of(root, paths, 32, tmp_path / "cache")
     settle(root / "c.png", hours=2)
     told = Told()
-    cached_pixels(root, paths, 32, folder=tmp_path / "cache", on_progress=told)
+    pixels_of(root, paths, 32, tmp_path / "cache", told)
     assert told == [("reading images", 1, 1)]
 
 
 def test_other_content_of_the_same_length_is_noticed(files, tmp_path):
     root, paths = files
-    first = cached_pixels(root, paths, 32, folder=tmp_path / "cache").clone()
+    first = pixels_of(root, paths, 32, tmp_path / "cache").clone()
     Image.fromarray(255 - first[2].numpy()).save(root / "c.bmp")
     for path in "abde":
         Image.open(root / f"{path}.png").save(root / f"{path}.bmp")
     bitmaps = [path.replace("png", "bmp") for path in paths]
-    before = cached_pixels(root, bitmaps, 32, folder=tmp_path / "cache").clone()
+    before = pixels_of(root, bitmaps, 32, tmp_path / "cache").clone()
     Image.fromarray(first[2].numpy()).save(root / "c.bmp")
-    after = cached_pixels(root, bitmaps, 32, folder=tmp_path / "cache")
+    after = pixels_of(root, bitmaps, 32, tmp_path / "cache")
     assert torch.equal(after, first)
     assert torch.equal(before[2], 255 - after[2])
 
@@ -121,16 +126,16 @@ def test_a_file_written_just_now_is_read_again_though_its_time_is_the_same(files
     for value in (1, 2):
         Image.fromarray(pixels + value).save(root / "c.bmp")
         os.utime(root / "c.bmp", ns=(stamp, stamp))
-        found = cached_pixels(root, ["c.bmp"], 32, folder=tmp_path / "cache")
+        found = pixels_of(root, ["c.bmp"], 32, tmp_path / "cache")
         assert (found == value).all()
 
 
 def test_nothing_done_to_the_tensor_reaches_the_file(files, tmp_path):
     root, paths = files
-    pixels = cached_pixels(root, paths, 32, folder=tmp_path / "cache")
+    pixels = pixels_of(root, paths, 32, tmp_path / "cache")
     kept = pixels.clone()
     pixels.zero_()
-    assert torch.equal(cached_pixels(root, paths, 32, folder=tmp_path / "cache"), kept)
+    assert torch.equal(pixels_of(root, paths, 32, tmp_path / "cache"), kept)
 
 
 def test_a_broken_image_leaves_no_cache_behind(files, tmp_path):
@@ -138,38 +143,38 @@ def test_a_broken_image_leaves_no_cache_behind(files, tmp_path):
     data = (root / "c.png").read_bytes()
     (root / "c.png").write_bytes(data[: len(data) // 2])
     with pytest.raises(ImageError, match=r"c\.png cannot be read as an image"):
-        cached_pixels(root, paths, 32, folder=tmp_path / "cache")
+        pixels_of(root, paths, 32, tmp_path / "cache")
     assert {path.suffix for path in (tmp_path / "cache").iterdir()} == {".json", ".lock"}
 
 
 def test_no_images_are_an_error(tmp_path):
     with pytest.raises(ValueError, match="There are no images in"):
-        cached_pixels(tmp_path, [], 32, folder=tmp_path / "cache")
+        pixels_of(tmp_path, [], 32, tmp_path / "cache")
 
 
 def test_a_folder_that_cannot_be_is_named_with_its_cure(files, tmp_path):
     root, paths = files
     (tmp_path / "cache").write_text("a file")
     with pytest.raises(CacheError, match=r"cannot be kept in .*cache.*variable XDG_CACHE_HOME"):
-        cached_pixels(root, paths, 32, folder=tmp_path / "cache" / "images")
+        pixels_of(root, paths, 32, tmp_path / "cache" / "images")
 
 
 def test_an_image_that_is_missing_is_not_blamed_on_the_cache(files, tmp_path):
     root, _ = files
     with pytest.raises(FileNotFoundError, match=r"absent\.png"):
-        cached_pixels(root, ["absent.png"], 32, folder=tmp_path / "cache")
+        pixels_of(root, ["absent.png"], 32, tmp_path / "cache")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, a disk always full")
 def test_a_full_disk_is_said_with_its_cure(files, tmp_path):
     root, paths = files
     folder = tmp_path / "cache"
-    cached_pixels(root, paths, 32, folder=folder)
+    pixels_of(root, paths, 32, folder)
     [whole] = folder.glob("*.rgb")
     whole.unlink()
     whole.with_suffix(".part").symlink_to("/dev/full")
     with pytest.raises(CacheError, match=r"The disk is full: .*Free some space, or name another"):
-        cached_pixels(root, paths, 32, folder=folder)
+        pixels_of(root, paths, 32, folder)
     assert not whole.exists()
 
 
@@ -178,7 +183,7 @@ def test_too_small_a_disk_is_said_before_the_work(files, tmp_path, monkeypatch):
     monkeypatch.setattr(cache.shutil, "disk_usage", lambda _: SimpleNamespace(free=100))
     told = Told()
     with pytest.raises(CacheError, match=r"The disk is full: .* \(0 MB needed, 0 MB free\)"):
-        cached_pixels(root, paths, 32, folder=tmp_path / "cache", on_progress=told)
+        pixels_of(root, paths, 32, tmp_path / "cache", told)
     assert told.names == ["reading images"]
 
 
@@ -246,5 +251,5 @@ def test_the_next_builder_removes_what_one_left_that_was_killed(build, files, tm
     os.kill(builder.pid, signal.SIGKILL)
     builder.wait()
     assert len(list((tmp_path / "cache").glob("*.part"))) == 1
-    cached_pixels(root, paths[1:], 32, folder=tmp_path / "cache")
+    pixels_of(root, paths[1:], 32, tmp_path / "cache")
     assert list((tmp_path / "cache").glob("*.part")) == []

@@ -33,22 +33,6 @@ class CacheError(OSError):
     """The cache cannot be written; the message says where and what to do."""
 
 
-def cached_pixels(
-    root: Path,
-    paths: Sequence[str],
-    image_size: int,
-    *,
-    folder: Path | None = None,
-    on_progress: OnProgress | None = None,
-) -> Tensor:
-    """The images of ``paths``, sorted by path, as bytes (n, side, side, 3) mapped from a file.
-
-    Arguments and errors are those of :func:`cached_file`.
-    """
-    paths = list(paths)
-    return mapped(cached_file(root, paths, image_size, folder, on_progress), len(paths))
-
-
 def cached_file(
     root: Path,
     paths: Sequence[str],
