@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from riskmatch.cli.board import Shown
 from riskmatch.cli.device import device_of
 from riskmatch.cli.errors import BadInput
-from riskmatch.experiments.at_hand import data_at_hand, done
+from riskmatch.experiments.at_hand import begun, data_at_hand, data_of, done
 from riskmatch.experiments.catalogue import EXPERIMENTS
 from riskmatch.experiments.experiment import (
     RUNS,
@@ -87,6 +87,8 @@ def reproduce(name: str, budget: Budget, options: Reproduce) -> Outcome:
     records = done(planned, out / RUNS)
     if options.as_is:
         _check_shown(name, experiment, len(records), len(planned), out)
+        request = begun(request, records.values())
+        planned = [run for run in planned if run.config.data in request.data]
     finished = Finished(
         name, request, planned, records, out, _essence(name, options), options.data_dir
     )
@@ -98,7 +100,11 @@ def reproduce(name: str, budget: Budget, options: Reproduce) -> Outcome:
 
 
 def _request(experiment: Experiment[Any], budget: Budget, options: Reproduce) -> Request:
-    data, absent = data_at_hand(experiment, budget, _words(options.data) or (), options.data_dir)
+    wanted = _words(options.data) or ()
+    if options.as_is and budget != "smoke":  # what is done needs no data
+        data, absent = data_of(experiment, wanted), dict[str, str]()
+    else:
+        data, absent = data_at_hand(experiment, budget, wanted, options.data_dir)
     return Request(
         budget,
         data,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from riskmatch import records
 from riskmatch.data import DATASETS
 from riskmatch.data.images.benchmarks import BENCHMARKS
-from riskmatch.experiments.experiment import STAND_IN, Budget, Experiment, Planned
+from riskmatch.experiments.experiment import STAND_IN, Budget, Experiment, Planned, Request
 from riskmatch.records import RunRecord
 from riskmatch.spelling import check_option
 
@@ -38,9 +39,7 @@ def data_at_hand(
     Raises:
         ValueError: there is nothing to run on; the message says what to do.
     """
-    for name in wanted:
-        check_option(f"data set of {experiment.paper}", name, experiment.data)
-    names = [name for name in experiment.data if name in wanted or not wanted]
+    names = data_of(experiment, wanted)
     absent = cures(names, root)
     small = budget == "smoke" and BENCHMARKS.keys() >= set(names)
     if small:
@@ -54,6 +53,21 @@ def data_at_hand(
         told = " or ".join(f"{name} ({cure})" for name, cure in lacking.items())
         raise ValueError(f"Not on this machine, but can be had: {told}.")
     return (STAND_IN,), absent
+
+
+def data_of(experiment: Experiment[Any], wanted: Sequence[str] = ()) -> tuple[str, ...]:
+    """The data sets of an experiment, or those of them that are wanted."""
+    for name in wanted:
+        check_option(f"data set of {experiment.paper}", name, experiment.data)
+    return tuple(name for name in experiment.data if name in wanted or not wanted)
+
+
+def begun(request: Request, found: Iterable[RunRecord]) -> Request:
+    """The request on those of its data sets that have a run among the records."""
+    names = {record.config.data for record in found}
+    absent = {name: "no run is done" for name in request.data if name not in names}
+    data = tuple(name for name in request.data if name in names)
+    return replace(request, data=data, absent={**request.absent, **absent})
 
 
 def cures(names: Iterable[str], root: Path | None = None) -> dict[str, str]:

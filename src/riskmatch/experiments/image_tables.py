@@ -23,6 +23,10 @@ from riskmatch.report.efficiency import efficiency_table
 from riskmatch.report.tables import Table
 from riskmatch.sweep.protocol import Planned, Protocol
 
+_SIDE_BY_SIDE = (
+    "Runs that were trained side by side shared the processor; --jobs 1 trains one at a time."
+)
+
 
 def _overview(finished: Finished[Planned]) -> list[Table]:
     plan = [run.config for run in finished.planned]
@@ -34,7 +38,8 @@ def _by_domain(finished: Finished[Planned]) -> list[Table]:
 
 
 def _efficiency(finished: Finished[Planned]) -> list[Table]:
-    return _of_each(efficiency_table, finished)
+    tables = _of_each(efficiency_table, finished)
+    return [replace(one, caption=f"{one.caption} {_SIDE_BY_SIDE}") for one in tables]
 
 
 def _of_each(table: Callable[..., Table], finished: Finished[Planned]) -> list[Table]:
