@@ -27,7 +27,7 @@ function frame({ title, text, width, height = 280, x, y, xLabel, yLabel, right =
   const px = (value) => place.left + ((value - x[0]) / (x[1] - x[0])) * inner[0];
   const share = (value) => (value - y[0]) / (y[1] - y[0]);
   const py = (value) => place.top + inner[1] - (root ? Math.sqrt(share(value)) : share(value)) * inner[1];
-  const heights = root ? ticks(0, Math.sqrt(y[1]), 5).map((value) => value ** 2) : ticks(...y, 5);
+  const heights = root ? ticks(0, Math.sqrt(y[1]), 6).map((value) => value ** 2) : ticks(...y, 5);
   const bottom = place.top + inner[1];
   const axes = svg("g", { class: "axes", "aria-hidden": true });
   for (const value of heights) {
