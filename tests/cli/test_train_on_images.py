@@ -1,6 +1,8 @@
 import csv
 import json
 import shlex
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,11 @@ def test_a_manifest_trains_too_and_the_whole_backbone(riskmatch, pets):
         ("pacs --method erm", "one of art_painting, cartoon, photo, sketch."),
         ("./nowhere --method erm --test-domain a", "There is no folder "),
         ("nowhere.csv --method erm --test-domain a", "There is no manifest "),
+        (
+            "pets --method erm --test-domain oil --model-option weights=nowhere.pt",
+            "There is no file nowhere.pt to take weights from.",
+        ),
+        ("pets --method erm --test-domain oil --backbone light0", "Did you mean 'lite0'?"),
     ],
 )
 def test_bad_input_is_refused_before_any_image_is_decoded(
@@ -78,6 +85,32 @@ def test_bad_input_is_refused_before_any_image_is_decoded(
     assert (done.code, done.out) == (2, "")
     assert message in done.err
     assert done.err.count("\n") == 1
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.skipif(find_spec("timm") is None, reason="needs the extra riskmatch[timm]")
+@pytest.mark.parametrize("more", [[], ["--frozen"]])
+def test_a_model_that_timm_has_not_is_refused_before_any_image_is_decoded(
+    riskmatch, pets, tmp_path, more
+):
+    done = riskmatch("train", "pets", *RUN, *more, "--backbone", "timm:resnet5O")
+    assert (done.code, done.out) == (2, "")
+    assert "timm has no model 'resnet5O'. Did you mean 'timm:resnet50'?" in done.err
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize("more", [[], ["--frozen"]])
+@pytest.mark.parametrize(
+    ("backbone", "package", "extra"),
+    [("lite0", "efficientnet_lite_pytorch", "images"), ("timm:resnet18", "timm", "timm")],
+)
+def test_a_missing_package_is_named_before_any_image_is_decoded(
+    riskmatch, pets, tmp_path, monkeypatch, backbone, package, extra, more
+):
+    monkeypatch.setitem(sys.modules, package, None)  # what an import finds where it is not
+    done = riskmatch("train", "pets", *RUN, *more, "--backbone", backbone)
+    assert (done.code, done.out) == (2, "")
+    assert f"pip install 'riskmatch[{extra}]'" in done.err
     assert not (tmp_path / "cache").exists()
 
 

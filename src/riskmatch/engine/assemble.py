@@ -63,14 +63,14 @@ def domains_of(
         on_progress: told of every image that is read, decoded or embedded.
     """
     options = config.model_options
-    models.check(config.model, options)
+    models.check(config.model, options)  # or it would fail after all images are decoded
     domains = data.load(config.data, config.data_options, data_dir, on_progress)
     if not options.get("frozen"):
         return domains
     return embedding.embed(
         domains,
         config.model,
-        {name: options[name] for name in ("pretrained", "weights", "size") if name in options},
+        models.trunk_options(options),
         views=options.get("views", 1),
         device=device,
         on_progress=on_progress,

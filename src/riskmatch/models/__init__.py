@@ -14,7 +14,7 @@ from riskmatch.models.backbone import Backbone, backbone
 from riskmatch.models.cnn import CNN
 from riskmatch.models.heads import Head
 from riskmatch.models.mlp import MLP
-from riskmatch.models.trunk import TIMM, Trunk, trunk
+from riskmatch.models.trunk import TIMM, Trunk, trunk, trunk_options
 from riskmatch.models.weights import WeightsError
 from riskmatch.spelling import check_keywords, check_option
 
@@ -29,6 +29,7 @@ __all__ = [
     "build",
     "check",
     "trunk",
+    "trunk_options",
 ]
 
 Shape = tuple[int, ...]
@@ -77,20 +78,33 @@ def build(
         >>> torch.equal(first.classifier.weight, second.classifier.weight)
         True
     """
-    check(name, options or {})
-    make = _network(name)
+    make = _network(name, options or {})
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         return make(input_shape, classes, dropout, **options or {})
 
 
 def check(name: str, options: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` unless there is a network ``name`` that has these options."""
-    check_keywords(f"option of {name}", options, _network(name))
+    """Raise the error that :func:`build` would, before there are data to build for.
+
+    A backbone is made and dropped: its package may be missing, its name unknown to timm, its
+    weights out of reach.
+
+    Raises:
+        ValueError: there is no such network, it has no such option, or its weights do not fit.
+        ImportError: its package is not installed.
+    """
+    _network(name, options)
+    if name == "lite0" or name.startswith(TIMM):
+        with torch.random.fork_rng(devices=[]):
+            trunk(name, **trunk_options(options))
 
 
-def _network(name: str) -> Callable[..., nn.Module]:
+def _network(name: str, options: Mapping[str, Any]) -> Callable[..., nn.Module]:
     if name.startswith(TIMM):
-        return partial(backbone, name)
-    check_option("network", name, (*NETWORKS, f"{TIMM}NAME"))
-    return NETWORKS[name]
+        make: Callable[..., nn.Module] = partial(backbone, name)
+    else:
+        check_option("network", name, (*NETWORKS, f"{TIMM}NAME"))
+        make = NETWORKS[name]
+    check_keywords(f"option of {name}", options, make)
+    return make

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from torch import Tensor, nn
 
 from riskmatch.models.lite0 import lite0
@@ -54,3 +57,13 @@ def trunk(
         return Trunk(*timm_body(name.removeprefix(TIMM), pretrained, weights, size))
     check_option("backbone", name, ("lite0", f"{TIMM}NAME"))
     return Trunk(*lite0(pretrained, weights, size))
+
+
+def trunk_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those options of a network that are its trunk's.
+
+    Example:
+        >>> trunk_options({"size": 64, "head": "cosine"})
+        {'size': 64}
+    """
+    return {name: options[name] for name in ("pretrained", "weights", "size") if name in options}
