@@ -58,14 +58,15 @@ ByDomain = Mapping[str, Mapping[Split, Predictions]]
 def write(folder: Path, step: int, found: ByDomain) -> None:
     """Put the predictions of the run in ``folder`` after ``step`` on file."""
     names = list(found)
-    arrays = {
+    arrays: dict[str, Any] = {
         f"{names.index(domain)}/{split}/{item.name}": getattr(values.thinned(), item.name)
         for domain, splits in found.items()
         for split, values in splits.items()
         for item in fields(values)
     }
+    arrays[_NAMES] = np.array(json.dumps(names))
     file = io.BytesIO()
-    np.savez_compressed(file, **{_NAMES: np.array(json.dumps(names))}, **arrays)
+    np.savez_compressed(file, **arrays)
     (folder / FOLDER).mkdir(exist_ok=True)
     write_whole(_path(folder, step), file.getvalue())
 
