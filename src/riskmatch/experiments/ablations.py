@@ -34,6 +34,11 @@ def protocols(request: Request, name: Varied) -> list[Protocol]:
     ]
 
 
+def plan(request: Request, name: Varied) -> list[Planned]:
+    """The runs; whoever stops early has all values of the first trials."""
+    return sorted(runs(protocols(request, name)), key=lambda run: run.config.trial)
+
+
 def write(finished: Finished[Planned], name: Varied) -> Result:
     """The figure of the runs that are done, a panel for each data set."""
     done = finished.records.values()
@@ -52,7 +57,7 @@ def _experiment(number: str, name: Varied, data: tuple[str, ...], of: str) -> Ex
         f"Figure {number}",
         f"accuracy of RDM against {called} on {of}",
         data,
-        lambda request: runs(protocols(request, name)),
+        lambda request: plan(request, name),
         lambda finished: write(finished, name),
         options=("data",) if len(data) > 1 else (),
         draws=True,

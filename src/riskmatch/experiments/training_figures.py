@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean, pstdev
 
 from riskmatch.experiments.experiment import Experiment, Finished, Request, Result
@@ -42,7 +43,7 @@ def write_gap(finished: Finished[Planned]) -> Result:
     """L and L̂ of both runs."""
     names = {"worst": "RDM that matches by L̂", "variance": "RDM that matches by L"}
     runs = {names[run.config.hparams["match"]]: on_file(finished, run) for run in finished.planned}
-    plot = gap(runs, warmup(finished.planned))
+    plot = _captioned(gap(runs, warmup(finished.planned)), finished)
     lines = []
     for title, (worst, variance) in plot.panels.items():
         above = fmean(w >= v for w, v in zip(worst.y, variance.y, strict=True))
@@ -65,13 +66,20 @@ def write_curves(finished: Finished[Planned]) -> Result:
     plot = Lines(
         "Accuracy on the test domain during training",
         "step",
-        f"Without {configs[0].test_domains[0]}; from the end of RDM's warm-up on; mean and "
-        f"standard deviation over trials. {about(configs)}",
+        f"Mean and standard deviation over trials. {about(configs)}",
         {"": lines},
         "accuracy, %",
     )
     told = [f"{line.label}: mean {fmean(line.y):.1f}, last {line.y[-1]:.1f}" for line in lines]
-    return write_plot(finished, plot, "\n".join(["Accuracy, per cent:", *told]))
+    return write_plot(
+        finished, _captioned(plot, finished), "\n".join(["Accuracy, per cent:", *told])
+    )
+
+
+def _captioned(plot: Lines, finished: Finished[Planned]) -> Lines:
+    config = finished.planned[0].config
+    said = f"Without {config.test_domains[0]}, every {config.eval_every} steps from the end of "
+    return replace(plot, note=f"{said}RDM's warm-up on. {plot.note}")
 
 
 def _curve(finished: Finished[Planned], method: str, start: int) -> Curve:
@@ -99,7 +107,7 @@ def plan_matching(request: Request) -> list[Planned]:
 def write_matching(finished: Finished[Planned]) -> Result:
     """L̂ on training and on validation samples."""
     (run,) = finished.planned
-    plot = matching({"": on_file(finished, run)}, warmup(finished.planned))
+    plot = _captioned(matching({"": on_file(finished, run)}, warmup(finished.planned)), finished)
     lines = [f"{c.label}: mean L̂ {fmean(c.y):.4f}, last {c.y[-1]:.4f}" for c in plot.panels[""]]
     return write_plot(finished, plot, "\n".join(lines))
 

@@ -141,9 +141,19 @@ def _lines(text: str, points: float) -> float:
 
 
 def wrapped(text: str, inches: float, points: float, most: int | None = None) -> str:
-    """Text in lines that fit, at most so many."""
+    """Text in lines that fit, at most so many, all about as long.
+
+    Example:
+        >>> print(wrapped("ticks mark their means", 1.2, 8))
+        ticks mark
+        their means
+    """
     letters = int(72 * inches / (points * EM))
-    return "\n".join(wrap(text, letters, max_lines=most, placeholder=" …"))
+    lines = wrap(text, letters, max_lines=most, placeholder=" …")
+    if most is None:
+        even = (wrap(text, fewer) for fewer in range(letters // 2, letters))
+        lines = next((found for found in even if len(found) == len(lines)), lines)
+    return "\n".join(lines)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ def distributions(
     *,
     title: str,
     xlabel: str,
+    log: bool = False,
     note: str = "",
     width: Width = "page",
 ) -> Figure:
@@ -31,13 +32,14 @@ def distributions(
         looks: of the labels, in their order or by label.
         title: of the whole.
         xlabel: of every panel of the last row.
+        log: whether they are those over orders of magnitude, to be shown so.
         note: what stands below.
         width: of the figure.
     """
     labels = list(dict.fromkeys(label for named in panels.values() for label in named))
     if not isinstance(looks, Mapping):
         looks = dict(zip(labels, looks, strict=False))
-    top = max(max(d.density) for named in panels.values() for d in named.values())
+    top = max(max(*d.density, *d.heights) for named in panels.values() for d in named.values())
     with styled():
         made = canvas(
             list(panels), {k: looks[k] for k in labels}, width=width, title=title, note=note
@@ -55,6 +57,9 @@ def distributions(
                 )
                 axes.axvline(shown.mean, ymax=0.09, color=color, linewidth=2.2)
                 axes.set_xlim(shown.edges[0], shown.edges[-1])
-            axes.set_ylim(0, 1.08 * top)
-        made.label(xlabel, "density")
+            axes.set_ylim(0, 1.05 * top)
+            if log:
+                axes.set_xscale("log")
+                axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        made.label(xlabel, "density per decade" if log else "density")
         return made.figure

@@ -25,7 +25,7 @@ SPLITS: dict[Split, tuple[str, Look]] = {
     "train": ("training samples", Look(BLUE, DASHED)),
     "val": ("validation samples", Look(VERMILION, width=1.8)),
 }
-YLABEL = "squared MMD"
+YLABEL = "squared MMD, log scale"
 
 
 def gap(runs: Runs, start: int = 0) -> Lines:
@@ -40,7 +40,7 @@ def gap(runs: Runs, start: int = 0) -> Lines:
             Curve(VARIANCE, steps, variance, Look(BLUE, DASHED)),
         ]
     title = "The distributional variance L and its stand-in L̂ during training"
-    return Lines(title, "step", about_runs(runs), panels, YLABEL)
+    return Lines(title, "step", about_runs(runs), panels, YLABEL, log=True)
 
 
 def matching(runs: Runs, start: int = 0) -> Lines:
@@ -52,7 +52,9 @@ def matching(runs: Runs, start: int = 0) -> Lines:
             Curve(label, steps, [both(_risks(run, step, split))[1] for step in steps], look)
             for split, (label, look) in SPLITS.items()
         ]
-    return Lines("The matching loss L̂ during training", "step", about_runs(runs), panels, YLABEL)
+    return Lines(
+        "The matching loss L̂ during training", "step", about_runs(runs), panels, YLABEL, log=True
+    )
 
 
 def both(samples: Sequence[Array]) -> tuple[float, float]:

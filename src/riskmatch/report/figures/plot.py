@@ -63,6 +63,7 @@ class Densities(Plot):
 
     panels: Mapping[str, Mapping[str, Distribution]]
     looks: Mapping[str, Look]
+    log: bool = False
 
     def _draw(self, width: Width) -> Figure:
         return distributions(**vars(self), width=width)

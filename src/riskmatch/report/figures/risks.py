@@ -18,6 +18,10 @@ from riskmatch.report.style import Look, looks
 BINS = 40
 LEVELS = np.linspace(0, 1, 301)
 """At which a distribution function is drawn."""
+SMALL = 0.1
+"""The share of the axis below which the median risk asks for a logarithmic one."""
+TINY = 1e-7
+"""The smallest risk that is told from none."""
 TEST = " (test)"
 XLABEL = "risk of a sample (cross-entropy)"
 
@@ -50,13 +54,22 @@ def cdf(runs: Runs) -> Lines:
 
 
 def density_plot(found: Risks, title: str, note: str) -> Densities:
-    """The densities of risks, all on the same bins."""
-    edges = edges_of([values for named in found.values() for values in named.values()], BINS)
+    """The densities of risks, all on the same bins.
+
+    Where most risks are next to nothing beside the largest, they are shown by orders of magnitude.
+    """
+    samples = [values for named in found.values() for values in named.values()]
+    edges, of = edges_of(samples, BINS), Distribution.of
+    everything = np.concatenate(samples)
+    log = bool(np.median(everything) < SMALL * edges[-1])
+    if log:
+        ends = max(TINY, np.quantile(everything, 0.01)), everything.max()
+        edges, of = np.geomspace(*ends, BINS + 1).tolist(), Distribution.of_logs
     panels = {
-        run: {label: Distribution.of(values, edges) for label, values in named.items()}
+        run: {label: of(values, edges) for label, values in named.items()}
         for run, named in found.items()
     }
-    return Densities(title, XLABEL, note, panels, _looks(found))
+    return Densities(title, XLABEL, note, panels, _looks(found), log)
 
 
 def held_out(runs: Runs) -> Risks:

@@ -1,0 +1,98 @@
+"""``riskmatch figure``, and the figures that ``riskmatch reproduce`` writes."""
+
+import json
+
+import pytest
+from tiny import train
+
+from riskmatch.report.figures.kinds import KINDS
+
+DRAWN = [name for name in KINDS if name != "ablation"]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A folder with the runs of two methods."""
+    from riskmatch.cli import main
+
+    out = tmp_path_factory.mktemp("runs")
+    for method in ("erm", "vrex"):
+        assert main([*train(method), "--out", str(out), "--quiet"]) == 0
+    return out
+
+
+def test_without_a_name_the_figures_are_listed(riskmatch):
+    text = riskmatch("figure").out
+    assert all(f"{name} " in text and kind.summary in text for name, kind in KINDS.items())
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_every_figure_of_real_runs(riskmatch, runs, tmp_path, name):
+    done = riskmatch("figure", name, str(runs), "-o", f"here/{name}.svg", "--width", "column")
+    assert (done.code, done.out, done.err) == (0, f"here/{name}.svg\n", "")
+    text = (tmp_path / "here" / f"{name}.svg").read_text("utf-8")
+    assert ">ERM on colored-digits without 0.1</text>" in text
+    assert 'width="237.6pt"' in text
+
+
+def test_some_runs_by_their_folders_and_a_name_of_our_own(riskmatch, runs, tmp_path):
+    folders = sorted(str(path) for path in runs.iterdir())
+    assert riskmatch("figure", "curves", *folders).out == "curves.png\n"
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert riskmatch("figure", "curves", folders[0], "--quiet", "-o", "one.pdf").out == ""
+    assert (tmp_path / "one.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("rsks RUNS", "Unknown figure 'rsks'. Did you mean 'risks'?"),
+        ("risks", "Of which runs? As in riskmatch figure risks runs/ID -o risks.pdf."),
+        ("risks nowhere", "There is no nowhere."),
+        ("risks RUNS -o risks.jpg", "Unknown ending of --out '.jpg'."),
+        ("ablation RUNS", "These runs are all alike in weight and in batch_size:"),
+        ("fig1.json", "No such file or directory: 'fig1.json'"),
+        ("fig1.json RUNS", "fig1.json holds all that it shows; name no runs besides."),
+        ("-o a.png", "Which figure? riskmatch figure --help lists them."),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_line(riskmatch, runs, words, message):
+    done = riskmatch("figure", *words.replace("RUNS", str(runs)).split())
+    assert done.code == 2
+    assert done.err.startswith("riskmatch: ")
+    assert message in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_without_predictions_the_cure_is_told(riskmatch, runs, tmp_path):
+    first = next(path for path in runs.iterdir())
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "records.jsonl").write_text((first / "records.jsonl").read_text())
+    done = riskmatch("figure", "risks", "bare")
+    assert done.code == 2
+    assert "bare holds no predictions, which this figure shows." in done.err
+    assert riskmatch("figure", "worst", "bare").code == 0
+
+
+def test_too_many_panels_are_refused(riskmatch, runs, monkeypatch):
+    monkeypatch.setattr("riskmatch.cli.figure.MOST", 1)
+    done = riskmatch("figure", "risks", str(runs))
+    assert (done.code, done.err) == (2, "riskmatch: 2 runs would be 2 panels; name 1 or fewer.\n")
+
+
+@pytest.mark.parametrize("name", ["fig5", "fig8"])
+def test_a_figure_of_the_paper_can_be_drawn_again_without_its_runs(
+    riskmatch, tmp_path, monkeypatch, name
+):
+    monkeypatch.delenv("RISKMATCH_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    done = riskmatch("reproduce", name, "--budget", "smoke", "--out", "here")
+    assert done.code == 0
+    drawn = tmp_path / "here" / f"{name}-on-colored-digits.png"
+    record = drawn.with_suffix(".json")
+    values = json.loads(record.read_text("utf-8"))
+    assert values["title"].startswith("colored-digits, scikit-learn's handwritten digits, in place")
+    assert "only show that everything works" in values["note"]
+    assert drawn.with_suffix(".pdf").stat().st_size
+    assert riskmatch("figure", str(record), "-o", "again.png").code == 0
+    assert (tmp_path / "again.png").read_bytes() == drawn.read_bytes()

@@ -1,0 +1,107 @@
+"""What holds for every figure, whatever it shows."""
+
+from itertools import combinations
+
+import pytest
+from matplotlib.text import Text
+from runs_on_file import HOSTILE, run_on_file
+
+from riskmatch.report.figures import Curve, Lines, save
+from riskmatch.report.figures.kinds import KINDS
+from riskmatch.report.style import BLUE, INCHES, SERIES, Look, looks
+
+DRAWN = [name for name in KINDS if name != "ablation"]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs")
+    return {
+        "RDM on PACS without sketch": run_on_file(out),
+        "ERM on PACS without sketch": run_on_file(out, "erm"),
+    }
+
+
+def boxes(figure):
+    """Where each piece of text is, once the figure is laid out."""
+    figure.draw_without_rendering()
+    parts = [text for text in figure.texts if text.get_text()] + figure.legends
+    for axes in figure.axes:
+        if axes.get_visible():
+            parts += [axes.title, axes.xaxis.label, axes.yaxis.label]
+    parts = [p for p in parts if not isinstance(p, Text) or p.get_text()]
+    return {str(part): part.get_window_extent() for part in parts}
+
+
+@pytest.mark.parametrize("width", ["column", "page"])
+@pytest.mark.parametrize("name", DRAWN)
+def test_it_can_be_read_and_no_text_lies_on_another_or_leaves_it(runs, name, width):
+    figure = KINDS[name].make(runs).draw(width)
+    found = boxes(figure)
+    assert figure.get_figwidth() == INCHES[width]
+    for text in figure.findobj(Text):
+        assert not text.get_text() or text.get_fontsize() >= 7
+    for (one, here), (other, there) in combinations(found.items(), 2):
+        assert not here.overlaps(there), (one, other)
+    for name, box in found.items():
+        assert box.x0 >= -1, name
+        assert box.x1 <= figure.bbox.x1 + 1, name
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_the_same_figure_gives_the_same_bytes_without_a_date(runs, tmp_path, suffix):
+    for name in ("one", "two"):
+        save(KINDS["curves"].make(runs).draw(), tmp_path / f"{name}.{suffix}")
+    data = (tmp_path / f"one.{suffix}").read_bytes()
+    assert data == (tmp_path / f"two.{suffix}").read_bytes()
+    assert b"CreationDate" not in data
+    assert b"<dc:date>" not in data
+
+
+def test_text_is_text_in_svg_and_fonts_are_in_pdf(runs, tmp_path):
+    figure = KINDS["curves"].make(runs).draw()
+    save(figure, tmp_path / "a.svg")
+    save(figure, tmp_path / "a.pdf")
+    assert ">sketch (test)</text>" in (tmp_path / "a.svg").read_text("utf-8")
+    assert b"/FontFile2" in (tmp_path / "a.pdf").read_bytes()
+
+
+def test_hostile_names_are_shown_as_text(tmp_path):
+    run = run_on_file(tmp_path, domains=HOSTILE, tests=HOSTILE[:1], worst=HOSTILE[1:3])
+    for name in DRAWN:
+        if name not in ("gap", "matching"):
+            save(KINDS[name].make({HOSTILE[3]: run}).draw("column"), tmp_path / f"{name}.svg")
+    text = (tmp_path / "curves.svg").read_text("utf-8")
+    for shown in (
+        "$x^{$ (test)",
+        " _hidden",
+        "&lt;script&gt;alert(1)&lt;/script&gt;",
+        "line break",
+    ):
+        assert f">{shown}</text>" in text
+    assert "<script>" not in text
+    assert "ü" * 20 in text
+    assert "ü" * 100 not in text
+
+
+def test_a_persons_own_settings_change_nothing(runs):
+    import matplotlib
+
+    with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "black"}):
+        figure = KINDS["curves"].make(runs).draw()
+    assert figure.axes[0].xaxis.label.get_fontsize() < 9
+    assert figure.axes[0].get_facecolor() == (1, 1, 1, 1)
+
+
+def test_many_panels_stand_in_rows_of_equal_length():
+    line = [Curve("a", (1, 2), (1, 2), Look(BLUE))]
+    for number, columns in ((1, 1), (3, 3), (4, 2), (5, 3), (6, 3)):
+        plot = Lines("all", "x", "", {str(k): line for k in range(number)}, "y")
+        assert plot.draw("page").axes[0].get_gridspec().ncols == columns
+
+
+def test_looks_differ_in_colour_and_in_dashes_and_tests_stand_out():
+    found = looks(["a", "b", "c", "t"], ["t"])
+    assert len({look.color for look in found.values()}) == 4
+    assert found["t"].width > max(look.width for name, look in found.items() if name != "t")
+    assert len({look.color for look in SERIES}) == len(SERIES)
