@@ -25,8 +25,10 @@ def again(config):
     return read(words[2:]).config
 
 
-@pytest.mark.parametrize("method", sorted(methods()))
-@pytest.mark.parametrize(("data", "frozen"), [("colored-mnist", False), ("pacs", True)])
+USUAL = [*((name, "colored-mnist", False) for name in sorted(methods())), ("rdm", "pacs", True)]
+
+
+@pytest.mark.parametrize(("method", "data", "frozen"), USUAL)
 def test_what_the_recipe_says_is_not_said_again(method, data, frozen):
     config = usual(method, data, frozen)
     expected = f"riskmatch train {data} --method {method} --test-domain 0.1"

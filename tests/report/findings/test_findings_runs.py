@@ -75,7 +75,7 @@ def test_a_damaged_run_is_named_and_the_others_are_read(tmp_path):
     assert ids(found) == {ERM.config.id}
     assert "is not JSON" in found.damaged[0]
     assert found.damaged[0] in notes_of(found, Cases.of(found), shown=1)
-    with pytest.raises(ValueError, match="is damaged and left out: .* is not JSON"):
+    with pytest.raises(ValueError, match=r"is damaged and left out: .* is not JSON"):
         find_runs([tmp_path / RDM.config.id])
 
 

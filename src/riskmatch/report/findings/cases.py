@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from riskmatch.config import RunConfig
 from riskmatch.records import Evaluation, RunRecord
 from riskmatch.report import titles
+from riskmatch.report.findings.naming import data_title
 from riskmatch.report.findings.runs import Found, RunOnFile
 
 _SEED = "seed"
@@ -104,7 +105,7 @@ class _Reading:
             return config.data
         names = sorted(name for name in {*own, *usual} if own.get(name) != usual.get(name))
         told = [f"{name} {own.get(name, 'as usual')}" for name in names]
-        return ", ".join([titles.DATA.get(config.data, config.data), *told])
+        return ", ".join([data_title(config.data), *told])
 
 
 def _options(config: RunConfig) -> str:

@@ -12,6 +12,7 @@ from riskmatch.report.comparison import against_erm
 from riskmatch.report.coverage import draws
 from riskmatch.report.difference import Difference
 from riskmatch.report.findings.cases import Cases
+from riskmatch.report.findings.naming import data_title
 from riskmatch.report.selected import RowKey, Selected, row_label
 from riskmatch.report.tables import Trials
 from riskmatch.selection import EXPLAINED
@@ -33,7 +34,7 @@ def compared(cases: Cases) -> dict[str, Any]:
     if len(sets) == 1:
         columns: Sequence[str] = sets[0].domains
     else:
-        columns = [titles.DATA.get(one.data, one.data) for one in sets]
+        columns = [data_title(one.data) for one in sets]
     rows: list[list[str | float | None]] = []
     differences = []
     for key in keys:
@@ -47,7 +48,7 @@ def compared(cases: Cases) -> dict[str, Any]:
             differences.append(
                 _interval(label, row_label(RowKey("erm", key.model), several), found)
             )
-    told = " ".join(f"{titles.DATA.get(one.data, one.data)}: {draws(one)}." for one in sets)
+    told = " ".join(f"{data_title(one.data)}: {draws(one)}." for one in sets)
     return {
         "caption": "Accuracy on test domains, in per cent: mean ± standard error (standard "
         "deviation / √trials) over trials, at the run and step that have the best of "

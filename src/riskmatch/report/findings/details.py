@@ -15,7 +15,7 @@ from riskmatch.report.findings.examples import Examples
 from riskmatch.report.findings.hardest import hardest
 from riskmatch.report.findings.reproduce import command
 from riskmatch.report.findings.runs import RunOnFile
-from riskmatch.report.findings.samples import UNREADABLE, validation
+from riskmatch.report.findings.samples import UNREADABLE, NotOnFileError, validation
 from riskmatch.report.findings.snapshots import ByStep, snapshots
 from riskmatch.report.findings.sources import Sources
 from riskmatch.selection import domains_of
@@ -65,7 +65,7 @@ class Details:
             return validation(run, self._sources)
         except UNREADABLE as error:
             note = f"{title}: no risk distributions, confusion or calibration ({error})."
-            if again and isinstance(error, FileNotFoundError):
+            if again and isinstance(error, NotOnFileError):
                 note += f" This command gives them: {again} --out again"
             self.notes.append(note)
             return {}

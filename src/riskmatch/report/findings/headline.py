@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from riskmatch.records import RunRecord
-from riskmatch.report import titles
 from riskmatch.report.comparison import against_erm
 from riskmatch.report.findings.cases import Cases
-from riskmatch.report.findings.naming import titles_of
+from riskmatch.report.findings.naming import data_title, titles_of
 from riskmatch.report.findings.runs import RunOnFile
 from riskmatch.report.selected import RowKey, Selected
 from riskmatch.report.tables import Trials
@@ -77,7 +76,7 @@ def by_method(cases: Cases) -> dict[str, Any]:
             rows.append(
                 [
                     label if data in main or len(main) > 1 else f"{label} on {data}",
-                    titles.DATA.get(data, data),
+                    data_title(data),
                     *(_mean(found[rule].by_trial(key)) for rule in rules),
                     _lowest(usual, key),
                     None if difference is None else str(difference),

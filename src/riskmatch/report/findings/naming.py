@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from riskmatch.config import RunConfig
@@ -21,12 +22,20 @@ def title_of(config: RunConfig) -> str:
         >>> title_of(RunConfig("pacs", ("sketch",), "rdm"))
         'RDM on PACS without sketch'
     """
-    method, data = variant(config), config.data
+    method = variant(config)
     tests = config.test_domains
     without = " and ".join(tests) if len(tests) <= NAMED else f"{len(tests)} test domains"
-    return (
-        f"{titles.METHODS.get(method, method)} on {titles.DATA.get(data, data)} without {without}"
-    )
+    return f"{titles.METHODS.get(method, method)} on {data_title(config.data)} without {without}"
+
+
+def data_title(data: str) -> str:
+    """The name of a data set in a table; of a path, the last part.
+
+    Example:
+        >>> data_title("vlcs"), data_title("/home/me/pets"), data_title("pets.csv")
+        ('VLCS', 'pets', 'pets.csv')
+    """
+    return titles.DATA.get(data) or Path(data).name
 
 
 def titles_of(configs: Sequence[RunConfig]) -> list[str]:
@@ -60,7 +69,7 @@ def title_of_all(configs: Sequence[RunConfig]) -> str:
     if len(configs) == 1:
         return title_of(configs[0])
     names = titles.in_order({config.data for config in configs}, titles.DATA)
-    data = " and ".join(titles.DATA.get(name, name) for name in names)
+    data = " and ".join(map(data_title, names))
     methods = {config.method for config in configs}
     if len(methods) == 1:
         (method,) = methods

@@ -25,11 +25,15 @@ UNREADABLE = (OSError, ValueError, ImportError, RuntimeError)
 """What a data set or a checkpoint raises that is not as it should be."""
 
 
+class NotOnFileError(FileNotFoundError):
+    """A run left nothing from which its predictions can be had."""
+
+
 def validation(run: RunOnFile, sources: Sources) -> ByStep:
     """By step and domain: a few steps from files, else the last from the checkpoint.
 
     Raises:
-        FileNotFoundError: there are neither predictions nor a checkpoint, or there is no data.
+        NotOnFileError: there are neither predictions nor a checkpoint of the last step.
         OSError, ValueError, ImportError, RuntimeError: network or data cannot be loaded.
     """
     on_file = few(predictions.steps(run.folder))
@@ -41,7 +45,7 @@ def validation(run: RunOnFile, sources: Sources) -> ByStep:
 def _from_checkpoint(run: RunOnFile, sources: Sources) -> dict[str, Predictions]:
     checkpoint = run.folder / "checkpoints" / f"{run.config.steps:08d}.safetensors"
     if not checkpoint.exists():  # torch need not be imported to see this
-        raise FileNotFoundError("neither predictions nor a last checkpoint are on file")
+        raise NotOnFileError("neither predictions nor a last checkpoint are on file")
     from riskmatch.engine.evaluate import predict
     from riskmatch.engine.final import final_model
 

@@ -48,7 +48,7 @@ def digit(pixels: NDArray[Any]) -> str:
     colours[:, :, : len(shown)] = np.moveaxis(shown, 0, -1).round()
     scale = max(1, SIDE // max(height, width))
     enlarged = fromarray(colours).resize((width * scale, height * scale), Resampling.NEAREST)
-    return _uri(enlarged, "PNG", optimize=True)
+    return _uri(enlarged, "PNG")
 
 
 def _uri(image: Image, kind: str, **options: Any) -> str:
