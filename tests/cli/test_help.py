@@ -26,7 +26,6 @@ sys.exit(code)
         "embed --help",
         "report --help",
         "reproduce --help",
-        "reproduce --list",
         "train --help",
         "train colored-digits -h",
     ],

@@ -94,7 +94,7 @@ def reproduce(name: str, budget: Budget, options: Reproduce) -> Outcome:
     )
     some = bool(records) and (experiment.partial or len(records) == len(planned))
     result = experiment.write(finished) if some else None
-    if board is None or not (board.failed or board.left):
+    if board is None or not (board.failed or board.interrupted):
         return Outcome(result)
     return Outcome(result, _trouble(board, planned), board.interrupted, board.failed)
 
