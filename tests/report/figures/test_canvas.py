@@ -93,6 +93,20 @@ def test_a_persons_own_settings_change_nothing(runs):
     assert figure.axes[0].get_facecolor() == (1, 1, 1, 1)
 
 
+@pytest.mark.parametrize(("top", "shown"), [(0.04, "0.02"), (100.0, "1")])
+def test_a_logarithmic_axis_has_plain_numbers_enough_to_read_it(top, shown):
+    plot = Lines(
+        "all", "x", "", {"": [Curve("a", (1, 2), (0.015, top), Look(BLUE))]}, "y", log=True
+    )
+    axes = plot.draw().axes[0]
+    axes.figure.draw_without_rendering()
+    low, high = axes.get_ylim()
+    labels = axes.yaxis.get_ticklabels() + axes.yaxis.get_ticklabels(minor=True)
+    inside = [t.get_text() for t in labels if t.get_text() and low <= float(t.get_text()) <= high]
+    assert shown in inside
+    assert len(inside) >= 2
+
+
 def test_many_panels_stand_in_rows_of_equal_length():
     line = [Curve("a", (1, 2), (1, 2), Look(BLUE))]
     for number, columns in ((1, 1), (3, 3), (4, 2), (5, 3), (6, 3)):

@@ -16,6 +16,7 @@ from riskmatch.report.style import INCHES, RC, SMALL, TEXT, TITLE, Look, Width, 
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -27,6 +28,8 @@ PAD = 0.04
 """Inches around everything."""
 EM = 0.58
 """The width of a letter as a share of its size, in the mean."""
+FEW = 30
+"""Up to this ratio of its ends a logarithmic axis has too few powers of ten to go by."""
 SAMPLE = 5 * SMALL
 """The width of the line beside a label, with the room around it, in points."""
 
@@ -116,6 +119,19 @@ def canvas(
         plain(axes)
         axes.set_title(wrapped(titles[number], inches / columns - 0.5, TEXT, most=2))
     return Canvas(figure, list(grid.flat[: len(titles)]), columns)
+
+
+def logarithmic(axis: Axis, low: float, high: float) -> None:
+    """Plain numbers on a logarithmic axis, from ``low`` to ``high``: enough of them to read it."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    plainly = FuncFormatter(lambda value, _: f"{value:g}")
+    axis.set_major_formatter(plainly)
+    if high < FEW * low:
+        axis.set_minor_locator(LogLocator(subs=(2, 5)))
+        axis.set_minor_formatter(plainly)
+    else:
+        axis.set_minor_formatter(NullFormatter())
 
 
 def _room(labels: Iterable[str], inches: float) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from riskmatch.report.figures.canvas import canvas, styled
+from riskmatch.report.figures.canvas import canvas, logarithmic, styled
 from riskmatch.report.style import BLACK, Look, Width
 
 if TYPE_CHECKING:
@@ -81,7 +81,8 @@ def curves(
                 axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
             if log:
                 axes.set_yscale("log")
-                axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        for axes in made.panels if log else ():
+            logarithmic(axes.yaxis, *axes.get_ylim())
         made.label(xlabel, ylabel)
         return made.figure
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from riskmatch.report.distribution import Distribution
-from riskmatch.report.figures.canvas import canvas, styled
+from riskmatch.report.figures.canvas import canvas, logarithmic, styled
 from riskmatch.report.style import Look, Width
 
 if TYPE_CHECKING:
@@ -60,6 +60,6 @@ def distributions(
             axes.set_ylim(0, 1.05 * top)
             if log:
                 axes.set_xscale("log")
-                axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+                logarithmic(axes.xaxis, *axes.get_xlim())
         made.label(xlabel, "density per decade" if log else "density")
         return made.figure
