@@ -24,6 +24,7 @@ sys.exit(code)
         "data --help",
         "data doctor --help",
         "embed --help",
+        "figure",
         "report --help",
         "reproduce --help",
         "train --help",
