@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from riskmatch.report.figures.canvas import canvas, clipped, styled
+from riskmatch.report.figures.canvas import canvas, styled
+from riskmatch.report.figures.lettering import clipped
 from riskmatch.report.style import BLUE, Width
 
 if TYPE_CHECKING:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from riskmatch.durable import write_whole
+from riskmatch.report.figures.lettering import PAD, SAMPLE, clipped, side_by_side, tall, wrapped
 from riskmatch.report.style import INCHES, RC, SMALL, TEXT, TITLE, Look, Width, plain
 
 if TYPE_CHECKING:
@@ -24,14 +24,10 @@ SIDE_BY_SIDE: dict[Width, int] = {"column": 1, "page": 3}
 """Panels, at most."""
 HEIGHT = 1.9
 """Of a panel with its title and its numbers, in inches."""
-PAD = 0.04
-"""Inches around everything."""
-EM = 0.58
-"""The width of a letter as a share of its size, in the mean."""
+KEY = 8.5
+"""The size of type that the lines of a key take, in points."""
 FEW = 30
 """Up to this ratio of its ends a logarithmic axis has too few powers of ten to go by."""
-SAMPLE = 5 * SMALL
-"""The width of the line beside a label, with the room around it, in points."""
 
 
 @dataclass(frozen=True)
@@ -77,40 +73,24 @@ def canvas(
         sharey: whether all panels have the same heights.
     """
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
 
     inches = INCHES[width]
     rows = -(-len(titles) // (columns or SIDE_BY_SIDE[width]))
     columns = columns or -(-len(titles) // rows)
     head, foot = wrapped(title, inches, TITLE), wrapped(note, inches, SMALL)
-    labels = [clipped(label, inches - SAMPLE / 72) for label in key]
-    entries = max(1, min(_room(labels, inches), len(labels)))
-    above = _lines(head, TITLE)
-    keys = 1.5 * SMALL / 72 * -(-len(key) // entries) + PAD if key else 0.0
-    below = _lines(foot, SMALL) if note else 0.0
-    total = above + keys + height * rows + below
+    entries = side_by_side(key, inches)
+    above, below = (tall(len(t.splitlines()), p) for t, p in ((head, TITLE), (foot, SMALL)))
+    middle = tall(-(-len(key) // entries), KEY)
+    total = above + middle + height * rows + below
     figure = Figure(figsize=(inches, total), layout="constrained", dpi=200)
     engine = figure.get_layout_engine()
     assert engine is not None
-    middle = (0, below / total, 1, 1 - (above + keys + below) / total)
-    engine.set(rect=middle, w_pad=PAD, h_pad=PAD)  # type: ignore[call-arg]
+    room = (0, below / total, 1, height * rows / total)
+    engine.set(rect=room, w_pad=PAD, h_pad=PAD)  # type: ignore[call-arg]
     figure.text(0.5, 1 - PAD / total, head, va="top", ha="center", size=TITLE, weight="bold")
     figure.text(0.5, PAD / total, foot, va="bottom", ha="center", size=SMALL, color="#444444")
     if key:
-        figure.legend(
-            [
-                Line2D([], [], color=look.color, linestyle=look.dashes, linewidth=look.width)
-                for look in key.values()
-            ],
-            [f" {label}" if label.startswith("_") else label for label in labels],
-            loc="upper center",
-            bbox_to_anchor=(0.5, 1 - above / total),
-            ncols=entries,
-            handlelength=2.6,
-            columnspacing=1.2,
-            borderpad=0.0,
-            borderaxespad=0.0,
-        )
+        _add_key(figure, key, entries, 1 - above / total)
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=sharey)
     for number, axes in enumerate(grid.flat):
         if number >= len(titles):
@@ -119,6 +99,26 @@ def canvas(
         plain(axes)
         axes.set_title(wrapped(titles[number], inches / columns - 0.5, TEXT, most=2))
     return Canvas(figure, list(grid.flat[: len(titles)]), columns)
+
+
+def _add_key(figure: Figure, key: Mapping[str, Look], entries: int, top: float) -> None:
+    from matplotlib.lines import Line2D
+
+    labels = [clipped(label, figure.get_figwidth() - SAMPLE / 72) for label in key]
+    figure.legend(
+        [
+            Line2D([], [], color=look.color, linestyle=look.dashes, linewidth=look.width)
+            for look in key.values()
+        ],
+        [f" {label}" if label.startswith("_") else label for label in labels],  # or it is left out
+        loc="upper center",
+        bbox_to_anchor=(0.5, top),
+        ncols=entries,
+        handlelength=2.6,
+        columnspacing=1.2,
+        borderpad=0.0,
+        borderaxespad=0.0,
+    )
 
 
 def logarithmic(axis: Axis, low: float, high: float) -> None:
@@ -132,44 +132,6 @@ def logarithmic(axis: Axis, low: float, high: float) -> None:
         axis.set_minor_formatter(plainly)
     else:
         axis.set_minor_formatter(NullFormatter())
-
-
-def _room(labels: Iterable[str], inches: float) -> int:
-    """How many entries of a key fit side by side."""
-    longest = max((len(label) for label in labels), default=0)
-    return int(72 * inches / (longest * SMALL * EM + SAMPLE))
-
-
-def clipped(label: str, inches: float) -> str:
-    """A label in one line that fits.
-
-    Example:
-        >>> clipped("a name that nobody can read", 1.0)
-        'a name that nobo…'
-    """
-    label, most = " ".join(label.split()), int(72 * inches / (SMALL * EM))
-    return label if len(label) <= most else label[: most - 1] + "…"
-
-
-def _lines(text: str, points: float) -> float:
-    """The height of text with some air, in inches."""
-    return 1.3 * points / 72 * (1 + text.count("\n")) + 2 * PAD
-
-
-def wrapped(text: str, inches: float, points: float, most: int | None = None) -> str:
-    """Text in lines that fit, at most so many, all about as long.
-
-    Example:
-        >>> print(wrapped("ticks mark their means", 1.2, 8))
-        ticks mark
-        their means
-    """
-    letters = int(72 * inches / (points * EM))
-    lines = wrap(text, letters, max_lines=most, placeholder=" …")
-    if most is None:
-        even = (wrap(text, fewer) for fewer in range(letters // 2, letters))
-        lines = next((found for found in even if len(found) == len(lines)), lines)
-    return "\n".join(lines)
 
 
 @contextmanager

@@ -61,7 +61,9 @@ def curves(
     """
     from matplotlib.ticker import MaxNLocator
 
-    key = {curve.label: curve.look for lines in panels.values() for curve in lines}
+    everything = [curve for lines in panels.values() for curve in lines]
+    key = {curve.label: curve.look for curve in everything}
+    whole = all(float(x).is_integer() for curve in everything for x in curve.x)
     with styled():
         made = canvas(
             list(panels),
@@ -77,7 +79,7 @@ def curves(
                 axes.axvline(mark, color=BLACK, linewidth=0.6, alpha=0.5)
             for curve in lines:
                 (_points if points else _line)(axes, curve)
-            if all(float(x).is_integer() for curve in lines for x in curve.x):
+            if whole:
                 axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
             if log:
                 axes.set_yscale("log")
