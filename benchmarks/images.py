@@ -2,7 +2,8 @@
 
 Beside riskmatch's sampler on a warm cache stands what DomainBed does: Pillow decodes every image
 anew and torchvision changes it, in two worker processes of a DataLoader. Both have the same files,
-the same batch and the same two cores, and take turns. The images are photographs' stand-ins
+the same batch and the same two cores, and take turns. Neither normalises: in riskmatch that is the
+model's part. The images are photographs' stand-ins
 (smooth random colours, 227 × 227, JPEG), or real ones: `python benchmarks/images.py FOLDER`, a tree
 domain/class/image such as PACS.
 """
@@ -56,7 +57,6 @@ class Decoded(Dataset[tuple[torch.Tensor, int]]):
                 transforms.ColorJitter(0.3, 0.3, 0.3, 0.3),
                 transforms.RandomGrayscale(),
                 transforms.ToTensor(),
-                transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
             ]
         )
 

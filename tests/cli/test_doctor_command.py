@@ -64,6 +64,11 @@ def test_a_benchmark_is_found_by_name_and_compared_with_what_was_published(riskm
         ("", "riskmatch data doctor needs DATA: The name of a benchmark, or the path of a folder"),
         ("pacs", "PACS is not on this machine; looked for "),
         ("pasc", "Unknown data set of images 'pasc'. Did you mean 'pacs'?"),
+        (
+            "zebras",
+            "Unknown data set of images 'zebras'. Valid: 'pacs', 'vlcs', 'officehome', "
+            "'terraincognita', 'domainnet'. Nor is there a folder or a file 'zebras'.",
+        ),
         ("colored-mnist", "Unknown data set of images 'colored-mnist'. "),
         ("./nowhere", "There is no ./nowhere."),
         ("pets/ink", "pets/ink/cat holds images where folders of classes are expected"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -157,7 +157,7 @@ def load(
     if name not in DATASETS and is_path(name):
         check_keywords(f"option of {name}", options or {}, _domains)
         return _domains(index_path(Path(name)), on_progress, **options or {})
-    check_option("data set", name, DATASETS)
+    _check_name("data set", name, DATASETS)
     source = DATASETS[name]
     check_keywords(f"option of {name}", options or {}, source.load)
     place = () if source.files is None else (root, on_progress) if name in BENCHMARKS else (root,)
@@ -179,7 +179,7 @@ def find_images(name: str, root: Path | None = None) -> tuple[Path, Benchmark | 
         if not Path(name).exists():
             raise FileNotFoundError(f"There is no {name}.")
         return Path(name), None
-    check_option("data set of images", name, BENCHMARKS)
+    _check_name("data set of images", name, BENCHMARKS)
     return locate(BENCHMARKS[name], root), BENCHMARKS[name]
 
 
@@ -198,6 +198,15 @@ def is_path(name: str) -> bool:
         (True, True, False)
     """
     return "/" in name or "\\" in name or is_manifest(Path(name)) or Path(name).exists()
+
+
+def _check_name(kind: str, name: str, names: Iterable[str]) -> None:
+    try:
+        check_option(kind, name, names)
+    except ValueError as error:
+        if name in DATASETS:
+            raise
+        raise ValueError(f"{error} Nor is there a folder or a file '{name}'.") from None
 
 
 def index_path(path: Path) -> ImageIndex:
