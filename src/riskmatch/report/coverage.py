@@ -62,17 +62,19 @@ def gaps(expected: Mapping[Place, int], found: Mapping[Place, int]) -> list[str]
         >>> expected = {Place("ERM", d, t): 5 for d in ("photo", "sketch") for t in (0, 1)}
         >>> gaps(expected, {Place("ERM", "photo", 0): 5, Place("ERM", "photo", 1): 3})
         ['ERM on photo, trial 1: 2 of 5 runs', 'ERM on sketch: all 10 runs']
+        >>> gaps(expected, {place: 3 for place in expected})
+        ['ERM: 2 of 5 runs in every test domain and trial']
     """
     phrases = []
     for row in dict.fromkeys(place.row for place in expected):
         own = {place: n for place, n in expected.items() if place.row == row}
-        if not any(found.get(place) for place in own):
-            phrases.append(f"{row}: all {sum(own.values())} runs")
+        if told := _alike(own, found):
+            phrases.append(f"{row}: {told}")
             continue
         for domains in dict.fromkeys(place.domains for place in own):
             here = {place: n for place, n in own.items() if place.domains == domains}
-            if len(here) > 1 and not any(found.get(place) for place in here):
-                phrases.append(f"{row} on {domains}: all {sum(here.values())} runs")
+            if len(here) > 1 and (told := _alike(here, found)):
+                phrases.append(f"{row} on {domains}: {told}")
                 continue
             phrases += [
                 f"{row} on {domains}, trial {place.trial}: {n - found.get(place, 0)} of {n} runs"
@@ -80,6 +82,22 @@ def gaps(expected: Mapping[Place, int], found: Mapping[Place, int]) -> list[str]
                 if found.get(place, 0) < n
             ]
     return phrases
+
+
+def _alike(expected: Mapping[Place, int], found: Mapping[Place, int]) -> str:
+    """What is missing where that is all, or everywhere the same; else nothing."""
+    if not any(found.get(place) for place in expected):
+        return f"all {sum(expected.values())} runs"
+    lacking = {(n - found.get(place, 0), n) for place, n in expected.items()}
+    (lack, n), *others = lacking
+    if others or lack <= 0 or len(expected) == 1:
+        return ""
+    spread = {
+        "test domain": {place.domains for place in expected},
+        "trial": {place.trial for place in expected},
+    }
+    where = " and ".join(name for name, values in spread.items() if len(values) > 1)
+    return f"{lack} of {n} runs in every {where}"
 
 
 def _places(selected: Selected, configs: Iterable[RunConfig]) -> Counter[Place]:
