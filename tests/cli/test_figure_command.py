@@ -75,7 +75,7 @@ def test_without_predictions_the_cure_is_told(riskmatch, runs, tmp_path):
 
 
 def test_too_many_panels_are_refused(riskmatch, runs, monkeypatch):
-    monkeypatch.setattr("riskmatch.cli.figure.MOST", 1)
+    monkeypatch.setattr("riskmatch.report.figures.kinds.MOST", 1)
     done = riskmatch("figure", "risks", str(runs))
     assert (done.code, done.err) == (2, "riskmatch: 2 runs would be 2 panels; name 1 or fewer.\n")
 

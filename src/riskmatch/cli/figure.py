@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,11 +16,8 @@ from riskmatch.cli.parser import Parser
 from riskmatch.report.style import Width
 
 if TYPE_CHECKING:
-    from riskmatch.report.figures.on_file import Runs
     from riskmatch.report.figures.plot import Plot
 
-MOST = 12
-"""Panels of one figure."""
 TEXT = """\
 Draw a figure from the records and predictions of runs, or again from the JSON file that riskmatch
 reproduce wrote beside a figure.
@@ -83,7 +79,7 @@ def _parse(words: Sequence[str]) -> Draw:
 
 
 def _plot(name: str, paths: Sequence[Path]) -> Plot:
-    from riskmatch.report.figures.kinds import KINDS
+    from riskmatch.report.figures.kinds import KINDS, plot_of
     from riskmatch.report.figures.plot import read_plot
 
     if name.endswith(".json"):
@@ -93,20 +89,4 @@ def _plot(name: str, paths: Sequence[Path]) -> Plot:
     check_name("figure", name, KINDS)
     if not paths:
         raise BadInput(f"Of which runs? As in riskmatch figure {name} runs/ID -o {name}.pdf.")
-    runs = _runs(paths)
-    if name != "ablation" and len(runs) > MOST:
-        raise BadInput(f"{len(runs)} runs would be {len(runs)} panels; name {MOST} or fewer.")
-    return KINDS[name].make(runs)
-
-
-def _runs(paths: Sequence[Path]) -> Runs:
-    from riskmatch.report.findings.naming import titles_of
-    from riskmatch.report.findings.runs import find_runs
-
-    found = find_runs(paths)
-    for damage in found.damaged:
-        print(f"riskmatch: {damage}", file=sys.stderr)
-    begun = [run for run in found.runs if run.record.evaluations]
-    if not begun:
-        raise BadInput("None of these runs has been evaluated yet; there is nothing to draw.")
-    return dict(zip(titles_of([run.config for run in begun]), begun, strict=True))
+    return plot_of(name, paths)

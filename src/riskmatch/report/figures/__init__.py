@@ -1,4 +1,8 @@
-"""Figures from plain numbers, and from runs; each function returns a matplotlib figure."""
+"""Figures from plain numbers, as matplotlib figures; those of runs are in ``figures.kinds``.
+
+``plot_of("risks", [Path("runs/3f2a…")]).draw("column")`` is the figure of a run at the width of a
+column, and ``save`` writes it.
+"""
 
 from riskmatch.report.figures.bands import bands
 from riskmatch.report.figures.canvas import save

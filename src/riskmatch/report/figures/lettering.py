@@ -47,8 +47,8 @@ def wrapped(text: str, inches: float, points: float, most: int | None = None) ->
         their means
     """
     letters = int(72 * inches / (points * EM))
-    lines = wrap(text, letters, max_lines=most, placeholder=" …")
+    lines = wrap(text, letters, max_lines=most, placeholder=" …", break_on_hyphens=False)
     if most is None:
-        even = (wrap(text, fewer) for fewer in range(letters // 2, letters))
+        even = (wrap(text, fewer, break_on_hyphens=False) for fewer in range(letters // 2, letters))
         lines = next((found for found in even if len(found) == len(lines)), lines)
     return "\n".join(lines)
