@@ -3,9 +3,8 @@
 Beside riskmatch's sampler on a warm cache stands what DomainBed does: Pillow decodes every image
 anew and torchvision changes it, in two worker processes of a DataLoader. Both have the same files,
 the same batch and the same two cores, and take turns. Neither normalises: in riskmatch that is the
-model's part. The images are photographs' stand-ins
-(smooth random colours, 227 × 227, JPEG), or real ones: `python benchmarks/images.py FOLDER`, a tree
-domain/class/image such as PACS.
+model's part. The images are photographs' stand-ins (smooth random colours, 227 × 227, JPEG), or
+real ones: `python benchmarks/images.py FOLDER`, a tree domain/class/image such as PACS.
 """
 
 from __future__ import annotations

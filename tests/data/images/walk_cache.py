@@ -12,7 +12,7 @@ import torch
 from riskmatch.data import Domain, Sampler, split
 from riskmatch.data.images.augment import RandomView
 from riskmatch.data.stored import Stored
-from riskmatch.engine.evaluate import score
+from riskmatch.engine.evaluate import predict
 
 IMAGES, SIDE = 13_600, 227
 
@@ -45,7 +45,7 @@ def main(file):
         next(sampler)
         grown = max(grown, anonymous() - begin)
     begin = anonymous()
-    score(Dark(), train)
+    predict(Dark(), {"large": {"train": train}})
     evaluated = anonymous() - begin
     told = {"stored": size / 1e6, "grown by batches": grown, "grown by evaluation": evaluated}
     print(json.dumps(told))
