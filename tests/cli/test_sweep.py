@@ -24,7 +24,7 @@ def test_a_sweep_from_its_plan_to_its_table(riskmatch, tmp_path):
     assert found.out.endswith("To start: riskmatch sweep run s\n")
     found = riskmatch("sweep", "run", "s", "--jobs", "1")
     assert found.code == 0
-    assert "4/4  rdm on colored-digits without 0.1, draw 0, trial 1: done" in found.err
+    assert "4/4  rdm moments on colored-digits without 0.1, draw 0, trial 1: done" in found.err
     assert found.out == "All 4 runs are done. Their table: riskmatch sweep table s\n"
     status = json.loads(riskmatch("sweep", "status", "s", "--json").out)
     assert (status["done"], status["methods"]["rdm moments"]["done"]) == (4, 2)
@@ -66,7 +66,7 @@ def test_failures_are_listed_left_alone_and_tried_again(planned, tmp_path):
     plan.write_text(plan.read_text().replace('"warmup": 5', '"wramup": 5', 1))
     found = planned("sweep", "run", "s", "--jobs", "1", "--quiet")
     assert found.code == 3
-    assert "1 of 4 runs failed; the first: rdm on colored-digits without 0.1" in found.err
+    assert "1 of 4 runs failed; the first: rdm moments on colored-digits without 0.1" in found.err
     assert (
         "All of them: riskmatch sweep status s. To try again: riskmatch sweep retry s" in found.err
     )

@@ -15,6 +15,7 @@ from typing import Any
 
 from riskmatch.config import RunConfig
 from riskmatch.recipes import configure, recipe, space_of
+from riskmatch.selection import variant
 from riskmatch.space import draw
 from riskmatch.spelling import check_option
 
@@ -39,7 +40,8 @@ class Planned:
         """
         run = self.config
         without = " and ".join(run.test_domains)
-        return f"{run.method} on {run.data} without {without}, draw {self.draw}, trial {run.trial}"
+        at = f"draw {self.draw}, trial {run.trial}"
+        return f"{variant(run)} on {run.data} without {without}, {at}"
 
 
 def held_out(
