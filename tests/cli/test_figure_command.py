@@ -1,6 +1,7 @@
 """``riskmatch figure``, and the figures that ``riskmatch reproduce`` writes."""
 
 import json
+import shutil
 
 import pytest
 from tiny import train
@@ -96,3 +97,9 @@ def test_a_figure_of_the_paper_can_be_drawn_again_without_its_runs(
     assert drawn.with_suffix(".pdf").stat().st_size
     assert riskmatch("figure", str(record), "-o", "again.png").code == 0
     assert (tmp_path / "again.png").read_bytes() == drawn.read_bytes()
+    for run in (tmp_path / "here" / "runs").iterdir():
+        shutil.rmtree(run / "predictions")
+        shutil.rmtree(run / "checkpoints")
+    done = riskmatch("reproduce", name, "--budget", "smoke", "--out", "here", "--as-is")
+    assert done.code == 3
+    assert "no predictions" in done.err or "neither predictions nor the last" in done.err

@@ -50,7 +50,13 @@ def _said(finished: Finished[Planned], run: Planned) -> ByDomain:
         return predictions.read(folder, steps[-1])
     from riskmatch.engine.final import final_predictions  # torch with it
 
-    return final_predictions(run.config, finished.runs, finished.data_dir)
+    try:
+        return final_predictions(run.config, finished.runs, finished.data_dir)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"{folder} holds neither predictions nor the last checkpoint: remove it, and the same "
+            f"command trains it again. ({error})"
+        ) from error
 
 
 def _experiment(number: int, data: str, methods: tuple[str, ...], what: str) -> Experiment[Planned]:
