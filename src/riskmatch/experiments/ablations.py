@@ -15,7 +15,7 @@ from riskmatch.sweep.protocol import Planned, Protocol
 Varied = Literal["weight", "batch_size"]
 VALUES: dict[Varied, tuple[float, ...]] = {
     "weight": (0.1, 1.0, 2.5, 5.0, 7.5, 10.0),
-    "batch_size": (10, 25, 40, 55, 70, 85, 100),
+    "batch_size": (10, 30, 50, 70, 100),
 }
 """Those of the paper for λ; it does not print its batch sizes, of which it finds the best between
 70 and 100, and between 30 and 60 on the large data sets."""
