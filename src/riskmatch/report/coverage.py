@@ -93,10 +93,10 @@ def _alike(expected: Mapping[Place, int], found: Mapping[Place, int]) -> str:
     if others or lack <= 0 or len(expected) == 1:
         return ""
     spread = {
-        "test domain": {place.domains for place in expected},
-        "trial": {place.trial for place in expected},
+        "test domain": len({place.domains for place in expected}),
+        "trial": len({place.trial for place in expected}),
     }
-    where = " and ".join(name for name, values in spread.items() if len(values) > 1)
+    where = " and ".join(name for name, number in spread.items() if number > 1)
     return f"{lack} of {n} runs in every {where}"
 
 
