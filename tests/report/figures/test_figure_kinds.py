@@ -144,6 +144,20 @@ def test_an_ablation_averages_domains_and_spreads_over_trials(tmp_path, name, va
         assert (y, error) == pytest.approx((fmean(trials), pstdev(trials) / 2**0.5))
 
 
+def test_an_ablation_chooses_no_step_before_its_weight_counts(tmp_path):
+    runs = {}
+    for weight in (1.0, 2.0):
+        early, late = (
+            made_records.evaluation(step, a=(60 + step, 90 - step), b=(70, 90 - step))
+            for step in (10, 20)
+        )
+        record = made_records.run("a", early, late, method="rdm")
+        config = replace(record.config, hparams={"weight": weight, "warmup": 10})
+        runs[f"{weight}"] = RunOnFile(tmp_path, replace(record, config=config))
+    (line,) = ablation(runs).panels["toy"]
+    assert list(line.y) == [80, 80]
+
+
 def test_an_ablation_needs_runs_that_differ(tmp_path):
     runs, _ = varied("weight", (0.1,), tmp_path)
     with pytest.raises(ValueError, match="all alike in weight and in batch_size"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from riskmatch.config import RunConfig
@@ -34,10 +35,10 @@ def ablation(runs: Runs) -> Lines:
 def ablation_plot(records: Iterable[RunRecord], name: str, note: str) -> Lines:
     """Accuracy against the hyper-parameter ``name``: a panel per data set, a line per method.
 
-    The step is chosen by the validation accuracy on the training domains. The spread is the
-    standard error over trials.
+    The step is chosen by the validation accuracy on the training domains, among those after the
+    warm-up: before, all runs are alike. The spread is the standard error over trials.
     """
-    records = list(records)
+    records = [_after_warmup(record) for record in records]
     panels = {}
     for data in titles.in_order({r.config.data for r in records}, titles.DATA):
         here = [record for record in records if record.config.data == data]
@@ -53,7 +54,7 @@ def ablation_plot(records: Iterable[RunRecord], name: str, note: str) -> Lines:
             )
             for label, spreads in lines.items()
         ]
-    said = "Averages over test domains ± standard error over trials, selection train-val."
+    said = "Averages over test domains ± standard error over trials; train-val after the warm-up."
     return Lines(
         f"Accuracy against the {VARIED[name]}",
         VARIED[name],
@@ -75,6 +76,12 @@ def _lines(records: list[RunRecord], data: str, name: str) -> dict[str, dict[flo
             if trials := selected.by_trial(key):
                 found.setdefault(selected.label(key), {})[value] = Trials(trials)
     return found
+
+
+def _after_warmup(record: RunRecord) -> RunRecord:
+    warmup = record.config.hparams.get("warmup", 0)
+    late = tuple(found for found in record.evaluations if found.step > warmup)
+    return replace(record, evaluations=late)
 
 
 def _value(config: RunConfig, name: str) -> Any:
