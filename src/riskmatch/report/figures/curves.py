@@ -80,7 +80,7 @@ def curves(
             for curve in lines:
                 (_points if points else _line)(axes, curve)
             if whole:
-                axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+                axes.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
             if log:
                 axes.set_yscale("log")
         for axes in made.panels if log else ():
