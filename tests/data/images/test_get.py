@@ -41,7 +41,7 @@ def assert_whole(folder):
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
-@pytest.mark.parametrize("checksum", [None, SHA256])
+@pytest.mark.parametrize("checksum", [None, SHA256], ids=["unverified", "verified"])
 def test_an_archive_is_fetched_unpacked_verified_and_removed(cache, checksum):
     seen = []
     with serving(Mirror({"small.tar.gz": PACKED})) as (url,):
