@@ -77,7 +77,7 @@ def test_failures_are_listed_left_alone_and_tried_again(planned, tmp_path):
     )
     assert planned("sweep", "retry", "s", "--jobs", "1").err.startswith("1 runs, 0 of them")
     missing = planned("sweep", "table", "s").out
-    assert "Missing: rdm moments on 0.1, trial 0: 1 of 1 runs" in missing
+    assert "Missing: RDM (two moments) on 0.1, trial 0: 1 of 1 runs" in missing
 
 
 def test_a_damaged_record_is_told_of_and_the_table_made_of_the_others(planned, tmp_path):
