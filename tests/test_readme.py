@@ -16,6 +16,8 @@ README = (ROOT / "README.md").read_text()
         "bench/methods",
         "bench/images",
         "demo/demo",
+        "pacs/fine-tuned/table",
+        "pacs/fine-tuned/costs",
     ],
 )
 def test_a_table_is_the_one_its_run_wrote(name):
