@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import pytest
+from digits import accept, made_files, place
 
 from riskmatch.cli import main
 
@@ -24,3 +25,12 @@ def riskmatch(capsys, monkeypatch, tmp_path):
         return Result(code, *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture
+def mnist(monkeypatch, tmp_path):
+    """A machine without data, and the folder of a few digits that pass for MNIST there."""
+    files = made_files(train=240, test=40)
+    accept(monkeypatch, files)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return str(place(files, tmp_path / "mnist"))

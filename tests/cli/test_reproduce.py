@@ -4,21 +4,12 @@ import subprocess
 import sys
 
 import pytest
-from digits import accept, made_files, place, real
+from digits import real
 
 from riskmatch.experiments import fig2
 from riskmatch.experiments.catalogue import EXPERIMENTS
 
 SMOKE = ("--budget", "smoke", "--jobs", "1")
-
-
-@pytest.fixture
-def data(monkeypatch, tmp_path):
-    """A few digits that pass for MNIST."""
-    files = made_files(train=240, test=40)
-    accept(monkeypatch, files)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return str(place(files, tmp_path / "mnist"))
 
 
 def test_the_list_has_every_experiment(riskmatch):
@@ -27,9 +18,9 @@ def test_the_list_has_every_experiment(riskmatch):
     assert set(json.loads(riskmatch("reproduce", "--list", "--json").out)) == set(EXPERIMENTS)
 
 
-def test_a_cut_of_the_table_from_end_to_end_and_then_nothing_is_left(riskmatch, data, tmp_path):
+def test_a_cut_of_the_table_from_end_to_end_and_then_nothing_is_left(riskmatch, mnist, tmp_path):
     words = ["reproduce", "table1", *SMOKE, "--methods", "rdm,erm", "--init", "erm"]
-    words += ["--data-dir", data]
+    words += ["--data-dir", mnist]
     done = riskmatch(*words)
     assert done.code == 0
     assert done.err.splitlines()[0].startswith("3 runs, 0 of them done before; about 0:")
@@ -54,25 +45,25 @@ def test_a_cut_of_the_table_from_end_to_end_and_then_nothing_is_left(riskmatch, 
     }
 
 
-def test_the_same_seed_twice_gives_the_same_table_to_the_last_digit(riskmatch, data, tmp_path):
-    words = ["reproduce", "table1", *SMOKE, "--methods", "rdm,rdm-mmd", "--data-dir", data]
+def test_the_same_seed_twice_gives_the_same_table_to_the_last_digit(riskmatch, mnist, tmp_path):
+    words = ["reproduce", "table1", *SMOKE, "--methods", "rdm,rdm-mmd", "--data-dir", mnist]
     for out in ("once", "twice"):
         assert riskmatch(*words, "--out", out).code == 0
     for name in ("table1.md", "table1.tex", "table1.csv", "table1.png"):
         assert (tmp_path / "once" / name).read_bytes() == (tmp_path / "twice" / name).read_bytes()
 
 
-def test_a_search_on_one_seed_runs_the_chosen_values_on_the_others(riskmatch, data, tmp_path):
+def test_a_search_on_one_seed_runs_the_chosen_values_on_the_others(riskmatch, mnist, tmp_path):
     words = ["reproduce", "table1", *SMOKE, "--methods", "rdm", "--init", "random"]
-    words += ["--seeds", "0,1", "--search-seeds", "1", "--data-dir", data]
+    words += ["--seeds", "0,1", "--search-seeds", "1", "--data-dir", mnist]
     assert riskmatch(*words).code == 0
     text = (tmp_path / "reproduce-smoke" / "table1.md").read_text()
     assert "All 2 runs of the plan are in." in text
     assert "--seeds 0,1 --search-seeds 1 --init random`" in text
 
 
-def test_as_is_trains_nothing(riskmatch, data, tmp_path):
-    words = ["reproduce", "table1", *SMOKE, "--init", "random", "--data-dir", data]
+def test_as_is_trains_nothing(riskmatch, mnist, tmp_path):
+    words = ["reproduce", "table1", *SMOKE, "--init", "random", "--data-dir", mnist]
     done = riskmatch(*words, "--methods", "rdm", "--as-is")
     assert (done.code, done.out) == (2, "")
     assert "None of these runs is done in reproduce-smoke." in done.err
@@ -83,7 +74,7 @@ def test_as_is_trains_nothing(riskmatch, data, tmp_path):
     assert "1 of the 2 runs of the plan are missing:" in text
 
 
-def test_an_interrupt_shows_what_is_there_and_how_to_go_on(riskmatch, data, tmp_path, monkeypatch):
+def test_an_interrupt_shows_what_is_there_and_how_to_go_on(riskmatch, mnist, tmp_path, monkeypatch):
     from riskmatch.cli.board import Shown
 
     def strike(self, board):
@@ -92,7 +83,7 @@ def test_an_interrupt_shows_what_is_there_and_how_to_go_on(riskmatch, data, tmp_
 
     monkeypatch.setattr(Shown, "__call__", strike)
     words = ["reproduce", "table1", *SMOKE, "--methods", "erm,oracle", "--init", "random"]
-    words += ["--data-dir", data]
+    words += ["--data-dir", mnist]
     done = riskmatch(*words, "--quiet")
     assert (done.code, done.out) == (3, "")
     assert done.err.startswith("riskmatch: Interrupted; 1 of 2 runs are done. To go on: riskmatch")
@@ -101,8 +92,8 @@ def test_an_interrupt_shows_what_is_there_and_how_to_go_on(riskmatch, data, tmp_
     assert "- Oracle from random weights, steps = 600, seed 0 (`" in text
 
 
-def test_figure_2_is_drawn_and_can_be_drawn_again_from_its_record(riskmatch, data, tmp_path):
-    done = riskmatch("reproduce", "fig2", *SMOKE, "--data-dir", data, "--out", "here", "--json")
+def test_figure_2_is_drawn_and_can_be_drawn_again_from_its_record(riskmatch, mnist, tmp_path):
+    done = riskmatch("reproduce", "fig2", *SMOKE, "--data-dir", mnist, "--out", "here", "--json")
     assert done.code == 0
     assert set(json.loads(done.out)["result"]) == {"ERM", "RDM, two moments"}
     record = json.loads((tmp_path / "here" / "fig2.json").read_text())
@@ -127,13 +118,13 @@ def test_figure_2_is_drawn_and_can_be_drawn_again_from_its_record(riskmatch, dat
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused(riskmatch, data, words, message):
-    done = riskmatch("reproduce", *words.split(), "--data-dir", data)
+def test_what_makes_no_sense_is_refused(riskmatch, mnist, words, message):
+    done = riskmatch("reproduce", *words.split(), "--data-dir", mnist)
     assert done.code == 2
     assert message in done.err
 
 
-def test_without_mnist_nothing_runs_and_the_cure_is_told(riskmatch, data):
+def test_without_mnist_nothing_runs_and_the_cure_is_told(riskmatch, mnist):
     done = riskmatch("reproduce", "table1", *SMOKE)
     assert done.code == 2
     assert (

@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 
 import pytest
-from digits import accept, made_files, place
 from made_records import evaluation
 
 from riskmatch import records
@@ -17,17 +16,8 @@ SMOKE = ("--budget", "smoke")
 FORMATS = ("md", "tex", "csv")
 
 
-@pytest.fixture
-def machine(monkeypatch, tmp_path):
-    """A machine without data, and the folder of a few digits that would pass for MNIST."""
-    files = made_files(train=240, test=40)
-    accept(monkeypatch, files)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return str(place(files, tmp_path / "mnist"))
-
-
-def test_everything_from_end_to_end(riskmatch, machine, tmp_path):
-    done = riskmatch("reproduce", "all", *SMOKE, "--data-dir", machine, "--json")
+def test_everything_from_end_to_end(riskmatch, mnist, tmp_path):
+    done = riskmatch("reproduce", "all", *SMOKE, "--data-dir", mnist, "--json")
     assert done.code == 0
     told = json.loads(done.out)
     assert list(told) == list(EXPERIMENTS)
@@ -40,7 +30,7 @@ def test_everything_from_end_to_end(riskmatch, machine, tmp_path):
     assert shared[1].startswith("12 runs, 12 of them done before;")
 
 
-def test_what_fails_does_not_stop_the_rest(riskmatch, machine):
+def test_what_fails_does_not_stop_the_rest(riskmatch, mnist):
     riskmatch("reproduce", "pacs", *SMOKE)
     done = riskmatch("reproduce", "all", *SMOKE, "--as-is")
     assert done.code == 3
@@ -54,7 +44,7 @@ def test_what_fails_does_not_stop_the_rest(riskmatch, machine):
     assert set(files) <= set(done.out.splitlines())
 
 
-def test_a_table_on_digits_says_so_and_shows_what_is_done(riskmatch, machine, tmp_path):
+def test_a_table_on_digits_says_so_and_shows_what_is_done(riskmatch, mnist, tmp_path):
     words = ["reproduce", "table8", *SMOKE, "--methods", "erm,irm", "--out", "here"]
     done = riskmatch(*words)
     assert done.code == 0
@@ -74,7 +64,7 @@ def test_a_table_on_digits_says_so_and_shows_what_is_done(riskmatch, machine, tm
     assert "Missing: MLDG: all 3 runs." in riskmatch(*words, "--as-is").out
 
 
-def test_the_records_of_a_sweep_give_tables_where_the_data_is_not(riskmatch, machine, tmp_path):
+def test_the_records_of_a_sweep_give_tables_where_the_data_is_not(riskmatch, mnist, tmp_path):
     first, *_ = EXPERIMENTS["pacs"].plan(Request("laptop", ("pacs",), methods=("rdm",)))
     folder = tmp_path / "sweep" / "runs" / first.config.id
     at_the_end = evaluation(1000, art_painting=(80, 80), photo=(90, 90))
@@ -90,14 +80,14 @@ def test_the_records_of_a_sweep_give_tables_where_the_data_is_not(riskmatch, mac
     assert "trains heads on the frozen features" in (tmp_path / "sweep/pacs.md").read_text()
 
 
-def test_an_interrupt_stops_everything(riskmatch, machine, monkeypatch):
+def test_an_interrupt_stops_everything(riskmatch, mnist, monkeypatch):
     from riskmatch.cli.board import Shown
 
     def strike(self, board):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Shown, "__call__", strike)
-    done = riskmatch("reproduce", "all", *SMOKE, "--data-dir", machine)
+    done = riskmatch("reproduce", "all", *SMOKE, "--data-dir", mnist)
     assert done.code == 3
     assert done.err.splitlines()[:2] == [
         f"[1/{len(EXPERIMENTS)}] table1",
@@ -120,15 +110,15 @@ def test_an_interrupt_stops_everything(riskmatch, machine, monkeypatch):
         ("pacs --as-is", "None of these runs is done in reproduce-smoke. Without --as-is they"),
     ],
 )
-def test_what_makes_no_sense_for_a_table_is_refused(riskmatch, machine, words, message):
+def test_what_makes_no_sense_for_a_table_is_refused(riskmatch, mnist, words, message):
     budget = () if "--budget" in words else SMOKE
     done = riskmatch("reproduce", *words.split(), *budget)
     assert done.code == 2
     assert message in done.err
 
 
-def test_the_list_says_what_is_here_and_how_many_runs_it_takes(riskmatch, machine):
-    told = json.loads(riskmatch("reproduce", "--list", "--data-dir", machine, "--json").out)
+def test_the_list_says_what_is_here_and_how_many_runs_it_takes(riskmatch, mnist):
+    told = json.loads(riskmatch("reproduce", "--list", "--data-dir", mnist, "--json").out)
     assert told["table1"]["data"] == {"colored-mnist": None}
     assert told["pacs"] == {
         "paper": "Table 7",
@@ -137,7 +127,7 @@ def test_the_list_says_what_is_here_and_how_many_runs_it_takes(riskmatch, machin
         "options": ["methods"],
         "runs": {"smoke": 4 * 3, "laptop": 14 * 4 * 5 * 3, "paper": 14 * 4 * 20 * 10},
     }
-    text = riskmatch("reproduce", "--list", "--data-dir", machine).out
+    text = riskmatch("reproduce", "--list", "--data-dir", mnist).out
     assert "data: colored-mnist (yes)\n" in text
     assert "data: pacs (riskmatch data get pacs)\n" in text
     assert "runs: smoke 12, laptop 840, paper 11,200\n" in text
