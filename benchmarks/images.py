@@ -121,6 +121,7 @@ def main(folder: Path | None) -> None:
         ours = Sampler(found.domains[:1], BATCH, seed=0, augment=found.augment)
         for _ in found.domains[0].x.split(BATCH):  # an epoch before, as all but the first have
             pass
+        next(ours)  # compiles what a batch takes
         memory = measure.peak_megabytes(lambda: next(ours))
         rates = take_turns(ours, Workers(index))
     ratio = rates["riskmatch"] / rates["worker processes"]

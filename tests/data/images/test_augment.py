@@ -1,5 +1,6 @@
 import math
 
+import numba
 import numpy as np
 import pytest
 import torch
@@ -8,8 +9,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from torchvision_reference import functional, transforms
 
-from riskmatch.data.images import colour
-from riskmatch.data.images.augment import Choices, RandomView, WholeView, resized
+from riskmatch.data.images import colour, colour_cpu
+from riskmatch.data.images.augment import RandomView, WholeView, resized, view_on_device
+from riskmatch.data.images.choices import Choices
 
 MANY = 20_000
 
@@ -64,11 +66,20 @@ def test_grey_is_torchvisions():
     torch.testing.assert_close(colour.greys(x), expected, atol=1e-6, rtol=0)
 
 
+def on_device(x, generator):
+    """The view as operations on tensors, which a CPU can do too."""
+    out = torch.empty(len(x), 3, 40, 40)
+    view_on_device(x, Choices.draw(len(x), x.shape[-1], generator), out)
+    return out
+
+
+@pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("side", [40, 48])
-def test_a_view_is_torchvisions_chain_on_each_image(side):
+@pytest.mark.parametrize("view", [RandomView(40), on_device], ids=["compiled", "on a device"])
+def test_a_view_is_torchvisions_chain_on_each_image(view, side, seed):
     tv, x = functional(), images(6, side)
-    ours = RandomView(40)(x, generator())
-    choices = Choices.draw(len(x), side, generator())
+    ours = view(x, generator(seed))
+    choices = Choices.draw(len(x), side, generator(seed))
     names = ["adjust_brightness", "adjust_contrast", "adjust_saturation", "adjust_hue"]
     for i, (top, left, height, width) in enumerate(choices.boxes.tolist()):
         view = tv.resized_crop(x[i], top, left, height, width, [40, 40], antialias=True)
@@ -78,8 +89,15 @@ def test_a_view_is_torchvisions_chain_on_each_image(side):
         if choices.greys[i]:
             view = tv.rgb_to_grayscale(view, num_output_channels=3)
         torch.testing.assert_close(ours[i], view, atol=5e-6, rtol=0)
-    assert choices.flips.any()
-    assert not choices.flips.all()
+
+
+def test_compiled_changes_are_those_on_a_device_for_every_order():
+    x, orders = images(4, 40), set()
+    for seed in range(200):
+        orders.add(Choices.draw(4, 40, generator(seed)).order)
+        compiled = RandomView(40)(x, generator(seed))
+        torch.testing.assert_close(compiled, on_device(x, generator(seed)), atol=5e-6, rtol=0)
+    assert len(orders) == 24
 
 
 def test_crops_are_resized_as_by_pillow_to_a_step_of_eight_bits():
@@ -162,3 +180,12 @@ def test_the_layout_in_memory_makes_no_difference():
     x = images(3, 36)
     rows = x.contiguous(memory_format=torch.channels_last)
     assert torch.equal(RandomView(32)(x, generator()), RandomView(32)(rows, generator()))
+
+
+def test_what_cannot_be_kept_is_compiled_all_the_same():
+    """As in a container where no folder may be written to: code without a file is not kept."""
+    found = {}
+    exec("def double(x):\n    return 2 * x", found)
+    with pytest.raises(RuntimeError, match="cannot cache"):
+        numba.njit(cache=True)(found["double"])
+    assert colour_cpu._compiled(found["double"])(3) == 6

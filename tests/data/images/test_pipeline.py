@@ -17,7 +17,8 @@ from PIL import Image
 from torchvision_reference import functional
 
 from riskmatch.data import Batch, Domain, Sampler
-from riskmatch.data.images.augment import Choices, RandomView
+from riskmatch.data.images.augment import RandomView
+from riskmatch.data.images.choices import Choices
 from riskmatch.data.images.dataset import image_domains
 from riskmatch.data.images.folder import index_folder
 from riskmatch.data.streams import stream

@@ -64,3 +64,7 @@ def turn_hue(x: Tensor, factor: Tensor) -> None:
 
 def _per_image(values: Tensor) -> Tensor:
     return values.view(-1, 1, 1, 1)
+
+
+CHANGES = (brighten, contrast, saturate, turn_hue)
+"""The changes by their numbers in :class:`~riskmatch.data.images.choices.Choices`."""
