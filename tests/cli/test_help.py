@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +36,14 @@ def test_help_answers_without_torch(words):
     done = subprocess.run([sys.executable, "-c", ASK, *words.split()], capture_output=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+@pytest.mark.parametrize("words", ["sweep status", "sweep table", "sweep table --costs"])
+def test_a_sweep_is_looked_at_without_torch(words):
+    sweep = str(Path(__file__).parents[2] / "results" / "pacs" / "fine-tuned")
+    done = subprocess.run([sys.executable, "-c", ASK, *words.split(), sweep], capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert b"ERM" in done.stdout.upper()
 
 
 def test_a_mistyped_command_is_answered_without_torch():

@@ -4,7 +4,7 @@ import signal
 
 from riskmatch import records
 from riskmatch.config import RunConfig
-from riskmatch.engine.lock import lock
+from riskmatch.run_lock import lock
 from riskmatch.sweep.running import reopen, run_all
 
 

@@ -1,8 +1,8 @@
 import pytest
 
 from riskmatch import records
-from riskmatch.engine.lock import lock
 from riskmatch.records import Evaluation
+from riskmatch.run_lock import lock
 from riskmatch.sweep.protocol import Protocol
 from riskmatch.sweep.status import PHASE, status_of
 

@@ -30,9 +30,9 @@ def run(words: Sequence[str]) -> int:
 
 def _train(request: Request) -> RunRecord:
     from riskmatch.engine.allocator import keep_freed_memory
-    from riskmatch.engine.lock import BusyError
     from riskmatch.engine.run import UnfinishedError, train
     from riskmatch.engine.step import DivergedError
+    from riskmatch.run_lock import BusyError
 
     keep_freed_memory()
     device = device_of(request.device)

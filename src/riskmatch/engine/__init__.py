@@ -3,9 +3,9 @@
 from riskmatch.contract import Eval, Memory, Objective, OptimSpec, Terms
 from riskmatch.data.batch import Batch
 from riskmatch.engine.fit import fit
-from riskmatch.engine.lock import BusyError
 from riskmatch.engine.run import Progress, UnfinishedError, train
 from riskmatch.engine.step import DivergedError, Stepper, StepSettings
+from riskmatch.run_lock import BusyError
 
 __all__ = [
     "Batch",

@@ -21,10 +21,10 @@ from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import Parts, assemble
 from riskmatch.engine.evaluate import predict, scores
 from riskmatch.engine.interrupt import held_interrupts
-from riskmatch.engine.lock import lock
 from riskmatch.engine.snapshot import capture, restore
 from riskmatch.engine.step import DivergedError
 from riskmatch.records import Evaluation, RunRecord
+from riskmatch.run_lock import lock
 
 CHECKPOINTS = "checkpoints"
 

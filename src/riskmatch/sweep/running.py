@@ -17,6 +17,7 @@ from pathlib import Path
 from riskmatch import records
 from riskmatch.config import RunConfig
 from riskmatch.data.progress import OnProgress
+from riskmatch.run_lock import BusyError, held, lock
 from riskmatch.sweep.board import Board
 from riskmatch.sweep.timing import time_steps
 from riskmatch.sweep.worker import Bench, Ended, Stepped, serve, threads
@@ -100,8 +101,6 @@ def run_all(
 
 def reopen(configs: Sequence[RunConfig], out: Path) -> None:
     """Let the runs that failed, and their ERM phases, go on from their last checkpoints."""
-    from riskmatch.engine.lock import BusyError, lock
-
     for id in Board.of(configs, out).failed:
         with suppress(BusyError, FileNotFoundError, ValueError), lock(out / id):
             found = records.standing(out / id)
@@ -111,8 +110,6 @@ def reopen(configs: Sequence[RunConfig], out: Path) -> None:
 
 def _take(board: Board, out: Path) -> RunConfig | None:
     """The next run for us to train; notes what other processes train, and what they did."""
-    from riskmatch.engine.lock import held
-
     for left in list(board.elsewhere.values()):
         if not held(out / left.id):
             board.recall(left)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from riskmatch.run_lock import held
 from riskmatch.selection import variant
 from riskmatch.sweep.board import Board
 from riskmatch.sweep.protocol import Planned
@@ -37,8 +38,6 @@ class Status:
 
 def status_of(planned: Sequence[Planned], out: Path) -> Status:
     """The status of the runs whose records are in ``out``."""
-    from riskmatch.engine.lock import held
-
     board = Board.of([run.config for run in planned], out)
     running = {config.id for config in board.waiting if held(out / config.id)}
     board.jobs = max(1, len(running))

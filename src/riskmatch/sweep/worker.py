@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from riskmatch import records
 from riskmatch.config import RunConfig
+from riskmatch.run_lock import BusyError, lock
 
 if TYPE_CHECKING:
     from riskmatch.data.domain import DomainSet
@@ -65,7 +66,7 @@ class Bench:
 
     def train(self, run: RunConfig, tell: Callable[[Stepped], None]) -> Ended:
         """Train a run, or go on with it; ``tell`` may raise ``KeyboardInterrupt`` to stop it."""
-        from riskmatch.engine import BusyError, Progress, train
+        from riskmatch.engine import Progress, train
         from riskmatch.engine.allocator import keep_freed_memory
 
         keep_freed_memory()
@@ -101,8 +102,6 @@ class Bench:
 
     def _note(self, run: RunConfig, why: str) -> None:
         """Put a failure on file, if it came before the first step and is not there yet."""
-        from riskmatch.engine.lock import BusyError, lock
-
         folder = self.out / run.id
         folder.mkdir(parents=True, exist_ok=True)
         with suppress(BusyError, ValueError), lock(folder):

@@ -14,7 +14,7 @@ class BusyError(RuntimeError):
 @contextmanager
 def lock(folder: Path) -> Iterator[None]:
     """Hold the folder of a run, or raise :class:`BusyError`; the system lets go at our death."""
-    import fcntl  # POSIX only; nothing else of the package asks for it
+    import fcntl  # POSIX only
 
     with open(folder / "lock", "w") as file:
         try:
