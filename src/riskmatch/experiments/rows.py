@@ -99,7 +99,7 @@ METHODS: dict[str, Method] = {
         "log(1−α)",
         hparams={"warmup": 0, "lr_after": LR},
     ),
-    "coral": Method("CORAL", "coral", (1e2, 1e3, 1e4, 1e5, 1e6), 1e4),
+    "coral": Method("CORAL", "coral", (1e4, 1e5, 1e6, 1e7, 1e8), 1e6),
     "mmd": Method("MMD, in batches", "mmd", (1.0, 10.0, 100.0, 1e3, 1e4), 100.0, batch_size=1000),
     "rdm": Method(
         "RDM, two moments",
