@@ -55,7 +55,7 @@ class Evaluation:
     seconds_per_step: float
     """Mean since the previous evaluation, without the time of evaluations and checkpoints."""
     peak_memory: int
-    """Bytes; of the process, or of the device where it is a GPU."""
+    """Bytes since the run began; of the process, or of the device where it is a GPU."""
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Evaluation:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -21,6 +20,7 @@ from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import Parts, assemble
 from riskmatch.engine.evaluate import predict, scores
 from riskmatch.engine.interrupt import held_interrupts
+from riskmatch.engine.memory import forget_peak, peak_memory
 from riskmatch.engine.snapshot import capture, restore
 from riskmatch.engine.step import DivergedError
 from riskmatch.records import Evaluation, RunRecord
@@ -135,6 +135,7 @@ def train(
             on_step=on_step,
             on_progress=on_progress,
         )
+    forget_peak(torch.device(device))
     parts = assemble(config, device, data_dir, domains, on_progress)
     folder.mkdir(parents=True, exist_ok=True)
     with lock(folder), torch.random.fork_rng(_gpus(torch.device(device))):
@@ -270,7 +271,7 @@ def _evaluation(life: _Life) -> Evaluation:
         worst_domain=max(stepper.domains, key=lambda name: found[name]["train"].risk),
         seconds=life.seconds,
         seconds_per_step=life.stepping / max(1, life.stepped),
-        peak_memory=_peak_memory(life.device),
+        peak_memory=peak_memory(life.device),
     )
 
 
@@ -291,12 +292,3 @@ def _gpus(device: torch.device) -> list[int]:
     if device.type != "cuda":
         return []
     return [torch.cuda.current_device() if device.index is None else device.index]
-
-
-def _peak_memory(device: torch.device) -> int:
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    import resource  # POSIX only
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from statistics import fmean
+from statistics import fmean, median
 
 from riskmatch.config import RunConfig
 from riskmatch.published import EFFICIENCY, PAPER
@@ -31,7 +31,7 @@ def efficiency_table(
     order = titles.in_order(set(rows), titles.METHODS)
     return Table(
         f"{titles.DATA.get(data, data)}: the seconds of a run's training steps, without "
-        "evaluations, and its peak memory, each the mean over runs; accuracy averaged over test "
+        "evaluations, and its peak memory, each the median over runs; accuracy averaged over test "
         f"domains, in per cent. {how(selected)} (paper): as printed by {PAPER}, on other machines.",
         ("method", "training (s)", "memory (GiB)", "accuracy"),
         tuple(row for method in order for row in rows[method]),
@@ -54,7 +54,7 @@ def _costs(selected: Selected, key: RowKey) -> tuple[Cell, ...]:
     peaks = [max(evaluation.peak_memory for evaluation in run.evaluations) for run in own]
     trials = selected.by_domain(key).values()
     return (
-        round(fmean(seconds)) if seconds else None,
-        f"{fmean(peaks) / 2**30:.2f}" if any(peaks) else None,
+        round(median(seconds)) if seconds else None,
+        f"{median(peaks) / 2**30:.2f}" if any(peaks) else None,
         fmean(map(fmean, trials)) if all(trials) else None,
     )
