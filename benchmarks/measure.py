@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
+from riskmatch.engine.memory import forget_peak, peak_memory
+
+CPU = torch.device("cpu")
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "bench"
 
 Action = Callable[[], object]
@@ -52,26 +55,13 @@ def medians(actions: dict[str, Action], rounds: int) -> dict[str, float]:
 
 
 def peak_megabytes(action: Action) -> float | None:
-    """How far resident memory rises above its level before ``action``; None where not known.
-
-    Linux resets the high-water mark of a process on request, and its C library gives back what
-    earlier calls left free; other systems do not.
-    """
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-        Path("/proc/self/clear_refs").write_text("5")
-        before = _status("VmRSS")
-        action()
-        return (_status("VmHWM") - before) / 1024
-    except (OSError, AttributeError):
+    """How far the process's memory rises above its level before ``action``; only Linux tells."""
+    if sys.platform != "linux":
         return None
-
-
-def _status(key: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(key + ":"):
-            return int(line.split()[1])
-    raise OSError(f"{key} is not in /proc/self/status")
+    forget_peak(CPU)
+    before = peak_memory(CPU)
+    action()
+    return (peak_memory(CPU) - before) / 2**20
 
 
 def machine() -> dict[str, object]:

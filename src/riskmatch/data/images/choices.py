@@ -15,8 +15,8 @@ RATIO = (3 / 4, 4 / 3)
 """The width of a crop in heights."""
 TRIES = 10
 """Crops that may fail to fit before the whole image is taken."""
-CHANGES = 4
-"""Of colour: brightness 0, contrast 1, saturation 2, hue 3."""
+CHANGES = BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
+"""Of colour, by their numbers."""
 JITTER = 0.3
 """How far brightness, contrast and saturation go from 1, and hue from 0."""
 GREY = 0.1
@@ -43,7 +43,7 @@ class Choices:
     @classmethod
     def draw(cls, n: int, side: int, generator: torch.Generator) -> Choices:
         """Choices for ``n`` images of ``side`` × ``side``; more images change none of the first."""
-        order = tuple(torch.randperm(CHANGES, generator=generator).tolist())
+        order = tuple(torch.randperm(len(CHANGES), generator=generator).tolist())
         chances = torch.rand(n, 2 * TRIES + 8, generator=generator, dtype=torch.float64)
         areas, ratios, corner, flip, jitter, grey = chances.split([TRIES, TRIES, 2, 1, 4, 1], 1)
         # In NumPy, for torch wakes all its threads for the few roots and powers here.

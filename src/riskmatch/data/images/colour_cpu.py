@@ -13,6 +13,7 @@ from typing import ParamSpec, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from riskmatch.data.images.choices import BRIGHTNESS, CONTRAST, SATURATION
 from riskmatch.data.images.colour import GREY
 
 try:
@@ -31,7 +32,6 @@ R = TypeVar("R")
 
 BLOCK = 1024
 """Pixels that go through the changes together."""
-BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
 RED, GREEN, BLUE = (np.float32(share) for share in GREY)
 # Plain numbers would make all that they touch twice as wide.
 ZERO, HALF, ONE, TWO, THREE = (np.float32(number) for number in (0, 0.5, 1, 2, 3))
