@@ -55,7 +55,8 @@ class Evaluation:
     seconds_per_step: float
     """Mean since the previous evaluation, without the time of evaluations and checkpoints."""
     peak_memory: int
-    """Bytes since the run began; of the process, or of the device where it is a GPU."""
+    """Bytes held at once by the steps since the previous evaluation, without what evaluations take:
+    of the process, or of the device where it is a GPU."""
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Evaluation:

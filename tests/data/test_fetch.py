@@ -1,3 +1,4 @@
+import base64
 import hashlib
 import re
 import socket
@@ -66,6 +67,50 @@ def test_a_mirror_that_hangs_up_is_called_again_while_it_brings_more(tmp_path):
     ranges = [wanted for _, wanted in mirror.asked]
     assert ranges == [None, "bytes=120000-", "bytes=240000-"]
     assert mirror.sent == len(CONTENT)
+
+
+def page(attributes):
+    return f"<!DOCTYPE html><html><body><a {attributes}>Download</a></body></html>".encode()
+
+
+@pytest.mark.parametrize("kind", ["link", "scrambled"])
+@pytest.mark.parametrize("have", [0, 100_000])
+def test_the_download_button_of_a_page_is_followed_and_the_rest_fetched(tmp_path, kind, have):
+    behind = Mirror(FILES)
+    with serving(behind) as (url,):
+        address = f"{url}/f.bin"
+        scrambled = base64.b64encode(address.encode()).decode()
+        said = f'href="#" data-scrambled-url="{scrambled}"'
+        attributes = f'href="{address}"' if kind == "link" else said
+        button = page(f'class="x" {attributes} id="downloadButton"')
+        landing = Mirror({"f.bin": button}, ranges=False)
+        if have:
+            (tmp_path / "f.bin.part").write_bytes(CONTENT[:have])
+        with serving(landing) as urls:
+            assert_whole(get(tmp_path, urls))
+    assert behind.sent == len(CONTENT) - have
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    ['href="x"', 'id="downloadButton"', 'id="downloadButton" href="file:///etc/hosts"'],
+    ids=["no button", "no link", "a file of this machine"],
+)
+def test_a_page_that_leads_nowhere_costs_nothing_that_has_arrived(tmp_path, attributes):
+    (tmp_path / "f.bin.part").write_bytes(CONTENT[:100_000])
+    empty, good = Mirror({"f.bin": page(attributes)}, ranges=False), Mirror(FILES)
+    with serving(empty, good) as urls:
+        with pytest.raises(FetchError, match=r"f\.bin \(a web page, not the file\)"):
+            get(tmp_path, urls[:1])
+        assert_whole(get(tmp_path, urls))
+    assert good.asked == [("f.bin", "bytes=100000-")]
+
+
+def test_pages_that_lead_in_a_circle_are_left(tmp_path):
+    circle = Mirror({"f.bin": page('id="downloadButton" href="f.bin"')})
+    with serving(circle) as urls, pytest.raises(FetchError, match="a web page, not the file"):
+        get(tmp_path, urls)
+    assert len(circle.asked) == 2
 
 
 def test_another_call_goes_on(tmp_path):

@@ -12,6 +12,7 @@ from typing import cast
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
+from riskmatch.data.page import START, is_page, linked_file
 from riskmatch.data.progress import OnProgress
 
 TIMEOUT = 20.0
@@ -19,6 +20,8 @@ TIMEOUT = 20.0
 TRIES = 5
 """Connections to one mirror, as long as each brings something new."""
 CHUNK = 1 << 16
+LONGEST_PAGE = 1 << 20
+"""Bytes of a web page that are searched for a link to the file."""
 
 Check = Callable[[Path], None]
 """Raises ``ValueError`` with the reason where a file is not what it should be."""
@@ -71,7 +74,8 @@ def fetch_from(
     """Download the file at the first of ``urls`` that gives it whole into ``folder / name``.
 
     What has arrived is kept in ``name.part``, from which the next connection, the next URL and the
-    next call go on. The file gets its name once ``check`` has passed.
+    next call go on. The file gets its name once ``check`` has passed. A URL may lead to a page
+    with a download button, which is followed.
 
     Raises:
         FetchError: no URL gave the file.
@@ -128,9 +132,17 @@ def digest(algorithm: str, expected: str) -> Check:
 
 
 def _download(
-    url: str, part: Path, timeout: float, report: Callable[[int, int | None], None]
+    url: str,
+    part: Path,
+    timeout: float,
+    report: Callable[[int, int | None], None],
+    *,
+    pages: int = 1,
 ) -> None:
-    """Add to ``part`` what it lacks, or begin anew where the server cannot go on in the middle."""
+    """Add to ``part`` what it lacks, or begin anew where the server cannot go on in the middle.
+
+    Where a page with a download button comes instead of the file, as many ``pages`` are followed.
+    """
     have = _size(part)
     headers = {"User-Agent": "riskmatch", **({"Range": f"bytes={have}-"} if have else {})}
     try:
@@ -141,6 +153,12 @@ def _download(
             return
         raise
     with cast(HTTPResponse, opened) as response:
+        if response.status == 200 and is_page(response.peek(START)):
+            page = response.read(LONGEST_PAGE).decode("utf-8", errors="replace")
+            link = linked_file(page, url) if pages else None
+            if link is None:
+                raise ConnectionError("a web page, not the file")
+            return _download(link, part, timeout, report, pages=pages - 1)
         start, total = _range(response, have)
         with open(part, "ab" if start else "wb") as file:
             done = start

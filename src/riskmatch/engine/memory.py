@@ -27,13 +27,16 @@ def forget_peak(device: torch.device) -> None:
 
 
 def peak_memory(device: torch.device) -> int:
-    """Bytes: the most that the device's tensors took if it is a GPU, else that the process held."""
+    """Bytes: the most that the device's tensors took if it is a GPU, else that the process held.
+
+    On Linux files that are mapped into memory, such as a cache of images, do not count.
+    """
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    with suppress(OSError):
-        for line in (_PROCESS / "status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return 1024 * int(line.split()[1])
+    with suppress(OSError, KeyError):
+        lines = (_PROCESS / "status").read_text().splitlines()
+        held = dict(line.split(":", 1) for line in lines)
+        return 1024 * (int(held["VmHWM"].split()[0]) - int(held["RssFile"].split()[0]))
     import resource  # POSIX only
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -135,7 +135,6 @@ def train(
             on_step=on_step,
             on_progress=on_progress,
         )
-    forget_peak(torch.device(device))
     parts = assemble(config, device, data_dir, domains, on_progress)
     folder.mkdir(parents=True, exist_ok=True)
     with lock(folder), torch.random.fork_rng(_gpus(torch.device(device))):
@@ -143,6 +142,7 @@ def train(
             return finished
         life = _Life(folder, config, parts, torch.device(device), predictions)
         _begin(life, out)
+        forget_peak(life.device)
         try:
             _live(life, checkpoint_every, on_step)
         except Exception as error:
@@ -220,6 +220,7 @@ def _live(
                 records.append(life.folder, _evaluation(life))
                 life.evaluated, life.stepping, life.stepped = life.step, 0.0, 0
                 _save(life)
+                forget_peak(life.device)
             elif _due(life.step, checkpoint_every) and life.saved < life.step:
                 _save(life)
             if life.step >= life.config.steps:
@@ -253,7 +254,7 @@ def _save(life: _Life) -> None:
 
 
 def _evaluation(life: _Life) -> Evaluation:
-    stepper = life.parts.stepper
+    stepper, peak = life.parts.stepper, peak_memory(life.device)
     said = predict(stepper.model, life.parts.splits, stepper.settings.risk)
     if life.predictions:
         predicted.write(life.folder, life.step, said)
@@ -271,7 +272,7 @@ def _evaluation(life: _Life) -> Evaluation:
         worst_domain=max(stepper.domains, key=lambda name: found[name]["train"].risk),
         seconds=life.seconds,
         seconds_per_step=life.stepping / max(1, life.stepped),
-        peak_memory=peak_memory(life.device),
+        peak_memory=peak,
     )
 
 

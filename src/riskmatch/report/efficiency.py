@@ -30,8 +30,8 @@ def efficiency_table(
         rows.setdefault(method, []).append(row)
     order = titles.in_order(set(rows), titles.METHODS)
     return Table(
-        f"{titles.DATA.get(data, data)}: the seconds of a run's training steps, without "
-        "evaluations, and its peak memory, each the median over runs; accuracy averaged over test "
+        f"{titles.DATA.get(data, data)}: the seconds of a run's training steps and the most memory "
+        "they held, without evaluations, each the median over runs; accuracy averaged over test "
         f"domains, in per cent. {how(selected)} (paper): as printed by {PAPER}, on other machines.",
         ("method", "training (s)", "memory (GiB)", "accuracy"),
         tuple(row for method in order for row in rows[method]),

@@ -113,7 +113,7 @@ def test_another_call_goes_on_with_what_has_arrived(cache):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"<html>Quota exceeded</html>", "a web page, not an archive"),
+        (b"<html>Quota exceeded</html>", "a web page, not the file"),
         (PACKED[:-40], "is damaged: "),
         (tarred({"else/a/1.jpg": b""}), "no folders art_painting/dog/<image> … and so for cartoon"),
         (tarred(pacs_files() | {"photo/dog/x.jpg": b""}), "photo has 3 images, not 2"),

@@ -4,9 +4,9 @@ import pytest
 from mirror import Mirror, serving
 from trees import contents, plant, small, tarred, zipped
 
-from riskmatch.data.images import domainnet, terraincognita
+from riskmatch.data.images import domainnet, terraincognita, vlcs
 from riskmatch.data.images.benchmark import Download, Origin
-from riskmatch.data.images.benchmarks import DOMAINNET, OFFICEHOME, PACS, TERRAINCOGNITA
+from riskmatch.data.images.benchmarks import DOMAINNET, OFFICEHOME, PACS, TERRAINCOGNITA, VLCS
 from riskmatch.data.images.get import get_benchmark
 from riskmatch.data.images.locate import load_index
 from riskmatch.data.images.packed import check_parquet, unpack_parquet
@@ -101,6 +101,59 @@ def test_annotations_of_another_shape_are_refused(tmp_path, content, message):
     paths = {name: plant(tmp_path, {name: content}) / name for name, content in files.items()}
     with pytest.raises(ValueError, match=message):
         terraincognita.prepare(paths, tmp_path / "tree")
+
+
+# VLCS as JiGen issued it, whose train, crossval and test lists add up to the published numbers.
+SPLITS = {"train": 3, "crossval": 1, "test": 2}
+
+
+def jigen_files():
+    """Six images of each class and domain, of which ``full`` repeats four."""
+    images = {}
+    for domain in vlcs.DOMAINS:
+        for number, label in enumerate(vlcs.CLASSES):
+            for split, count in SPLITS.items():
+                for k in range(count):
+                    content = f"{domain} {label} {split} {k}".encode()
+                    name = f"{number}/{split}_imgs_{k}.jpg"
+                    images[f"VLCS/{domain}/{split}/{name}"] = content
+                    if split != "test":
+                        images[f"VLCS/{domain}/full/{name}"] = content
+    return images
+
+
+def assert_is_vlcs(folder):
+    found = contents(folder)
+    assert len(found) == 4 * 5 * 6
+    for path, content in found.items():
+        domain, label, _ = path.split("/")
+        said, named, *_ = content.decode().split()
+        assert (vlcs.DOMAINS[said], named) == (domain, label)
+    assert len({*found.values()}) == len(found)
+
+
+@pytest.mark.parametrize("name", ["vlcs.zip", "vlcs-jigen.tar.gz"])
+def test_vlcs_in_the_issue_of_jigen_is_merged_from_its_splits_with_a_caution(name):
+    pack = zipped if name.endswith("zip") else tarred
+    with pytest.warns(UserWarning, match=r"^VLCS: the images of JiGen's issue are .* smaller"):
+        folder = served(VLCS, {name: pack(jigen_files())}, count=30)
+    assert_is_vlcs(folder)
+    index = load_index(VLCS)
+    assert index.class_names == VLCS.class_names
+    assert all([*row.values()] == [6] * 5 for row in index.counts().values())
+
+
+def test_vlcs_that_was_fetched_by_hand_is_known_by_either_layout(tmp_path, monkeypatch):
+    monkeypatch.setenv("RISKMATCH_DATA", str(tmp_path))
+    plant(tmp_path, {"vlcs.tar.gz": tarred(jigen_files(), "w:gz")})
+    with pytest.warns(UserWarning, match="smaller"):
+        assert_is_vlcs(get_benchmark(small(VLCS, 30), mirrors=["http://127.0.0.1:9"]))
+
+
+def test_an_archive_of_vlcs_without_a_split_is_refused():
+    files = {name: c for name, c in jigen_files().items() if "/crossval/" not in name}
+    with pytest.raises(OSError, match="Caltech101 has 25 images, not 30; "):
+        served(VLCS, {"vlcs.zip": zipped(files)}, count=30)
 
 
 def net_files(duplicates):

@@ -55,7 +55,7 @@ class Download:
         same = digest(algorithm, expected)
 
         def check(path: Path) -> None:
-            kind(path)  # first, for it can tell that a web page came instead
+            kind(path)  # first, for it is quick and says more
             same(path)
 
         return check
@@ -82,6 +82,8 @@ class Origin:
     """What must be importable."""
     extra: str | None = None
     """The extra of riskmatch that installs the package."""
+    caution: str | None = None
+    """In what its images differ from those that methods are compared by."""
 
     @property
     def has_checksums(self) -> bool:

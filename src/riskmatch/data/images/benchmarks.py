@@ -5,14 +5,16 @@ Counts are those of DomainBed (Gulrajani and Lopez-Paz, ICLR 2021), by which met
 
 from __future__ import annotations
 
-from riskmatch.data.images import domainnet, terraincognita
+from riskmatch.data.images import domainnet, terraincognita, vlcs
 from riskmatch.data.images.benchmark import NOT_STATED, Benchmark, Download, Origin, Part
 from riskmatch.data.images.packed import unpack_parquet
 
 HUB = "https://huggingface.co/datasets"
 LILA = (
     "https://storage.googleapis.com/public-datasets-lila/caltechcameratraps",
-    "https://lilablobssc.blob.core.windows.net/caltechcameratraps",
+    "https://lilawildlife.blob.core.windows.net/lila-wildlife/caltechcameratraps",
+    "http://us-west-2.opendata.source.coop.s3.amazonaws.com/agentmorris/lila-wildlife/"
+    "caltechcameratraps",
 )
 BU = "http://csr.bu.edu/ftp/visda/2019/multi-source"
 DOMAINBED = (
@@ -82,7 +84,7 @@ VLCS = Benchmark(
         Part("VOC2007", 3_376, "VOC2007"),
     ),
     classes=5,
-    class_names=("bird", "car", "chair", "dog", "person"),
+    class_names=vlcs.CLASSES,
     licence=NOT_STATED,
     citation="Fang, Xu, Rockmore. Unbiased Metric Learning: On the Utilization of Multiple "
     "Datasets and Web Images for Softening Bias. ICCV 2013.",
@@ -94,6 +96,21 @@ VLCS = Benchmark(
                     "VLCS.tar.gz",
                     _drive("1skwblH1_okBwxWxmRsp9_qi15hyPpxg8"),
                     "md5:8870171eba660927d9668f4e515928e4",
+                ),
+            )
+        ),
+        *(
+            Origin(
+                (Download(name, urls),),
+                vlcs.prepare,
+                caution="the images of JiGen's issue are the same as DomainBed's, but smaller "
+                "(192 MB, not 3.6 GB): figures may differ a little from published ones",
+            )
+            for name, urls in (
+                ("vlcs.zip", _drive("1r0WL5DDqKfSPp9E3tRENwHaXNs1olLZd")),
+                (
+                    "vlcs-jigen.tar.gz",
+                    ("https://www.mediafire.com/file/7yv132lgn1v267r/vlcs.tar.gz/file",),
                 ),
             )
         ),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 from riskmatch.data.fetch import TIMEOUT, FetchError, fetch_from
 from riskmatch.data.images.archives import stem
-from riskmatch.data.images.benchmark import Benchmark, Download, Origin
+from riskmatch.data.images.benchmark import Benchmark, Download, Origin, unpack
 from riskmatch.data.images.locate import (
     check_counts,
     find_benchmark,
@@ -60,11 +61,11 @@ def get_benchmark(
     store = folder.parent / f"{benchmark.name}.download"
     tried = list[str]()
     for archive in _archives(benchmark, near):
-        try:
-            own = Origin((Download(archive.name, ()),))
-            return prepared(benchmark, own, {archive.name: archive}, folder, on_progress)
-        except ValueError as error:
-            tried.append(str(error))
+        for way in _ways(benchmark, archive):
+            try:
+                return prepared(benchmark, way, {archive.name: archive}, folder, on_progress)
+            except ValueError as error:
+                tried.append(str(error))
     for origin in benchmark.origins:
         try:
             files = _files(origin, (*near, store), store, mirrors, timeout, on_progress)
@@ -103,6 +104,16 @@ def _archives(benchmark: Benchmark, near: Sequence[Path]) -> list[Path]:
         for path in sorted(place.iterdir())
         if path.is_file() and benchmark.is_called(stem(path.name) or "")
     ]
+
+
+def _ways(benchmark: Benchmark, archive: Path) -> list[Origin]:
+    """An archive taken as holding the images as they should lie, or as an origin's archive does."""
+    files = (Download(archive.name, ()),)
+    ways = {unpack: Origin(files)}
+    for origin in benchmark.origins:
+        if len(origin.files) == 1 and stem(origin.files[0].name):
+            ways.setdefault(origin.prepare, replace(origin, files=files))
+    return list(ways.values())
 
 
 def _files(

@@ -64,6 +64,8 @@ def prepared(
                 stacklevel=3,
             )
         _place(benchmark, tree, folder)
+    if origin.caution:
+        warnings.warn(f"{benchmark.title}: {origin.caution}.", stacklevel=3)
     return folder
 
 
