@@ -11,7 +11,7 @@ from pathlib import Path
 
 from riskmatch.data.fetch import TIMEOUT, FetchError, fetch_from
 from riskmatch.data.images.archives import stem
-from riskmatch.data.images.benchmark import Benchmark, Download, Origin, unpack
+from riskmatch.data.images.benchmark import Benchmark, Download, Origin, Prepare, unpack
 from riskmatch.data.images.locate import (
     check_counts,
     find_benchmark,
@@ -109,7 +109,7 @@ def _archives(benchmark: Benchmark, near: Sequence[Path]) -> list[Path]:
 def _ways(benchmark: Benchmark, archive: Path) -> list[Origin]:
     """An archive taken as holding the images as they should lie, or as an origin's archive does."""
     files = (Download(archive.name, ()),)
-    ways = {unpack: Origin(files)}
+    ways: dict[Prepare, Origin] = {unpack: Origin(files)}
     for origin in benchmark.origins:
         if len(origin.files) == 1 and stem(origin.files[0].name):
             ways.setdefault(origin.prepare, replace(origin, files=files))
