@@ -4,6 +4,7 @@ import math
 import random
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -103,6 +104,49 @@ def test_of_equals_the_fewer_steps_then_the_smaller_id():
         assert (choice.run, choice.evaluation.step) == (first, 1)
 
 
+def imported(seed, *accuracies, test="b", **others):
+    """A run of DomainBed: validation and test accuracy by step, and the number of its draw."""
+    steps = [evaluation(k, a=(0, v), b=(t, v)) for k, (v, t) in enumerate(accuracies, 1)]
+    found = run(test, *steps, draw=seed)
+    return replace(
+        found, config=replace(found.config, hparams={"hparams_seed": seed, **others}, seed=seed + 7)
+    )
+
+
+@pytest.mark.parametrize("rule", ["train-val", "test-val"])
+def test_of_equal_draws_of_domainbed_the_last_is_taken_whatever_its_step(rule):
+    early, late, worse = (
+        imported(2, (70, 1), (70, 2)),
+        imported(4, (60, 3), (70, 4)),
+        imported(5, (69, 5)),
+    )
+    (choice,) = choose([early, late, worse], rule)
+    assert (choice.run, choice.evaluation.step, choice.draws) == (late, 2, 3)
+
+
+def test_means_are_rounded_as_those_of_the_reference_so_that_ties_fall_alike():
+    import numpy as np
+
+    shares = [0.1, 0.2, 0.3]
+    for values in (shares, shares[::-1]):
+        a, b, c = (100 * v for v in values)
+        (choice,) = choose(
+            [run("d", evaluation(1, a=(0, a), b=(0, b), c=(0, c), d=(1, 1)))], "train-val"
+        )
+        assert choice.score == np.mean([a / 100, b / 100, c / 100])
+
+
+def test_leave_one_out_pairs_draws_of_domainbed_by_their_number():
+    alone = imported(3, (50, 40), test_envs=[1])
+    both = imported(3, (50, 60), test="ab", test_envs=[0, 1])
+    scored = replace(both, evaluations=(evaluation(1, a=(60, 0), b=(0, 0)),))
+    (choice,) = choose([alone, scored], "leave-one-out")
+    assert (choice.run, round(choice.score, 6), choice.draws) == (alone, 0.6, 1)
+    other = imported(4, (99, 1), test_envs=[1])
+    (choice,) = choose([alone, scored, other], "leave-one-out")
+    assert (choice.run, choice.draws) == (alone, 1)  # the other has no pair and is none to choose
+
+
 def test_scores_that_are_no_numbers_or_not_there_are_never_chosen():
     gap = evaluation(3, b=(99, 99))  # says nothing of the training domain a
     nan = evaluation(2, a=(0, math.nan), b=(99, 99))
@@ -163,11 +207,12 @@ def test_the_order_of_runs_does_not_matter_and_nothing_is_better(accuracies, ord
 
 def test_replicates_are_told_from_trials_that_redraw():
     fixed = [RunConfig("d", ("a",), "erm", lr=lr, trial=t, seed=t) for lr in (1, 2) for t in (0, 1)]
-    assert not redrawn(fixed)
-    assert not redrawn(fixed[1:])  # a replicate that is missing redraws nothing
+    assert redrawn(fixed) is False
+    assert redrawn(fixed[1:]) is None  # one that is missing leaves it open
     draws = (0, 1), (0, 2), (1, 1), (1, 3)
     drawn = [RunConfig("d", ("a",), "erm", lr=lr, trial=trial) for trial, lr in draws]
-    assert redrawn(drawn)
+    assert redrawn(drawn) is True
+    assert redrawn(drawn[:3]) is None  # the draw of defaults is in every trial
     assert draw_of(drawn[0]) == draw_of(drawn[2]) != draw_of(drawn[1])
 
 

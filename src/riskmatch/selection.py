@@ -14,18 +14,18 @@ test domain's training split, which training never saw. The rules are those of D
                           domain
 ========================  =======================================================================
 
-Of equals the one with fewer steps is taken, then the one with the smaller id. A score that is not a
-number is never chosen. Runs that have not finished count with the steps they have.
+Of equal steps of a run the first is taken. Of equal draws DomainBed takes the one with the largest
+``hparams_seed``, and so do these rules where runs have one, as imported ones do; else the one with
+fewer steps, then the one with the smaller id. A score that is not a number is never chosen. Runs
+that have not finished count with the steps they have.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
-from statistics import fmean
 from typing import Literal, NamedTuple, get_args
 
 from riskmatch.config import RunConfig
@@ -75,7 +75,7 @@ class Choice:
     accuracy: float
     """On the test domain; a share."""
     draws: int
-    """How many runs it was chosen from."""
+    """How many runs it was chosen from: those that the rule could give a score."""
 
     @property
     def why(self) -> str:
@@ -97,18 +97,29 @@ def choose(runs: Iterable[RunRecord], rule: Rule) -> list[Choice]:
     pairs = _pairs(found) if rule == "leave-one-out" else {}
     chosen = []
     for case, members in sorted(by_case(found).items()):
-        best: Choice | None = None
-        for run, evaluation, score in chain.from_iterable(
-            _CANDIDATES[rule](member, pairs) for member in members
-        ):
-            accuracy = _accuracy(evaluation, case.domain, "train")
-            if score is None or accuracy is None:
-                continue
-            if best is None or (-score, evaluation.step) < (-best.score, best.evaluation.step):
-                best = Choice(case, rule, run, evaluation, score, accuracy, len(members))
-        if best is not None:
-            chosen.append(best)
+        bests = [_best(case, rule, _CANDIDATES[rule](member, pairs)) for member in members]
+        eligible = [choice for choice in bests if choice is not None]
+        if eligible:
+            chosen.append(replace(min(eligible, key=_order), draws=len(eligible)))
     return chosen
+
+
+def _best(case: Case, rule: Rule, candidates: Iterable[Candidate]) -> Choice | None:
+    """The step of a run that the rule likes best."""
+    best: Choice | None = None
+    for run, evaluation, score in candidates:
+        accuracy = _accuracy(evaluation, case.domain, "train")
+        if score is None or accuracy is None:
+            continue
+        if best is None or (-score, evaluation.step) < (-best.score, best.evaluation.step):
+            best = Choice(case, rule, run, evaluation, score, accuracy, draws=1)
+    return best
+
+
+def _order(choice: Choice) -> tuple[float, float, int, str]:
+    """The best of the draws first."""
+    config = choice.run.config
+    return -choice.score, -(seed_of_draw(config) or 0), choice.evaluation.step, config.id
 
 
 def by_case(runs: Iterable[RunRecord]) -> dict[Case, list[RunRecord]]:
@@ -145,20 +156,28 @@ def draw_of(config: RunConfig) -> str:
     return replace(config, test_domains=(), trial=0, seed=0).id
 
 
-def redrawn(configs: Iterable[RunConfig]) -> bool:
+def seed_of_draw(config: RunConfig) -> float | None:
+    """The number that DomainBed gave a draw; None for runs of ours."""
+    seed = config.hparams.get("hparams_seed")
+    return seed if isinstance(seed, int | float) else None
+
+
+def redrawn(configs: Iterable[RunConfig]) -> bool | None:
     """Whether trials draw hyper-parameters of their own, or are replicates of the same draws.
 
-    Replicates: no trial has a draw that the trial with the most draws lacks.
+    None where that cannot be told: trials lack draws that others have, and have none of their own.
     """
     draws: dict[int, set[str]] = defaultdict(set)
     for config in configs:
         draws[config.trial].add(draw_of(config))
-    most = max(map(len, draws.values()), default=0)
-    return len(set().union(*draws.values())) > most
+    every = set().union(*draws.values())
+    if all(own == every for own in draws.values()):
+        return False
+    return len(every) > max(map(len, draws.values())) or None
 
 
 Candidate = tuple[RunRecord, Evaluation, float | None]
-Pairs = Mapping[tuple[str, int, frozenset[str]], Sequence[RunRecord]]
+Pairs = Mapping[tuple[Hashable, ...], Sequence[RunRecord]]
 """The runs with two test domains, by draw, trial and these domains."""
 
 
@@ -166,9 +185,17 @@ def _pairs(runs: Iterable[RunRecord]) -> Pairs:
     pairs = defaultdict(list)
     for run in runs:
         if len(run.config.test_domains) == 2:
-            held_out = frozenset(run.config.test_domains)
-            pairs[draw_of(run.config), run.config.trial, held_out].append(run)
+            pairs[_at(run.config, run.config.test_domains)].append(run)
     return pairs
+
+
+def _at(config: RunConfig, held_out: Iterable[str]) -> tuple[Hashable, ...]:
+    """The draw by its number where it has one, which forks need that log domains with it."""
+    number = seed_of_draw(config)
+    draw: Hashable = draw_of(config)
+    if number is not None:
+        draw = config.data, config.model, variant(config), number
+    return draw, config.trial, frozenset(held_out)
 
 
 def _train_val(run: RunRecord, pairs: Pairs) -> Iterator[Candidate]:
@@ -184,12 +211,11 @@ def _test_val(run: RunRecord, pairs: Pairs) -> Iterator[Candidate]:
 
 
 def _leave_one_out(run: RunRecord, pairs: Pairs) -> Iterator[Candidate]:
-    config, draw = run.config, draw_of(run.config)
+    config = run.config
     others = [d for d in domains_of(run) if d not in config.test_domains]
     at_steps: dict[str, dict[int, Evaluation]] = {}
     for other in others:
-        held_out = frozenset((*config.test_domains, other))
-        partners = pairs.get((draw, config.trial, held_out), ())
+        partners = pairs.get(_at(config, (*config.test_domains, other)), ())
         partner = min(partners, key=lambda found: found.config.seed != config.seed, default=None)
         at_steps[other] = {e.step: e for e in partner.evaluations} if partner else {}
     for evaluation in run.evaluations:
@@ -217,6 +243,13 @@ def _accuracy(evaluation: Evaluation, domain: str, split: Split) -> float | None
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    """None where a value is, or where there is none."""
-    known = list(values)
-    return None if None in known or not known else fmean(v for v in known if v is not None)
+    """None where a value is, or where there is none.
+
+    Added one by one, as the reference does, so that what is equal there is equal here.
+    """
+    total, n = 0.0, 0
+    for value in values:
+        if value is None:
+            return None
+        total, n = total + value, n + 1
+    return total / n if n else None
