@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -130,12 +131,42 @@ def test_a_file_written_just_now_is_read_again_though_its_time_is_the_same(files
         assert (found == value).all()
 
 
+def test_the_file_may_be_larger_than_memory(tmp_path):
+    """All of the machine's memory could not hold it; a hole takes no space on the disk."""
+    side, memory = 256, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    row = side * side * 3
+    images = 2 * memory // row
+    with open(tmp_path / "large.rgb", "wb") as out:
+        out.seek((images - 1) * row)
+        out.write(bytes([7]) * row)
+    pixels = mapped(tmp_path / "large.rgb", images)
+    assert pixels.shape == (images, side, side, 3)
+    assert (pixels[0] == 0).all()
+    assert (pixels[-1] == 7).all()
+
+
+def test_the_file_need_not_be_ours_to_write(files, tmp_path):
+    root, paths = files
+    file = cached_file(root, paths, 32, tmp_path / "cache")
+    file.chmod(0o444)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pixels = mapped(file, len(paths))
+    assert np.array_equal(pixels[0].numpy(), np.asarray(Image.open(root / "a.png")))
+
+
 def test_nothing_done_to_the_tensor_reaches_the_file(files, tmp_path):
     root, paths = files
-    pixels = pixels_of(root, paths, 32, tmp_path / "cache")
-    kept = pixels.clone()
-    pixels.zero_()
-    assert torch.equal(pixels_of(root, paths, 32, tmp_path / "cache"), kept)
+    file = cached_file(root, paths, 32, tmp_path / "cache")
+    before = file.read_bytes()
+    write = (
+        "import sys; from pathlib import Path; from riskmatch.data.images.cache import mapped; "
+        "mapped(Path(sys.argv[1]), 5).zero_()"
+    )
+    subprocess.run(
+        [sys.executable, "-c", write, str(file)], check=False
+    )  # which it may not survive
+    assert file.read_bytes() == before
 
 
 def test_a_broken_image_leaves_no_cache_behind(files, tmp_path):

@@ -11,6 +11,7 @@ import torch
 
 from riskmatch.data import Domain, Sampler, split
 from riskmatch.data.images.augment import RandomView
+from riskmatch.data.images.cache import mapped
 from riskmatch.data.stored import Stored
 from riskmatch.engine.evaluate import predict
 
@@ -34,8 +35,7 @@ def main(file):
     size = IMAGES * SIDE * SIDE * 3
     with open(file, "wb") as out:
         out.truncate(size)  # a hole: it takes no space on the disk
-    pixels = torch.from_file(file, shared=False, size=size, dtype=torch.uint8)
-    stored = Stored(pixels.view(IMAGES, SIDE, SIDE, 3))
+    stored = Stored(mapped(Path(file), IMAGES))
     labels = torch.zeros(IMAGES, dtype=torch.long)
     begin = anonymous()
     train = split(Domain("large", stored, labels), trial=0)["train"]

@@ -8,12 +8,14 @@ import json
 import math
 import os
 import shutil
+import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -114,12 +116,17 @@ def _write_at(file: int, data: bytes, offset: int) -> None:
 
 
 def mapped(pixels: Path, images: int) -> Tensor:
-    """The bytes (n, side, side, 3) of a file of n images; its size says how large they are."""
-    size = pixels.stat().st_size
-    side = math.isqrt(size // (3 * images))
-    # A private mapping: nothing that is done to the tensor reaches the file.
-    flat = torch.from_file(str(pixels), shared=False, size=size, dtype=torch.uint8)
-    return flat.view(images, side, side, 3)
+    """The bytes (n, side, side, 3) of a file of n images; its size says how large they are.
+
+    They are for reading only: the system ends a process that writes to them.
+    """
+    side = math.isqrt(pixels.stat().st_size // (3 * images))
+    # Not torch.from_file: Linux refuses a mapping that could be written once it is larger than
+    # memory, for it might have to keep all that is written.
+    read_only = np.memmap(pixels, np.uint8, "r", shape=(images, side, side, 3))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return torch.from_numpy(read_only)
 
 
 def _side(files: Sequence[Path], image_size: int) -> int:
