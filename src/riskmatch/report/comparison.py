@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from statistics import fmean
 
 from riskmatch.config import RunConfig
@@ -11,7 +11,7 @@ from riskmatch.records import RunRecord
 from riskmatch.report import titles
 from riskmatch.report.coverage import how
 from riskmatch.report.difference import Difference, paired
-from riskmatch.report.selected import RowKey, Selected, row_label
+from riskmatch.report.selected import RowKey, Selected, row_label, rows_over
 from riskmatch.report.tables import Cell, Table, Trials
 from riskmatch.selection import Rule
 
@@ -40,11 +40,11 @@ def per_domain_table(
     for key in selected.rows:
         trials = selected.by_domain(key)
         cells = [Trials(values) if values else None for values in trials.values()]
-        average = fmean(map(fmean, trials.values())) if all(trials.values()) else None
-        row = (selected.label(key), *cells, average, _against_erm([selected], key))
+        row = (selected.label(key), *cells, selected.average(key), against_erm([selected], key))
         rows.setdefault(key.method, []).append(row)
     for method, printed in published.items():
-        rows.setdefault(method, []).append((_theirs(method), *_cells(printed, selected.domains)))
+        theirs = _cells(printed, selected.domains, published)
+        rows.setdefault(method, []).append((_theirs(method), *theirs))
     title = titles.DATA.get(data, data)
     return _table(
         f"{title}, accuracy on the test domain in per cent: {_ERROR}. {how(selected)}",
@@ -65,26 +65,35 @@ def overview_table(
     names = {config.data for config in plan or [run.config for run in runs]}
     sets = [Selected.of(runs, data, rule, plan) for data in titles.in_order(names, titles.DATA)]
     rows: dict[str, list[tuple[Cell, ...]]] = {}
-    keys = sorted({key for s in sets for key in s.rows})
-    several = len({key.model for key in keys}) > 1
+    keys = rows_over(sets)
     for key in keys:
         trials = [s.by_trial(key) for s in sets]
         cells = [Trials(values) if values else None for values in trials]
         average = fmean(map(fmean, trials)) if all(trials) else None
-        row = (row_label(key, several), *cells, average, _against_erm(sets, key))
+        row = (row_label(key), *cells, average, against_erm(sets, key))
         rows.setdefault(key.method, []).append(row)
     columns = [s.data for s in sets]
     theirs = set(columns) & TABLE2["erm"].columns.keys()
     for method, printed in TABLE2.items() if theirs else ():
-        rows.setdefault(method, []).append((_theirs(method), *_cells(printed, columns)))
-    told = " ".join(f"{titles.DATA.get(s.data, s.data)}. {how(s)}" for s in sets)
+        rows.setdefault(method, []).append((_theirs(method), *_cells(printed, columns, TABLE2)))
+    told = " ".join(f"{_name(s)}. {how(s)}" for s in sets)
     wrong = _WRONG if theirs == TABLE2["erm"].columns.keys() else ""
+    absent = [f"{row_label(key)} on {_name(s)}" for key in keys for s in sets if not s.has(key)]
+    told += f" No runs: {'; '.join(absent)}." if absent else ""
     return _table(
         f"Accuracy averaged over test domains, in per cent: {_ERROR}. {told}{wrong}",
         [titles.DATA.get(data, data) for data in columns],
         rows,
         bool(theirs),
     )
+
+
+def _name(selected: Selected) -> str:
+    """The data set, with its test domains where a published table has more."""
+    title = titles.DATA.get(selected.data, selected.data)
+    published = PER_DOMAIN[selected.data]["erm"].columns if selected.data in PER_DOMAIN else {}
+    some = selected.domains and set(selected.domains) < set(published)
+    return f"{title} ({', '.join(selected.domains)} alone)" if some else title
 
 
 _WRONG = " The paper's averages of {} are as printed; their columns give {}.".format(
@@ -100,19 +109,14 @@ def against_erm(sets: Sequence[Selected], key: RowKey) -> Difference | None:
     return paired(_all(sets, key), _all(sets, RowKey("erm", key.model)))
 
 
-def _against_erm(sets: Sequence[Selected], key: RowKey) -> Cell:
-    found = against_erm(sets, key)
-    return None if found is None else str(found)
-
-
 def _all(sets: Sequence[Selected], key: RowKey) -> dict[Hashable, float]:
     return {(s.data, *at): value for s in sets for at, value in s.accuracies(key).items()}
 
 
-def _cells(row: Row, columns: Sequence[str]) -> list[Cell]:
-    """A published row; its average belongs to all of its columns."""
+def _cells(row: Row, columns: Sequence[str], table: Mapping[str, Row]) -> list[Cell]:
+    """A row of a published table; its average belongs to all columns of that table."""
     shown = [row.columns.get(column) for column in columns]
-    whole = not row.columns or set(row.columns) == set(columns)
+    whole = set(table["erm"].columns) == set(columns)
     return [*shown, row.average if whole else None, None]
 
 

@@ -1,24 +1,17 @@
-"""How a table was made: the rule, how many draws and trials, and which runs are missing."""
+"""How a table was made: the rule, how many draws and trials, and what one should know of them."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Hashable, Iterable
 
 from riskmatch.config import RunConfig
+from riskmatch.report.gaps import missing, place_of
 from riskmatch.report.selected import RowKey, Selected
 from riskmatch.selection import EXPLAINED, by_case, redrawn, variant
 
-
-class Place(NamedTuple):
-    """Where a run belongs."""
-
-    row: str
-    """The label of its row."""
-    domains: str
-    """Those held out."""
-    trial: int
+ALIKE = {"steps": "steps", "data_options": "data options", "model_options": "model options"}
+"""What no search draws, so that the runs of a choice should have it in common."""
 
 
 def how(selected: Selected) -> str:
@@ -26,6 +19,7 @@ def how(selected: Selected) -> str:
     sentences = [
         f"Selection {selected.rule}: the best of {EXPLAINED[selected.rule]}; {draws(selected)}.",
         f"Network: {', '.join(selected.models)}." if selected.models else "",
+        _listed("Chosen among runs that differ in more than their draw", _unlike(selected)),
         _listed("Missing", missing(selected)),
         _listed("Nothing to choose from", _unchosen(selected)),
         _listed("Not finished, and counted with the steps they have", _unfinished(selected)),
@@ -33,112 +27,69 @@ def how(selected: Selected) -> str:
     return " ".join(filter(None, sentences))
 
 
-def missing(selected: Selected) -> list[str]:
-    """What is missing, each in a phrase.
-
-    That is known from the plan. Where there is none, every test domain and trial of a method should
-    have as many draws as the one with the most.
-    """
-    found = _places(selected, (run.config for run in selected.runs))
-    if selected.plan:
-        return gaps(_places(selected, selected.plan), found)
-    expected: Counter[Place] = Counter()
-    most: dict[str, int] = defaultdict(int)
-    trials: dict[str, set[int]] = defaultdict(set)
-    alone = {place: n for place, n in found.items() if place.domains in selected.domains}
-    for place, n in alone.items():
-        most[place.row] = max(most[place.row], n)
-        trials[place.row].add(place.trial)
-    for row, n in most.items():
-        for domain in selected.domains:
-            expected.update({Place(row, domain, trial): n for trial in trials[row]})
-    return gaps(expected, alone)
-
-
-def gaps(expected: Mapping[Place, int], found: Mapping[Place, int]) -> list[str]:
-    """Where runs are missing, in as few phrases as say it all.
-
-    Example:
-        >>> expected = {Place("ERM", d, t): 5 for d in ("photo", "sketch") for t in (0, 1)}
-        >>> gaps(expected, {Place("ERM", "photo", 0): 5, Place("ERM", "photo", 1): 3})
-        ['ERM on photo, trial 1: 2 of 5 runs', 'ERM on sketch: all 10 runs']
-        >>> gaps(expected, {place: 3 for place in expected})
-        ['ERM: 2 of 5 runs in every test domain and trial']
-    """
-    phrases = []
-    for row in dict.fromkeys(place.row for place in expected):
-        own = {place: n for place, n in expected.items() if place.row == row}
-        if told := _alike(own, found):
-            phrases.append(f"{row}: {told}")
-            continue
-        for domains in dict.fromkeys(place.domains for place in own):
-            here = {place: n for place, n in own.items() if place.domains == domains}
-            if len(here) > 1 and (told := _alike(here, found)):
-                phrases.append(f"{row} on {domains}: {told}")
-                continue
-            phrases += [
-                f"{row} on {domains}, trial {place.trial}: {n - found.get(place, 0)} of {n} runs"
-                for place, n in sorted(here.items())
-                if found.get(place, 0) < n
-            ]
-    return phrases
-
-
-def _alike(expected: Mapping[Place, int], found: Mapping[Place, int]) -> str:
-    """What is missing where that is all, or everywhere the same; else nothing."""
-    if not any(found.get(place) for place in expected):
-        return f"all {sum(expected.values())} runs"
-    lacking = {(n - found.get(place, 0), n) for place, n in expected.items()}
-    (lack, n), *others = lacking
-    if others or lack <= 0 or len(expected) == 1:
-        return ""
-    spread = {
-        "test domain": len({place.domains for place in expected}),
-        "trial": len({place.trial for place in expected}),
-    }
-    where = " and ".join(name for name, number in spread.items() if number > 1)
-    return f"{lack} of {n} runs in every {where}"
-
-
-def _places(selected: Selected, configs: Iterable[RunConfig]) -> Counter[Place]:
-    return Counter(_place(selected, config) for config in configs)
-
-
-def _place(selected: Selected, config: RunConfig) -> Place:
-    row = selected.label(RowKey(variant(config), config.model))
-    return Place(row, " and ".join(config.test_domains), config.trial)
-
-
 def draws(selected: Selected) -> str:
-    """How many draws and trials, and whether trials redraw the hyper-parameters."""
-    cases = by_case(selected.runs)
-    if not cases:
-        return "no runs"
-    counts = sorted({len(members) for members in cases.values()})
-    trials = {case.trial for case in cases}
-    draws = f"{_span(counts)} draw{'s' * (counts[-1] != 1)}"
-    if len(trials) == 1:
-        return f"{draws}, one trial"
-    rows: dict[RowKey, list[RunConfig]] = defaultdict(list)
-    for case, members in cases.items():
-        rows[RowKey(case.method, case.model)] += [run.config for run in members]
-    anew = {key for key, configs in rows.items() if redrawn(configs)}
-    kinds = {
-        "trials draw hyper-parameters anew": [key for key in rows if key in anew],
-        "trials are replicates with the same hyper-parameters": [
-            key for key in rows if key not in anew
-        ],
+    """How many draws and trials there were to choose from, and whether trials redraw.
+
+    Methods are named where they differ in that.
+    """
+    if not by_case(selected.runs):
+        return "no run has one test domain alone"
+    counts: dict[RowKey, set[int]] = defaultdict(set)
+    trials: dict[RowKey, set[int]] = defaultdict(set)
+    for choice in selected.choices:
+        key = RowKey(choice.case.method, choice.case.model)
+        counts[key].add(choice.draws)
+        trials[key].add(choice.case.trial)
+    if not counts:
+        return "no draw that it could choose"
+    sizes = {key: _size(sorted(own), len(trials[key])) for key, own in counts.items()}
+    kinds = {key: _kind(selected, key) for key, own in trials.items() if len(own) > 1}
+    return "; ".join([*_told(selected, sizes), *_told(selected, kinds, among=sizes)])
+
+
+def _size(counts: list[int], trials: int) -> str:
+    span = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    draws = f"{span} draw{'s' * (counts[-1] != 1)}"
+    return f"{draws}, one trial" if trials == 1 else f"{draws} in each of {trials} trials"
+
+
+def _kind(selected: Selected, key: RowKey) -> str:
+    configs = (c for c in selected.configs if RowKey(variant(c), c.model) == key)
+    anew = redrawn(config for config in configs if len(config.test_domains) == 1)
+    return {
+        True: "trials draw hyper-parameters anew",
+        False: "trials are replicates with the same hyper-parameters",
+        None: "",
+    }[anew]
+
+
+def _told(
+    selected: Selected, phrases: dict[RowKey, str], among: Iterable[RowKey] | None = None
+) -> list[str]:
+    """Each phrase once, with the methods it holds for unless it holds for all."""
+    rows = [key for key in selected.rows if key in set(among or phrases)]
+    holding = {
+        phrase: [key for key in rows if phrases.get(key) == phrase]
+        for phrase in dict.fromkeys(phrases[key] for key in rows if phrases.get(key))
     }
-    told = [
-        kind if len(keys) == len(rows) else f"{kind} ({', '.join(map(selected.label, keys))})"
-        for kind, keys in kinds.items()
-        if keys
+    return [
+        phrase if keys == rows else f"{phrase} ({', '.join(map(selected.label, keys))})"
+        for phrase, keys in holding.items()
     ]
-    return f"{draws} in each of {len(trials)} trials; {'; '.join(told)}"
 
 
-def _span(counts: list[int]) -> str:
-    return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+def _unlike(selected: Selected) -> list[str]:
+    found: dict[str, dict[str, None]] = {}
+    for case, members in sorted(by_case(selected.runs).items()):
+        for field, title in ALIKE.items():
+            if len({_value(run.config, field) for run in members}) > 1:
+                label = selected.label(RowKey(case.method, case.model))
+                found.setdefault(title, {})[label] = None
+    return [f"{title} ({', '.join(labels)})" for title, labels in found.items()]
+
+
+def _value(config: RunConfig, field: str) -> Hashable:
+    return str(config.to_json()[field])
 
 
 def _unchosen(selected: Selected) -> list[str]:
@@ -151,7 +102,7 @@ def _unchosen(selected: Selected) -> list[str]:
 
 
 def _unfinished(selected: Selected) -> list[str]:
-    found = Counter(_place(selected, run.config) for run in selected.runs if run.status != "done")
+    found = Counter(place_of(selected, run.config) for run in selected.runs if run.status != "done")
     return [
         f"{place.row} on {place.domains}, trial {place.trial}" + (f" ({n} runs)" if n > 1 else "")
         for place, n in sorted(found.items())

@@ -6,6 +6,7 @@ import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from statistics import fmean, stdev
+from typing import ClassVar
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,13 @@ class Difference:
     half: float | None
     """Of the width of the 95 % interval; None where there is one pair."""
     pairs: int
+    measure: ClassVar[str] = "95 % ±"
+    """What stands after ±."""
+
+    @property
+    def numbers(self) -> tuple[float, float | None, int]:
+        """The mean, what stands after ±, and of how many."""
+        return self.mean, self.half, self.pairs
 
     def __str__(self) -> str:
         mean = f"{self.mean:+.1f}".replace("-", "−")

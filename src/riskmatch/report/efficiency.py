@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from statistics import fmean, median
+from statistics import median
 
 from riskmatch.config import RunConfig
 from riskmatch.published import EFFICIENCY, PAPER
@@ -12,7 +12,7 @@ from riskmatch.records import RunRecord
 from riskmatch.report import titles
 from riskmatch.report.coverage import how
 from riskmatch.report.selected import RowKey, Selected
-from riskmatch.report.tables import Cell, Table
+from riskmatch.report.tables import Amount, Cell, Table
 from riskmatch.selection import Rule, variant
 
 
@@ -26,7 +26,7 @@ def efficiency_table(
         rows.setdefault(key.method, []).append((selected.label(key), *_costs(selected, key)))
     for method, cost in EFFICIENCY.get(data, {}).items():
         label = f"{titles.METHODS[method]} (paper)"
-        row = (label, cost.seconds, f"{cost.memory:.2f}", cost.accuracy)
+        row = (label, cost.seconds, Amount(cost.memory, 2), cost.accuracy)
         rows.setdefault(method, []).append(row)
     order = titles.in_order(set(rows), titles.METHODS)
     return Table(
@@ -49,12 +49,22 @@ def training_seconds(run: RunRecord) -> float:
 
 
 def _costs(selected: Selected, key: RowKey) -> tuple[Cell, ...]:
-    own = [r for r in selected.runs if RowKey(variant(r.config), r.config.model) == key]
+    """Of finished runs with one test domain: pairs train on fewer domains."""
+    own = [
+        run
+        for run in selected.runs
+        if RowKey(variant(run.config), run.config.model) == key
+        and run.status == "done"
+        and len(run.config.test_domains) == 1
+    ]
     seconds = [s for s in map(training_seconds, own) if not math.isnan(s)]
     peaks = [max(evaluation.peak_memory for evaluation in run.evaluations) for run in own]
-    trials = selected.by_domain(key).values()
     return (
-        round(median(seconds)) if seconds else None,
-        f"{median(peaks) / 2**30:.2f}" if any(peaks) else None,
-        fmean(map(fmean, trials)) if all(trials) else None,
+        _seconds(median(seconds)) if seconds else None,
+        Amount(median(peaks) / 2**30, 2) if any(peaks) else None,
+        selected.average(key),
     )
+
+
+def _seconds(value: float) -> Amount:
+    return Amount(value, 0 if value >= 10 else 1)

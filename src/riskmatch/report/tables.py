@@ -10,6 +10,7 @@ from statistics import fmean, pstdev, stdev
 from typing import ClassVar
 
 from riskmatch.published import Published
+from riskmatch.report.difference import Difference
 
 MISSING = "—"
 _TEX = {
@@ -22,6 +23,8 @@ _TEX = {
     "η": r"$\eta$",
     "α": r"$\alpha$",
     "−": r"$-$",
+    "√": r"$\surd$",
+    "…": r"\dots{}",
     "—": "---",
     "–": "--",
 }
@@ -55,6 +58,11 @@ class Spread:
         """What stands after ±; None where there are fewer than two values."""
         return self.sd
 
+    @property
+    def numbers(self) -> tuple[float | None, float | None, int]:
+        """The mean, what stands after ±, and of how many."""
+        return self.mean, self.error, len(self.values)
+
     def __str__(self) -> str:
         if self.mean is None:
             return MISSING
@@ -82,7 +90,23 @@ class Trials(Spread):
         return pstdev(self.values) / n**0.5 if n > 1 else None
 
 
-Cell = str | int | float | Spread | Published | None
+@dataclass(frozen=True)
+class Amount:
+    """One measurement, printed with as many decimals as it deserves.
+
+    Example:
+        >>> str(Amount(46.31, 0)), str(Amount(4.631, 1))
+        ('46', '4.6')
+    """
+
+    value: float
+    decimals: int
+
+    def __str__(self) -> str:
+        return f"{self.value:.{self.decimals}f}"
+
+
+Cell = str | int | float | Amount | Spread | Difference | Published | None
 
 
 @dataclass(frozen=True)
@@ -139,7 +163,7 @@ class Table:
     def csv(self) -> str:
         """The table for programs: mean, error and n are columns, and nothing is rounded away."""
         spread = [
-            next((cell.measure for cell in column if isinstance(cell, Spread)), None)
+            next((cell.measure for cell in column if isinstance(cell, Spread | Difference)), None)
             for column in (zip(*self.rows, strict=True) if self.rows else [()] * len(self.columns))
         ]
         text = io.StringIO()
@@ -153,7 +177,7 @@ class Table:
             writer.writerow(
                 value
                 for cell, wide in zip(row, spread, strict=True)
-                for value in (_numbers(cell) if wide else (cell,))
+                for value in (_numbers(cell) if wide else (_number(cell),))
             )
         return text.getvalue()
 
@@ -161,10 +185,15 @@ class Table:
 def _numbers(cell: Cell) -> tuple[Cell, ...]:
     if isinstance(cell, Published):
         return (*cell, None)
-    if not isinstance(cell, Spread):
-        return (cell, None, None)
-    values = (None if v is None else round(v, 6) for v in (cell.mean, cell.error))
-    return (*values, len(cell.values))
+    if not isinstance(cell, Spread | Difference):
+        return (_number(cell), None, None)
+    mean, error, n = cell.numbers
+    return _number(mean), _number(error), n
+
+
+def _number(cell: Cell) -> Cell:
+    value = cell.value if isinstance(cell, Amount) else cell
+    return round(value, 6) if isinstance(value, float) else value
 
 
 def _text(cell: Cell) -> str:

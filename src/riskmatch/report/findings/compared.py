@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from riskmatch.report import titles
 from riskmatch.report.comparison import against_erm
 from riskmatch.report.coverage import draws
 from riskmatch.report.difference import Difference
 from riskmatch.report.findings.cases import Cases
 from riskmatch.report.findings.naming import data_title
-from riskmatch.report.selected import RowKey, Selected, row_label
+from riskmatch.report.selected import RowKey, Selected, row_label, rows_over
 from riskmatch.report.tables import Trials
 from riskmatch.selection import EXPLAINED
 
@@ -25,29 +24,21 @@ def compared(cases: Cases) -> dict[str, Any]:
     intervals.
     """
     sets = [Selected.of(cases.records, data, "train-val", cases.plan) for data in cases.main_data]
-    methods = titles.in_order({key.method for one in sets for key in one.rows}, titles.METHODS)
-    keys = sorted(
-        {key for one in sets for key in one.rows},
-        key=lambda key: (methods.index(key.method), key.model),
-    )
-    several = len({key.model for key in keys}) > 1
     if len(sets) == 1:
         columns: Sequence[str] = sets[0].domains
     else:
         columns = [data_title(one.data) for one in sets]
     rows: list[list[str | float | None]] = []
     differences = []
-    for key in keys:
-        label = row_label(key, several)
+    for key in rows_over(sets):
+        label = row_label(key)
         alone = list(sets[0].by_domain(key).values())
         values = alone if len(sets) == 1 else [one.by_trial(key) for one in sets]
         whole = round(fmean(map(fmean, values)), 2) if values and all(values) else None
         rows.append([label, *(str(Trials(v)) if v else None for v in values), whole])
         found = against_erm(sets, key)
         if found is not None:
-            differences.append(
-                _interval(label, row_label(RowKey("erm", key.model), several), found)
-            )
+            differences.append(_interval(label, row_label(RowKey("erm", key.model)), found))
     told = " ".join(f"{data_title(one.data)}: {draws(one)}." for one in sets)
     return {
         "caption": "Accuracy on test domains, in per cent: mean ± standard error (standard "

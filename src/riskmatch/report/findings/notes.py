@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from riskmatch.report.coverage import missing
 from riskmatch.report.findings.cases import Cases
 from riskmatch.report.findings.runs import Found
+from riskmatch.report.gaps import missing
 from riskmatch.report.selected import Selected
 
 GAPS = 5

@@ -1,0 +1,50 @@
+"""A small sweep of two methods on two domains, made by hand."""
+
+from made_records import evaluation, run
+
+ERM = {("a", 0): 60.0, ("a", 1): 61.5, ("b", 0): 70.0, ("b", 1): 73.0}
+RDM = {("a", 0): 62.0, ("a", 1): 62.5, ("b", 0): 70.5, ("b", 1): 76.0}
+DRAWS = (1, 2)
+
+
+def sweep(method, accuracies, fixed=False, data="toy", **others):
+    """Two draws per case: the first has the better validation, and the given accuracy."""
+    return [
+        run(
+            domain,
+            evaluation(10, **{d: (a if d == domain else 1, 50 - draw) for d in "ab"}),
+            evaluation(20, **dict.fromkeys("ab", (0, 10))),
+            data=data, method=method, trial=trial, draw=draw if fixed else (draw, trial), **others,
+        )
+        for (domain, trial), a in accuracies.items()
+        for draw in DRAWS
+    ]  # fmt: skip
+
+
+RUNS = sweep("erm", ERM) + sweep("rdm", RDM)
+
+
+def cells(table, label):
+    (row,) = (row for row in table.rows if row[0] == label)
+    return [str(cell) for cell in row[1:]]
+
+
+def of(method, domain, trial):
+    return [
+        r
+        for r in RUNS
+        if (r.config.method, r.config.test_domains, r.config.trial) == (method, (domain,), trial)
+    ]
+
+
+def without(*gone):
+    ids = {r.config.id for r in gone}
+    return [r for r in RUNS if r.config.id not in ids]
+
+
+def left_out(*domains, method="erm", **others):
+    """A run for each test domain of a data set with the domains a, b and c."""
+    return [
+        run(domain, evaluation(1, **dict.fromkeys("abc", (60, 50))), method=method, **others)
+        for domain in domains
+    ]

@@ -1,0 +1,138 @@
+"""What captions say of how a table was made, and what is missing from it."""
+
+from dataclasses import replace
+
+from made_records import evaluation, run
+from made_sweep import ERM, RDM, RUNS, cells, left_out, of, sweep, without
+
+from riskmatch.report.comparison import overview_table, per_domain_table
+from riskmatch.report.efficiency import efficiency_table
+from riskmatch.report.tables import Trials
+
+
+def test_captions_say_rule_draws_and_trials():
+    caption = per_domain_table(RUNS, "toy", "test-val").caption
+    assert "Selection test-val: the best of the validation accuracy on the test domain" in caption
+    assert "2 draws in each of 2 trials; trials draw hyper-parameters anew." in caption
+    assert "Network: mlp." in caption
+    assert "Missing" not in caption
+
+
+def test_replicates_are_told_from_trials_that_redraw():
+    fixed = sweep("rdm", RDM, fixed=True)
+    assert "trials are replicates with the same hyper-parameters." in (
+        per_domain_table(fixed, "toy").caption
+    )
+    assert (
+        "trials draw hyper-parameters anew (ERM); trials are replicates with the same "
+        "hyper-parameters (RDM)"
+    ) in per_domain_table(sweep("erm", ERM) + fixed, "toy").caption
+    assert (
+        "2 draws, one trial."
+        in per_domain_table([r for r in RUNS if r.config.trial == 0], "toy").caption
+    )
+
+
+def test_missing_runs_are_named_from_the_plan():
+    plan = [r.config for r in RUNS]
+    (gone, _) = of("rdm", "b", 1)
+    one = per_domain_table(without(gone), "toy", plan=plan)
+    assert f"Missing: RDM on b, trial 1: 1 of 2 runs ({gone.config.id})." in one.caption
+    half = per_domain_table(without(*of("rdm", "b", 0), *of("rdm", "b", 1)), "toy", plan=plan)
+    assert "Missing: RDM on b: all 4 runs." in half.caption
+    assert cells(half, "RDM")[1:3] == ["None", "None"]
+    none = per_domain_table(sweep("erm", ERM), "toy", plan=plan)
+    assert "Missing: RDM: all 8 runs." in none.caption
+    assert cells(none, "RDM")[0] == "None"
+    assert "Missing: ERM: all 8 runs; RDM: all 8 runs." in (
+        per_domain_table([], "toy", plan=plan).caption
+    )
+
+
+def test_missing_runs_are_seen_without_a_plan_too():
+    table = per_domain_table(without(*of("erm", "a", 0), of("rdm", "b", 1)[0]), "toy")
+    assert (
+        "Missing: ERM on a, trial 0: 2 of 2 runs; RDM on b, trial 1: 1 of 2 runs." in table.caption
+    )
+
+
+def test_a_domain_that_was_never_left_out_is_missing_and_there_is_no_average():
+    table = per_domain_table(left_out("a", "b"), "toy")
+    assert cells(table, "ERM") == ["60.0", "60.0", "None", "None"]
+    assert "Missing: ERM on c, trial 0: 1 of 1 runs." in table.caption
+    assert cells(overview_table(left_out("a", "b")), "ERM") == ["None", "None"]
+
+
+def test_one_test_domain_and_those_nobody_trains_on_are_a_table_of_their_own():
+    assert per_domain_table(left_out("a"), "toy").columns == ("method", "a", "average")
+    alone = [run(d, evaluation(1, **{d: (60, 50), "c": (1, 50)})) for d in "ab"]
+    table = per_domain_table(alone, "toy")
+    assert table.columns == ("method", "a", "b", "average")
+    assert "Missing" not in table.caption
+
+
+def test_runs_with_two_test_domains_alone_make_no_table():
+    pairs = [run(pair, evaluation(1, **dict.fromkeys("abc", (60, 50)))) for pair in ("ab", "bc")]
+    for table in (
+        per_domain_table(pairs, "toy"),
+        overview_table(pairs),
+        efficiency_table(pairs, "toy"),
+    ):
+        assert "no run has one test domain alone" in table.caption
+        assert {*cells(table, "ERM")} <= {"None"}
+
+
+def test_leave_one_out_counts_the_draws_it_could_choose_and_names_missing_pairs():
+    draws = [*left_out("a", "b", "c", draw=1), *left_out("a", "b", "c", draw=2)]
+    pairs = [
+        run(pair, evaluation(1, **dict.fromkeys("abc", (60, 50))), draw=1)
+        for pair in ("ab", "ac", "bc")
+    ]
+    caption = per_domain_table(draws + pairs, "toy", "leave-one-out").caption
+    assert "held out too, over draws and steps; 1 draw, one trial." in caption
+    assert "Missing: ERM on a and b, trial 0: 1 of 2 runs; ERM on a and c, trial 0: 1" in caption
+
+
+def test_methods_are_named_where_their_draws_or_trials_differ():
+    runs = RUNS + sweep("vrex", {("a", 0): 60.0, ("b", 0): 61.0})
+    assert (
+        "2 draws in each of 2 trials (ERM, RDM); 2 draws, one trial (VREx); trials draw "
+        "hyper-parameters anew (ERM, RDM)."
+    ) in per_domain_table(runs, "toy").caption
+
+
+def test_what_cannot_be_told_of_trials_is_not_said():
+    begun = [
+        r
+        for r in sweep("rdm", RDM, fixed=True)
+        if r.config.trial == 0 or r.config.hparams["draw"] == 1
+    ]
+    caption = per_domain_table(begun, "toy").caption
+    assert "1 to 2 draws in each of 2 trials." in caption
+    assert "trials are" not in caption
+
+
+def test_runs_that_differ_in_more_than_their_draw_are_told():
+    longer = [replace(r, config=replace(r.config, steps=9)) for r in of("rdm", "a", 0)]
+    other = [replace(r, config=replace(r.config, data_options={"n": 1})) for r in of("erm", "a", 0)]
+    assert (
+        "Chosen among runs that differ in more than their draw: data options (ERM); steps (RDM)."
+    ) in per_domain_table(RUNS + longer + other, "toy").caption
+    assert "differ in more" not in per_domain_table(RUNS, "toy").caption
+
+
+def test_a_trial_without_every_domain_has_no_average():
+    table = overview_table(without(*of("erm", "a", 0)))
+    assert cells(table, "ERM")[0] == str(Trials((67.25,)))
+
+
+def test_unfinished_runs_are_named():
+    unfinished = sweep("erm", ERM, status="unfinished")
+    assert "Not finished, and counted with the steps they have: ERM on a, trial 0 (2 runs);" in (
+        per_domain_table(unfinished, "toy").caption
+    )
+
+
+def test_leave_one_out_names_what_it_cannot_choose():
+    caption = per_domain_table(RUNS, "toy", "leave-one-out").caption
+    assert "Nothing to choose from: ERM on a, trial 0; ERM on a, trial 1;" in caption
