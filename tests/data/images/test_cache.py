@@ -1,6 +1,8 @@
 """The cache of decoded images: what is in it, when it is made anew, and who makes it."""
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +17,7 @@ import torch
 from pictures import picture
 from PIL import Image
 
-from riskmatch.data.images import cache
+from riskmatch.data.images import cache, fingerprint
 from riskmatch.data.images.cache import CacheError, cached_file, mapped
 from riskmatch.data.images.decode import ImageError
 
@@ -33,18 +35,18 @@ class Told(list):
 
 @pytest.fixture
 def files(tmp_path):
-    """Five images of 32 × 32, settled for an hour, and the folder they are in."""
+    """Five images of 32 × 32 and the folder they are in."""
     root = tmp_path / "data"
     paths = [f"{name}.png" for name in "edcba"]
     for seed, path in enumerate(paths):
         picture(root / path, 32, seed)
-        settle(root / path)
     return root, paths
 
 
-def settle(path, hours=1):
-    then = time.time() - 3600 * hours
-    os.utime(path, (then, then))
+@pytest.fixture
+def settled(monkeypatch):
+    """A file counts as settled at once, as it does two seconds after its last change."""
+    monkeypatch.setattr(fingerprint, "SETTLED", -1)
 
 
 def pixels_of(root, paths, size, folder, on_progress=None):
@@ -85,7 +87,7 @@ def test_the_side_is_that_of_the_images_unless_they_are_large_or_differ(
     assert pixels.shape == (len(sizes), side, side, 3)
 
 
-def test_a_second_call_reads_and_decodes_nothing(files, tmp_path):
+def test_a_second_call_reads_and_decodes_nothing(files, settled, tmp_path):
     root, paths = files
     told = Told()
     pixels_of(root, paths, 32, tmp_path / "cache", told)
@@ -96,10 +98,10 @@ def test_a_second_call_reads_and_decodes_nothing(files, tmp_path):
     assert again == []
 
 
-def test_another_time_of_modification_alone_decodes_nothing(files, tmp_path):
+def test_another_time_of_modification_alone_decodes_nothing(files, settled, tmp_path):
     root, paths = files
     pixels_of(root, paths, 32, tmp_path / "cache")
-    settle(root / "c.png", hours=2)
+    os.utime(root / "c.png", (1e9, 1e9))
     told = Told()
     pixels_of(root, paths, 32, tmp_path / "cache", told)
     assert told == [("reading images", 1, 1)]
@@ -117,6 +119,62 @@ def test_other_content_of_the_same_length_is_noticed(files, tmp_path):
     after = pixels_of(root, bitmaps, 32, tmp_path / "cache")
     assert torch.equal(after, first)
     assert torch.equal(before[2], 255 - after[2])
+
+
+def exchange(one, other):
+    """As ``mv`` does; each file keeps its size and its time of modification."""
+    aside = one.with_name("aside")
+    one.rename(aside)
+    other.rename(one)
+    aside.rename(other)
+
+
+def copy_over(one, other):
+    """As ``cp -p`` does."""
+    content = one.read_bytes(), other.read_bytes()
+    for path, bytes_ in zip((other, one), content, strict=True):
+        path.write_bytes(bytes_)
+        os.utime(path, (1e9, 1e9))
+
+
+@pytest.mark.parametrize("change", [exchange, copy_over])
+def test_images_that_change_places_are_noticed_though_size_and_time_are_equal(
+    settled, tmp_path, change
+):
+    root, paths = tmp_path / "data", ["black.bmp", "white.bmp"]
+    root.mkdir()
+    for path, value in zip(paths, (0, 255), strict=True):
+        Image.fromarray(np.full((32, 32, 3), value, np.uint8)).save(root / path)
+        os.utime(root / path, (1e9, 1e9))
+    before = pixels_of(root, paths, 32, tmp_path / "cache").clone()
+    change(root / "black.bmp", root / "white.bmp")
+    after = pixels_of(root, paths, 32, tmp_path / "cache")
+    assert torch.equal(after, before.flip(0))
+
+
+@pytest.mark.parametrize("change", [shutil.copytree, shutil.move])
+def test_a_data_set_that_is_copied_or_moved_is_read_once_more_and_not_decoded(
+    files, settled, tmp_path, change
+):
+    root, paths = files
+    before = pixels_of(root, paths, 32, tmp_path / "cache")
+    change(root, tmp_path / "elsewhere")
+    first, second = Told(), Told()
+    after = pixels_of(tmp_path / "elsewhere", paths, 32, tmp_path / "cache", first)
+    pixels_of(tmp_path / "elsewhere", paths, 32, tmp_path / "cache", second)
+    assert torch.equal(after, before)
+    assert (first.names, second.names) == (["reading images"], [])
+
+
+def test_notes_of_fewer_facts_are_written_anew(files, settled, tmp_path):
+    """Of size and time of modification alone, as they once were."""
+    root, paths = files
+    pixels_of(root, paths, 32, tmp_path / "cache")
+    [notes] = (tmp_path / "cache").glob("*.json")
+    kept = json.loads(notes.read_text())
+    notes.write_text(json.dumps({path: [*note[:2], "0" * 64] for path, note in kept.items()}))
+    pixels_of(root, paths, 32, tmp_path / "cache")
+    assert json.loads(notes.read_text()) == kept
 
 
 def test_a_file_written_just_now_is_read_again_though_its_time_is_the_same(files, tmp_path):
@@ -169,7 +227,7 @@ def test_nothing_done_to_the_tensor_reaches_the_file(files, tmp_path):
     assert file.read_bytes() == before
 
 
-def test_a_broken_image_leaves_no_cache_behind(files, tmp_path):
+def test_a_broken_image_leaves_no_cache_behind(files, settled, tmp_path):
     root, paths = files
     data = (root / "c.png").read_bytes()
     (root / "c.png").write_bytes(data[: len(data) // 2])

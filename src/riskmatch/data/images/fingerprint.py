@@ -9,14 +9,17 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from riskmatch.data.progress import OnProgress
 from riskmatch.durable import write_whole
 
 SETTLED = 2.0
-"""Seconds after which a change must show in a file's time of modification."""
+"""Seconds after which a change must show in a file's times."""
 
-_NOTHING = (-1, -1, "")
+Stamp = tuple[int, int, int, int]
+"""What tells that a file has changed, without reading it: its size, the times of modification and
+of change, its number. The last two betray files that were exchanged by ``mv`` or ``cp -p``."""
 
 
 def content_hashes(
@@ -27,39 +30,44 @@ def content_hashes(
     Args:
         root: of the relative ``paths``.
         paths: in any order.
-        notes: a file that keeps the hashes with each file's size and time of modification; a file
-            with the same size and time is not read again.
+        notes: a file that keeps the hashes with each file's stamp; a file with the same stamp is
+            not read again.
         on_progress: told of every file.
     """
     known = _read(notes)
     settled = time.time_ns() - int(SETTLED * 1e9)
     stamps = {path: _stamp(root / path) for path in paths}
-    changed = [path for path in paths if known.get(path, _NOTHING)[:2] != stamps[path]]
-    found = {path: known[path] for path in paths if path in known}
+    hashes = {
+        path: digest
+        for path, (*stamp, digest) in known.items()
+        if path in stamps and tuple(stamp) == stamps[path]
+    }
+    changed = [path for path in paths if path not in hashes]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         digests = pool.map(lambda path: _sha256(root / path), changed)
         for done, (path, digest) in enumerate(zip(changed, digests, strict=True), 1):
-            found[path] = (*stamps[path], digest)
+            hashes[path] = digest
             on_progress("reading images", done, len(changed))
-    if news := {path: found[path] for path in changed if stamps[path][1] < settled}:
+    if news := {
+        path: (*stamps[path], hashes[path]) for path in changed if max(stamps[path][1:3]) < settled
+    }:
         write_whole(notes, json.dumps({**known, **news}).encode())
-    return [found[path][2] for path in paths]
+    return [hashes[path] for path in paths]
 
 
-def _stamp(file: Path) -> tuple[int, int]:
+def _stamp(file: Path) -> Stamp:
     status = os.stat(file)
-    return status.st_size, status.st_mtime_ns
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def _sha256(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def _read(notes: Path) -> dict[str, tuple[int, int, str]]:
+def _read(notes: Path) -> dict[str, list[Any]]:
+    """By path, the stamp and the hash."""
     try:
-        return {
-            path: (note[0], note[1], note[2])
-            for path, note in json.loads(notes.read_bytes()).items()
-        }
+        known: dict[str, list[Any]] = json.loads(notes.read_bytes())
     except FileNotFoundError:
         return {}
+    return known
