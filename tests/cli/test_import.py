@@ -77,18 +77,34 @@ def test_an_unknown_format_is_refused(riskmatch):
     assert "Did you mean 'domainbed'?" in done.err
 
 
-@pytest.mark.needs_data
-def test_the_authors_logs_give_the_row_of_the_paper_without_torch(tmp_path):
+def authors_logs():
     root = Path(os.environ.get("RISKMATCH_DATA", "")) / "authors-logs"
     if "RISKMATCH_DATA" not in os.environ or not root.exists():
         pytest.skip("authors-logs is not there: set RISKMATCH_DATA")
+    return str(root)
+
+
+@pytest.mark.needs_data
+def test_the_authors_logs_give_the_row_of_the_paper_without_torch(tmp_path):
+    root = authors_logs()
     code = (
         "import sys; from riskmatch.cli import main; main(sys.argv[1:]); "
         "sys.exit('torch' in sys.modules)"
     )
-    words = ["import", "domainbed", str(root), "--out", str(tmp_path / "runs")]
+    words = ["import", "domainbed", root, "--out", str(tmp_path / "runs")]
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     (row,) = (text for text in done.stdout.splitlines() if text.startswith("| RDM  "))
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells == ["RDM", "88.4 ± 0.2", "81.3 ± 1.6", "97.1 ± 0.1", "81.8 ± 1.1", "87.2"]
+
+
+@pytest.mark.needs_data
+def test_the_authors_logs_are_shown_as_they_are_imported(riskmatch):
+    riskmatch("import", "domainbed", authors_logs(), "--quiet")
+    told = json.loads(riskmatch("show", "runs", "--json").out)
+    assert told["comparison"]["rows"] == [
+        ["RDM", "88.4 ± 0.2", "81.3 ± 1.6", "97.1 ± 0.1", "81.8 ± 1.1", 87.17]
+    ]
+    assert told["headline"]["rows"][0][:2] == ["RDM", "87.2 ± 0.7"]
+    assert told["notes"] == []

@@ -20,10 +20,10 @@ def domains(test, accuracy, val=50, names="abc"):
     return {d: (accuracy if d in test else 90, val) for d in names}
 
 
-def made(test, accuracy, method="erm", **others):
+def made(test, accuracy, method="erm", val=50, **others):
     """At step 20 validation is best, and the accuracy on the test domains is the one given."""
     early = evaluation(10, **domains(test, 1.0, 40))
-    return run(test, early, evaluation(20, **domains(test, accuracy)), method=method, **others)
+    return run(test, early, evaluation(20, **domains(test, accuracy, val)), method=method, **others)
 
 
 def write(out, *runs):
@@ -152,6 +152,29 @@ def test_trials_stay_what_they_are_where_seeds_follow_them(tmp_path):
     _, cases = of(tmp_path, *(made("a", 60.0, trial=trial, seed=trial) for trial in (2, 5)))
     assert not cases.renumbered
     assert {record.config.trial for record in cases.records} == {2, 5}
+
+
+def test_draws_with_seeds_of_their_own_are_draws(tmp_path):
+    seeds = iter(range(100))
+    runs = [
+        made(d, 60.0 + 10 * trial + draw, val=50 + draw, trial=trial, draw=draw, seed=next(seeds))
+        for d in "abc"
+        for trial in (0, 1)
+        for draw in range(3)
+    ]
+    found, cases = of(tmp_path, *runs)
+    assert not cases.renumbered
+    told = compared(cases)
+    assert told["rows"] == [["ERM", *["67.0 ± 3.5"] * 3, 67.0]]
+    assert "3 draws in each of 2 trials" in told["caption"]
+    assert headline(cases, found.runs)["rows"][0][:3] == ["ERM", "67.0 ± 3.5", "67.0 ± 3.5"]
+
+
+def test_a_draw_with_a_second_seed_leaves_the_other_draws_together(tmp_path):
+    draws = [made("a", 60.0 + draw, draw=draw, seed=10 + draw) for draw in range(4)]
+    _, cases = of(tmp_path, *draws, made("a", 70.0, draw=2, seed=30))
+    trials = {record.config.seed: record.config.trial for record in cases.records}
+    assert trials == {10: 0, 11: 0, 12: 0, 13: 0, 30: 1}
 
 
 def test_other_options_are_other_data(tmp_path):

@@ -2,7 +2,9 @@
 
 Selection asks for runs with one test domain and tells replicates by their trial. People also train
 with several test domains at once (ColoredMNIST at every colour), with seeds in place of trials, and
-on one data set with other options. Such runs are read here as what they are.
+on one data set with other options. Such runs are read here as what they are. Seeds stand for trials
+only where runs differ in nothing else: DomainBed gives every run a seed of its own, and its draws
+stay draws.
 """
 
 from __future__ import annotations
@@ -19,6 +21,10 @@ from riskmatch.report.findings.naming import data_title
 from riskmatch.report.findings.runs import Found, RunOnFile
 
 _SEED = "seed"
+Seeds = tuple[int, int]
+"""Of the run, and of its data set."""
+Replicate = tuple[int, Seeds]
+"""The trial, and the seeds that tell it from other replicates."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +73,12 @@ class _Reading:
 
     def __init__(self, configs: Sequence[RunConfig]) -> None:
         self._alone = {config.data for config in configs if len(config.test_domains) == 1}
+        self._seeds = _telling_seeds(configs)
         options: dict[str, Counter[str]] = defaultdict(Counter)
-        replicates: dict[str, set[tuple[int, ...]]] = defaultdict(set)
+        replicates: dict[str, set[Replicate]] = defaultdict(set)
         for config in configs:
             options[config.data][_options(config)] += 1
-            replicates[config.data].add(_replicate(config))
+            replicates[config.data].add(self._replicate(config))
         self._usual = {data: json.loads(max(n, key=n.__getitem__)) for data, n in options.items()}
         self._trials = {data: _numbered(found) for data, found in replicates.items()}
 
@@ -81,7 +88,7 @@ class _Reading:
             config,
             data=self._data(config),
             data_options={},
-            trial=self._trials[config.data][_replicate(config)],
+            trial=self._trials[config.data][self._replicate(config)],
         )
         if config.data in self._alone:
             return [read]
@@ -97,6 +104,11 @@ class _Reading:
                 seen = tuple(_without(evaluation, others) for evaluation in seen)
             found.append(replace(run, config=config, evaluations=seen))
         return found
+
+    def _replicate(self, config: RunConfig) -> Replicate:
+        """Seeds that tell nothing count as the first that does."""
+        seeds, telling = _seeds(config), self._seeds[config.data]
+        return config.trial, seeds if seeds in telling else min(telling, default=(0, 0))
 
     def _data(self, config: RunConfig) -> str:
         """The name of the data set, with the options in which the run differs from most."""
@@ -114,15 +126,27 @@ def _options(config: RunConfig) -> str:
     return json.dumps(kept, sort_keys=True)
 
 
-def _replicate(config: RunConfig) -> tuple[int, ...]:
-    """What tells a run from its replicates."""
-    return config.trial, config.seed, config.data_options.get(_SEED, 0)
+def _seeds(config: RunConfig) -> Seeds:
+    return config.seed, config.data_options.get(_SEED, 0)
 
 
-def _numbered(replicates: set[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
+def _telling_seeds(configs: Sequence[RunConfig]) -> dict[str, set[Seeds]]:
+    """By data set, the seeds in which runs differ that are alike in all else."""
+    alike: dict[tuple[str, str], set[Seeds]] = defaultdict(set)
+    for config in configs:
+        options = {**config.data_options, _SEED: 0}
+        same = replace(config, seed=0, data_options=options)
+        alike[config.data, same.id].add(_seeds(config))
+    telling: dict[str, set[Seeds]] = defaultdict(set)
+    for (data, _), seeds in alike.items():
+        telling[data] |= seeds if len(seeds) > 1 else set()
+    return telling
+
+
+def _numbered(replicates: set[Replicate]) -> dict[Replicate, int]:
     """The trial of each; those that runs have already, where they tell all replicates apart."""
     ordered = sorted(replicates)
-    if len({trial for trial, *_ in ordered}) == len(ordered):
+    if len({trial for trial, _ in ordered}) == len(ordered):
         return {replicate: replicate[0] for replicate in ordered}
     return {replicate: number for number, replicate in enumerate(ordered)}
 

@@ -57,7 +57,7 @@ def by_run(cases: Cases, runs: Sequence[RunOnFile]) -> dict[str, Any]:
         )
     columns = ["run", "test domain", *rules, "step of train-val", _AGAINST]
     caption = f"{_WHERE}. {_explained(rules)}"
-    return _table(caption, columns, rows, "with the same split and seed, under train-val")
+    return _table(caption, columns, rows, "of the same trial, under train-val")
 
 
 def by_method(cases: Cases) -> dict[str, Any]:
