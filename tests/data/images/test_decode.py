@@ -19,16 +19,90 @@ def test_an_image_of_the_right_size_keeps_its_pixels(tmp_path):
     assert np.array_equal(decode(path, 2), COLOURS)
 
 
-def test_palettes_greys_and_transparency_become_plain_colours(tmp_path):
+def test_palettes_greys_and_print_colours_become_plain_colours(tmp_path):
     image = Image.fromarray(COLOURS)
-    palette = saved(tmp_path / "p.png", image.quantize(4), transparency=b"\x00\x80\xff\x20")
-    alpha = image.copy()
-    alpha.putalpha(7)
-    clear = saved(tmp_path / "a.png", alpha)
+    palette = saved(tmp_path / "p.png", image.quantize(4))
     assert np.array_equal(decode(palette, 2), COLOURS)
-    assert np.array_equal(decode(clear, 2), COLOURS)
     grey = saved(tmp_path / "g.png", Image.fromarray(COLOURS[:, :, 0]))
     assert np.array_equal(decode(grey, 2), COLOURS[:, :, :1].repeat(3, 2))
+    inks = image.convert("CMYK")
+    printed = saved(tmp_path / "c.tif", inks)
+    assert np.array_equal(decode(printed, 2), np.asarray(inks.convert("RGB")))
+
+
+def transparent(mode):
+    """The colours, of which the second pixel is clear and the third by half."""
+    image = Image.fromarray(COLOURS).convert("L" if mode == "LA" else "RGB")
+    image.putalpha(Image.fromarray(np.array([[255, 0], [128, 255]], np.uint8)))
+    return image
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA"])
+def test_what_is_transparent_lies_on_white(tmp_path, mode):
+    image = transparent(mode)
+    plain = np.asarray(image.convert("RGB")).astype(int)
+    plain[0, 1] = 255
+    plain[1, 0] = np.rint((plain[1, 0] * 128 + 255 * 127) / 255)
+    assert np.abs(decode(saved(tmp_path / "a.png", image), 2) - plain).max() <= 1
+    assert np.array_equal(decode(tmp_path / "a.png", 2)[0, 0], plain[0, 0])
+
+
+def test_a_colour_that_counts_as_clear_lies_on_white(tmp_path):
+    image = Image.fromarray(COLOURS)
+    expected = COLOURS.copy()
+    expected[0, 1] = 255
+    keyed = saved(tmp_path / "k.png", image, transparency=(0, 255, 0))
+    assert np.array_equal(decode(keyed, 2), expected)
+    palette = image.quantize(4)
+    entries = np.asarray(palette)
+    alpha = bytearray(b"\xff" * 4)
+    alpha[entries[0, 1]] = 0
+    whole = saved(tmp_path / "p.png", palette, transparency=bytes(alpha))
+    assert np.array_equal(decode(whole, 2), expected)
+    single = saved(tmp_path / "p.gif", palette, transparency=int(entries[0, 1]))
+    assert np.array_equal(decode(single, 2), expected)
+
+
+def test_a_drawing_in_transparency_alone_is_seen(tmp_path):
+    pixels = np.zeros((4, 4, 4), np.uint8)
+    pixels[1:3, 1:3, 3] = 255
+    seen = decode(saved(tmp_path / "a.png", Image.fromarray(pixels)), 4)
+    assert np.array_equal(seen, np.repeat(255 - pixels[:, :, 3:], 3, 2))
+
+
+DEEP = np.linspace(0, 65535, 64).reshape(8, 8).astype(np.uint16)
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.tif", "a.pgm"])
+def test_sixteen_bits_give_their_upper_eight(tmp_path, name):
+    seen = decode(saved(tmp_path / name, Image.fromarray(DEEP)), 8)
+    assert np.array_equal(seen, np.repeat((DEEP >> 8)[:, :, None], 3, 2))
+
+
+def test_sixteen_bits_in_the_other_order_are_the_same(tmp_path):
+    image = Image.frombytes("I;16B", (8, 8), DEEP.astype(">u2").tobytes())
+    seen = decode(saved(tmp_path / "a.tif", image), 8)
+    assert np.array_equal(seen[:, :, 0], DEEP >> 8)
+
+
+def test_of_floating_numbers_one_is_white(tmp_path):
+    numbers = np.linspace(0, 1, 256, dtype=np.float32).reshape(16, 16)
+    seen = decode(saved(tmp_path / "a.tif", Image.fromarray(numbers)), 16)
+    assert np.array_equal(seen[:, :, 0].flatten(), np.arange(256))
+
+
+@pytest.mark.parametrize(
+    ("pixels", "reason"),
+    [
+        (DEEP.astype(np.float32), r"floating numbers below 0 or above 1; save it with 8 or 16"),
+        (np.full((8, 8), np.nan, np.float32), r"floating numbers below 0 or above 1"),
+        (DEEP.astype(np.int32), r"32 bits per pixel, and no number is known for white; save it"),
+    ],
+)
+def test_numbers_of_which_none_is_white_are_refused(tmp_path, pixels, reason):
+    path = saved(tmp_path / "a.tif", Image.fromarray(pixels))
+    with pytest.raises(ImageError, match=rf"a\.tif cannot be read as an image \(.*{reason}"):
+        decode(path, 8)
 
 
 def test_the_cameras_note_on_orientation_is_left_alone(tmp_path):

@@ -25,7 +25,7 @@ from riskmatch.data.places import cache_folder
 from riskmatch.data.progress import OnProgress
 from riskmatch.durable import alone, hold
 
-FORMAT = 1
+FORMAT = 2
 """To be raised when the same files would be stored in another way."""
 CHUNK = 32
 """Images per piece of work."""

@@ -19,24 +19,55 @@ class ImageError(ValueError):
 
 
 def decode(path: Path, side: int) -> NDArray[np.uint8]:
-    """The image as (side, side, 3) bytes: red, green, blue.
+    """The image as (side, side, 3) bytes: red, green, blue, as :func:`in_colour` has them.
 
-    Greys, palettes and transparency become plain colours, and the camera's note on orientation is
-    left alone, as in DomainBed. An image of another size is resized, its aspect too, by Pillow's
-    bilinear filter, which is antialiased.
+    The camera's note on orientation is left alone, as in DomainBed. An image of another size is
+    resized, its aspect too, by Pillow's bilinear filter, which is antialiased.
 
     Raises:
         ImageError: the file cannot be read as an image.
     """
     with opened(path) as image:
-        if image.mode == "P" and "transparency" in image.info:
-            image = image.convert("RGBA")  # straight to RGB gives the same, with a warning
-        colours = image.convert("RGB")
+        colours = in_colour(image)
         if colours.size != (side, side):
             from PIL.Image import Resampling
 
             colours = colours.resize((side, side), Resampling.BILINEAR)
         return np.asarray(colours)
+
+
+def in_colour(image: Image) -> Image:
+    """The image in red, green and blue of eight bits each.
+
+    Greys, palettes and colours for print are converted as in DomainBed, which does no more. What
+    is transparent lies on white, lest a drawing in transparency alone be all black. Greys of other
+    depth are scaled: of 16 bits the upper eight are taken, of floating numbers 0 is black and 1 is
+    white.
+
+    Raises:
+        ValueError: the numbers of the pixels do not tell which is white: floating ones beyond
+            [0, 1], or whole ones of 32 bits.
+    """
+    from PIL import Image
+
+    if image.mode in ("I", "F") or image.mode.startswith("I;16"):
+        image = Image.fromarray(_in_eight_bits(image))
+    elif image.has_transparency_data:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return image.convert("RGB")
+
+
+def _in_eight_bits(image: Image) -> NDArray[np.uint8]:
+    cure = "save it with 8 or 16 bits"
+    if image.mode == "I" and image.format not in ("PNG", "PPM"):  # where it stands for 16 bits
+        raise ValueError(f"it has 32 bits per pixel, and no number is known for white; {cure}")
+    values = np.asarray(image)
+    if image.mode != "F":
+        return np.asarray(values >> 8, np.uint8)
+    if not (values.min() >= 0 and values.max() <= 1):
+        raise ValueError(f"it has floating numbers below 0 or above 1; {cure}")
+    return np.asarray(np.rint(values * 255), np.uint8)
 
 
 @contextmanager
