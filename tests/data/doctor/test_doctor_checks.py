@@ -1,12 +1,15 @@
 import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
 from doctored import picture
 
+from riskmatch.data.doctor import duplicates as duplicates_module
 from riskmatch.data.doctor.benchmark import Copy, check_counts, recognise
 from riskmatch.data.doctor.classes import check_classes
 from riskmatch.data.doctor.duplicates import check_duplicates, near_duplicates
+from riskmatch.data.doctor.fingerprint import alike
 from riskmatch.data.doctor.look import Look, look_at_all
 from riskmatch.data.images.benchmarks import BENCHMARKS, PACS, TERRAINCOGNITA
 from riskmatch.data.images.index import Entry, ImageIndex
@@ -220,6 +223,24 @@ def test_of_many_pictures_that_are_alike_each_is_named_once():
         reached |= {a, b} if reached & {a, b} else set()
     assert len(pairs) == 39
     assert reached == set(range(40))
+
+
+def test_frames_of_one_scene_are_compared_a_few_at_a_time_and_not_all_with_all(monkeypatch):
+    compared = []
+
+    def counting(first, second):
+        compared.append(len(first))
+        return alike(first, second)
+
+    monkeypatch.setattr(duplicates_module, "alike", counting)
+    rng = np.random.default_rng(0)
+    scene, other = rng.integers(10, 240, (2, 768))
+    frames = (scene + rng.integers(-2, 3, (1000, 768))).astype(np.uint8)
+    looks = [Look(b"", "PNG", hash=rng.integers(4), thumbnail=row.tobytes()) for row in frames]
+    looks[500] = Look(b"", "PNG", hash=1, thumbnail=other.astype(np.uint8).tobytes())
+    assert len(near_duplicates(looks, range(1000))) == 998
+    assert max(compared) <= duplicates_module.COMPARED
+    assert sum(compared) < 4 * duplicates_module.COMPARED  # of 499,500 pairs
 
 
 def test_pages_that_came_instead_of_images_are_no_duplicates(tmp_path):

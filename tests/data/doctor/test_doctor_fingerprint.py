@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from riskmatch.data.doctor import fingerprint
-from riskmatch.data.doctor.fingerprint import THUMBNAIL, alike, close_pairs, perceptual_hash
+from riskmatch.data.doctor.fingerprint import (
+    THUMBNAIL,
+    alike,
+    close_pairs,
+    coarse,
+    may_be_alike,
+    perceptual_hash,
+)
 
 WORDS = st.integers(0, 2**64 - 1)
 
@@ -28,7 +35,11 @@ def thumbnails(*images):
 @given(WORDS, st.lists(st.sets(st.integers(0, 63), max_size=9), max_size=12), st.lists(WORDS))
 def test_close_pairs_are_those_that_comparing_all_with_all_finds(word, flips, others):
     hashes = [word ^ sum(1 << bit for bit in bits) for bits in flips] + others + [word]
-    found = [tuple(pair) for part in close_pairs(np.array(hashes, np.uint64)) for pair in part]
+    found = [
+        tuple(pair)
+        for part in close_pairs(np.array(hashes, np.uint64), np.arange(len(hashes)))
+        for pair in part
+    ]
     close = [
         (i, j)
         for (i, a), (j, b) in combinations(enumerate(hashes), 2)
@@ -37,11 +48,34 @@ def test_close_pairs_are_those_that_comparing_all_with_all_finds(word, flips, ot
     assert sorted(found) == close
 
 
+@given(st.lists(st.tuples(st.integers(0, 255), st.integers(0, 3)), min_size=1, max_size=30))
+def test_rows_of_one_group_are_not_paired(rows):
+    hashes, groups = (np.array(column) for column in zip(*rows, strict=True))
+    parts = close_pairs(hashes.astype(np.uint64), groups)
+    found = [tuple(pair) for part in parts for pair in part]
+    everything = combinations(range(len(rows)), 2)
+    close = [
+        (i, j)
+        for i, j in everything
+        if groups[i] != groups[j] and int(hashes[i] ^ hashes[j]).bit_count() <= 7
+    ]
+    assert sorted(found) == close
+
+
+def test_groups_that_are_joined_on_the_way_are_not_paired_any_more(monkeypatch):
+    monkeypatch.setattr(fingerprint, "CHUNK", 1000)
+    hashes, groups, given = np.zeros(3000, np.uint64), np.arange(3000), 0
+    for pairs in close_pairs(hashes, groups):
+        given += len(pairs)
+        groups[:] = 0
+    assert 0 < given <= 4000
+
+
 def test_close_pairs_are_the_same_however_many_are_compared_at_a_time(monkeypatch):
     hashes = np.random.default_rng(0).integers(0, 64, 300, dtype=np.uint64)
-    whole = np.concatenate(list(close_pairs(hashes)))
+    whole = np.concatenate(list(close_pairs(hashes, np.arange(300))))
     monkeypatch.setattr(fingerprint, "CHUNK", 100)
-    parts = list(close_pairs(hashes))
+    parts = list(close_pairs(hashes, np.arange(300)))
     assert len(parts) > 100
     assert sorted(map(tuple, np.concatenate(parts))) == sorted(map(tuple, whole))
 
@@ -85,6 +119,19 @@ def test_pictures_of_another_colour_or_turned_round_are_not_alike():
         picture(1),
     ):
         assert not alike(*thumbnails(before, other)).any()
+
+
+def test_what_is_coarse_rules_out_no_pictures_that_are_alike():
+    rng, ruled_out = np.random.default_rng(0), 0
+    for noise in (2, 5, 10, 20):
+        before = rng.integers(40, 210, (200, *THUMBNAIL))
+        coarse_noise = rng.normal(0, noise, (200, 4, 4, 3)).repeat(4, 1).repeat(4, 2)
+        for change in (coarse_noise, rng.normal(0, noise, before.shape)):
+            a, b = (side.astype(np.uint8) for side in (before, (before + change).clip(0, 255)))
+            likely = may_be_alike(coarse(a), coarse(b))
+            assert likely[alike(a, b)].all()
+            ruled_out += (~likely).sum()
+    assert ruled_out > 200
 
 
 def test_a_picture_of_one_colour_has_no_fingerprint():

@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 
 from riskmatch.data.doctor.benchmark import Copy
 from riskmatch.data.doctor.examination import Finding, Severity
-from riskmatch.data.doctor.fingerprint import THUMBNAIL, alike, close_pairs
+from riskmatch.data.doctor.fingerprint import THUMBNAIL, alike, close_pairs, coarse, may_be_alike
 from riskmatch.data.doctor.look import Look
 from riskmatch.data.images.index import ImageIndex
 
 Pair = tuple[int, int]
 """Two rows of an index, the lower first."""
+COMPARED = 1 << 13
+"""Pairs of thumbnails that are compared at a time, in some 100 MB."""
 PUBLISHED_SO = "Leave it: it seems published so, and others' results have it too."
 
 
@@ -38,22 +40,23 @@ def near_duplicates(looks: Sequence[Look], rows: Iterable[int]) -> list[Pair]:
     if len(kept) < 2:
         return []
     hashes = np.array([looks[row].hash for row in kept], dtype=np.uint64)
-    joined = dict[int, int]()
-
-    def top(row: int) -> int:
-        while (above := joined.get(row, row)) != row:
-            joined[row] = joined.get(above, above)
-            row = above
-        return row
-
-    pairs = list[Pair]()
-    for candidates in close_pairs(hashes):
-        first, second = (_thumbnails(looks, kept[column]) for column in candidates.T)
-        for a, b in kept[candidates[alike(first, second)]].tolist():
-            if top(a) != top(b):
-                joined[max(top(a), top(b))] = min(top(a), top(b))
-                pairs.append((a, b))
+    rough = np.concatenate([coarse(_thumbnails(looks, part)) for part in _parts(kept)])
+    groups, pairs = np.arange(len(kept)), list[Pair]()
+    for candidates in close_pairs(hashes, groups):
+        for part in _parts(candidates):
+            a, b = part[np.not_equal(*groups[part.T])].T
+            likely = may_be_alike(rough[a], rough[b])
+            a, b = a[likely], b[likely]
+            same = alike(_thumbnails(looks, kept[a]), _thumbnails(looks, kept[b]))
+            for one, other in zip(a[same].tolist(), b[same].tolist(), strict=True):
+                if groups[one] != groups[other]:
+                    groups[groups == groups[other]] = groups[one]
+                    pairs.append((int(kept[one]), int(kept[other])))
     return sorted(pairs)
+
+
+def _parts(rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    return (rows[start : start + COMPARED] for start in range(0, len(rows), COMPARED))
 
 
 def _thumbnails(looks: Sequence[Look], rows: NDArray[np.int64]) -> NDArray[np.uint8]:
