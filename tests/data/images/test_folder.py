@@ -1,5 +1,6 @@
 import os
 import re
+import unicodedata
 
 import pytest
 from trees import plant
@@ -34,6 +35,22 @@ def test_a_class_that_a_domain_lacks_shifts_no_label(tmp_path):
     )
 
 
+def test_a_name_is_one_however_its_accents_are_written(tmp_path):
+    """As one character, or as a letter and an accent; files are found under their own names."""
+    one, two = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
+    index = index_folder(plant(tmp_path, {f"a/{one}/1.jpg": b"", f"{two}/{two}/2.jpg": b""}))
+    assert (index.class_names, index.domain_names) == ((one,), ("a", one))
+    assert index.paths == (f"a/{one}/1.jpg", f"{two}/{two}/2.jpg")
+    assert all(index.file(row).is_file() for row in range(2))
+
+
+def test_names_that_are_not_utf8_become_text_that_is(tmp_path):
+    odd = os.fsdecode(b"caf\xe9")
+    index = index_folder(plant(tmp_path, {f"{odd}/{odd}/{odd}.jpg": b""}))
+    assert index.class_names == index.domain_names == (r"caf\udce9",)
+    assert index.file(0).is_file()
+
+
 @pytest.mark.parametrize("extension", [*EXTENSIONS, ".JPG", ".JpEg"])
 def test_extensions_of_images_count_in_any_case(tmp_path, extension):
     plant(tmp_path, {f"a/cat/1{extension}": b"", "a/cat/notes.txt": b""})
@@ -57,7 +74,7 @@ def test_links_are_followed(tmp_path):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        (["notes.txt"], "holds no images (bmp gif jpeg jpg png ppm tif tiff webp); images lie in "),
+        (["notes.txt"], "holds no images (bmp gif jpeg jpg pbm pgm png pnm ppm tif tiff webp); "),
         (["cat/1.jpg", "dog/1.jpg"], "the tree is class/image and the level of domains is missing"),
         (["1.jpg", "a/cat/1.jpg"], "1.jpg is an image where the folder of a domain is expected"),
         (["a/1.jpg", "a/cat/1.jpg"], "a/1.jpg is an image where the folder of a class is expected"),

@@ -1,4 +1,8 @@
 import json
+import os
+import subprocess
+import sys
+import unicodedata
 
 import pytest
 from trees import plant
@@ -7,6 +11,8 @@ from riskmatch.data.images.manifest import index_manifest
 
 ROWS = [("i/1.jpg", "dog", "b"), ("i/2.jpg", "cat", "a"), ("i/3.jpg", "dog", "a")]
 OBJECTS = [dict(zip(("path", "label", "domain"), row, strict=True)) for row in ROWS]
+
+BLANKS = [{column: f" {value}\t" for column, value in row.items()} for row in OBJECTS]
 
 
 def as_csv(delimiter=",", rows=ROWS, head="path,label,domain"):
@@ -34,6 +40,11 @@ FORMS = {
     "bom.csv": b"\xef\xbb\xbf" + as_csv(),
     "windows.CSV": as_csv().replace(b"\n", b"\r\n") + b"\r\n",
     "spaces.csv": as_csv(head="path, label, domain"),
+    "blanks.csv": as_csv(
+        rows=[(f"{path} ", f" {label}", f" {domain} ") for path, label, domain in ROWS]
+    ),
+    "blanks.json": json.dumps(BLANKS).encode(),
+    "blanks.parquet": as_parquet(BLANKS),
     "list.json": json.dumps(OBJECTS).encode(),
     "lines.jsonl": "\n\n".join(map(json.dumps, OBJECTS)).encode() + b"\n",
     "table.parquet": as_parquet([row | {"extra": 1} for row in OBJECTS]),
@@ -81,6 +92,53 @@ def test_labels_that_are_numbers_keep_their_order(folder):
         assert index_manifest(write(folder, content, name)).class_names == ("2", "9", "10")
 
 
+def test_numbers_may_be_negative_and_spelt_in_two_ways(folder):
+    def names(*labels):
+        rows = [
+            (path, label, domain) for (path, _, domain), label in zip(ROWS, labels, strict=True)
+        ]
+        return index_manifest(write(folder, as_csv(rows=rows))).class_names
+
+    assert names("10", "2", "-1") == ("-1", "2", "10")
+    assert names("1", "01", "0") == ("0", "01", "1")
+    assert names("10", "-", "9") == ("-", "10", "9")
+
+
+def test_the_order_of_classes_is_the_same_in_every_process(folder):
+    """Though that of a set is not."""
+    labels = ("1", "01", "001")
+    rows = [(path, label, domain) for (path, _, domain), label in zip(ROWS, labels, strict=True)]
+    manifest = write(folder, as_csv(rows=rows))
+    show = (
+        "import sys; from pathlib import Path; "
+        "from riskmatch.data.images.manifest import index_manifest; "
+        "print(*index_manifest(Path(sys.argv[1])).class_names)"
+    )
+    for seed in "123":
+        said = subprocess.run(
+            [sys.executable, "-c", show, str(manifest)],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert said.stdout == "001 01 1\n"
+
+
+def test_a_name_is_one_however_its_accents_are_written(folder):
+    labels = (unicodedata.normalize("NFC", "é"), unicodedata.normalize("NFD", "é"), "a")
+    rows = [(path, label, label) for (path, _, _), label in zip(ROWS, labels, strict=True)]
+    index = index_manifest(write(folder, as_csv(rows=rows)))
+    assert index.class_names == index.domain_names == ("a", labels[0])
+
+
+def test_a_line_of_json_may_hold_any_character(folder):
+    """Some of which end a line for Python, not for JSON."""
+    lines = [json.dumps(row | {"label": "a\u2028b"}, ensure_ascii=False) for row in OBJECTS]
+    manifest = write(folder, "\r\n".join(lines).encode(), "m.jsonl")
+    assert index_manifest(manifest).class_names == ("a\u2028b",)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -94,6 +152,9 @@ def test_labels_that_are_numbers_keep_their_order(folder):
         ("m.csv", as_csv() + b'\n"i/1.jpg,dog,a', r"m.csv is no CSV file: "),
         ("m.csv", b"path,label,domain\n", r"m.csv lists no images; it needs rows of path, label"),
         ("m.csv", "path,label,domain\né,é,é".encode("latin-1"), r"is not UTF-8 .*save it as UTF-8"),
+        ("m.json", '["é"]'.encode("latin-1"), r"m.json is not UTF-8 .*save it as UTF-8"),
+        ("m.jsonl", '["é"]'.encode("latin-1"), r"m.jsonl is not UTF-8 .*save it as UTF-8"),
+        ("m.csv", as_csv() + b"\ni/4.jpg,  ,a", r"line 5: the label is empty"),
         ("m.json", b'{"path": 1}', r"holds no list; it needs .*\.jsonl"),
         ("m.json", b"[1]", r"m.json, item 1 is no object with path, label, domain"),
         ("m.json", b"[", r"m.json: the file is no JSON: "),

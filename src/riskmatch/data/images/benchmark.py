@@ -9,6 +9,7 @@ from pathlib import Path
 
 from riskmatch.data.fetch import Check, digest
 from riskmatch.data.images.archives import check_archive, extract, stem
+from riskmatch.data.images.index import spelt
 from riskmatch.data.images.packed import check_parquet
 from riskmatch.data.progress import OnProgress
 
@@ -135,7 +136,7 @@ def squeezed(name: str) -> str:
         >>> squeezed("Real World") == squeezed("real_world")
         True
     """
-    return re.sub(r"[\s_-]+", "", name).lower()
+    return re.sub(r"[\s_-]+", "", spelt(name)).lower()
 
 
 def _not_empty(path: Path) -> None:

@@ -180,4 +180,4 @@ def _explained(folder: Path) -> Iterator[None]:
 
 
 def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:24]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,8 +54,11 @@ class ImageIndex:
         class_names: Sequence[str] | None = None,
         domain_names: Sequence[str] | None = None,
     ) -> ImageIndex:
-        """The index of ``entries``; class and domain names are sorted unless they are given."""
-        found = list(entries)
+        """The index of ``entries``; class and domain names are sorted unless they are given.
+
+        Names of classes and domains are :func:`spelt` in one way; paths stay as they are.
+        """
+        found = [Entry(path, spelt(label), spelt(domain)) for path, label, domain in entries]
         classes = tuple(class_names or sorted({entry.label for entry in found}))
         domains = tuple(domain_names or sorted({entry.domain for entry in found}))
         label_of = {label: place for place, label in enumerate(classes)}
@@ -88,3 +92,16 @@ class ImageIndex:
         for label, domain in zip(self.labels, self.domains, strict=True):
             table[self.domain_names[domain]][self.class_names[label]] += 1
         return table
+
+
+def spelt(name: str) -> str:
+    r"""A name in the one spelling that it has here, which can be written to any file.
+
+    An accent may be a character of its own or part of its letter, as systems differ; what is not
+    UTF-8 becomes ``\udce9`` and the like.
+
+    Example:
+        >>> spelt("cafe\u0301") == spelt("caf\u00e9")
+        True
+    """
+    return unicodedata.normalize("NFC", name).encode("utf-8", "backslashreplace").decode()

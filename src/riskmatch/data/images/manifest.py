@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import difflib
+import io
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from riskmatch.data.images.index import Entry, ImageIndex
+from riskmatch.data.images.index import Entry, ImageIndex, spelt
 from riskmatch.data.images.packed import parquet_file
 
 COLUMNS = ("path", "label", "domain")
@@ -24,7 +26,7 @@ def index_manifest(path: Path, name: str | None = None) -> ImageIndex:
     Args:
         path: a file ``.csv``, ``.tsv``, ``.json`` (a list of objects), ``.jsonl`` (an object per
             line) or ``.parquet``. Images are relative to its folder, or absolute. Labels that are
-            all whole numbers keep their order.
+            all whole numbers keep their order. Blanks around a value are none of it.
         name: of the data set; that of the file, where nothing is said.
 
     Raises:
@@ -52,11 +54,10 @@ def index_manifest(path: Path, name: str | None = None) -> ImageIndex:
             f"({len(missing):,} of {len(entries):,} are missing). Paths are relative to the folder "
             f"of the manifest, or absolute."
         )
-    labels = {entry.label for entry in entries}
-    numbers = all(label.isdecimal() for label in labels)
-    return ImageIndex.of(
-        name or path.stem, path.parent, entries, sorted(labels, key=int if numbers else str)
-    )
+    labels = sorted({spelt(entry.label) for entry in entries})
+    if all(re.fullmatch(r"[+-]?\d+", label) for label in labels):
+        labels.sort(key=int)
+    return ImageIndex.of(name or path.stem, path.parent, entries, labels)
 
 
 def is_manifest(path: Path) -> bool:
@@ -70,29 +71,33 @@ def _ending(path: Path) -> str:
     return path.suffix.lower()
 
 
-def _read_csv(path: Path) -> Iterator[Row]:
+def _text(path: Path) -> str:
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            head = file.readline()
-            delimiter = max(",;\t|", key=head.count)
-            file.seek(0)
-            rows = csv.DictReader(file, delimiter=delimiter, strict=True)
-            for row in rows:
-                where = f"line {rows.line_num}"
-                if None in row:
-                    raise ValueError(
-                        f"{path}, {where} has more values than there are columns; put quotes "
-                        f"around a value that holds {delimiter!r}."
-                    )
-                yield where, {str(column).strip(): value for column, value in row.items()}
+        return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8 ({error}); save it as UTF-8.") from error
+
+
+def _read_csv(path: Path) -> Iterator[Row]:
+    file = io.StringIO(_text(path), newline="")
+    delimiter = max(",;\t|", key=file.readline().count)
+    file.seek(0)
+    rows = csv.DictReader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
+    try:
+        for row in rows:
+            where = f"line {rows.line_num}"
+            if None in row:
+                raise ValueError(
+                    f"{path}, {where} has more values than there are columns; put quotes around a "
+                    f"value that holds {delimiter!r}."
+                )
+            yield where, {str(column).strip(): value for column, value in row.items()}
     except csv.Error as error:
         raise ValueError(f"{path} is no CSV file: {error}.") from error
 
 
 def _read_json(path: Path) -> Iterator[Row]:
-    rows = _parsed(path, "the file", path.read_text("utf-8-sig"))
+    rows = _parsed(path, "the file", _text(path))
     if not isinstance(rows, list):
         raise ValueError(
             f'{path} holds no list; it needs [{{"path": …, "label": …, "domain": …}}, …], or '
@@ -102,7 +107,7 @@ def _read_json(path: Path) -> Iterator[Row]:
 
 
 def _read_json_lines(path: Path) -> Iterator[Row]:
-    lines = enumerate(path.read_text("utf-8-sig").splitlines(), 1)
+    lines = enumerate(_text(path).split("\n"), 1)
     numbered = ((f"line {place}", line) for place, line in lines if line.strip())
     yield from _objects(path, ((where, _parsed(path, where, line)) for where, line in numbered))
 
@@ -156,7 +161,9 @@ def _check_columns(path: Path, row: Mapping[str, Any]) -> None:
 def _value(path: Path, where: str, column: str, value: Any) -> str:
     """A value as text; whole numbers may be labels and domains."""
     whole = isinstance(value, int) and not isinstance(value, bool) and column != "path"
-    if whole or (isinstance(value, str) and value.strip()):
-        return str(value)
-    what = "is empty" if value in (None, "") else f"is {value!r}, not text"
+    text = str(value).strip() if whole or isinstance(value, str) else ""
+    if text:
+        return text
+    empty = value is None or isinstance(value, str)
+    what = "is empty" if empty else f"is {value!r}, not text"
     raise ValueError(f"{path}, {where}: the {column} {what}. Give every image a {column}.")
