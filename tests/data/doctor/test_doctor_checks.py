@@ -11,11 +11,11 @@ from riskmatch.data.doctor.classes import check_classes
 from riskmatch.data.doctor.duplicates import check_duplicates, near_duplicates
 from riskmatch.data.doctor.fingerprint import alike
 from riskmatch.data.doctor.look import Look, look_at_all
-from riskmatch.data.images.benchmarks import BENCHMARKS, PACS, TERRAINCOGNITA
+from riskmatch.data.images.benchmarks import BENCHMARKS, DOMAINNET, OFFICEHOME, PACS, TERRAINCOGNITA
 from riskmatch.data.images.index import Entry, ImageIndex
 
 
-def counted(counts):
+def counted(counts, name="made"):
     """An index of files that need not be there, from counts by domain and class."""
     entries = [
         Entry(f"{domain}/{label}/{number}.jpg", label, domain)
@@ -23,7 +23,7 @@ def counted(counts):
         for label, images in classes.items()
         for number in range(images)
     ]
-    return ImageIndex.of("made", Path("made"), entries)
+    return ImageIndex.of(name, Path(name), entries)
 
 
 def spread(benchmark, images=None):
@@ -67,9 +67,47 @@ def test_a_copy_in_another_spelling_and_without_a_domain_is_recognised():
     ]
 
 
-def test_other_data_is_no_copy_of_a_benchmark():
-    assert recognise(counted({"a": {"cat": 3}, "b": {"cat": 3}})) is None
-    assert recognise(counted({"sketch": {"bee": 3}, "photo": {"bee": 3}})) is None
+def test_a_copy_without_a_class_is_recognised():
+    counts = spread(PACS)
+    for classes in counts.values():
+        del classes["person"]
+    assert recognise(counted(counts)) is PACS
+
+
+OWN = {
+    "no like domains": ("ab", ["cat"]),
+    "no like classes": (["sketch", "photo"], ["bee"]),
+    "a few domains and classes of PACS": (["photo", "sketch"], ["dog", "horse", "house", "person"]),
+    "all domains of PACS and many classes": (PACS.domains, [*PACS.class_names, *"abcdefghijkl"]),
+    "two domains of OfficeHome": (["art", "product"], ["mug", "vase"]),
+    "all domains of OfficeHome": (OFFICEHOME.domains, [f"class {n}" for n in range(50)]),
+    "three domains of DomainNet": (["clipart", "real", "sketch"], ["apple", "bird", "cat"]),
+    "all domains of DomainNet": (DOMAINNET.domains, ["apple", "bird", "cat"]),
+}
+
+
+@pytest.mark.parametrize(("domains", "classes"), OWN.values(), ids=list(OWN))
+def test_other_data_is_no_copy_of_a_benchmark(domains, classes):
+    index = counted({domain: dict.fromkeys(classes, 60) for domain in domains})
+    assert recognise(index) is None
+    assert {row[1] for row in found(index)} <= {"note"}
+
+
+@pytest.mark.parametrize("benchmark", [OFFICEHOME, DOMAINNET], ids=lambda b: b.name)
+def test_a_benchmark_is_recognised_by_its_domains_and_its_number_of_classes(benchmark):
+    labels = {f"class {number}": 1 for number in range(benchmark.classes - 1)}
+    index = counted({domain: labels for domain in benchmark.domains[1:]})
+    assert recognise(index) is benchmark
+
+
+def test_half_of_a_benchmark_is_a_copy_in_a_folder_of_its_name_and_elsewhere_a_note():
+    half = {domain: dict.fromkeys(PACS.class_names[:4], 60) for domain in PACS.domains[:2]}
+    assert recognise(counted(half, name="PACS")) is PACS
+    assert recognise(counted(half)) is None
+    ((kind, severity, place, message, cure),) = found(counted(half))
+    assert (kind, severity, place) == ("likeness", "note", "the data set")
+    assert message == "has names of PACS, but too few of them to be compared with it"
+    assert cure == "Leave it; if it should be a copy of PACS, name its folder pacs and look again."
 
 
 def test_the_24330_images_of_terra_incognita_are_noticed_against_the_24788():

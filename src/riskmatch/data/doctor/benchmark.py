@@ -5,11 +5,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from riskmatch.data.doctor.examination import Finding
 from riskmatch.data.images.benchmark import Benchmark, squeezed
 from riskmatch.data.images.benchmarks import BENCHMARKS
 from riskmatch.data.images.index import ImageIndex
+
+HALF, MOST, NEARLY_ALL = 0.5, 0.75, 0.9
+"""Shares of a benchmark's names; a copy that lacks one of four domains still has most."""
 
 
 @dataclass(frozen=True)
@@ -45,18 +49,40 @@ class Copy:
         return cls(benchmark, published, frozenset(faithful))
 
 
-def recognise(index: ImageIndex) -> Benchmark | None:
-    """The benchmark that fits best, if half of its domains and of its classes are here."""
-    classes = {squeezed(name) for name in index.class_names}
+class Likeness(NamedTuple):
+    """How much of a benchmark's names there is, from 0 to 1; names of its own lower it."""
 
-    def share(benchmark: Benchmark) -> float:
-        domains = sum(any(map(part.is_called, index.domain_names)) for part in benchmark.parts)
-        share = domains / max(len(benchmark.parts), len(index.domain_names))
+    domains: float
+    classes: float
+
+    @classmethod
+    def of(cls, index: ImageIndex, benchmark: Benchmark) -> Likeness:
+        """By names; by the number of classes, where theirs are not known."""
+        parts = sum(any(map(part.is_called, index.domain_names)) for part in benchmark.parts)
+        here = {squeezed(name) for name in index.class_names}
         names = {squeezed(name) for name in benchmark.class_names}
-        return min(share, len(names & classes) / len(names)) if names else share
+        shared = len(names & here) if names else min(len(here), benchmark.classes)
+        return cls(
+            parts / max(len(benchmark.parts), len(index.domain_names)),
+            shared / max(benchmark.classes, len(here)),
+        )
 
-    best = max(BENCHMARKS.values(), key=share)
-    return best if share(best) >= 0.5 else None
+
+def recognise(index: ImageIndex) -> Benchmark | None:
+    """The benchmark that this is a copy of: nearly all of its names are here, and few others.
+
+    In a folder that has its name, half of them are enough.
+    """
+    best, likeness = _nearest(index)
+    if best.is_called(index.name):
+        return best if min(likeness) >= HALF else None
+    classes = MOST if best.class_names else NEARLY_ALL  # for a number says less than names
+    return best if likeness.domains >= MOST and likeness.classes >= classes else None
+
+
+def _nearest(index: ImageIndex) -> tuple[Benchmark, Likeness]:
+    likenesses = [(benchmark, Likeness.of(index, benchmark)) for benchmark in BENCHMARKS.values()]
+    return max(likenesses, key=lambda pair: min(pair[1]))
 
 
 def images_of(index: ImageIndex) -> dict[str, int]:
@@ -68,6 +94,7 @@ def check_counts(index: ImageIndex, copy: Copy) -> Iterator[Finding]:
     """Domains and numbers of images that are not as published."""
     benchmark = copy.benchmark
     if benchmark is None:
+        yield from _check_likeness(index)
         return
     found = images_of(index)
     if len(index) != benchmark.images:
@@ -96,6 +123,19 @@ def check_counts(index: ImageIndex, copy: Copy) -> Iterator[Finding]:
             cure = f"Rename it to {near[0]}." if near else "Move it out of the data set."
             message = f"is no domain of {benchmark.title}"
             yield Finding("unknown-domain", "fault", message, cure, domain=domain)
+
+
+def _check_likeness(index: ImageIndex) -> Iterator[Finding]:
+    """A note on data that has half of a benchmark's names, and so may be what is left of it."""
+    best, likeness = _nearest(index)
+    if min(likeness) >= HALF and recognise(index) is None:
+        yield Finding(
+            "likeness",
+            "note",
+            f"has names of {best.title}, but too few of them to be compared with it",
+            f"Leave it; if it should be a copy of {best.title}, name its folder {best.name} and "
+            "look again.",
+        )
 
 
 def _difference(found: int, expected: int) -> str:
