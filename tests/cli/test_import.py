@@ -2,11 +2,14 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from made_records import evaluation, run
 
 from riskmatch import records
 
@@ -31,11 +34,11 @@ def test_a_sweep_is_imported_shown_and_imported_again(riskmatch):
     assert done.code == 0
     bad = Path("sweep") / "bad" / "results.jsonl"
     assert done.err == f"riskmatch: {bad}, line 1: torn: the file ends within a line\n"
-    assert "2 runs from 3 files are in runs." in done.out
+    assert "Read 2 runs from 3 files into runs.\n1 fault listed above.\n" in done.out
     assert "| ERM    | 50.0 | 50.0 |    50.0 |" in done.out
     assert len(records.read_all(Path("runs"))) == 2
     again = riskmatch("import", "domainbed", "sweep")
-    assert "2 runs from 3 files are in runs, 2 of them there already." in again.out
+    assert "Read 2 runs from 3 files into runs, 2 of them there already." in again.out
 
 
 def test_as_json_and_quiet(riskmatch):
@@ -51,6 +54,24 @@ def test_several_data_sets_have_an_overview(riskmatch):
     done = riskmatch("import", "domainbed", "sweep", "--select", "test-val")
     assert done.out.count("Selection test-val") == 4
     assert "| method | Other | SVIRO | average |" in done.out
+
+
+def test_imported_runs_have_every_table_beside_runs_of_ours(riskmatch):
+    write(Path("sweep"), "".join(line(0, test_envs=[env]) for env in (0, 1)))
+    imported = riskmatch("import", "domainbed", "sweep", "--out", "my runs")
+    last = imported.out.splitlines()[-1]
+    words = shlex.split(last.split(": riskmatch ")[1])
+    assert words == ["sweep", "table", "my runs"]
+    table = riskmatch(*words)
+    assert table.out.strip() in imported.out
+    ours = run("ab", evaluation(0, env0=(70, 60), env1=(70, 60)), data="SVIRO", method="rdm")
+    for domain in ("env0", "env1"):
+        config = replace(ours.config, test_domains=(domain,), model="unknown")
+        records.write(Path("my runs") / config.id, replace(ours, config=config))
+    rows = json.loads(riskmatch(*words, "--select", "test-val", "--json").out)[0]["rows"]
+    assert {row["method"]: row["env0 mean"] for row in rows} == {"ERM": "50.0", "RDM": "70.0"}
+    assert r"\begin{tabular}" in riskmatch(*words, "--format", "latex").out
+    assert "training (s)" in riskmatch(*words, "--costs").out
 
 
 @pytest.mark.parametrize(

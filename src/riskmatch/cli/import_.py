@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
 from riskmatch.cli.errors import BadInput
 from riskmatch.cli.parser import parse
+from riskmatch.cli.run_tables import accuracies, as_json, cases_of
 from riskmatch.cli.verbs import call
 from riskmatch.selection import Rule
-
-if TYPE_CHECKING:
-    from riskmatch.importing.domainbed import Sweep
-    from riskmatch.report.tables import Table
 
 EXAMPLE = "riskmatch import domainbed train_output --out runs"
 
@@ -56,6 +52,7 @@ def _domainbed(words: Sequence[str]) -> int:
     """Sweeps of DomainBed and its forks."""
     options = parse(DomainBed, "import domainbed", words)
     from riskmatch.importing.domainbed import FILE, read_domainbed, write_runs
+    from riskmatch.report.findings.runs import Found, RunOnFile
 
     if not options.dir.exists():
         raise BadInput(f"There is no {options.dir}. Give the folder of a sweep of DomainBed.")
@@ -67,29 +64,25 @@ def _domainbed(words: Sequence[str]) -> int:
     if not sweep.runs:
         raise BadInput(f"None of the {FILE} in {options.dir} holds a run that can be read.")
     changed = write_runs(sweep.runs, options.out)
+    written = (RunOnFile(options.out / run.config.id, run) for run in sweep.runs)
+    tables = accuracies(cases_of(Found(tuple(written))), options.select)
     if options.json:
-        tables = [
-            {"caption": table.caption, "rows": list(csv.DictReader(table.csv().splitlines()))}
-            for table in _tables(sweep, options)
-        ]
         faults = [str(fault) for fault in sweep.faults]
-        print(json.dumps({"runs": len(sweep.runs), "faults": faults, "tables": tables}, indent=2))
+        told = {"runs": len(sweep.runs), "faults": faults, "tables": as_json(tables)}
+        print(json.dumps(told, indent=2))
     elif not options.quiet:
         unchanged = len(sweep.runs) - changed
-        told = f", {unchanged} of them there already" if unchanged else ""
-        print(f"{len(sweep.runs)} runs from {sweep.files} files are in {options.out}{told}.")
+        there = f", {unchanged} of them there already" if unchanged else ""
+        runs, files = _counted(len(sweep.runs), "run"), _counted(sweep.files, "file")
+        print(f"Read {runs} from {files} into {options.out}{there}.")
         if sweep.faults:
-            print(f"{len(sweep.faults)} faults, listed above, were left out.")
-        for table in _tables(sweep, options):
+            print(f"{_counted(len(sweep.faults), 'fault')} listed above.")
+        for table in tables:
             print(f"\n{table.markdown()}")
+        more = shlex.join(["riskmatch", "sweep", "table", str(options.out)])
+        print(f"\nOther rules (--select), costs (--costs) and formats (--format): {more}")
     return 0
 
 
-def _tables(sweep: Sweep, options: DomainBed) -> list[Table]:
-    """A table per data set; the overview too where there are several."""
-    from riskmatch.report.comparison import overview_table, per_domain_table
-    from riskmatch.report.titles import DATA, in_order
-
-    names = in_order({run.config.data for run in sweep.runs}, DATA)
-    tables = [per_domain_table(sweep.runs, data, options.select) for data in names]
-    return [*tables, overview_table(sweep.runs, options.select)] if len(names) > 1 else tables
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shlex
 import sys
@@ -16,11 +15,12 @@ from tyro.conf import Positional
 from riskmatch.cli.errors import BadInput
 from riskmatch.cli.parser import parse
 from riskmatch.cli.progress import clock
+from riskmatch.cli.run_tables import accuracies, as_json, cases_of, costs
 from riskmatch.selection import Rule
 
 if TYPE_CHECKING:
+    from riskmatch.config import RunConfig
     from riskmatch.records import RunRecord
-    from riskmatch.report.tables import Table
     from riskmatch.sweep.protocol import Planned
     from riskmatch.sweep.status import Status
 
@@ -39,6 +39,8 @@ class Look:
 class Tables:
     """Accuracy by method and test domain, a table for each data set, from the runs so far.
 
+    Any folder of runs will do, also of imported ones; without a plan, all that are there count.
+
     Rules:
       train-val      the best validation accuracy on the training domains
       test-val       the oracle: the best validation accuracy on the test domain
@@ -47,7 +49,7 @@ class Tables:
     """
 
     dir: Positional[Path]
-    """The folder of the sweep."""
+    """The folder of the sweep, or of runs."""
     select: Rule = "train-val"
     """The rule that chooses runs and steps."""
     costs: bool = False
@@ -119,53 +121,51 @@ def _show(found: Status, titles: dict[str, str]) -> None:
 def table(words: Sequence[str]) -> int:
     """Accuracy by method and test domain, beside the paper's."""
     options = parse(Tables, "sweep table", words)
-    planned = planned_in(options.dir)
-    runs = _records(planned, options.dir)
-    found = (_costs if options.costs else _tables)(planned, runs, options.select)
+    from riskmatch.sweep.plan import FILE
+
+    plan: list[RunConfig] = []
+    if (options.dir / FILE).exists():
+        plan = [run.config for run in planned_in(options.dir)]
+        runs: Sequence[RunRecord] = _records(plan, options.dir)
+    else:
+        runs = _unplanned(options.dir)
+    found = (costs if options.costs else accuracies)(runs, options.select, plan)
     if options.json:
-        told = [
-            {"caption": one.caption, "rows": list(csv.DictReader(one.csv().splitlines()))}
-            for one in found
-        ]
-        print(json.dumps(told, indent=2))
+        print(json.dumps(as_json(found), indent=2))
     else:
         print("\n\n".join(getattr(one, options.format)() for one in found))
     return 0
 
 
-def _records(planned: Sequence[Planned], folder: Path) -> list[RunRecord]:
+def _records(plan: Sequence[RunConfig], folder: Path) -> list[RunRecord]:
     """Those of the runs that there are; damaged ones are told of and left out."""
     from riskmatch import records
     from riskmatch.sweep.plan import RUNS
 
     found = []
-    for run in planned:
+    for config in plan:
         try:
-            found.append(records.find(folder / RUNS / run.config.id))
+            found.append(records.find(folder / RUNS / config.id))
         except ValueError as error:
             print(f"riskmatch: {error}", file=sys.stderr)
     return [record for record in found if record is not None]
 
 
-def _names(planned: Sequence[Planned]) -> list[str]:
-    """The data sets of a plan."""
-    from riskmatch.report.titles import DATA, in_order
+def _unplanned(folder: Path) -> Sequence[RunRecord]:
+    """The runs in a folder without a plan; damaged ones are told of and left out."""
+    from riskmatch.report.findings.runs import find_runs
+    from riskmatch.sweep.plan import FILE
 
-    return in_order({run.config.data for run in planned}, DATA)
-
-
-def _costs(planned: Sequence[Planned], runs: list[RunRecord], rule: Rule) -> list[Table]:
-    """A table of costs per data set."""
-    from riskmatch.report.efficiency import efficiency_table
-
-    plan = [run.config for run in planned]
-    return [efficiency_table(runs, data, rule, plan) for data in _names(planned)]
-
-
-def _tables(planned: Sequence[Planned], runs: list[RunRecord], rule: Rule) -> list[Table]:
-    """A table per data set; the overview too where there are several."""
-    from riskmatch.report.comparison import overview_table, per_domain_table
-
-    plan, names = [run.config for run in planned], _names(planned)
-    tables = [per_domain_table(runs, data, rule, plan) for data in names]
-    return [*tables, overview_table(runs, rule, plan)] if len(names) > 1 else tables
+    try:
+        found = find_runs([folder])
+    except FileNotFoundError:
+        make = shlex.join(["riskmatch", "sweep", "plan", str(folder), "--data"])
+        raise BadInput(
+            f"{folder} holds neither {FILE} nor runs. Name a folder of runs, or plan a sweep with "
+            f"{make} NAME."
+        ) from None
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+    for why in found.damaged:
+        print(f"riskmatch: {why}", file=sys.stderr)
+    return cases_of(found)
