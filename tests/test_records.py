@@ -2,12 +2,15 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from riskmatch import records
 from riskmatch.config import RunConfig
-from riskmatch.records import FILE, Evaluation, Score
+from riskmatch.durable import append_line
+from riskmatch.identity import DataIdentity
+from riskmatch.records import FILE, Evaluation, RecordError, Score
 
 CONFIG = RunConfig("colored-digits", ("0.1",), "rdm", {"weight": 3.0})
 
@@ -80,6 +83,64 @@ def test_damage_before_the_last_line_is_an_error_with_its_place(folder):
     (folder / FILE).write_bytes(b"".join([lines[0], lines[1][:20] + b"\n", *lines[2:]]))
     with pytest.raises(ValueError, match="line 2, is not JSON"):
         records.read(folder)
+
+
+FOREIGN = ["{}", "null", "7", '[{"kind": "end"}]', '{"kind": "note"}', '{"kind": "evaluation"}']
+
+
+@pytest.mark.parametrize("line", FOREIGN)
+@pytest.mark.parametrize("look", [records.find, records.read, records.standing])
+def test_a_foreign_line_is_an_error_with_its_place_and_the_cure(folder, look, line):
+    append_line(folder / FILE, line)
+    with pytest.raises(RecordError) as caught:
+        look(folder)
+    assert str(caught.value) == (
+        f"{folder / FILE}, line 5, is no line of a record. "
+        f"Mend that line, or remove {folder} to train the run again."
+    )
+
+
+@pytest.mark.parametrize("line", FOREIGN)
+@pytest.mark.parametrize("look", [records.find, records.standing])
+def test_a_file_that_begins_with_another_line_is_no_record(tmp_path, look, line):
+    (tmp_path / FILE).write_text(line + "\n")
+    with pytest.raises(RecordError, match="line 1, is no line of a record"):
+        look(tmp_path)
+
+
+def test_lines_out_of_place_are_damage(folder):
+    lines = (folder / FILE).read_bytes().splitlines(keepends=True)
+    (folder / FILE).write_bytes(b"".join([lines[1], lines[0]]))
+    with pytest.raises(RecordError, match="line 1, is out of place"):
+        records.find(folder)
+    with pytest.raises(RecordError, match="line 1, is out of place"):
+        records.standing(folder)
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "value"),
+    [(1, "config", {"data": "d"}), (1, "data", []), (3, "scores", {"a": 1}), (3, "scores", [])],
+)
+def test_a_value_of_another_kind_is_an_error_with_its_place(folder, number, name, value):
+    lines = (folder / FILE).read_text().splitlines()
+    lines[number - 1] = json.dumps({**json.loads(lines[number - 1]), name: value})
+    (folder / FILE).write_text("\n".join(lines) + "\n")
+    with pytest.raises(RecordError, match=f"line {number}, cannot be read "):
+        records.find(folder)
+
+
+def test_the_data_are_kept_with_the_configuration(folder):
+    assert records.read(folder).data is None
+    data = DataIdentity(("cat", "dog"), {"é": 6}, "1f")
+    records.start(folder, CONFIG, data)
+    found = records.read(folder)
+    assert found.data == data
+    assert not records.write(folder, found)  # that would change its file
+
+
+def test_where_nobody_took_the_time_a_run_stands_at_its_step(folder):
+    records.append(folder, replace(evaluation(40), seconds=math.nan))
+    assert records.standing(folder) == records.Standing(step=40, seconds=0.0)
 
 
 def test_rewinding_drops_later_steps_and_the_end(folder):

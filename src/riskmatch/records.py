@@ -1,28 +1,30 @@
 """What a run leaves behind: a folder of its id with one append-only file of JSON lines.
 
-The first line is the configuration, then comes one line per evaluation, and at the end whether the
-run is done or failed. A line counts once its newline is there. Numbers that are not finite are
-written as null and read as NaN.
+The first line is the configuration and what the data were, then comes one line per evaluation, and
+at the end whether the run is done or failed. A line counts once its newline is there. Numbers that
+are not finite are written as null and read as NaN.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from riskmatch.config import RunConfig
 from riskmatch.durable import append_line, write_whole
+from riskmatch.identity import DataIdentity
 
 FILE = "records.jsonl"
 LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 """Of the quantiles in a :class:`Score`."""
 
 Split = Literal["train", "val"]
+_Made = TypeVar("_Made")
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,12 @@ class RunRecord:
     status: Status = "unfinished"
     error: str | None = None
     """Why it failed."""
+    data: DataIdentity | None = None
+    """What it was trained on; None where the file does not say."""
+
+
+class RecordError(ValueError):
+    """A file of a run is damaged; the message says where and what to do."""
 
 
 @dataclass(frozen=True)
@@ -98,10 +106,10 @@ class Standing:
     """Since the run began, at that step."""
 
 
-def start(folder: Path, config: RunConfig) -> None:
+def start(folder: Path, config: RunConfig, data: DataIdentity | None = None) -> None:
     """Begin the file of a run with its configuration, in place of any earlier file."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / FILE, (_first_line(config) + "\n").encode())
+    write_whole(folder / FILE, (_first_line(config, data) + "\n").encode())
 
 
 def append(folder: Path, evaluation: Evaluation) -> None:
@@ -123,7 +131,7 @@ def end(folder: Path, status: Literal["done", "failed"], error: str | None = Non
 
 def write(folder: Path, run: RunRecord) -> bool:
     """Write a run that is known whole; returns whether that changed its file."""
-    lines = [_first_line(run.config)]
+    lines = [_first_line(run.config, run.data)]
     lines += [_line("evaluation", asdict(evaluation)) for evaluation in run.evaluations]
     if run.status != "unfinished":
         lines.append(_line("end", {"status": run.status, "error": run.error}))
@@ -146,24 +154,28 @@ def rewind(folder: Path, step: int) -> None:
 
 
 def find(folder: Path) -> RunRecord | None:
-    """The run in ``folder``; None where there is no file yet, or not even a whole first line."""
+    """The run in ``folder``; None where there is no file yet, or not even a whole first line.
+
+    Raises:
+        RecordError: a line is not what it should be.
+    """
     if not (folder / FILE).exists():
         return None
     entries = [values for _, values in _lines(folder / FILE)]
     if not entries:
         return None
-    if entries[0].get("kind") != "config":
-        raise ValueError(f"{folder / FILE} does not begin with a configuration.")
+    evaluations = [
+        _read(folder / FILE, number, _evaluation, entry)
+        for number, entry in enumerate(entries, 1)
+        if entry["kind"] == "evaluation"
+    ]
+    run = _read(folder / FILE, 1, _begun, entries[0])
     last = entries[-1] if entries[-1]["kind"] == "end" else {}
-    return RunRecord(
-        RunConfig.from_json(entries[0]["config"]),
-        tuple(
-            Evaluation.from_json(_numbers({k: v for k, v in entry.items() if k != "kind"}))
-            for entry in entries
-            if entry["kind"] == "evaluation"
-        ),
-        last.get("status", "unfinished"),
-        last.get("error"),
+    return replace(
+        run,
+        evaluations=tuple(evaluations),
+        status=last.get("status", "unfinished"),
+        error=last.get("error"),
     )
 
 
@@ -178,14 +190,16 @@ def standing(folder: Path) -> Standing | None:
         return None
     if not whole:
         return None
-    try:
-        last = [json.loads(line) for line in whole.rsplit(b"\n", 2)[-2:]]
-    except ValueError as error:
-        raise ValueError(f"{folder / FILE} is not JSON in its last lines: {error}") from error
+    lines = whole.rsplit(b"\n", 2)[-2:]
+    first = whole.count(b"\n") + 2 - len(lines)
+    last = [_entry(folder / FILE, number, line) for number, line in enumerate(lines, first)]
     end = last.pop() if last[-1]["kind"] == "end" else {}
     at = last[-1] if last and last[-1]["kind"] == "evaluation" else {}
     return Standing(
-        end.get("status", "unfinished"), end.get("error"), at.get("step", 0), at.get("seconds", 0.0)
+        status=end.get("status", "unfinished"),
+        error=end.get("error"),
+        step=at.get("step", 0),
+        seconds=at.get("seconds") or 0.0,  # null where nobody took the time
     )
 
 
@@ -204,9 +218,9 @@ def read_all(out: Path) -> list[RunRecord]:
     return [run for run in found if run is not None]
 
 
-def _first_line(config: RunConfig) -> str:
+def _first_line(config: RunConfig, data: DataIdentity | None) -> str:
     values = {"version": version("riskmatch"), "id": config.id, "config": config.to_json()}
-    return _line("config", values)
+    return _line("config", values if data is None else {**values, "data": data.to_json()})
 
 
 def _line(kind: str, values: Mapping[str, Any]) -> str:
@@ -218,10 +232,55 @@ def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
     for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
         if not line.endswith(b"\n"):
             return
-        try:
-            yield line, json.loads(line)
-        except ValueError as error:
-            raise ValueError(f"{path}, line {number}, is not JSON: {error}") from error
+        yield line, _entry(path, number, line)
+
+
+def _entry(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    """What a line of the file says."""
+    try:
+        values = json.loads(line)
+    except ValueError as error:
+        raise _damage(path, number, f"is not JSON: {error}") from error
+    kind = values.get("kind") if isinstance(values, dict) else None
+    if kind not in _KEYS or not _KEYS[kind] <= values.keys():
+        raise _damage(path, number, "is no line of a record")
+    if (kind == "config") != (number == 1):
+        raise _damage(path, number, "is out of place: a record begins with its only configuration")
+    return dict(values)
+
+
+_KEYS = {
+    "config": {"config"},
+    "evaluation": {item.name for item in fields(Evaluation)},
+    "end": {"status", "error"},
+}
+"""What a line of each kind says."""
+
+
+def _read(
+    path: Path, number: int, make: Callable[[dict[str, Any]], _Made], entry: dict[str, Any]
+) -> _Made:
+    """What ``make`` makes of a line."""
+    try:
+        return make({name: value for name, value in entry.items() if name != "kind"})
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise _damage(path, number, f"cannot be read ({type(error).__name__}: {error})") from error
+
+
+def _begun(values: dict[str, Any]) -> RunRecord:
+    config, data = RunConfig.from_json(values["config"]), values.get("data")
+    return RunRecord(config, data=None if data is None else DataIdentity.from_json(data))
+
+
+def _evaluation(values: dict[str, Any]) -> Evaluation:
+    return Evaluation.from_json(_numbers(values))
+
+
+def _damage(path: Path, number: int, what: str) -> RecordError:
+    return RecordError(
+        f"{path}, line {number}, {what.rstrip('.')}. "
+        f"Mend that line, or remove {path.parent} to train the run again."
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -136,3 +136,47 @@ def test_help_shows_what_holds_for_a_head(riskmatch):
     assert "Learning rate (default 5e-05; searched in" in whole
     assert "Learning rate (default 0.001; searched in 20 ·" in head
     assert "Steps of the optimiser (default 1000)" in head
+
+
+def stop_after(monkeypatch, step):
+    from riskmatch.cli.watch import Watch
+
+    told = Watch.__call__
+
+    def interrupt(watch, progress):
+        told(watch, progress)
+        if progress.step == step:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Watch, "__call__", interrupt)
+
+
+def test_a_run_does_not_go_on_when_labels_have_moved(riskmatch, pets, monkeypatch):
+    with monkeypatch.context() as patch:
+        stop_after(patch, 3)
+        assert riskmatch("train", "pets", *RUN, "--frozen").code == 3
+    for domain in DOMAINS:
+        (pets / domain / "cat").rename(pets / domain / "zebra")
+    refused = riskmatch("train", "pets", *RUN, "--frozen", "--resume")
+    assert (refused.code, refused.out) == (2, "")
+    last = refused.err.splitlines()[-1]
+    assert "class 'cat' is gone, class 'zebra' is new. Restore them to go on, or remove" in last
+    for domain in DOMAINS:
+        (pets / domain / "zebra").rename(pets / domain / "cat")
+    assert riskmatch("train", "pets", *RUN, "--frozen", "--resume").code == 0
+
+
+@pytest.mark.filterwarnings("default:The data differ now")
+def test_a_finished_run_warns_that_its_data_are_others_now(riskmatch, pets):
+    first = riskmatch("train", "pets", *RUN, "--frozen")
+    for file in (pets / "ink" / "dog").iterdir():
+        file.unlink()
+    (pets / "photo" / "dog").rename(pets / "photo" / "owl")
+    again = riskmatch("train", "pets", *RUN, "--frozen")
+    assert (again.code, again.out) == (0, first.out)
+    warned, known = again.err.splitlines()
+    assert warned == (
+        "riskmatch: The data differ now from those that this run was trained on: "
+        "class 'owl' is new, 'ink' has 3 samples, not 6."
+    )
+    assert known == "This run was done before; this is its record."

@@ -95,4 +95,5 @@ def test_failures_on_file_are_known_and_a_damaged_file_is_one(tmp_path):
     assert board.waiting == [replace(ERM, seed=1)]
     assert board.failed[PHASE.id] == "no luck"
     assert board.failed[RDM.id] == f"its ERM phase {PHASE.id} failed"
-    assert "is not JSON in its last lines" in board.failed[ERM.id]
+    assert "line 1, is not JSON" in board.failed[ERM.id]
+    assert f"remove {tmp_path / ERM.id} to train the run again" in board.failed[ERM.id]

@@ -37,7 +37,7 @@ def _train(request: Request) -> RunRecord:
     keep_freed_memory()
     device = device_of(request.device)
     _check_domains(request)
-    watch = Watch(request.folder, request.config)
+    watch = _watch(request)
     try:
         watch.watchers = _watchers(request)
         record = train(
@@ -77,6 +77,13 @@ def _train(request: Request) -> RunRecord:
         raise RunFailed(f"{cause}. To go on from the last checkpoint: {request.onward}") from error
     finally:
         watch.close()
+
+
+def _watch(request: Request) -> Watch:
+    try:
+        return Watch(request.folder, request.config)
+    except ValueError as error:  # the record is damaged
+        raise BadInput(str(error)) from error
 
 
 def _check_domains(request: Request) -> None:

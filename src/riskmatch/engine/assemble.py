@@ -17,7 +17,9 @@ from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.data.progress import OnProgress
 from riskmatch.data.sampler import Sampler
 from riskmatch.data.streams import stream
+from riskmatch.engine.data_identity import identity_of, known_as
 from riskmatch.engine.step import Stepper, StepSettings
+from riskmatch.identity import DataIdentity
 from riskmatch.objectives import methods
 from riskmatch.records import Split
 from riskmatch.spelling import check_option
@@ -31,6 +33,8 @@ class Parts:
     sampler: Sampler
     splits: dict[str, dict[Split, Domain]]
     """Every domain, training and test domains alike, by name."""
+    data: DataIdentity
+    """What these domains are."""
 
 
 def objective(method: str, hparams: Mapping[str, Any]) -> Objective:
@@ -67,7 +71,7 @@ def domains_of(
     domains = data.load(config.data, config.data_options, data_dir, on_progress)
     if not options.get("frozen"):
         return domains
-    return embedding.embed(
+    features = embedding.embed(
         domains,
         config.model,
         models.trunk_options(options),
@@ -75,6 +79,7 @@ def domains_of(
         device=device,
         on_progress=on_progress,
     )
+    return known_as(features, identity_of(domains))
 
 
 def network(config: RunConfig, domains: DomainSet) -> nn.Module:
@@ -130,7 +135,7 @@ def assemble(
     )
     batches = [splits[name]["train"] for name in training]
     sampler = Sampler(batches, config.batch_size, config.seed, domains.augment)
-    return Parts(stepper, sampler, splits)
+    return Parts(stepper, sampler, splits, identity_of(domains))
 
 
 def split_all(

@@ -6,10 +6,12 @@ from pathlib import Path
 
 from torch import nn
 
+from riskmatch import records
 from riskmatch.config import RunConfig
 from riskmatch.data.domain import DomainSet
 from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import domains_of, network, split_all
+from riskmatch.engine.data_identity import check_unchanged, identity_of
 from riskmatch.engine.evaluate import predict
 from riskmatch.engine.run import CHECKPOINTS
 from riskmatch.predictions import Predictions
@@ -35,12 +37,15 @@ def final_model(
 
     Raises:
         FileNotFoundError: there is no checkpoint of the last step.
+        DataChangedError: the run was trained on other data.
     """
     folder = out / config.id / CHECKPOINTS
     last, _ = checkpoint.load_last(folder, config.id)
     if last is None or last.step != config.steps:
         raise FileNotFoundError(f"{folder} holds no checkpoint of step {config.steps}.")
     domains = domains or domains_of(config, data_dir)
+    if found := records.find(out / config.id):
+        check_unchanged(found, identity_of(domains), out / config.id)
     model = network(config, domains)
     weights = {k.removeprefix(PREFIX): v for k, v in last.tensors.items() if k.startswith(PREFIX)}
     model.load_state_dict(weights)
@@ -54,6 +59,7 @@ def final_predictions(
 
     Raises:
         FileNotFoundError: there is no checkpoint of the last step.
+        DataChangedError: the run was trained on other data.
     """
     model, domains = final_model(config, out, data_dir)
     return predict(model, split_all(domains, config.trial))

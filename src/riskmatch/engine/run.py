@@ -18,6 +18,7 @@ from riskmatch.data.domain import DomainSet
 from riskmatch.data.progress import OnProgress
 from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import Parts, assemble
+from riskmatch.engine.data_identity import check_unchanged, warn_if_changed
 from riskmatch.engine.evaluate import predict, scores
 from riskmatch.engine.interrupt import held_interrupts
 from riskmatch.engine.memory import forget_peak, peak_memory
@@ -93,9 +94,10 @@ def train(
 ) -> RunRecord:
     """Train the run that ``config`` describes, in the folder ``out / config.id``.
 
-    A finished run is returned as it is. Checkpoints are written at every evaluation, every
-    ``checkpoint_every`` steps, and on Ctrl-C. A run that went on from a checkpoint has the weights
-    and the record of one that was never interrupted, but for times and memory.
+    A finished run is returned as it is, with a warning where its data are others now. Checkpoints
+    are written at every evaluation, every ``checkpoint_every`` steps, and on Ctrl-C. A run that
+    went on from a checkpoint has the weights and the record of one that was never interrupted, but
+    for times and memory.
 
     Args:
         config: what the result depends on.
@@ -113,16 +115,15 @@ def train(
 
     Raises:
         UnfinishedError: the run was begun before and ``resume`` is false.
+        DataChangedError: the run, or the ERM phase it starts from, was trained on other data.
         BusyError: another process is training it.
         DivergedError: a term or a weight is not finite; the record says so too.
     """
     folder = out / config.id
     if finished := _finished(folder, resume):
+        warn_if_changed(finished, domains, data_dir)
         return finished
-    if config.pretrain:
-        phase = config.erm_phase()
-        if not checkpoint.path_of(out / phase.id / CHECKPOINTS, phase.steps).exists():
-            records.forget(out / phase.id)  # a record alone is nothing to start from
+    if config.pretrain and not _has_ended(phase := config.erm_phase(), out):
         train(
             phase,
             out,
@@ -166,6 +167,14 @@ def _finished(folder: Path, resume: bool) -> RunRecord | None:
     )
 
 
+def _has_ended(phase: RunConfig, out: Path) -> bool:
+    """Whether a run can start where the ERM phase ended."""
+    if not checkpoint.path_of(out / phase.id / CHECKPOINTS, phase.steps).exists():
+        records.forget(out / phase.id)  # a record alone is nothing to start from
+    found = records.find(out / phase.id)
+    return found is not None and found.status == "done"
+
+
 def _begin(life: _Life, out: Path) -> None:
     """Go on from the last checkpoint, or else from the start."""
     torch.manual_seed(life.config.seed)  # of dropout
@@ -175,12 +184,13 @@ def _begin(life: _Life, out: Path) -> None:
         onward = f"step {last.step}" if last and found else "the start"
         warnings.warn(f"{' '.join(refused)} Going on from {onward}.", stacklevel=3)
     if last is None or found is None:
-        checkpoint.clear(life.folder / CHECKPOINTS)
-        predicted.rewind(life.folder, -1)
-        records.start(life.folder, life.config)
         if life.config.pretrain:
             _take_over(life, out)
+        checkpoint.clear(life.folder / CHECKPOINTS)
+        predicted.rewind(life.folder, -1)
+        records.start(life.folder, life.config, life.parts.data)
         return
+    check_unchanged(found, life.parts.data, life.folder)
     notes = restore(last, life.parts.stepper, life.parts.sampler)
     records.rewind(life.folder, last.step)
     predicted.rewind(life.folder, last.step)
@@ -199,6 +209,7 @@ def _take_over(life: _Life, out: Path) -> None:
             f"The ERM phase in {out / phase.id} has no checkpoint of its last step"
             f"{': ' + ' '.join(refused) if refused else ''}. Remove that folder to train it again."
         )
+    check_unchanged(records.read(out / phase.id), life.parts.data, out / phase.id)
     stepper = life.parts.stepper
     fresh = stepper.memory.base, stepper.memory.generator.get_state()
     restore(last, stepper, life.parts.sampler)

@@ -59,9 +59,20 @@ def capture(stepper: Stepper, sampler: Sampler, notes: Mapping[str, Any]) -> Sna
 
 
 def restore(snapshot: Snapshot, stepper: Stepper, sampler: Sampler) -> Mapping[str, Any]:
-    """Put a run back to where it was; returns the notes."""
+    """Put a run back to where it was; returns the notes.
+
+    Raises:
+        ValueError: the weights are those of another network.
+    """
     values, memory = snapshot.values, stepper.memory
-    stepper.model.load_state_dict(dict(_under("model/", snapshot.tensors)))
+    try:
+        stepper.model.load_state_dict(dict(_under("model/", snapshot.tensors)))
+    except RuntimeError as error:
+        raise ValueError(
+            f"The checkpoint of step {snapshot.step} does not fit the network: its data, or the "
+            "package it comes from, have changed. Restore them to go on, or remove the folder of "
+            "the run to start again."
+        ) from error
     device = next(stepper.model.parameters()).device
     memory.step, memory.base = snapshot.step, OptimSpec(**values["base"])
     memory.state = {name: v.to(device) for name, v in _under("memory/", snapshot.tensors)}

@@ -160,4 +160,4 @@ def _standing(folder: Path) -> records.Standing:
     try:
         return records.standing(folder) or records.Standing()
     except ValueError as error:  # a damaged file stops one run, not the sweep
-        return records.Standing("failed", f"{error} Remove that folder to train it again.")
+        return records.Standing("failed", str(error))

@@ -1,0 +1,50 @@
+"""A record with a line that is not its own."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from tiny import train
+
+from riskmatch.records import FILE
+
+PLAN = shlex.split(
+    "sweep plan s --data colored-digits --data-option samples=60 --methods erm,rdm "
+    "--test-domain 0.1 --draws 1 --trials 2 --steps 20 --eval-every 10 --option warmup=5 "
+    "--model-option widths=[4]"
+)
+
+
+def test_a_damaged_record_is_named_with_the_cure(riskmatch):
+    riskmatch(*train("erm", "--quiet"))
+    (file,) = Path("runs").glob(f"*/{FILE}")
+    file.write_text(file.read_text() + "{}\n")
+    for more in ([], ["--resume"]):
+        again = riskmatch(*train("erm", *more))
+        assert (again.code, again.out) == (2, "")
+        assert again.err == (
+            f"riskmatch: {file}, line 5, is no line of a record. "
+            f"Mend that line, or remove {file.parent} to train the run again.\n"
+        )
+
+
+@pytest.mark.parametrize("lines", [b"{}\n", b"{}\nnull\n"])
+def test_a_record_with_foreign_lines_is_one_failure_among_the_others(riskmatch, tmp_path, lines):
+    assert riskmatch(*PLAN).code == 0
+    riskmatch("sweep", "run", "s", "--jobs", "1", "--quiet")
+    path = min((tmp_path / "s" / "runs").glob(f"*/{FILE}"))
+    path.write_bytes(path.read_bytes() + lines)
+    where = f"{path.relative_to(tmp_path)}, line "
+    status = json.loads(riskmatch("sweep", "status", "s", "--json").out)
+    assert (status["done"], status["failed"]) == (3, 1)
+    assert where in status["failures"][0]["error"]
+    assert f"remove {path.parent.relative_to(tmp_path)} to" in status["failures"][0]["error"]
+    table = riskmatch("sweep", "table", "s")
+    assert table.code == 0
+    assert where in table.err
+    ran = riskmatch("sweep", "run", "s", "--jobs", "1")
+    assert ran.code == 3
+    assert "1 of 4 runs failed; the first: " in ran.err
+    retried = riskmatch("sweep", "retry", "s", "--jobs", "1")
+    assert (retried.code, where in retried.err) == (3, True)
