@@ -1,11 +1,17 @@
 import multiprocessing
 import os
 import signal
+import time
+
+import pytest
 
 from riskmatch import records
 from riskmatch.config import RunConfig
-from riskmatch.run_lock import lock
+from riskmatch.run_lock import held, lock
+from riskmatch.sweep.protocol import Planned
 from riskmatch.sweep.running import reopen, run_all
+from riskmatch.sweep.status import status_of
+from riskmatch.sweep.worker import Ended, put_failure_on_file
 
 
 def tiny(method="erm", seed=0, **changes):
@@ -76,6 +82,77 @@ def test_the_same_in_processes_one_of_which_dies(tmp_path):
     assert "Unknown hyper-parameter" in board.failed[BAD.id]
     board = run_all(runs, tmp_path, jobs=1)
     assert (len(board.done), list(board.failed)) == (6, [BAD.id])
+
+
+def kill_workers():
+    for process in multiprocessing.active_children():
+        os.kill(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("when", ["before the first record", "between steps"])
+def test_a_run_whose_process_dies_is_on_file_as_failed_until_it_is_tried_again(tmp_path, when):
+    runs, killed = [long(0), long(1)], []
+
+    def kill(board):
+        begun = board.running if when == "before the first record" else board.steps
+        if begun and not killed:
+            killed.append(list(tmp_path.glob(f"*/{records.FILE}")))
+            kill_workers()
+
+    board = run_all(runs, tmp_path, jobs=2, on_change=kill)
+    assert bool(killed[0]) == (when == "between steps")
+    assert board.failed
+    assert all(
+        "died with exit code -9, as when memory runs out" in w for w in board.failed.values()
+    )
+    status = status_of([Planned(run, 0) for run in runs], tmp_path)
+    assert (status.failed, status.total["waiting"]) == (board.failed, 0)
+    assert run_all(runs, tmp_path, jobs=2, retry=False).failed == board.failed
+    assert len(run_all(runs, tmp_path, jobs=2, retry=True).done) == 2
+
+
+def test_a_run_whose_process_dies_is_left_to_another_that_took_it_meanwhile(tmp_path):
+    runs, taken, left = [long(0), tiny(seed=1)], [], []
+    other = lock(tmp_path / runs[0].id)
+
+    def take(board):
+        if runs[0].id in board.steps and not taken:
+            kill_workers()
+            while held(tmp_path / runs[0].id):
+                time.sleep(0.01)
+            taken.append(other.__enter__())
+        elif runs[0].id in board.elsewhere and not left:
+            left.append(records.read(tmp_path / runs[0].id).status)
+            other.__exit__(None, None, None)
+
+    board = run_all(runs, tmp_path, jobs=2, on_change=take)
+    assert left == ["unfinished"]
+    assert runs[0] in board.done
+
+
+def test_a_failure_is_put_on_file_after_what_is_whole_there(tmp_path):
+    run = tiny()
+    records.start(tmp_path / run.id, run)
+    with (tmp_path / run.id / records.FILE).open("a") as file:
+        file.write('{"kind": "evalu')
+    assert put_failure_on_file(tmp_path, run, "no luck") == Ended("failed", "no luck")
+    found = records.read(tmp_path / run.id)
+    assert (found.status, found.error) == ("failed", "no luck")
+    assert put_failure_on_file(tmp_path, run, "again") == Ended("failed", "no luck")
+
+
+def test_a_failure_is_none_where_another_brought_the_run_to_its_end(tmp_path):
+    run = tiny()
+    records.start(tmp_path / run.id, run)
+    records.end(tmp_path / run.id, "done")
+    assert put_failure_on_file(tmp_path, run, "no luck") == Ended("done")
+    assert records.read(tmp_path / run.id).status == "done"
+
+
+def test_a_failure_that_cannot_be_put_on_file_is_told_all_the_same(tmp_path):
+    (tmp_path / "out").write_text("no folder")
+    found = put_failure_on_file(tmp_path / "out", tiny(), "no luck")
+    assert found == Ended("failed", "no luck")
 
 
 def test_a_failure_stays_on_file_until_it_is_to_be_tried_again(tmp_path):

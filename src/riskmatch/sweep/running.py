@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from riskmatch.data.progress import OnProgress
 from riskmatch.run_lock import BusyError, held, lock
 from riskmatch.sweep.board import Board
 from riskmatch.sweep.timing import time_steps
-from riskmatch.sweep.worker import Bench, Ended, Stepped, serve, threads
+from riskmatch.sweep.worker import Bench, Ended, Stepped, put_failure_on_file, serve, threads
 
 OnChange = Callable[[Board], None]
 ROOM = 4 * 2**30
@@ -162,19 +163,25 @@ class _Worker:
         theirs.close()
         return cls(process, ours)
 
-    def hear(self, board: Board) -> None:
-        """Take one message, or notice that the process is dead."""
+    def hear(self, board: Board, out: Path) -> None:
+        """Take one message, or notice that the process is dead, of which its run fails."""
         assert self.run is not None
         try:
             said = self.pipe.recv()
         except (EOFError, OSError):
             self.process.join()
-            said = Ended("failed", f"its process died with exit code {self.process.exitcode}")
+            said = put_failure_on_file(out, self.run, _death(self.process.exitcode))
         if isinstance(said, Stepped):
             board.stepped(self.run, *said)
         else:
             _end(board, self.run, said)
             self.run = None
+
+
+def _death(exit_code: int | None) -> str:
+    """How a process died, in words."""
+    likely = ", as when memory runs out: try fewer jobs" if exit_code == -signal.SIGKILL else ""
+    return f"its process died with exit code {exit_code}{likely}"
 
 
 def _together(board: Board, bench: Bench, share: int, on_change: OnChange) -> None:
@@ -195,14 +202,14 @@ def _together(board: Board, bench: Bench, share: int, on_change: OnChange) -> No
             ready = wait([worker.pipe for worker in busy], POLL if board.elsewhere else None)
             for worker in busy:
                 if worker.pipe in ready:
-                    worker.hear(board)
+                    worker.hear(board, bench.out)
     except KeyboardInterrupt:
         board.interrupted = True
     finally:
-        _dismiss(board, workers)
+        _dismiss(board, workers, bench.out)
 
 
-def _dismiss(board: Board, workers: Sequence[_Worker]) -> None:
+def _dismiss(board: Board, workers: Sequence[_Worker], out: Path) -> None:
     """Stop every worker; those that train write a checkpoint first."""
     for worker in workers:
         if worker.process.is_alive():
@@ -210,7 +217,7 @@ def _dismiss(board: Board, workers: Sequence[_Worker]) -> None:
                 worker.pipe.send(None)
     for worker in workers:
         while worker.run is not None:
-            worker.hear(board)
+            worker.hear(board, out)
         worker.process.join()
         worker.pipe.close()
 

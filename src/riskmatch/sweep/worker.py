@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -95,21 +96,32 @@ class Bench:
         except BusyError:
             return Ended("busy")
         except Exception as error:
-            why = f"{type(error).__name__}: {error}"
-            self._note(run, why)
-            return Ended("failed", why)
+            return put_failure_on_file(self.out, run, f"{type(error).__name__}: {error}")
         return Ended("done")
 
-    def _note(self, run: RunConfig, why: str) -> None:
-        """Put a failure on file, if it came before the first step and is not there yet."""
-        folder = self.out / run.id
+
+def put_failure_on_file(out: Path, run: RunConfig, why: str) -> Ended:
+    """What becomes of a run that failed here: it fails, unless another process has it or ended it.
+
+    A run that ended before has its own word on file, which stays.
+    """
+    folder = out / run.id
+    try:
         folder.mkdir(parents=True, exist_ok=True)
-        with suppress(BusyError, ValueError), lock(folder):
+        with lock(folder):
             found = records.find(folder)
+            if found is not None and found.status != "unfinished":
+                return Ended(found.status, found.error)
             if found is None:
                 records.start(folder, run)
-            if found is None or found.status == "unfinished":
-                records.end(folder, "failed", why)
+            else:
+                records.rewind(folder, sys.maxsize)  # or the end would follow on half a line
+            records.end(folder, "failed", why)
+    except BusyError:
+        return Ended("busy")
+    except (OSError, ValueError):  # a full disk or a damaged file: it is told, if not written
+        pass
+    return Ended("failed", why)
 
 
 def serve(pipe: Connection, bench: Bench, cores: int) -> None:
