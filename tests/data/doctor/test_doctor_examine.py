@@ -1,7 +1,10 @@
 import json
 import os
 import sys
+from contextlib import contextmanager
 from io import StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from doctored import picture, plant
@@ -10,6 +13,7 @@ from rich.console import Console
 
 from riskmatch.data.doctor import contact_sheet, examine, report
 from riskmatch.data.doctor.contact_sheet import BLANK, CELL, GAP, HEAD, MARGIN
+from riskmatch.data.doctor.survey import survey
 from riskmatch.data.images.folder import index_folder
 
 
@@ -61,6 +65,68 @@ def test_files_in_wrong_places_are_named_with_where_they_belong(tree):
     assert cures["c/cat/lost.dat"] == "Rename it to c/cat/lost.png."
 
 
+def test_folders_without_a_file_are_named(tree):
+    for path in ("d", "e/cat", "a/owl", "b/owl", "a/cat/deep/er", "c/.hidden"):
+        (tree / path).mkdir(parents=True)
+    (tree / "b/owl/.DS_Store").write_text("junk")
+    examination = examine(tree)
+    assert found(examination) == {
+        ("empty-folder", "fault", "d"),
+        ("empty-folder", "fault", "e"),
+        ("empty-folder", "warning", "e/cat"),
+        ("empty-folder", "warning", "a/owl"),
+        ("empty-folder", "warning", "b/owl"),
+        ("empty-folder", "fault", "a/cat/deep"),
+    }
+    cures = {f.path: f.cure for f in examination.findings}
+    assert cures["d"] == cures["a/owl"] == "Put its images into it, or delete it."
+    assert cures["a/cat/deep"] == "Delete it: loaders expect images there."
+
+
+@contextmanager
+def without_rights():
+    """Be nobody for a while, for root may read everything."""
+    if os.geteuid() != 0:
+        yield
+        return
+    try:
+        os.seteuid(65534)
+    except OSError as error:
+        pytest.skip(f"root may not become another: {error}")
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_a_folder_that_may_not_be_read_is_a_fault():
+    with TemporaryDirectory() as folder:  # tmp_path is closed to others
+        os.chmod(folder, 0o755)
+        tree = plant(Path(folder) / "pets", each=1)
+        os.chmod(tree / "b/cow", 0)
+        try:
+            with without_rights():
+                index, (fault,) = survey(tree)
+        finally:
+            os.chmod(tree / "b/cow", 0o755)
+    assert index.counts()["b"] == {"cat": 1, "cow": 0}
+    assert (fault.kind, fault.severity, fault.path) == ("unreadable", "fault", "b/cow")
+    assert fault.message == "is a folder that may not be read (Permission denied)"
+    assert fault.cure == f"Give yourself the right to: chmod u+rx {tree / 'b/cow'}"
+
+
+def test_a_tree_whose_images_have_no_name_of_images_is_examined(tmp_path):
+    (tmp_path / "a/cat").mkdir(parents=True)
+    picture(0).save(tmp_path / "a/cat/1.jfif", "JPEG")
+    examination = examine(tmp_path)
+    assert found(examination) == {
+        ("wrong-extension", "fault", "a/cat/1.jfif"),
+        ("no-images", "fault", None),
+    }
+    assert "0 images" in printed(examination)
+    contact_sheet(examination.index, tmp_path / "sheet.png")
+
+
 @pytest.mark.parametrize("domains", [("only",), ("a", "b")])
 def test_a_tree_without_the_level_of_domains_is_refused_as_the_loader_does(tmp_path, domains):
     for domain in domains:
@@ -78,6 +144,30 @@ def test_the_images_of_a_manifest_are_examined(tree):
     lines = [f"{path},{path.split('/')[1]},{path.split('/')[0]}" for path in rows]
     (tree / "pets.csv").write_text("\n".join(["path,label,domain", *lines]))
     assert found(examine(tree / "pets.csv")) == {("empty", "fault", "a/cat/0.png")}
+
+
+def test_every_missing_file_of_a_manifest_is_named_and_the_others_are_examined(tree):
+    (tree / "a/cat/0.png").write_bytes(b"")
+    lines = ["path,label,domain", "a/cat/0.png,cat,a", "a/cat/1.png,cat,a", "b/no.png,cat,b"]
+    (tree / "pets.csv").write_text("\n".join([*lines, "b/cat/1.png,cat,b", "b,cat,b"]))
+    examination = examine(tree / "pets.csv")
+    assert len(examination.index) == 3
+    assert {row for row in found(examination) if row[1] == "fault"} == {
+        ("empty", "fault", "a/cat/0.png"),
+        ("missing-file", "fault", "b/no.png"),
+        ("missing-file", "fault", "b"),
+    }
+    (missing,) = (f for f in examination.findings if f.path == "b/no.png")
+    assert missing.message == "is listed in pets.csv, line 4, and is no file"
+    assert missing.cure.startswith("Get the file, or take it out of pets.csv.")
+
+
+def test_a_manifest_of_missing_files_alone_is_examined(tree):
+    (tree / "pets.csv").write_text("path,label,domain\nno.png,cat,a\n")
+    assert found(examine(tree / "pets.csv")) == {
+        ("missing-file", "fault", "no.png"),
+        ("no-images", "fault", None),
+    }
 
 
 def test_progress_is_told_of_every_image(tree):

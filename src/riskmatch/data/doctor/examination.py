@@ -26,7 +26,7 @@ class Finding:
     """What is so, in words that follow the path or the domain."""
     cure: str
     path: str | None = None
-    """Of the file it is about, relative to the root; None where it is about more than a file."""
+    """Of the file or folder it is about, relative to the root; None where it is about more."""
     other: str | None = None
     """Of the file it is compared with."""
     domain: str | None = None

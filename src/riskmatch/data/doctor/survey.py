@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
-from riskmatch.data.doctor.examination import Finding
+from riskmatch.data.doctor.examination import Finding, Severity
 from riskmatch.data.doctor.signature import ENDINGS, HEAD, content_of
 from riskmatch.data.images.folder import LAYOUT, index_folder, is_image, is_junk
 from riskmatch.data.images.index import Entry, ImageIndex
-from riskmatch.data.images.manifest import index_manifest, is_manifest
+from riskmatch.data.images.manifest import (
+    RELATIVE,
+    index_entries,
+    is_manifest,
+    read_manifest,
+)
 
 
 def survey(source: Path) -> tuple[ImageIndex, list[Finding]]:
@@ -18,12 +23,44 @@ def survey(source: Path) -> tuple[ImageIndex, list[Finding]]:
 
     Raises:
         FileNotFoundError: there is no such folder or manifest.
-        ValueError: no image lies where one should.
+        ValueError: the tree has another shape, or holds nothing.
     """
     if source.is_file() and is_manifest(source):
-        return index_manifest(source), []
-    entries, findings = list[Entry](), list[Finding]()
-    for path in _files(source):
+        index, findings = _survey_manifest(source)
+    else:
+        index, findings = _survey_folder(source)
+    if not len(index):
+        message, cure = "has no image that a loader would find", "Follow the cures of the others."
+        findings.append(Finding("no-images", "fault", message, cure))
+    return index, findings
+
+
+def _survey_manifest(source: Path) -> tuple[ImageIndex, list[Finding]]:
+    listed = read_manifest(source)
+    here = {entry for entry in listed if os.path.isfile(source.parent / entry.path)}
+    findings = [
+        Finding(
+            "missing-file",
+            "fault",
+            f"is listed in {source.name}, {where}, and is no file",
+            f"Get the file, or take it out of {source.name}. {RELATIVE}",
+            path=entry.path,
+            domain=entry.domain,
+        )
+        for entry, where in listed.items()
+        if entry not in here
+    ]
+    return index_entries(source, here), findings
+
+
+def _survey_folder(source: Path) -> tuple[ImageIndex, list[Finding]]:
+    if not source.is_dir():
+        return index_folder(source), []  # which raises
+    tree = _walk(source)
+    entries = list[Entry]()
+    findings = [_unreadable(source, path, why) for path, why in tree.refused.items()]
+    findings += map(_empty, tree.empty())
+    for path in tree.files:
         parts = path.split("/")
         if not is_image(source / path):
             findings.append(_stray(source, path))
@@ -31,19 +68,68 @@ def survey(source: Path) -> tuple[ImageIndex, list[Finding]]:
             entries.append(Entry(path, parts[1], parts[0]))
         else:
             findings.append(_misplaced(path))
-    if not entries:
-        return index_folder(source), []  # which raises, and says which level is wrong
+    if not entries and (not findings or any(found.kind == "misplaced" for found in findings)):
+        index_folder(source)  # which raises, and says which level is wrong
     return ImageIndex.of(source.resolve().name, source, entries), findings
 
 
-def _files(root: Path) -> Iterator[str]:
-    """Every file below ``root`` but junk, relative to it, with forward slashes, in order."""
-    for folder, folders, files in os.walk(root, followlinks=True):
+class _Tree(NamedTuple):
+    """What lies below a root but junk, relative to it, with forward slashes."""
+
+    files: list[str]
+    """In order."""
+    folders: list[str]
+    refused: dict[str, str]
+    """Folders that may not be read, and why."""
+
+    def empty(self) -> list[str]:
+        """Domains, classes, and folders in place of an image, below which there is no file."""
+        holding = {
+            parent.as_posix()
+            for path in (*self.files, *self.refused)
+            for parent in PurePosixPath(path).parents
+        }
+        return [path for path in self.folders if path.count("/") < 3 and path not in holding]
+
+
+def _walk(root: Path) -> _Tree:
+    tree = _Tree([], [], {})
+
+    def refuse(error: OSError) -> None:
+        tree.refused[Path(error.filename).relative_to(root).as_posix()] = error.strerror or "?"
+
+    for folder, folders, files in os.walk(root, onerror=refuse, followlinks=True):
         inside = Path(folder).relative_to(root)
         if len(inside.parts) >= 2:  # a link deeper down may lead round in a circle
             folders[:] = [name for name in folders if not os.path.islink(f"{folder}/{name}")]
         folders[:] = sorted(name for name in folders if not is_junk(name))
-        yield from ((inside / name).as_posix() for name in sorted(files) if not is_junk(name))
+        if inside.parts:
+            tree.folders.append(inside.as_posix())
+        tree.files.extend((inside / name).as_posix() for name in sorted(files) if not is_junk(name))
+    return tree
+
+
+def _unreadable(root: Path, path: str, why: str) -> Finding:
+    return Finding(
+        "unreadable",
+        "fault",
+        f"is a folder that may not be read ({why})",
+        f"Give yourself the right to: chmod u+rx {root / path}",
+        path=path,
+        domain=path.split("/")[0],
+    )
+
+
+def _empty(path: str) -> Finding:
+    domain, *inside = path.split("/")
+    kept = "Put its images into it, or delete it."
+    severity: Severity
+    severity, message, cure = (
+        ("fault", "has no file in it: the domain is missing", kept),
+        ("warning", "has no file in it: the domain lacks the class", kept),
+        ("fault", "is an empty folder", "Delete it: loaders expect images there."),
+    )[len(inside)]
+    return Finding("empty-folder", severity, message, cure, path=path, domain=domain)
 
 
 def _misplaced(path: str) -> Finding:

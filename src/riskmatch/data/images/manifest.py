@@ -15,6 +15,7 @@ from riskmatch.data.images.index import Entry, ImageIndex, spelt
 from riskmatch.data.images.packed import parquet_file
 
 COLUMNS = ("path", "label", "domain")
+RELATIVE = "Paths are relative to the folder of the manifest, or absolute."
 
 Row = tuple[str, Mapping[str, Any]]
 """Where a row stands, such as "line 7", and its values by column."""
@@ -33,9 +34,26 @@ def index_manifest(path: Path, name: str | None = None) -> ImageIndex:
         FileNotFoundError: there is no such manifest, or no image where it says.
         ValueError: a row or column is wrong; the message names it.
     """
+    listed = read_manifest(path)
+    missing = [entry for entry in listed if not (path.parent / entry.path).is_file()]
+    if missing:
+        raise FileNotFoundError(
+            f"{path}, {listed[missing[0]]}: there is no file {path.parent / missing[0].path} "
+            f"({len(missing):,} of {len(listed):,} are missing). {RELATIVE}"
+        )
+    return index_entries(path, listed, name)
+
+
+def read_manifest(path: Path) -> dict[Entry, str]:
+    """The images that a manifest lists, whether they are there or not, and where each stands.
+
+    Raises:
+        FileNotFoundError: there is no such manifest.
+        ValueError: a row or column is wrong; the message names it.
+    """
     if not path.exists():
         raise FileNotFoundError(f"There is no manifest {path}.")
-    entries, first = list[Entry](), dict[str, str]()
+    listed, first = dict[Entry, str](), dict[str, str]()
     for where, row in _READERS[_ending(path)](path):
         _check_columns(path, row)
         entry = Entry(*(_value(path, where, column, row[column]) for column in COLUMNS))
@@ -43,21 +61,19 @@ def index_manifest(path: Path, name: str | None = None) -> ImageIndex:
             raise ValueError(
                 f"{path}: {entry.path} is there twice, {first[entry.path]} and {where}."
             )
-        first[entry.path] = where
-        entries.append(entry)
-    if not entries:
+        first[entry.path] = listed[entry] = where
+    if not listed:
         raise ValueError(f"{path} lists no images; it needs rows of {', '.join(COLUMNS)}.")
-    missing = [entry.path for entry in entries if not (path.parent / entry.path).is_file()]
-    if missing:
-        raise FileNotFoundError(
-            f"{path}, {first[missing[0]]}: there is no file {path.parent / missing[0]} "
-            f"({len(missing):,} of {len(entries):,} are missing). Paths are relative to the folder "
-            f"of the manifest, or absolute."
-        )
-    labels = sorted({spelt(entry.label) for entry in entries})
+    return listed
+
+
+def index_entries(path: Path, entries: Iterable[Entry], name: str | None = None) -> ImageIndex:
+    """The index of images that the manifest ``path`` lists."""
+    found = list(entries)
+    labels = sorted({spelt(entry.label) for entry in found})
     if all(re.fullmatch(r"[+-]?\d+", label) for label in labels):
         labels.sort(key=int)
-    return ImageIndex.of(name or path.stem, path.parent, entries, labels)
+    return ImageIndex.of(name or path.stem, path.parent, found, labels)
 
 
 def is_manifest(path: Path) -> bool:
