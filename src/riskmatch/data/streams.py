@@ -15,5 +15,5 @@ def stream(*key: str | int) -> torch.Generator:
         >>> torch.equal(first, second)
         True
     """
-    digest = hashlib.sha256("/".join(map(str, key)).encode(errors="surrogatepass")).digest()
+    digest = hashlib.sha256("/".join(map(str, key)).encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big"))

@@ -4,7 +4,7 @@ import tarfile
 import zipfile
 
 import pytest
-from trees import contents, tarred, zipped
+from trees import contents, locked, marked, tarred, zipped
 
 from riskmatch.data.images import archives
 from riskmatch.data.images.archives import check_archive, extract
@@ -118,6 +118,32 @@ def test_a_flipped_bit_in_a_zip_is_noticed(tmp_path):
     packed[packed.index(b"twotwo")] ^= 1
     (tmp_path / "s.zip").write_bytes(packed)
     with pytest.raises(ValueError, match="is damaged: Bad CRC-32"):
+        extract(tmp_path / "s.zip", tmp_path / "out")
+
+
+@pytest.mark.parametrize("from_end", [100_000, 8, 5], ids=["middle", "sum", "size"])
+def test_a_flipped_bit_in_a_compressed_tar_is_noticed(tmp_path, from_end):
+    """Noise is stored as it is, so that nothing but the sum at the very end can tell."""
+    noise = random.Random(0).randbytes(200_000)
+    packed = bytearray(tarred({"a/cat/1.jpg": noise}, "w:gz"))
+    packed[-from_end] ^= 1
+    (tmp_path / "s.tar.gz").write_bytes(packed)
+    with pytest.raises(ValueError, match=r"s\.tar\.gz is damaged: "):
+        extract(tmp_path / "s.tar.gz", tmp_path / "out")
+
+
+def in_an_unknown_way(packed):
+    """The zip with its first file compressed by a method that nobody has."""
+    return marked(packed, (8, 10), 99)
+
+
+@pytest.mark.parametrize(
+    ("mark", "reason"),
+    [(locked, "encrypted, password required"), (in_an_unknown_way, "compression method")],
+)
+def test_a_zip_that_cannot_be_read_is_told(tmp_path, mark, reason):
+    (tmp_path / "s.zip").write_bytes(mark(zipped(FILES)))
+    with pytest.raises(ValueError, match=rf"s\.zip cannot be unpacked: .*{reason}"):
         extract(tmp_path / "s.zip", tmp_path / "out")
 
 

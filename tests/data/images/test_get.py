@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from mirror import Mirror, serving
-from trees import SMALL, contents, pacs_files, plant, small_pacs, tarred, zipped
+from trees import SMALL, contents, locked, pacs_files, plant, small_pacs, tarred, zipped
 
 from riskmatch.data.fetch import FetchError
 from riskmatch.data.images.benchmark import Download, Origin
@@ -115,11 +115,13 @@ def test_another_call_goes_on_with_what_has_arrived(cache):
     [
         (b"<html>Quota exceeded</html>", "a web page, not the file"),
         (PACKED[:-40], "is damaged: "),
+        (PACKED[:-8] + bytes(4) + PACKED[-4:], "is damaged: CRC check failed"),
+        (locked(zipped(pacs_files())), "cannot be unpacked: "),
         (tarred({"else/a/1.jpg": b""}), "no folders art_painting/dog/<image> … and so for cartoon"),
         (tarred(pacs_files() | {"photo/dog/x.jpg": b""}), "photo has 3 images, not 2"),
         (tarred(pacs_files() | {"../x.jpg": b""}), "not safe to unpack: '../x.jpg' is a path out"),
     ],
-    ids=["page", "cut", "other", "drifted", "hostile"],
+    ids=["page", "cut", "flipped", "locked", "other", "drifted", "hostile"],
 )
 def test_an_origin_that_does_not_give_the_benchmark_yields_to_the_next(cache, content, reason):
     wrong, good = Mirror({"wrong.tar.gz": content}), Mirror({"small.zip": zipped(pacs_files())})

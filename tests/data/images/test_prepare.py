@@ -2,7 +2,7 @@ import json
 
 import pytest
 from mirror import Mirror, serving
-from trees import contents, plant, small, tarred, zipped
+from trees import contents, locked, plant, small, tarred, zipped
 
 from riskmatch.data.images import domainnet, terraincognita, vlcs
 from riskmatch.data.images.benchmark import Download, Origin
@@ -94,6 +94,8 @@ def test_terraincognita_in_numbers_that_were_never_issued_is_refused():
         (zipped({"a.json": b"{"}), r"json\.zip is damaged: "),
         (zipped({}), r"holds 0 JSON files, not one"),
         (b"PK\x05", r"json\.zip is damaged: "),
+        (zipped({"a.json": '"é"'.encode("latin-1")}), r"json\.zip is damaged: .*utf-8"),
+        (locked(zipped({"a.json": b"{}"})), r"json\.zip cannot be unpacked: .*encrypted"),
     ],
 )
 def test_annotations_of_another_shape_are_refused(tmp_path, content, message):

@@ -60,6 +60,19 @@ def zipped(files):
     return buffer.getvalue()
 
 
+def locked(packed):
+    """The zip with the mark of encryption on its first file."""
+    return marked(packed, (6, 8), 1)
+
+
+def marked(packed, places, value):
+    """The zip with a byte changed in the head of its first file, and in its table of contents."""
+    changed = bytearray(packed)
+    for head, place in zip((b"PK\x03\x04", b"PK\x01\x02"), places, strict=True):
+        changed[changed.index(head) + place] = value
+    return bytes(changed)
+
+
 def contents(root):
     """What lies below a folder, by path."""
     files = sorted(path for path in root.rglob("*") if path.is_file())

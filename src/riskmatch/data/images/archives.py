@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import tarfile
 import zipfile
 import zlib
@@ -41,13 +42,13 @@ def extract(
         on_progress: told after every file how many bytes of the archive are read.
 
     Raises:
-        ValueError: the archive is damaged, or it holds what an archive of images never needs: a
+        ValueError: the archive is damaged or encrypted, or it holds what an archive of images never needs: a
             path out of the folder, a link, a device, or far more bytes than its own size.
     """
     size = archive.stat().st_size
     report: OnProgress = (lambda *_: None) if on_progress is None else on_progress
     left = max(FLOOR, MOST * size)
-    with _reading(archive), open(archive, "rb") as packed:
+    with reading(archive), open(archive, "rb") as packed:
         for name, opened in _members(archive, packed):
             parts = _parts(archive, name)
             path = None if any(map(is_junk, parts)) else place("/".join(parts))
@@ -98,6 +99,8 @@ def _members(archive: Path, packed: IO[bytes]) -> Iterator[Member]:
                     _refuse(archive, member.name, "a device")
                 if member.isfile():
                     yield member.name, lambda member=member: stream.extractfile(member)  # type: ignore[misc]
+            while stream.fileobj and stream.fileobj.read(CHUNK):
+                pass  # the sum that tells of damage is at the very end
 
 
 def _parts(archive: Path, name: str) -> tuple[str, ...]:
@@ -113,8 +116,11 @@ def _refuse(archive: Path, name: str, what: str) -> None:
 
 
 @contextmanager
-def _reading(archive: Path) -> Iterator[None]:
+def reading(archive: Path) -> Iterator[None]:
+    """What goes wrong while an archive is read, as a ``ValueError`` that names it."""
     try:
         yield
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError) as error:
+    except (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise ValueError(f"{archive} is damaged: {error}") from error
+    except RuntimeError as error:  # zipfile's, of a file that is encrypted or oddly compressed
+        raise ValueError(f"{archive} cannot be unpacked: {error}") from error

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from riskmatch.data.images.archives import extract
+from riskmatch.data.images.archives import extract, reading
 from riskmatch.data.progress import OnProgress
 
 IMAGES = "eccv_18_all_images_sm.tar.gz"
@@ -83,11 +83,12 @@ def places_of(annotations: Mapping[str, Any]) -> dict[str, list[str]]:
 
 def read_annotations(path: Path) -> Any:
     """The one JSON file in a zip archive."""
+    with reading(path), zipfile.ZipFile(path) as packed:
+        names = [name for name in packed.namelist() if name.endswith(".json")]
+        if len(names) != 1:
+            raise ValueError(f"{path} holds {len(names)} JSON files, not one")
+        text = packed.read(names[0])
     try:
-        with zipfile.ZipFile(path) as packed:
-            names = [name for name in packed.namelist() if name.endswith(".json")]
-            if len(names) != 1:
-                raise ValueError(f"{path} holds {len(names)} JSON files, not one")
-            return json.loads(packed.read(names[0]))
-    except (zipfile.BadZipFile, json.JSONDecodeError) as error:
+        return json.loads(text)
+    except ValueError as error:  # no JSON, or no UTF-8
         raise ValueError(f"{path} is damaged: {error}") from error
