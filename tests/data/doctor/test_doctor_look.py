@@ -10,8 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from riskmatch.data.doctor.files import check_file
+from riskmatch.data.doctor.files import check_colours, check_file
 from riskmatch.data.doctor.look import look, look_at_all
+from riskmatch.data.doctor.signature import HEAD, content_of
+from riskmatch.data.images.decode import decode
+from riskmatch.data.images.folder import index_folder
 
 
 def encoded(format, image=None, **options):
@@ -34,7 +37,7 @@ def findings(folder, name, content):
         ("1.jpg", encoded("JPEG") + b"what a camera left behind"),
         ("1.png", encoded("PNG")),
         ("1.png", encoded("PNG", picture(0).convert("L"))),
-        ("1.png", encoded("PNG", picture(0).convert("P"), transparency=bytes([0, 128]))),
+        ("1.png", encoded("PNG", picture(0).convert("RGBA"))),
         ("1.gif", encoded("GIF")),
         ("1.bmp", encoded("BMP")),
         ("1.tiff", encoded("TIFF")),
@@ -121,13 +124,11 @@ def test_a_format_that_pillow_reads_is_an_image_under_whatever_name(tmp_path):
 
 
 def test_extreme_sizes_and_odd_colours_are_warnings(tmp_path):
-    deep = Image.fromarray(np.arange(64 * 64, dtype=np.uint16).reshape(64, 64))
     made = {
         "tiny.png": (encoded("PNG", picture(0, 8)), "tiny-image", "is only 8×8 pixels"),
         "huge.png": (encoded("PNG", Image.new("L", (8001, 1001))), "huge-image", "8,001×1,001"),
         "strip.png": (encoded("PNG", Image.new("L", (200, 25))), "elongated", "200×25"),
         "ink.jpg": (encoded("JPEG", picture(0).convert("CMYK")), "odd-colours", "is CMYK"),
-        "deep.png": (encoded("PNG", deep), "odd-colours", "more than 8 bits deep (I;16)"),
     }
     for name, (content, kind, message) in made.items():
         (found,) = findings(tmp_path, name, content)
@@ -144,10 +145,91 @@ def test_the_same_pixels_in_another_encoding_have_the_same_digest(tmp_path):
     assert len({seen.pixels for seen in looks}) == 1
 
 
-def test_deep_images_that_differ_beyond_eight_bits_are_told_apart(tmp_path):
-    ramp = np.arange(64 * 64, dtype=np.uint16).reshape(64, 64)
-    for number in range(2):
-        Image.fromarray(ramp * 8 + np.uint16(number)).save(tmp_path / f"{number}.png")
-    a, b = (look(tmp_path / f"{number}.png") for number in range(2))
-    assert a.pixels != b.pixels
-    assert a.thumbnail == b.thumbnail
+def ramp(dtype, highest):
+    return Image.fromarray(np.linspace(0, highest, 64 * 64).astype(dtype).reshape(64, 64))
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        ramp(np.uint16, 65_535),
+        ramp(np.float32, 1),
+        Image.merge("LA", (Image.new("L", (64, 64)), ramp(np.uint8, 255))),
+        picture(0).convert("P"),
+        picture(0).convert("CMYK"),
+    ],
+    ids=["16 bits", "floats", "ink in alpha", "palette", "CMYK"],
+)
+def test_what_is_looked_at_is_what_the_loader_decodes(tmp_path, image):
+    image.save(tmp_path / "1.tiff")
+    side = image.width
+    Image.fromarray(decode(tmp_path / "1.tiff", side)).save(tmp_path / "loaded.png")
+    assert look(tmp_path / "1.tiff").pixels == look(tmp_path / "loaded.png").pixels
+
+
+def test_an_image_that_the_loader_cannot_scale_is_a_fault(tmp_path):
+    (found,) = findings(tmp_path, "1.tiff", encoded("TIFF", ramp(np.float32, 255)))
+    assert (found.kind, found.severity) == ("odd-colours", "fault")
+    assert "has colours that the loader refuses (it has floating numbers" in found.message
+    assert found.cure == "Save it as 8-bit RGB."
+
+
+def test_a_deep_image_of_which_the_loader_sees_nothing_is_a_warning(tmp_path):
+    assert findings(tmp_path, "1.png", encoded("PNG", ramp(np.uint16, 65_535))) == []
+    (found,) = findings(tmp_path, "2.png", encoded("PNG", ramp(np.uint16, 255)))
+    assert (found.kind, found.severity) == ("odd-colours", "warning")
+    assert found.message == "is more than 8 bits deep (I;16), of which the loader sees one colour"
+    assert found.cure == "Scale its values to all of its range."
+
+
+def test_depth_and_transparency_are_noted_once_for_a_domain(tmp_path):
+    ink = Image.merge("LA", (Image.new("L", (64, 64)), ramp(np.uint8, 255)))
+    for path, image in {
+        "a/cat/1.png": ink,
+        "a/cat/2.png": ink.rotate(90),
+        "a/cat/3.png": picture(0).convert("RGBA"),
+        "b/cat/1.png": ramp(np.uint16, 65_535),
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        image.save(tmp_path / path)
+    index = index_folder(tmp_path)
+    found = list(check_colours(index, list(look_at_all([tmp_path / p for p in index.paths]))))
+    assert [(f.kind, f.severity, f.place, f.message) for f in found] == [
+        (
+            "transparency",
+            "note",
+            "a",
+            "has images that are transparent in part (2, the first a/cat/1.png), laid on white",
+        ),
+        (
+            "depth",
+            "note",
+            "b",
+            "has images of more than 8 bits (1, the first b/cat/1.png), scaled by their depth",
+        ),
+    ]
+    assert all(f.cure for f in found)
+
+
+@pytest.mark.parametrize(
+    "text", ["BMW cars, by model\n", "P1 notes of the first meeting", "P6\nparts in stock: 12"]
+)
+def test_text_that_begins_like_an_image_is_text(text):
+    assert content_of(text.encode()) == "text"
+
+
+@pytest.mark.parametrize("format", ["BMP", "PPM", "GIF", "JPEG", "PNG", "TIFF", "WEBP"])
+def test_images_are_known_by_their_first_bytes(format):
+    assert content_of(encoded(format)[:HEAD]) == format
+
+
+@pytest.mark.parametrize("comment", ["# made by hand\n", "#\n# twice\n"])
+def test_a_pixmap_may_have_a_comment(comment):
+    assert content_of(f"P2\n{comment}3 2\n255\n0 0 0".encode()) == "PPM"
+
+
+def test_the_message_on_a_damaged_head_is_the_same_every_time(tmp_path):
+    content = encoded("JPEG")[:3] + bytes(400) + encoded("JPEG")[-2:]
+    (found,) = findings(tmp_path, "1.jpg", content)
+    assert found.kind == "damaged"
+    assert found.message == "is a JPEG image that cannot be decoded (its head makes no sense)"

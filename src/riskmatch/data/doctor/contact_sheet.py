@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from riskmatch.data.doctor.look import need_pillow
+from riskmatch.data.images.decode import in_colour
 from riskmatch.data.images.index import ImageIndex
 from riskmatch.durable import write_whole
 
@@ -69,7 +70,7 @@ def _thumbnail(path: Path) -> Image | None:
     try:
         with Image.open(path) as image:
             image.draft("RGB", (CELL, CELL))
-            return ImageOps.fit(image.convert("RGB"), (CELL, CELL))
+            return ImageOps.fit(in_colour(image), (CELL, CELL))
     except Exception:  # decoders raise what they like on damaged bytes
         return None
 

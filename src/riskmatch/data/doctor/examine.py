@@ -8,7 +8,7 @@ from riskmatch.data.doctor.benchmark import Copy, check_counts, recognise
 from riskmatch.data.doctor.classes import check_classes
 from riskmatch.data.doctor.duplicates import check_duplicates
 from riskmatch.data.doctor.examination import Examination, in_order
-from riskmatch.data.doctor.files import check_file
+from riskmatch.data.doctor.files import check_colours, check_file
 from riskmatch.data.doctor.look import Look, look_at_all
 from riskmatch.data.doctor.survey import survey
 from riskmatch.data.images.benchmark import Benchmark
@@ -51,6 +51,7 @@ def examine(
             on_progress("examining images", len(looks), len(index))
     if on_progress is not None:
         on_progress("comparing images", 0, None)
+    findings += check_colours(index, looks)
     findings += check_duplicates(index, copy, looks)
     return Examination(
         index,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from riskmatch.data.doctor.examination import Finding, Severity
-from riskmatch.data.doctor.look import DEEP, EMPTY, TOO_LARGE, Look
+from riskmatch.data.doctor.look import EMPTY, REFUSED, TOO_LARGE, Look
 from riskmatch.data.doctor.signature import ENDINGS
+from riskmatch.data.images.index import ImageIndex
 
 SMALL = 16
 """Pixels of a side below which there is little to see."""
@@ -16,6 +17,7 @@ LARGE = 8_000
 ELONGATED = 8
 """Sides in this ratio leave next to nothing of the picture in a square crop."""
 SCALE = f"Scale it down to sides of at most {LARGE:,} pixels."
+PLAIN = "Save it as 8-bit RGB."
 AGAIN = "Get the file again, or delete it."
 
 
@@ -31,6 +33,8 @@ def check_file(path: str, domain: str, look: Look) -> Iterator[Finding]:
             yield found("empty", "fault", "has zero bytes", AGAIN)
         elif look.error.startswith(TOO_LARGE):
             yield found("huge-image", "fault", f"has {look.error}", SCALE)
+        elif look.error.startswith(REFUSED):
+            yield found("odd-colours", "fault", f"has {look.error}", PLAIN)
         elif not look.content:
             cure = "Mend the link or the rights, or delete it."
             yield found("unreadable", "fault", f"cannot be opened ({look.error})", cure)
@@ -58,10 +62,30 @@ def check_file(path: str, domain: str, look: Look) -> Iterator[Finding]:
     if max(look.size) >= ELONGATED * min(look.size):
         message = f"is {width}×{height} pixels, a strip"
         yield found("elongated", "warning", message, "Crop it to what it shows, or delete it.")
-    if look.mode == "CMYK" or look.mode.startswith(DEEP):
-        depth = "CMYK" if look.mode == "CMYK" else f"more than 8 bits deep ({look.mode})"
-        message = f"is {depth}; libraries turn it into RGB in different ways"
-        yield found("odd-colours", "warning", message, "Save it as 8-bit RGB.")
+    if look.mode == "CMYK":
+        message = "is CMYK; libraries turn it into RGB in different ways"
+        yield found("odd-colours", "warning", message, PLAIN)
+    elif look.deep and not look.thumbnail:
+        message = f"is more than 8 bits deep ({look.mode}), of which the loader sees one colour"
+        yield found("odd-colours", "warning", message, "Scale its values to all of its range.")
+
+
+def check_colours(index: ImageIndex, looks: Sequence[Look]) -> Iterator[Finding]:
+    """For each domain, how many images the loader scales by their depth, or lays on white."""
+    for place, domain in enumerate(index.domain_names):
+        rows = [row for row, home in enumerate(index.domains) if home == place]
+        if deep := [index.paths[row] for row in rows if looks[row].deep]:
+            message = f"has images of more than 8 bits ({_some(deep)}), scaled by their depth"
+            cure = "Leave them so, or scale them yourself."
+            yield Finding("depth", "note", message, cure, domain=domain)
+        if clear := [index.paths[row] for row in rows if looks[row].transparent]:
+            message = f"has images that are transparent in part ({_some(clear)}), laid on white"
+            cure = "Leave them so, or lay them on another ground yourself."
+            yield Finding("transparency", "note", message, cure, domain=domain)
+
+
+def _some(paths: Sequence[str]) -> str:
+    return f"{len(paths):,}, the first {paths[0]}"
 
 
 def _kind_named(suffix: str) -> str:

@@ -16,15 +16,15 @@ import numpy as np
 
 from riskmatch.data.doctor.fingerprint import fingerprint
 from riskmatch.data.doctor.signature import ENDINGS, HEAD, content_of
+from riskmatch.data.images.decode import in_colour
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-DEEP = ("I", "F")
-"""How Pillow's names of modes with more than 8 bits begin."""
 SLICE = 256
 """Files that are handed to the threads at a time."""
 EMPTY, TOO_LARGE = "zero bytes", "more pixels than Pillow decodes"
+REFUSED = "colours that the loader refuses"
 """Errors that have a cure of their own."""
 _ENDS = {"JPEG": b"\xff\xd9", "PNG": b"IEND\xaeB`\x82"}
 
@@ -44,16 +44,23 @@ class Look(NamedTuple):
     """Width and height."""
     mode: str = ""
     """Pillow's name for its channels and their depth."""
+    transparent: bool = False
+    """Whether one of its points is, at least in part."""
     pixels: bytes = b""
-    """A digest of what was decoded."""
+    """A digest of what the loader makes of it."""
     hash: int = 0
     thumbnail: bytes = b""
     """Empty where the picture is of one colour; see ``fingerprint``."""
 
+    @property
+    def deep(self) -> bool:
+        """Whether it has more than 8 bits per channel."""
+        return self.mode.startswith(("I", "F"))
+
 
 def look(path: Path) -> Look:
     """Read and decode a file."""
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     try:
         data = path.read_bytes()
@@ -66,12 +73,17 @@ def look(path: Path) -> Look:
         with Image.open(BytesIO(data)) as image:
             image.load()
             return _seen(content, holds if holds in ENDINGS else str(image.format), image)
+    except _NotColours as error:
+        return Look(content, holds, error=f"{REFUSED} ({error})")
     except Image.DecompressionBombError as error:
         return Look(content, holds, error=f"{TOO_LARGE}: {error}")
     except Exception as error:  # decoders raise what they like on damaged bytes
         known = holds in ENDINGS
         cut = known and ("truncated" in str(error) or not data.endswith(_ENDS.get(holds, b"")))
-        return Look(content, holds, error=str(error) or type(error).__name__, cut=cut)
+        reason = str(error) or type(error).__name__
+        if isinstance(error, UnidentifiedImageError):
+            reason = "its head makes no sense"  # Pillow gives an address in memory instead
+        return Look(content, holds, error=reason, cut=cut)
 
 
 def look_at_all(paths: Sequence[Path], jobs: int | None = None) -> Iterator[Look]:
@@ -91,31 +103,30 @@ def need_pillow() -> None:
         raise ImportError("Examining images needs Pillow: pip install 'riskmatch[images]'.")
 
 
+class _NotColours(ValueError):
+    """The loader cannot tell the colours."""
+
+
 def _seen(content: bytes, holds: str, image: Image) -> Look:
-    deep = image.mode.startswith(DEEP)
-    plain = _shallow(image) if deep else image.convert("RGB")
-    exact = image if deep else plain  # what is beyond 8 bits tells pictures apart, too
-    shape = f"{exact.mode} {exact.size}".encode()
+    try:
+        plain = in_colour(image)
+    except ValueError as error:
+        raise _NotColours(str(error)) from error
     hash, thumbnail = fingerprint(plain) or (0, b"")
     return Look(
         content,
         holds,
         size=image.size,
         mode=image.mode,
-        pixels=_digest(shape + exact.tobytes()),
+        transparent=image.has_transparency_data and _lowest_alpha(image) < 255,
+        pixels=_digest(f"{plain.size}".encode() + plain.tobytes()),
         hash=hash,
         thumbnail=thumbnail,
     )
 
 
-def _shallow(image: Image) -> Image:
-    """A picture of more than 8 bits, its range stretched over 8."""
-    from PIL import Image as pillow
-
-    deep = np.asarray(image, dtype=np.float64)
-    spread = np.ptp(deep) or 1.0
-    stretched = (deep - deep.min()) * (255 / spread)
-    return pillow.fromarray(stretched.astype(np.uint8)).convert("RGB")
+def _lowest_alpha(image: Image) -> int:
+    return int(np.asarray(image.convert("RGBA").getchannel("A")).min())
 
 
 def _digest(data: bytes) -> bytes:
