@@ -101,3 +101,55 @@ def test_unknown_models_name_the_nearest():
         trunk("timm:resnet5O")
     with pytest.raises(ValueError, match=r"Did you mean 'timm:resnet50.tv_in1k'"):
         trunk("timm:resnet50.tv_ink")
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "size"),
+    [("caformer_s18", 512, 224), ("samvit_base_patch16", 256, 1024), ("test_vit", 64, 160)],
+)
+def test_the_width_is_that_of_what_comes_out(name, width, size):
+    with torch.device("meta"):
+        model = trunk(f"timm:{name}", pretrained=False).eval()
+    assert (model.width, model.preprocess.size) == (width, size)
+    assert model.body(torch.empty(1, 3, size, size, device="meta")).shape == (1, width)
+
+
+@pytest.mark.parametrize("name", ["test_resnet", "test_byobnet", "mobilenetv3_small_050"])
+def test_finding_the_width_leaves_no_trace(name):
+    import_torchvision()
+    import timm
+
+    torch.manual_seed(0)
+    plain = timm.create_model(name, num_classes=0)
+    stream = torch.get_rng_state()
+    torch.manual_seed(0)
+    body = trunk(f"timm:{name}", pretrained=False).body
+    assert torch.equal(torch.get_rng_state(), stream)
+    assert all(layer.training for layer in body.modules())
+    for key, value in plain.state_dict().items():
+        assert torch.equal(body.state_dict()[key], value)
+    assert all(p.device.type == "cpu" and p.requires_grad for p in body.parameters())
+
+
+def test_a_model_that_must_see_numbers_is_shown_some(monkeypatch):
+    import_torchvision()
+    from timm.models.resnet import ResNet
+
+    forward = ResNet.forward_features
+
+    def choosy(self, x):
+        assert not x.sum().item()  # which a tensor without numbers cannot tell
+        return forward(self, x)
+
+    monkeypatch.setattr(ResNet, "forward_features", choosy)
+    assert trunk("timm:test_resnet", pretrained=False).width == 96
+
+
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
+def test_a_model_without_features_is_refused_by_name():
+    with torch.device("meta"), pytest.raises(ValueError, match="inception_next_atto") as caught:
+        trunk("timm:inception_next_atto", pretrained=False)
+    assert str(caught.value) == (
+        "timm:inception_next_atto gives (1, 0) in place of a row of features for an image; "
+        "choose another model."
+    )

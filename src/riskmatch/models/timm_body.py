@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 from types import ModuleType
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
 
 from riskmatch.models.preprocess import Interpolation, Preprocess
 from riskmatch.models.torchvision_import import import_torchvision
@@ -40,10 +42,37 @@ def timm_body(
     interpolation: Interpolation = (
         "bilinear" if config["interpolation"] == "bilinear" else "bicubic"
     )
-    preprocess = Preprocess(
-        size or config["input_size"][-1], config["mean"], config["std"], interpolation
-    )
-    return preprocess, body, int(body.head_hidden_size)  # type: ignore[arg-type]
+    side = size or config["input_size"][-1]
+    preprocess = Preprocess(side, config["mean"], config["std"], interpolation)
+    return preprocess, body, _width(name, body, side)
+
+
+def _width(name: str, body: nn.Module, side: int) -> int:
+    """The number of features, by those of an image; what models say of it is not always so."""
+    body.eval()
+    try:
+        shape = tuple(_features(body, side).shape)
+    finally:
+        body.train()
+    if len(shape) != 2 or not shape[1]:
+        raise ValueError(
+            f"timm:{name} gives {shape} in place of a row of features for an image; "
+            "choose another model."
+        )
+    return shape[1]
+
+
+@torch.no_grad()
+def _features(body: nn.Module, side: int) -> Tensor:
+    """(1, width) of tensors that have shapes but no numbers, unless the model asks for those."""
+    weights = {**dict(body.named_parameters()), **dict(body.named_buffers())}
+    shapes = {key: value.to("meta") for key, value in weights.items()}
+    try:
+        image = torch.empty(1, 3, side, side, device="meta")
+        features: Tensor = functional_call(body, shapes, (image,))
+    except (RuntimeError, TypeError):
+        features = body(torch.zeros(1, 3, side, side))
+    return features
 
 
 def _timm() -> ModuleType:
