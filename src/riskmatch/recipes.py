@@ -65,9 +65,9 @@ ON_DATA: dict[str, dict[str | None, dict[str, Any]]] = {
 }
 """What is chosen where the usual defaults do not fit the data set: by any method, and by one."""
 
-FROZEN = {"lr": 20, "lr_after": 20, "steps": 0.2, "warmup": 0.2, "eval_every": 0.2}
+FROZEN = {"lr": 20, "lr_after": 20, "warmup": 0.2}
 """By what the usual choices are multiplied where the backbone is frozen: a head alone takes larger
-steps, and fewer of them."""
+steps, and needs fewer of them to warm up."""
 
 
 @dataclass(frozen=True)

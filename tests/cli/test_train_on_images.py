@@ -114,11 +114,12 @@ def test_a_missing_package_is_named_before_any_image_is_decoded(
     assert not (tmp_path / "cache").exists()
 
 
-def test_a_head_takes_larger_and_fewer_steps_unless_told(riskmatch):
+def test_a_head_takes_as_many_steps_but_larger_ones_unless_told(riskmatch):
     words = ["pacs", "--method", "rdm", "--test-domain", "sketch"]
     whole, head = read(words).config, read([*words, "--frozen"]).config
-    assert (whole.model, whole.lr, whole.steps) == ("lite0", 5e-5, 5000)
-    assert (head.model, head.lr, head.steps, head.eval_every) == ("lite0", 1e-3, 1000, 60)
+    assert (whole.model, whole.lr) == ("lite0", 5e-5)
+    assert (head.model, head.lr) == ("lite0", 1e-3)
+    assert (whole.steps, whole.eval_every) == (head.steps, head.eval_every) == (5000, 300)
     assert (head.hparams["warmup"], head.hparams["lr_after"]) == (300, 3e-4)
     assert head.hparams["weight"] == whole.hparams["weight"]
     assert read([*words, "--frozen", "--lr", "0.1"]).config.lr == 0.1
@@ -135,7 +136,7 @@ def test_help_shows_what_holds_for_a_head(riskmatch):
     assert "The name of a network (default lite0)" in whole
     assert "Learning rate (default 5e-05; searched in" in whole
     assert "Learning rate (default 0.001; searched in 20 ·" in head
-    assert "Steps of the optimiser (default 1000)" in head
+    assert "Steps of the optimiser (default 5000)" in head
 
 
 def stop_after(monkeypatch, step):

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -10,6 +12,9 @@ from riskmatch.experiments.on_images import comparison
 from riskmatch.objectives import methods
 from riskmatch.published import EFFICIENCY, PER_DOMAIN
 from riskmatch.selection import variant
+from riskmatch.sweep.plan import read
+
+ON_FILE = Path(__file__).resolve().parents[2] / "results" / "pacs"
 
 
 def plan(name, budget, data=None, **options):
@@ -28,11 +33,23 @@ def empty(name):
 
 @pytest.mark.parametrize("data", ["pacs", "terraincognita"])
 def test_a_sweep_of_frozen_features_is_the_laptops_table(data):
-    words = f"DIR --data {data} --frozen --draws 5 --trials 3".split()
+    words = f"DIR --data {data} --frozen --draws 5 --steps 1000 --eval-every 60".split()
     swept = _runs(parse(Plan, "sweep plan", words), empty(data))
     assert len(swept) == 14 * 4 * 5 * 3
     assert ids(swept) == ids(plan(data, "laptop"))
     assert ids(swept) < ids(plan("table2", "laptop", (data, "vlcs")))
+
+
+def test_the_laptop_plans_the_runs_on_file():
+    assert ids(plan("pacs", "laptop")) == ids(read(ON_FILE / "frozen"))
+    found = {path.name for path in (ON_FILE / "efficiency" / "runs").iterdir()}
+    assert ids(plan("efficiency", "laptop", ("pacs",))) == found
+
+
+@pytest.mark.parametrize(("data", "eval_every"), [("officehome", 60), ("domainnet", 200)])
+def test_the_laptop_trains_a_fifth_of_the_usual_steps(data, eval_every):
+    lengths = {(run.config.steps, run.config.eval_every) for run in plan(data, "laptop")}
+    assert lengths == {(1000, eval_every)}
 
 
 def test_the_paper_trains_resnets_whole_on_every_split():

@@ -29,7 +29,8 @@ class Reproduce:
     Budgets:
       smoke    small networks, few methods and steps: shows within a minute that everything works
       laptop   ColoredMNIST at the paper's sizes, with three seeds and one value of every grid;
-               images as the features of a frozen backbone, 5 draws × 3 trials of all methods
+               images as the features of a frozen backbone, 5 draws × 3 trials of all methods,
+               for 1,000 steps
       paper    everything: ten seeds and whole grids; ResNet-50 trained whole, 20 draws × 10 trials
 
     Example:

@@ -1,7 +1,8 @@
 """Which runs compare methods on the benchmarks of images, by budget.
 
-``laptop`` trains heads on the features of a frozen backbone; its runs are those of ``riskmatch
-sweep plan DIR --data NAME --frozen --draws 5``, so the folder of such a sweep serves as well.
+``laptop`` trains heads on the features of a frozen backbone, for a fifth of the usual steps; its
+runs are those of ``riskmatch sweep plan DIR --data NAME --frozen --draws 5 --steps 1000
+--eval-every 60`` (on DomainNet 200), so the folder of such a sweep serves as well.
 ``paper`` fine-tunes a ResNet-50, with RDM as the released code has it, and repeats the search ten
 times. ``smoke`` shows that everything works.
 """
@@ -9,7 +10,7 @@ times. ``smoke`` shows that everything works.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from riskmatch.data import DATASETS
@@ -34,11 +35,22 @@ class Scale:
     trials: int
     choices: Mapping[str, Any]
     """Fields of the runs, or of the methods that have them."""
+    by_data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What differs on a data set, by its name."""
+
+    def on(self, data: str) -> dict[str, Any]:
+        """Every choice, on the data set of this name."""
+        return {**self.choices, **self.by_data.get(data, {})}
 
 
 SCALES: dict[Budget, Scale] = {
     "smoke": Scale(1, 1, {**_FROZEN, **_SHORT}),
-    "laptop": Scale(5, 3, _FROZEN),
+    "laptop": Scale(
+        5,
+        3,
+        {**_FROZEN, "steps": 1000, "eval_every": 60},
+        {"domainnet": {"eval_every": 200}},
+    ),
     "paper": Scale(20, 10, {"model": "timm:resnet50.tv_in1k"}),
 }
 ON_DIGITS = Scale(1, 1, {**_DIGITS, **_SHORT, "divergence": "mmd"})
@@ -80,7 +92,7 @@ def comparison(
             tests,
             scale.draws,
             scale.trials,
-            choices=_had_by(group, data, {**scale.choices, **preset}) | dict(choices or {}),
+            choices=_had_by(group, data, {**scale.on(data), **preset}) | dict(choices or {}),
         )
         for group, preset in groups
     ]
