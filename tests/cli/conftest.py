@@ -6,6 +6,7 @@ import pytest
 from digits import accept, made_files, place
 
 from riskmatch.cli import main
+from riskmatch.data.images import fingerprint
 
 
 class Result(NamedTuple):
@@ -25,6 +26,12 @@ def riskmatch(capsys, monkeypatch, tmp_path):
         return Result(code, *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture
+def settled(monkeypatch):
+    """Images that were written just now count as finished, and are not read again."""
+    monkeypatch.setattr(fingerprint, "SETTLED", -1)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from digits import accept, made_files, place
 from mirror import Mirror, serving
 
 from riskmatch.data import DATASETS
+from riskmatch.data.images.benchmarks import PACS
 
 RUN = "train colored-mnist --method erm --test-domain 0.9 --steps 2 --eval-every 2 --json"
 
@@ -57,6 +58,24 @@ def test_get_fetches_and_tells_where_to(riskmatch, files, tmp_path, name):
         quiet = riskmatch(*words, "--data-dir", "there", "--quiet")
         assert (quiet.out, quiet.err) == ("", "")
     assert len(list(Path("there", "mnist").iterdir())) == 4
+
+
+@pytest.mark.parametrize("place", ["there/PACS", "there/kfold", "there"])
+def test_get_finds_a_benchmark_in_the_folder_told_under_any_of_its_names(
+    riskmatch, tmp_path, monkeypatch, place
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("RISKMATCH_DATA", raising=False)
+    for domain in DATASETS["pacs"].domains:
+        for label in PACS.class_names:
+            folder = tmp_path / place / domain / label
+            folder.mkdir(parents=True)
+            (folder / "1.jpg").touch()
+    done = riskmatch("data", "get", "pacs", "--data-dir", "there", "--mirror", "http://127.0.0.1:9")
+    assert done.code == 2
+    assert done.err.startswith(f"riskmatch: {place} is not PACS as published: ")
+    listed = json.loads(riskmatch("data", "list", "--json", "--data-dir", "there").out)
+    assert "pacs" in {entry["name"] for entry in listed if entry["here"]}
 
 
 def test_get_that_fails_ends_with_3_and_says_what_to_place_where(riskmatch, files):

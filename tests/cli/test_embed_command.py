@@ -13,7 +13,7 @@ from riskmatch.embedding import embed
 
 
 @pytest.fixture
-def pets(riskmatch, monkeypatch, tmp_path):
+def pets(riskmatch, settled, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("RISKMATCH_DATA", raising=False)
     return draw_pets(tmp_path / "pets")

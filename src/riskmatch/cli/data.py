@@ -20,6 +20,8 @@ from riskmatch.cli.verbs import call
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from riskmatch.data.catalogue import Files
+
 NAMES = 22
 """Letters on a line of domains, so that the table fits 80 columns."""
 
@@ -141,7 +143,7 @@ def _get(words: Sequence[str]) -> int:
         raise BadInput(f"{name} has no files to get; it comes with a package.")
     check_name("data set to get", name, sorted(files))
     wanted = files[name]
-    folder = options.data_dir / wanted.name if options.data_dir else None
+    folder = _place(wanted, options.data_dir) if options.data_dir else None
     mirrors = {"mirrors": options.mirrors} if options.mirrors else {}
     try:
         with progress("bytes", options.quiet) as on_progress:
@@ -157,3 +159,9 @@ def _get(words: Sequence[str]) -> int:
     if not options.quiet:
         print(f"{wanted.name} is in {folder}, verified")
     return 0
+
+
+def _place(wanted: Files, root: Path) -> Path:
+    """The folder below ``root`` that holds the files under any name, else the one to make."""
+    found = wanted.find(root)
+    return found if found is not None and found.is_relative_to(root) else root / wanted.name

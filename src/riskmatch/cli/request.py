@@ -162,6 +162,8 @@ def _request(what: What, given: dict[str, Any], command: str) -> Request:
     tests = given.get("test_domains")
     if not tests:
         raise BadInput(f"Which domain to test on? Give --test-domain, {_domains(data, given)}.")
+    from riskmatch.data.images.index import spelt
+
     values = recipe(method, data, what.preset, what.frozen)
     if given.get("model", values["model"]) != values["model"]:
         values["model_options"] = {}  # those of another network
@@ -170,7 +172,7 @@ def _request(what: What, given: dict[str, Any], command: str) -> Request:
         values["model_options"] = {**values["model_options"], "frozen": True}
     machine = {item.name: given[item.name] for item in fields(Machine) if item.name in given}
     try:
-        config = configure(method, _placed(data), tests, values)
+        config = configure(method, _placed(data), tuple(map(spelt, tests)), values)
     except ValueError as error:
         raise BadInput(str(error)) from error
     return Request(config=config, command=command, **machine)
@@ -180,7 +182,16 @@ def _placed(data: str) -> str:
     """A path as it is from anywhere, so that a run is the same however it was told."""
     from riskmatch.data.catalogue import DATASETS, is_path
 
-    return str(Path(data).resolve()) if data not in DATASETS and is_path(data) else data
+    if data in DATASETS or not is_path(data):
+        return data
+    path = Path(data)
+    # A link to a manifest stays, for images are relative to the folder in which it is found.
+    place = str(path.resolve() if path.is_dir() else path.parent.resolve() / path.name)
+    try:
+        place.encode()
+    except UnicodeEncodeError:
+        raise BadInput(f"The path {place!r} is not UTF-8, as records are. Rename it.") from None
+    return place
 
 
 def _domains(data: str, given: dict[str, Any]) -> str:

@@ -42,8 +42,9 @@ def extract(
         on_progress: told after every file how many bytes of the archive are read.
 
     Raises:
-        ValueError: the archive is damaged or encrypted, or it holds what an archive of images never needs: a
-            path out of the folder, a link, a device, or far more bytes than its own size.
+        ValueError: the archive is damaged or encrypted, or it holds what an archive of images
+            never needs: a path out of the folder, a link, a device, or far more bytes than its own
+            size.
     """
     size = archive.stat().st_size
     report: OnProgress = (lambda *_: None) if on_progress is None else on_progress

@@ -1,0 +1,62 @@
+"""How a data set of images is told on the command line."""
+
+import csv
+import os
+import shlex
+
+import pytest
+
+pytest.importorskip("PIL", reason="needs the extra riskmatch[images]")
+
+from pets import DOMAINS, draw_pets
+
+from riskmatch.cli.request import read
+from riskmatch.data.catalogue import known_domains
+
+RUN = shlex.split("--method erm --test-domain oil")
+
+
+@pytest.fixture
+def pets(riskmatch, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return draw_pets(tmp_path / "pets")
+
+
+def test_a_link_to_a_manifest_lists_what_lies_beside_the_link(pets, tmp_path):
+    (tmp_path / "store").mkdir()
+    with open(tmp_path / "store" / "v1.csv", "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["path", "label", "domain"])
+        for path in pets.rglob("*.png"):
+            rows.writerow([path.relative_to(tmp_path), path.parts[-2], path.parts[-3]])
+    (tmp_path / "pets.csv").symlink_to("store/v1.csv")
+    (tmp_path / "linked").symlink_to(tmp_path)
+    data = read(["linked/pets.csv", *RUN]).config.data
+    assert data == str(tmp_path / "pets.csv")
+    assert known_domains(data) == DOMAINS
+
+
+def test_a_link_to_a_folder_is_told_by_the_folder(pets, tmp_path):
+    (tmp_path / "linked").symlink_to(pets)
+    assert read(["linked", *RUN]).config.data == str(pets)
+
+
+def test_the_test_domain_is_found_however_it_is_written(pets):
+    odd = os.fsdecode(b"caf\xe9")
+    for name, shown in {"cafe\u0301": "caf\u00e9", odd: r"caf\udce9"}.items():
+        (pets / "oil").rename(pets / name)
+        assert known_domains(str(pets)) == (shown, "ink", "photo")
+        words = ["pets", "--method", "erm", "--test-domain"]
+        asked = {read([*words, said]).config.test_domains for said in (name, shown)}
+        assert asked == {(shown,)}
+        (pets / name).rename(pets / "oil")
+
+
+def test_a_folder_whose_name_is_not_utf8_is_refused_in_one_line(riskmatch, pets):
+    odd = os.fsdecode(b"p\xe9ts")
+    pets.rename(pets.with_name(odd))
+    done = riskmatch("train", odd, *RUN)
+    assert done.code == 2
+    assert done.err.startswith(f"riskmatch: The path '{pets.parent}/p\\udce9ts' is not UTF-8")
+    assert "Rename" in done.err
+    assert done.err.count("\n") == 1
