@@ -12,11 +12,15 @@ from typing import IO
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file that appears whole or not at all, and is on the disk when this returns."""
     temporary = path.with_name(path.name + ".tmp")
-    with open(temporary, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
     # The new name is durable once the folder that holds it is.
     folder = os.open(path.parent, os.O_RDONLY)
     try:

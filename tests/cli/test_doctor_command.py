@@ -48,6 +48,25 @@ def test_the_contact_sheet_has_a_cell_for_each_class_and_domain(riskmatch, pets)
         assert sheet.height > 2 * 90
 
 
+def test_the_ending_of_the_contact_sheet_may_be_in_capitals(riskmatch, pets):
+    assert riskmatch("data", "doctor", "pets", "--sheet", "SHEET.PNG").code == 0
+    with Image.open("SHEET.PNG") as sheet:
+        assert sheet.format == "PNG"
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_a_contact_sheet_that_cannot_be_written_costs_no_report(riskmatch, pets, words):
+    Path("sheet.png").mkdir()
+    Path("pets/oil/cat/0.png").write_bytes(b"")
+    done = riskmatch("data", "doctor", "pets", "--quiet", *words, "--sheet", "sheet.png")
+    assert done.code == 2
+    assert done.err == "riskmatch: --sheet sheet.png: Is a directory. Name another file.\n"
+    done = riskmatch("data", "doctor", "pets", *words, "--sheet", "sheet.png")
+    assert "oil/cat/0.png" in done.out
+    assert "contact sheet" not in done.out
+    assert list(Path().glob("*.tmp")) == []
+
+
 def test_a_benchmark_is_found_by_name_and_compared_with_what_was_published(riskmatch, tmp_path):
     for domain in ("art_painting", "cartoon", "photo", "sketch"):
         (tmp_path / "data" / "PACS" / domain / "dog").mkdir(parents=True)

@@ -39,8 +39,9 @@ class Doctor:
 def run(words: Sequence[str]) -> int:
     """Examine the images of a data set: each fault with its path and its cure."""
     options = parse(Doctor, "data doctor", words)
-    if options.sheet is not None:
-        ready(options.sheet, "--sheet", (".png",))
+    sheet = options.sheet
+    if sheet is not None:
+        ready(sheet, "--sheet", (".png", ".PNG"))
     from riskmatch.data.catalogue import find_images
     from riskmatch.data.doctor import contact_sheet, examine, report
 
@@ -48,8 +49,6 @@ def run(words: Sequence[str]) -> int:
         source, benchmark = find_images(options.data, options.data_dir)
         with progress("images", options.quiet) as on_progress:
             found = examine(source, published=benchmark, on_progress=on_progress)
-        if options.sheet is not None:
-            contact_sheet(found.index, options.sheet)
     except (OSError, ValueError, ImportError) as error:
         raise BadInput(str(error)) from error
     if options.json:
@@ -58,6 +57,12 @@ def run(words: Sequence[str]) -> int:
         from rich.console import Console
 
         report(found, Console(highlight=False))
-        if options.sheet is not None:
-            print(f"The contact sheet is {options.sheet}")
+    if sheet is not None:
+        try:
+            contact_sheet(found.index, sheet)
+        except OSError as error:
+            reason = error.strerror or error
+            raise BadInput(f"--sheet {sheet}: {reason}. Name another file.") from error
+        if not (options.json or options.quiet):
+            print(f"The contact sheet is {sheet}")
     return found.exit_code

@@ -209,6 +209,19 @@ def test_the_report_groups_findings_and_says_a_common_cure_once(tree):
     assert "domain  images  published  classes  fewest    most" in text
 
 
+def test_names_in_the_report_move_no_cursor(tmp_path):
+    root = tmp_path / "pe\x1bts"
+    plant(root, domains=("a\x1bb",), classes=("c\x07t", "cow"))
+    (root / "a\x1bb/cow/0.png").rename(root / "a\x1bb/cow/\x9b\udce4.dat")
+    examination = examine(root)
+    text = printed(examination)
+    assert all(letter.isprintable() or letter == "\n" for letter in text)
+    assert "pe\\x1bts: 49 images" in text
+    assert "c\\x07t 25" in text
+    assert "Rename it to a\\x1bb/cow/\\x9b\\udce4.png." in text
+    assert json.loads(examination.to_json())["findings"][0]["path"] == "a\x1bb/cow/\x9b\udce4.dat"
+
+
 def test_warnings_alone_leave_the_exit_code_at_zero(tree):
     (tree / "a/cat/0.png").rename(tree / "a/cat/0.jpg")
     examination = examine(tree)

@@ -18,7 +18,8 @@ def report(examination: Examination, console: Console) -> None:
     """Print the domains and their counts, then every finding with its place and its cure."""
     index = examination.index
     copy = f", a copy of {examination.benchmark}" if examination.benchmark else ""
-    console.print(Text(f"{index.root}: {len(index):,} images{copy}"), soft_wrap=True)
+    root = _visible(str(index.root))
+    console.print(Text(f"{root}: {len(index):,} images{copy}"), soft_wrap=True)
     console.print(_counts(examination))
     for line in (*_findings(examination), _sum(examination)):
         console.print(line, soft_wrap=True)  # a path stays in one piece
@@ -34,11 +35,11 @@ def _counts(examination: Examination) -> Table:
         present = {name: count for name, count in classes.items() if count}
         extremes = [pick(present.items(), key=lambda item: item[1]) for pick in (min, max)]
         table.add_row(
-            Text(domain),
+            Text(_visible(domain)),
             Text(f"{images:,}", style="red" if published not in (None, images) else ""),
             Text("" if published is None else f"{published:,}"),
             Text(f"{len(present)} of {len(classes)}"),
-            *(Text(f"{name} {count:,}") for name, count in extremes),
+            *(Text(f"{_visible(name)} {count:,}") for name, count in extremes),
         )
     return table
 
@@ -54,7 +55,7 @@ def _findings(examination: Examination) -> Iterator[Text]:
         for finding in findings:
             yield _line(finding, None if len(cures) == 1 else finding.cure)
         if len(cures) == 1:
-            yield Text(f"  → {cures.pop()}", style="green")
+            yield Text(f"  → {_visible(cures.pop())}", style="green")
 
 
 def _line(finding: Finding, cure: str | None) -> Text:
