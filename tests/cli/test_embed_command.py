@@ -7,9 +7,11 @@ pytest.importorskip("PIL", reason="needs the extra riskmatch[images]")
 pytest.importorskip("efficientnet_lite_pytorch", reason="needs the extra riskmatch[images]")
 
 from pets import CLASSES, DOMAINS, draw_pets
+from safetensors.torch import save_file
 
 from riskmatch.data import load
 from riskmatch.embedding import embed
+from riskmatch.models import trunk
 
 
 @pytest.fixture
@@ -42,6 +44,18 @@ def test_parquet_has_a_row_per_view(riskmatch, pets):
     assert parquet.read_table("pets.parquet")["view"].to_pylist() == [0, 1] * 12
 
 
+def test_weights_come_from_a_file_where_one_is_named(riskmatch, pets):
+    state = trunk("lite0", pretrained=False).body.state_dict()
+    save_file(state, "mine.safetensors")
+    words = ["--model-option", "weights=mine.safetensors", "--model-option", "size=32"]
+    assert riskmatch("embed", "pets", "--out", "mine.npz", *words, "--quiet").code == 0
+    options = {"weights": "mine.safetensors", "size": 32}
+    expected = np.concatenate([d.x for d in embed(load("pets"), "lite0", options).domains])
+    np.testing.assert_array_equal(np.load("mine.npz")["features"], expected)
+    assert riskmatch("embed", "pets", "--out", "ours.npz", "--quiet").code == 0
+    assert not np.array_equal(np.load("ours.npz")["features"], expected)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -50,6 +64,16 @@ def test_parquet_has_a_row_per_view(riskmatch, pets):
         ("pets --out f.npz --views 0", "--views 0: 1 is the least."),
         ("pets --out f.npz --image-size -1", "--image-size -1: 1 is the least."),
         ("pets --out f.npz --backbone lite1", "Unknown backbone 'lite1'. Did you mean 'lite0'?"),
+        (
+            "pets --out f.npz --model-option size=big",
+            "Option size of lite0: 'big' is not a whole number or null.",
+        ),
+        (
+            "pets --out f.npz --model-option pretrained=no",
+            "Option pretrained of lite0: 'no' is not true or false.",
+        ),
+        ("pets --out f.npz --model-option frozen=true", "Unknown option of lite0 'frozen'."),
+        ("pets --out f.npz --model-option weights=no.pt", "There is no file no.pt to take weights"),
         ("pets --out f.npz --device gpu", "--device gpu: "),
         ("pacs --out f.npz", "PACS is not on this machine; looked for "),
         ("colored-digits --out f.npz", "Unknown data set of images 'colored-digits'."),

@@ -98,6 +98,22 @@ def test_a_resumed_run_ends_as_if_never_interrupted(riskmatch, monkeypatch):
     assert only_run().evaluations[-1].scores == only_run("whole").evaluations[-1].scores
 
 
+@pytest.mark.parametrize(("step", "told"), [(3, False), (13, True)])
+def test_a_failure_names_the_last_checkpoint_where_there_is_one(riskmatch, monkeypatch, step, told):
+    from riskmatch.cli.watch import Watch
+
+    def fail(watch, progress):
+        watch.last_step = progress.step
+        if progress.step == step:
+            raise MemoryError("too large")
+
+    monkeypatch.setattr(Watch, "__call__", fail)
+    failed = riskmatch(*train("erm"))
+    assert failed.code == 3
+    assert "riskmatch: MemoryError: too large" in failed.err
+    assert ("To go on from the last checkpoint: riskmatch train" in failed.err) is told
+
+
 def test_options_come_from_a_file_and_the_command_line_wins(riskmatch):
     Path("run.toml").write_text(
         'data = "colored-digits"\nmethod = "rdm"\ntest-domain = ["0.1"]\nlr_after = 1e-4\n'

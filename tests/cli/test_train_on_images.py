@@ -20,7 +20,7 @@ RUN = shlex.split(
 
 
 @pytest.fixture
-def pets(riskmatch, monkeypatch, tmp_path):
+def pets(riskmatch, settled, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("RISKMATCH_DATA", raising=False)
     return draw_pets(tmp_path / "pets", each=3)
@@ -74,6 +74,14 @@ def test_a_manifest_trains_too_and_the_whole_backbone(riskmatch, pets):
         (
             "pets --method erm --test-domain oil --model-option weights=nowhere.pt",
             "There is no file nowhere.pt to take weights from.",
+        ),
+        (
+            "pets --method erm --test-domain oil --model-option size=big",
+            "Option size of lite0: 'big' is not a whole number or null.",
+        ),
+        (
+            "pets --method erm --test-domain oil --frozen --model-option pretrained=no",
+            "Option pretrained of lite0: 'no' is not true or false.",
         ),
         ("pets --method erm --test-domain oil --backbone light0", "Did you mean 'lite0'?"),
     ],

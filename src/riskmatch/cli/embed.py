@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from tyro.conf import Positional
 
@@ -33,6 +34,8 @@ class Embed:
     """The file to write, .parquet or .npz."""
     backbone: str = "lite0"
     """The name of a pretrained network: lite0, or timm:NAME."""
+    model_options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the network: weights=FILE, pretrained=false, size=PIXELS."""
     views: int = 1
     """Of each image: the first is the image as it is, the others are augmented as in training."""
     image_size: int = 224
@@ -71,15 +74,17 @@ def _embed(options: Embed, device: str) -> tuple[int, int]:
     from riskmatch.data import load
     from riskmatch.data.catalogue import find_images
     from riskmatch.embedding import embed, write_features
-    from riskmatch.models import trunk
+    from riskmatch.models import check_options, trunk
 
     find_images(options.data, options.data_dir)
-    width = trunk(options.backbone).width  # or it would fail after all images are decoded
+    backbone, more = options.backbone, options.model_options
+    check_options(backbone, more, trunk)
+    width = trunk(backbone, **more).width  # or it would fail after all images are decoded
     with progress("images", options.quiet) as on_progress:
         size = {"image_size": options.image_size}
         domains = load(options.data, size, options.data_dir, on_progress)
         features = embed(
-            domains, options.backbone, views=options.views, device=device, on_progress=on_progress
+            domains, backbone, more, views=options.views, device=device, on_progress=on_progress
         )
         if on_progress is not None:
             on_progress(f"writing {options.out}", 0, None)

@@ -74,6 +74,8 @@ def _train(request: Request) -> RunRecord:
         if watch.last_step is None and isinstance(error, ValueError | ImportError | OSError):
             raise BadInput(str(error)) from error
         cause = f"{type(error).__name__}: {error}".rstrip(".")
+        if not any(request.folder.glob("checkpoints/*.safetensors")):
+            raise RunFailed(f"{cause} (--debug shows the traceback)") from error
         raise RunFailed(f"{cause}. To go on from the last checkpoint: {request.onward}") from error
     finally:
         watch.close()

@@ -14,9 +14,10 @@ from riskmatch.models.backbone import Backbone, backbone
 from riskmatch.models.cnn import CNN
 from riskmatch.models.heads import Head
 from riskmatch.models.mlp import MLP
+from riskmatch.models.options import check_options
 from riskmatch.models.trunk import TIMM, Trunk, trunk, trunk_options
 from riskmatch.models.weights import WeightsError
-from riskmatch.spelling import check_keywords, check_option
+from riskmatch.spelling import check_option
 
 __all__ = [
     "CNN",
@@ -28,6 +29,7 @@ __all__ = [
     "WeightsError",
     "build",
     "check",
+    "check_options",
     "trunk",
     "trunk_options",
 ]
@@ -91,7 +93,8 @@ def check(name: str, options: Mapping[str, Any]) -> None:
     weights out of reach.
 
     Raises:
-        ValueError: there is no such network, it has no such option, or its weights do not fit.
+        ValueError: there is no such network, it has no such option or does not take its value, or
+            its weights do not fit.
         ImportError: its package is not installed.
     """
     _network(name, options)
@@ -106,5 +109,5 @@ def _network(name: str, options: Mapping[str, Any]) -> Callable[..., nn.Module]:
     else:
         check_option("network", name, (*NETWORKS, f"{TIMM}NAME"))
         make = NETWORKS[name]
-    check_keywords(f"option of {name}", options, make)
+    check_options(name, options, make)
     return make
