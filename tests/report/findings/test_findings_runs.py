@@ -65,7 +65,8 @@ def test_of_a_sweep_only_planned_runs_count_and_the_others_are_missed(tmp_path):
     found = find_runs([tmp_path])
     assert ids(found) == {ERM.config.id}
     (note,) = notes_of(found, Cases.of(found), shown=1)
-    assert note == "1 of 2 planned runs are missing: ERM on b, trial 0: 1 of 1 runs."
+    gone = f"ERM on b, trial 0: 1 of 1 runs ({planned[1].id})"
+    assert note == f"1 of 2 planned runs are missing: {gone}."
 
 
 def test_a_damaged_run_is_named_and_the_others_are_read(tmp_path):
@@ -187,6 +188,12 @@ def test_other_options_are_other_data(tmp_path):
     assert note == "Methods are not compared on PACS, p [0.5], which few runs share."
 
 
+def test_of_options_that_as_many_runs_have_the_fewest_are_usual(tmp_path):
+    odd = [{"task": "adaptation"}, {"holdout": 0.5}]
+    _, cases = of(tmp_path, *(made("a", 60.0, data="pacs", data_options=o) for o in (*odd, {})))
+    assert cases.data == ["pacs", "PACS, holdout 0.5", "PACS, task adaptation"]
+
+
 def test_a_few_runs_have_a_row_each_with_the_difference_from_erm(tmp_path):
     other = made("a", 70.0, method="rdm", seed=1)
     found, cases = of(tmp_path, ERM, RDM, other)
@@ -203,19 +210,19 @@ def test_many_runs_have_a_row_for_each_method(tmp_path):
         made(d, base + k + gain, method=method, trial=trial, seed=trial)
         for method, gain in (("erm", 0), ("rdm", 2))
         for k, trial in enumerate((0, 1))
-        for d, base in (("a", 40.0), ("b", 60.0))
+        for d, base in (("a", 40.0), ("b", 60.0), ("c", 80.0))
     ]
     found, cases = of(tmp_path, *runs)
     told = headline(cases, found.runs)
     assert told["columns"] == ["method", "train-val", "test-val", "lowest test domain", "− ERM"]
     assert told["rows"] == [
-        ["ERM", "50.5 ± 0.4", "50.5 ± 0.4", "40.5 (a)", None],
-        ["RDM", "52.5 ± 0.4", "52.5 ± 0.4", "42.5 (a)", "+2.0 ± 0.0"],
+        ["ERM", "60.5 ± 0.4", "60.5 ± 0.4", "40.5 (a)", None],
+        ["RDM", "62.5 ± 0.4", "62.5 ± 0.4", "42.5 (a)", "+2.0 ± 0.0"],
     ]
 
 
 def test_several_data_sets_are_compared_by_their_averages(tmp_path):
-    runs = [made(d, a, data=data) for data, a in (("pacs", 50.0), ("vlcs", 70.0)) for d in "ab"]
+    runs = [made(d, a, data=data) for data, a in (("pacs", 50.0), ("vlcs", 70.0)) for d in "abc"]
     _, cases = of(tmp_path, *runs)
     told = compared(cases)
     assert told["columns"] == ["method", "VLCS", "PACS", "average"]

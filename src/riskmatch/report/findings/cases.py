@@ -79,7 +79,7 @@ class _Reading:
         for config in configs:
             options[config.data][_options(config)] += 1
             replicates[config.data].add(self._replicate(config))
-        self._usual = {data: json.loads(max(n, key=n.__getitem__)) for data, n in options.items()}
+        self._usual = {data: json.loads(_most(count)) for data, count in options.items()}
         self._trials = {data: _numbered(found) for data, found in replicates.items()}
 
     def configs(self, config: RunConfig) -> list[RunConfig]:
@@ -124,6 +124,11 @@ def _options(config: RunConfig) -> str:
     """The options of the data set, but for the seed."""
     kept = {name: value for name, value in config.data_options.items() if name != _SEED}
     return json.dumps(kept, sort_keys=True)
+
+
+def _most(options: Counter[str]) -> str:
+    """Those of most runs; of equals the fewest."""
+    return max(options, key=lambda found: (options[found], -len(found)))
 
 
 def _seeds(config: RunConfig) -> Seeds:
