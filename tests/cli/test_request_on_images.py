@@ -60,3 +60,13 @@ def test_a_folder_whose_name_is_not_utf8_is_refused_in_one_line(riskmatch, pets)
     assert done.err.startswith(f"riskmatch: The path '{pets.parent}/p\\udce9ts' is not UTF-8")
     assert "Rename" in done.err
     assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", ["image_size=0", "image_size=big", "augment=no"])
+def test_a_value_that_an_option_cannot_take_is_refused_in_one_line(riskmatch, pets, option):
+    done = riskmatch("train", "pets", *RUN, "--frozen", "--data-option", option)
+    name, value = option.split("=")
+    shown = value if value == "0" else repr(value)
+    assert done.code == 2
+    assert done.err.startswith(f"riskmatch: Option {name}: {shown} is not ")
+    assert done.err.count("\n") == 1

@@ -1,5 +1,6 @@
 """From an index of files to the domains that a run trains on."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -56,6 +57,26 @@ def test_training_sees_numbers_of_the_size_asked_for(index, tmp_path, augment):
     assert batch.x.dtype == torch.float32
     assert batch.x.amin() >= 0
     assert 0.5 < batch.x.amax() <= 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"image_size": 0}, "Option image_size: 0 is not a whole number above 0."),
+        ({"image_size": -8}, "Option image_size: -8 is not a whole number above 0."),
+        ({"image_size": "big"}, "Option image_size: 'big' is not a whole number above 0."),
+        ({"image_size": 32.5}, "Option image_size: 32.5 is not a whole number above 0."),
+        ({"image_size": True}, "Option image_size: True is not a whole number above 0."),
+        ({"augment": "no"}, "Option augment: 'no' is not true or false."),
+        ({"augment": 0}, "Option augment: 0 is not true or false."),
+    ],
+)
+def test_a_value_that_an_option_cannot_take_is_refused_before_any_image_is_read(
+    index, tmp_path, options, message
+):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        image_domains(index, cache=tmp_path / "cache", **options)
+    assert not (tmp_path / "cache").exists()
 
 
 def test_relabelling_decodes_nothing_anew(index, tmp_path):

@@ -35,7 +35,15 @@ def image_domains(
         cache: the folder of decoded images; see
             :func:`~riskmatch.data.images.cache.cached_file`.
         on_progress: told of every image that is decoded.
+
+    Raises:
+        ValueError: an option has a value that it cannot take, or a file is no image.
     """
+    # Options come from the command line, too, as whatever was typed there.
+    if isinstance(image_size, bool) or not isinstance(image_size, int) or image_size < 1:
+        raise ValueError(f"Option image_size: {image_size!r} is not a whole number above 0.")
+    if not isinstance(augment, bool):
+        raise ValueError(f"Option augment: {augment!r} is not true or false.")
     file = cached_file(index.root, index.paths, image_size, cache, on_progress)
     row_of = {path: row for row, path in enumerate(sorted(index.paths))}
     rows = torch.tensor([row_of[path] for path in index.paths])
