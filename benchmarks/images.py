@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import measure
@@ -40,6 +41,11 @@ def write_images(root: Path) -> None:
         folder = root / "domain" / f"class {number % 2}"
         folder.mkdir(parents=True, exist_ok=True)
         coarse.resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(folder / f"{number}.jpg")
+
+
+def pooled(index: ImageIndex) -> ImageIndex:
+    """The same images as one domain, for a sampler draws a batch from each."""
+    return replace(index, domain_names=("all",), domains=(0,) * len(index))
 
 
 class Decoded(Dataset[tuple[torch.Tensor, int]]):
@@ -115,10 +121,10 @@ def main(folder: Path | None) -> None:
         if folder is None:
             folder = Path(place) / "images"
             write_images(folder)
-        index = index_folder(folder)
+        index = pooled(index_folder(folder))
         print(f"{len(index):,} images: cache", flush=True)
         found = image_domains(index, cache=Path(place) / "cache")
-        ours = Sampler(found.domains[:1], BATCH, seed=0, augment=found.augment)
+        ours = Sampler(found.domains, BATCH, seed=0, augment=found.augment)
         for _ in found.domains[0].x.split(BATCH):  # an epoch before, as all but the first have
             pass
         next(ours)  # compiles what a batch takes
