@@ -13,7 +13,7 @@ from tyro.conf import Positional
 
 from riskmatch.cli.errors import BadInput
 from riskmatch.cli.parser import parse
-from riskmatch.cli.run_tables import accuracies, as_json, cases_of
+from riskmatch.cli.run_tables import Tabled, accuracies, as_json
 from riskmatch.cli.verbs import call
 from riskmatch.selection import Rule
 
@@ -51,7 +51,8 @@ class DomainBed:
 def _domainbed(words: Sequence[str]) -> int:
     """Sweeps of DomainBed and its forks."""
     options = parse(DomainBed, "import domainbed", words)
-    from riskmatch.importing.domainbed import FILE, read_domainbed, write_runs
+    from riskmatch.importing.domainbed import read_domainbed, write_runs
+    from riskmatch.importing.domainbed_files import FILE
     from riskmatch.report.findings.runs import Found, RunOnFile
 
     if not options.dir.exists():
@@ -65,7 +66,7 @@ def _domainbed(words: Sequence[str]) -> int:
         raise BadInput(f"None of the {FILE} in {options.dir} holds a run that can be read.")
     changed = write_runs(sweep.runs, options.out)
     written = (RunOnFile(options.out / run.config.id, run) for run in sweep.runs)
-    tables = accuracies(cases_of(Found(tuple(written))), options.select)
+    tables = accuracies(Tabled.found(Found(tuple(written))), options.select)
     if options.json:
         faults = [str(fault) for fault in sweep.faults]
         told = {"runs": len(sweep.runs), "faults": faults, "tables": as_json(tables)}

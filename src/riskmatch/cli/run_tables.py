@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from riskmatch.selection import Rule
@@ -15,29 +16,50 @@ if TYPE_CHECKING:
     from riskmatch.report.tables import Table
 
 
-def cases_of(found: Found) -> Sequence[RunRecord]:
-    """Runs that nobody planned, read as ``riskmatch show`` reads them."""
-    from riskmatch.report.findings.cases import Cases
+@dataclass(frozen=True)
+class Tabled:
+    """The runs that tables are made of."""
 
-    return Cases.of(found).records
+    runs: Sequence[RunRecord]
+    data: Sequence[str]
+    """The data sets, with a table each."""
+    overview: Sequence[str]
+    """Those of them that can be averaged: each once, with the options that most runs have."""
+    plan: Sequence[RunConfig] = ()
+
+    @classmethod
+    def planned(cls, plan: Sequence[RunConfig], runs: Sequence[RunRecord]) -> Tabled:
+        """The runs of a sweep."""
+        from riskmatch.report.titles import DATA, in_order
+
+        names = in_order({config.data for config in plan}, DATA)
+        return cls(runs, names, names, plan)
+
+    @classmethod
+    def found(cls, found: Found) -> Tabled:
+        """Runs that nobody planned, read as ``riskmatch show`` reads them."""
+        from riskmatch.report.findings.cases import Cases
+
+        cases = Cases.of(found)
+        return cls(cases.records, cases.data, cases.main_data)
 
 
-def accuracies(
-    runs: Sequence[RunRecord], rule: Rule, plan: Sequence[RunConfig] = ()
-) -> list[Table]:
+def accuracies(tabled: Tabled, rule: Rule) -> list[Table]:
     """A table per data set; the overview too where there are several."""
     from riskmatch.report.comparison import overview_table, per_domain_table
 
-    names = _names(runs, plan)
-    tables = [per_domain_table(runs, data, rule, plan) for data in names]
-    return [*tables, overview_table(runs, rule, plan)] if len(names) > 1 else tables
+    tables = [per_domain_table(tabled.runs, data, rule, tabled.plan) for data in tabled.data]
+    if len(tabled.overview) > 1:
+        alike = [run for run in tabled.runs if run.config.data in tabled.overview]
+        tables.append(overview_table(alike, rule, tabled.plan))
+    return tables
 
 
-def costs(runs: Sequence[RunRecord], rule: Rule, plan: Sequence[RunConfig] = ()) -> list[Table]:
+def costs(tabled: Tabled, rule: Rule) -> list[Table]:
     """A table of costs per data set."""
     from riskmatch.report.efficiency import efficiency_table
 
-    return [efficiency_table(runs, data, rule, plan) for data in _names(runs, plan)]
+    return [efficiency_table(tabled.runs, data, rule, tabled.plan) for data in tabled.data]
 
 
 def as_json(tables: Sequence[Table]) -> list[dict[str, Any]]:
@@ -46,10 +68,3 @@ def as_json(tables: Sequence[Table]) -> list[dict[str, Any]]:
         {"caption": table.caption, "rows": list(csv.DictReader(table.csv().splitlines()))}
         for table in tables
     ]
-
-
-def _names(runs: Sequence[RunRecord], plan: Sequence[RunConfig]) -> list[str]:
-    """The data sets of the plan; where there is none, of the runs."""
-    from riskmatch.report.titles import DATA, in_order
-
-    return in_order({config.data for config in plan or [run.config for run in runs]}, DATA)

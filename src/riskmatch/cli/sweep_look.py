@@ -15,12 +15,10 @@ from tyro.conf import Positional
 from riskmatch.cli.errors import BadInput
 from riskmatch.cli.parser import parse
 from riskmatch.cli.progress import clock
-from riskmatch.cli.run_tables import accuracies, as_json, cases_of, costs
+from riskmatch.cli.run_tables import Tabled, accuracies, as_json, costs
 from riskmatch.selection import Rule
 
 if TYPE_CHECKING:
-    from riskmatch.config import RunConfig
-    from riskmatch.records import RunRecord
     from riskmatch.sweep.protocol import Planned
     from riskmatch.sweep.status import Status
 
@@ -123,13 +121,9 @@ def table(words: Sequence[str]) -> int:
     options = parse(Tables, "sweep table", words)
     from riskmatch.sweep.plan import FILE
 
-    plan: list[RunConfig] = []
-    if (options.dir / FILE).exists():
-        plan = [run.config for run in planned_in(options.dir)]
-        runs: Sequence[RunRecord] = _records(plan, options.dir)
-    else:
-        runs = _unplanned(options.dir)
-    found = (costs if options.costs else accuracies)(runs, options.select, plan)
+    sweep = (options.dir / FILE).exists()
+    tabled = _planned(options.dir) if sweep else _unplanned(options.dir)
+    found = (costs if options.costs else accuracies)(tabled, options.select)
     if options.json:
         print(json.dumps(as_json(found), indent=2))
     else:
@@ -137,21 +131,22 @@ def table(words: Sequence[str]) -> int:
     return 0
 
 
-def _records(plan: Sequence[RunConfig], folder: Path) -> list[RunRecord]:
-    """Those of the runs that there are; damaged ones are told of and left out."""
+def _planned(folder: Path) -> Tabled:
+    """Those of the planned runs that there are; damaged ones are told of and left out."""
     from riskmatch import records
     from riskmatch.sweep.plan import RUNS
 
+    plan = [run.config for run in planned_in(folder)]
     found = []
     for config in plan:
         try:
             found.append(records.find(folder / RUNS / config.id))
         except ValueError as error:
             print(f"riskmatch: {error}", file=sys.stderr)
-    return [record for record in found if record is not None]
+    return Tabled.planned(plan, [record for record in found if record is not None])
 
 
-def _unplanned(folder: Path) -> Sequence[RunRecord]:
+def _unplanned(folder: Path) -> Tabled:
     """The runs in a folder without a plan; damaged ones are told of and left out."""
     from riskmatch.report.findings.runs import find_runs
     from riskmatch.sweep.plan import FILE
@@ -168,4 +163,4 @@ def _unplanned(folder: Path) -> Sequence[RunRecord]:
         raise BadInput(str(error)) from error
     for why in found.damaged:
         print(f"riskmatch: {why}", file=sys.stderr)
-    return cases_of(found)
+    return Tabled.found(found)

@@ -1,40 +1,24 @@
 """Sweeps of DomainBed and its forks, as records of ours.
 
-A sweep is a tree with files ``results.jsonl``, a line per evaluation; a file may hold several runs.
-What cannot be read is left out, with its reason, and the source is never touched. Seconds are those
-of training steps alone, for nothing else is logged.
+A sweep is a tree with files ``results.jsonl``, also gzipped, a line per evaluation; a file may hold
+several runs. What cannot be read is left out, with its reason, and the source is never touched.
+Seconds are those of training steps alone, for nothing else is logged.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 from riskmatch import records
 from riskmatch.config import RunConfig
+from riskmatch.importing.domainbed_files import Fault, find_logs, read_log
 from riskmatch.importing.domainbed_line import BadLineError, read_line
 from riskmatch.records import Evaluation, RunRecord
-
-FILE = "results.jsonl"
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What is wrong with a file, or with some of its lines."""
-
-    path: Path
-    reason: str
-    lines: tuple[int, ...] = ()
-    """From 1; none where it is about the whole file."""
-
-    def __str__(self) -> str:
-        if not self.lines:
-            return f"{self.path}: {self.reason}"
-        few = ", ".join(map(str, self.lines[:3])) + " …" * (len(self.lines) > 3)
-        return f"{self.path}, line{'s' * (len(self.lines) > 1)} {few}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -50,22 +34,24 @@ class Sweep:
 
 def read_domainbed(source: Path) -> Sweep:
     """The runs of every ``results.jsonl`` below a folder, or of one such file."""
-    paths = [source] if source.is_file() else sorted(source.rglob(FILE))
+    paths, faults = ([source], []) if source.is_file() else find_logs(source)
     found: dict[str, tuple[RunRecord, Path]] = {}
-    faults: list[Fault] = []
     for path in paths:
         runs, wrong = _read_file(path)
         faults += wrong
         for run in runs:
-            other, home = found.get(run.config.id, (None, path))
+            # How often a run was evaluated makes no other run of it.
+            same = replace(run.config, eval_every=1).id
+            other, home = found.get(same, (None, path))
             if other is not None:
                 more = len(run.evaluations) > len(other.evaluations)
                 kept, left = (path, home) if more else (home, path)
                 faults.append(Fault(left, f"the same run as in {kept}, which counts"))
                 if not more:
                     continue
-            found[run.config.id] = run, path
-    return Sweep(tuple(run for _, (run, _) in sorted(found.items())), tuple(faults), len(paths))
+            found[same] = run, path
+    by_id = sorted((run for run, _ in found.values()), key=lambda run: run.config.id)
+    return Sweep(tuple(by_id), tuple(faults), len(paths))
 
 
 def write_runs(runs: Iterable[RunRecord], out: Path) -> int:
@@ -73,15 +59,24 @@ def write_runs(runs: Iterable[RunRecord], out: Path) -> int:
     return sum(records.write(out / run.config.id, run) for run in runs)
 
 
+@dataclass
+class _Lines:
+    """What a file says of one run."""
+
+    config: RunConfig
+    steps: dict[int, tuple[int, Evaluation]] = field(default_factory=dict)
+    """By step, the number of the line and what it says."""
+
+
 def _read_file(path: Path) -> tuple[list[RunRecord], list[Fault]]:
     try:
-        lines = path.read_bytes().split(b"\n")
+        lines = read_log(path).split(b"\n")
     except OSError as error:
         return [], [Fault(path, error.strerror or str(error))]
     if not any(line.strip() for line in lines):
         return [], [Fault(path, "empty")]
     wrong: dict[str, list[int]] = defaultdict(list)
-    runs: dict[str, tuple[RunConfig, dict[int, tuple[int, Evaluation]]]] = {}
+    runs: dict[str, _Lines] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -91,12 +86,14 @@ def _read_file(path: Path) -> tuple[list[RunRecord], list[Fault]]:
             torn = number == len(lines) and line.startswith(b"{") and str(error) == "not JSON"
             wrong["torn: the file ends within a line" if torn else str(error)].append(number)
             continue
-        _, steps = runs.setdefault(config.id, (config, {}))
-        if evaluation.step in steps:
-            wrong["the step comes again below, which counts"].append(steps[evaluation.step][0])
-        steps[evaluation.step] = number, evaluation
+        # Resumed with more steps, a run is still the same.
+        run = runs.setdefault(replace(config, steps=1, eval_every=1).id, _Lines(config))
+        run.config = max(run.config, config, key=lambda known: known.steps)
+        if evaluation.step in run.steps:
+            wrong["the step comes again below, which counts"].append(run.steps[evaluation.step][0])
+        run.steps[evaluation.step] = number, evaluation
     done = len(runs) == 1 and (path.parent / "done").exists()
-    found = [_run(config, steps, done, wrong) for config, steps in runs.values()]
+    found = [_run(run.config, run.steps, done, wrong) for run in runs.values()]
     return found, [Fault(path, reason, tuple(sorted(at))) for reason, at in wrong.items()]
 
 
@@ -124,8 +121,14 @@ def _run(
         seconds += evaluation.seconds_per_step * (step - before)
         before = step
         evaluations.append(replace(evaluation, scores=scores, seconds=seconds))
-    ended = done or max(steps) >= config.steps - 1
+    ended = done or _last(config, sorted(steps))
     return RunRecord(config, tuple(evaluations), "done" if ended else "unfinished")
+
+
+def _last(config: RunConfig, steps: Sequence[int]) -> bool:
+    """Whether no evaluation was to come: old versions log none after the last step."""
+    every = min([config.eval_every, *(b - a for a, b in pairwise(steps))])
+    return steps[-1] + every >= config.steps
 
 
 def _scored(evaluation: Evaluation) -> frozenset[tuple[str, str]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from riskmatch.config import RunConfig
 from riskmatch.importing import domainbed_names as names
+from riskmatch.importing.domainbed_args import own_arguments
 from riskmatch.records import LEVELS, Evaluation, Score, Split
 
 STEPS, EVERY = 5001, {"domainnet": 1000}
@@ -27,8 +28,9 @@ class BadLineError(ValueError):
 def read_line(text: bytes) -> tuple[RunConfig, Evaluation]:
     """The run a line is of, and its scores then.
 
-    Hyper-parameters keep the names of the log, with its ``hparams_seed``. Risks are not logged:
-    they are NaN. ``raw`` holds whatever else was logged as a number.
+    Hyper-parameters keep the names of the log, with its ``hparams_seed`` and the arguments that a
+    fork added. Risks are not logged: they are NaN. ``raw`` holds whatever else was logged as a
+    number.
     """
     try:
         values = json.loads(text)
@@ -58,14 +60,16 @@ def _config(
     data, domains = names.data(args["dataset"])
     method, fixed = names.method(args["algorithm"])
     tests = _test_envs(args)
+    drawn = {**fixed, **hparams, "hparams_seed": _whole(args, "hparams_seed", 0)}
     try:
         config = RunConfig(
             data,
             tuple(domain_name(env, domains) for env in tests),
             method,
-            _plain({**fixed, **hparams, "hparams_seed": _whole(args, "hparams_seed", 0)}),
+            _plain({**drawn, **own_arguments(args)}),
             model=names.network(hparams, args["dataset"]),
-            lr=_real(hparams, "lr", RunConfig.lr),
+            # What never trains logs 0, which no run of ours can have; ``hparams`` keep it.
+            lr=_real(hparams, "lr", RunConfig.lr) or RunConfig.lr,
             weight_decay=_real(hparams, "weight_decay", 0.0),
             dropout=_real(hparams, "resnet_dropout", 0.0),
             batch_size=_whole(hparams, "batch_size", RunConfig.batch_size),
@@ -84,11 +88,18 @@ def _config(
 
 def _test_envs(args: Mapping[str, Any]) -> list[int]:
     """A list of indices, or one; a fork that trains one run per domain says which is the real."""
-    said = next((args[k] for k in ("real_test_envs", "test_envs", "test_env") if k in args), None)
-    envs = said if isinstance(said, list) else [said]
-    if not envs or not all(isinstance(e, int) and not isinstance(e, bool) and e >= 0 for e in envs):
+    names = ("real_test_envs", "test_envs", "test_env")
+    said = next((args[name] for name in names if args.get(name) is not None), None)
+    envs = [_number(env) for env in _flat(said)]
+    found = {int(env) for env in envs if env is not None and env >= 0 and env.is_integer()}
+    if not envs or len(found) < len(set(envs)):
         raise BadLineError(f"args.test_envs is {said!r}")
-    return sorted(set(envs))
+    return sorted(found)
+
+
+def _flat(value: Any) -> list[Any]:
+    """The entries of lists within lists; what is no list is one entry."""
+    return [e for entry in value for e in _flat(entry)] if isinstance(value, list) else [value]
 
 
 def domain_name(env: int, domains: tuple[str, ...]) -> str:
