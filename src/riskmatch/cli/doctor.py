@@ -41,7 +41,7 @@ def run(words: Sequence[str]) -> int:
     options = parse(Doctor, "data doctor", words)
     sheet = options.sheet
     if sheet is not None:
-        ready(sheet, "--sheet", (".png", ".PNG"))
+        ready(sheet.parent / (sheet.stem + sheet.suffix.lower()), "--sheet", (".png",))
     from riskmatch.data.catalogue import find_images
     from riskmatch.data.doctor import contact_sheet, examine, report
 
