@@ -1,4 +1,5 @@
 import dataclasses
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -6,6 +7,7 @@ import pytest
 from doctored import picture
 
 from riskmatch.data.doctor import duplicates as duplicates_module
+from riskmatch.data.doctor import fingerprint
 from riskmatch.data.doctor.benchmark import Copy, check_counts, recognise
 from riskmatch.data.doctor.classes import check_classes
 from riskmatch.data.doctor.duplicates import check_duplicates, near_duplicates
@@ -261,6 +263,31 @@ def test_of_many_pictures_that_are_alike_each_is_named_once():
         reached |= {a, b} if reached & {a, b} else set()
     assert len(pairs) == 39
     assert reached == set(range(40))
+
+
+@pytest.mark.parametrize("chunk", [7, 1 << 13])
+def test_what_is_joined_is_what_comparing_all_with_all_joins(monkeypatch, chunk):
+    monkeypatch.setattr(duplicates_module, "COMPARED", chunk)
+    monkeypatch.setattr(fingerprint, "CHUNK", chunk)
+    rng = np.random.default_rng(0)
+    scenes = rng.integers(60, 190, (3, 768))
+    noise = rng.normal(0, 1, (90, 768)) * rng.uniform(0, 6, (90, 1))  # some are alike, some not
+    pictures = (scenes[rng.integers(3, size=90)] + noise).astype(np.uint8)
+    bits = [sum(1 << int(bit) for bit in rng.integers(64, size=4)) for _ in range(90)]
+    rows = zip(bits, pictures, strict=True)
+    looks = [Look(b"", "PNG", hash=word, thumbnail=row.tobytes()) for word, row in rows]
+    groups = [{row} for row in range(90)]
+    for a, b in combinations(range(90), 2):
+        close = (bits[a] ^ bits[b]).bit_count() <= 7
+        if close and alike(pictures[[a]], pictures[[b]]):
+            together = groups[a] | groups[b]
+            for row in together:
+                groups[row] = together
+    expected = {frozenset(group) for group in groups}
+    assert 3 < len(expected) < 60
+    pairs = near_duplicates(looks, range(90))
+    assert len(pairs) == 90 - len(expected)
+    assert all(groups[a] is groups[b] for a, b in pairs)
 
 
 def test_frames_of_one_scene_are_compared_a_few_at_a_time_and_not_all_with_all(monkeypatch):
