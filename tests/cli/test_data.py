@@ -129,3 +129,20 @@ def test_the_test_domain_of_colored_mnist_is_never_trained_on(riskmatch, files, 
     done = riskmatch(*RUN.replace("0.9", "0.1").split(), "--data-dir", "told")
     assert done.code == 2
     assert "Domain '0.9' of 'colored-mnist' is for tests only; make it a test domain." in done.err
+
+
+@pytest.mark.parametrize(
+    ("data", "option", "message"),
+    [
+        ("colored-digits", "samples=big", "samples of colored-digits: 'big' is not a whole number"),
+        ("colored-mnist", "p=0.1", "p of colored-mnist: 0.1 is not a list of numbers"),
+        ("pacs", "augment=no", "augment of pacs: 'no' is not true or false"),
+    ],
+)
+def test_an_option_of_another_kind_is_refused_before_the_data_are_looked_for(
+    riskmatch, data, option, message
+):
+    words = f"train {data} --method erm --test-domain {DATASETS[data].domains[0]} --data-option"
+    done = riskmatch(*words.split(), option)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"riskmatch: Option {message}.\n"

@@ -162,7 +162,9 @@ def _request(what: What, given: dict[str, Any], command: str) -> Request:
     tests = given.get("test_domains")
     if not tests:
         raise BadInput(f"Which domain to test on? Give --test-domain, {_domains(data, given)}.")
+    from riskmatch.data.catalogue import DATASETS
     from riskmatch.data.images.index import spelt
+    from riskmatch.models import check_options
 
     values = recipe(method, data, what.preset, what.frozen)
     if given.get("model", values["model"]) != values["model"]:
@@ -172,6 +174,8 @@ def _request(what: What, given: dict[str, Any], command: str) -> Request:
         values["model_options"] = {**values["model_options"], "frozen": True}
     machine = {item.name: given[item.name] for item in fields(Machine) if item.name in given}
     try:
+        if data in DATASETS:
+            check_options(data, values["data_options"], DATASETS[data].load)
         config = configure(method, _placed(data), tuple(map(spelt, tests)), values)
     except ValueError as error:
         raise BadInput(str(error)) from error
