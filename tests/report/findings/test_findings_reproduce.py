@@ -57,3 +57,8 @@ def test_a_command_gives_the_same_run(config):
 
 def test_there_is_none_for_methods_of_others():
     assert command(RunConfig("pacs", ("photo",), "sagnet")) == ""
+
+
+def test_there_is_none_for_imported_runs_of_a_method_of_ours():
+    config = RunConfig("pacs", ("photo",), "erm", {"resnet18": False, "hparams_seed": 3})
+    assert command(config) == ""

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from riskmatch.config import RunConfig
+from riskmatch.selection import seed_of_draw
 
 
 def command(config: RunConfig) -> str:
     """``riskmatch train`` with the options in which the run differs from the recipe.
 
-    Empty where no method of ours has this name, as in other people's sweeps.
+    Empty for runs of other people's sweeps, and where no method of ours has this name.
 
     Example:
         >>> command(RunConfig("colored-digits", ("0.1",), "groupdro", {"eta": 0.1}))
@@ -22,7 +23,7 @@ def command(config: RunConfig) -> str:
     from riskmatch.objectives import methods
     from riskmatch.recipes import recipe
 
-    if config.method not in methods():
+    if config.method not in methods() or seed_of_draw(config) is not None:
         return ""
     frozen = bool(config.model_options.get("frozen"))
     values = recipe(config.method, config.data, frozen=frozen)
