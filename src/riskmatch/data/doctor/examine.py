@@ -35,7 +35,7 @@ def examine(
 
     Raises:
         FileNotFoundError: there is no such folder or manifest.
-        ValueError: no image lies where one should.
+        ValueError: the tree has another shape, or holds nothing.
         ImportError: Pillow is not installed.
     """
     index, findings = survey(source)

@@ -30,7 +30,7 @@ def survey(source: Path) -> tuple[ImageIndex, list[Finding]]:
     else:
         index, findings = _survey_folder(source)
     if not len(index):
-        message, cure = "has no image that a loader would find", "Follow the cures of the others."
+        message, cure = "has no image that a loader would find", "Follow the other cures."
         findings.append(Finding("no-images", "fault", message, cure))
     return index, findings
 
