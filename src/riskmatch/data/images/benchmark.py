@@ -130,10 +130,12 @@ class Benchmark:
 
 
 def squeezed(name: str) -> str:
-    """A name without what spellings differ in.
+    r"""A name without what spellings differ in.
 
     Example:
         >>> squeezed("Real World") == squeezed("real_world")
+        True
+        >>> squeezed("Caf\u00e9") == squeezed("cafe\u0301")
         True
     """
     return re.sub(r"[\s_-]+", "", spelt(name)).lower()
