@@ -130,6 +130,16 @@ def test_runs_with_two_test_domains_serve_leave_one_out_beside_others(tmp_path):
     assert [row[1:] for row in told["rows"]] == [["a", 60.0, 60.0, 60.0, 20]]
 
 
+def test_nothing_is_chosen_among_runs_that_train_on_different_domains(tmp_path):
+    found, cases = of(tmp_path, made("ab", 30.0), made("ac", 40.0))
+    assert {r.config.test_domains for r in cases.records} == {("a", "b"), ("a", "c")}
+    assert headline(cases, found.runs)["rows"] == []
+    assert notes_of(found, cases, 2) == [
+        "Runs on toy have several test domains each and train on different ones, so none is "
+        "compared. To see one, name its folder."
+    ]
+
+
 def test_leave_one_out_is_left_out_where_no_run_serves_it(tmp_path):
     found, cases = of(tmp_path, ERM)
     assert "leave-one-out" not in headline(cases, found.runs)["columns"]

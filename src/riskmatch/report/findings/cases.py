@@ -19,6 +19,7 @@ from riskmatch.records import Evaluation, RunRecord
 from riskmatch.report import titles
 from riskmatch.report.findings.naming import data_title
 from riskmatch.report.findings.runs import Found, RunOnFile
+from riskmatch.selection import domains_of
 
 _SEED = "seed"
 Seeds = tuple[int, int]
@@ -42,7 +43,7 @@ class Cases:
     def of(cls, found: Found) -> Cases:
         """The cases of all runs."""
         configs = [*(run.config for run in found.runs), *found.plan]
-        reading = _Reading(configs)
+        reading = _Reading(configs, _apart([run.record for run in found.runs]))
         records, origin = [], {}
         for run in found.runs:
             for record in reading.records(run.record):
@@ -71,8 +72,9 @@ class Cases:
 class _Reading:
     """How configurations are read, which depends on all there are."""
 
-    def __init__(self, configs: Sequence[RunConfig]) -> None:
-        self._alone = {config.data for config in configs if len(config.test_domains) == 1}
+    def __init__(self, configs: Sequence[RunConfig], apart: set[str]) -> None:
+        alone = {config.data for config in configs if len(config.test_domains) == 1}
+        self._whole = alone | apart
         self._seeds = _telling_seeds(configs)
         options: dict[str, Counter[str]] = defaultdict(Counter)
         replicates: dict[str, set[Replicate]] = defaultdict(set)
@@ -83,14 +85,18 @@ class _Reading:
         self._trials = {data: _numbered(found) for data, found in replicates.items()}
 
     def configs(self, config: RunConfig) -> list[RunConfig]:
-        """The configuration, once for each test domain where all runs have several."""
+        """The configuration, once for each test domain where all runs have several.
+
+        Not where runs with a test domain in common train on different domains, as those that serve
+        leave-one-out: nothing may be chosen among them.
+        """
         read = replace(
             config,
             data=self._data(config),
             data_options={},
             trial=self._trials[config.data][self._replicate(config)],
         )
-        if config.data in self._alone:
+        if config.data in self._whole:
             return [read]
         return [replace(read, test_domains=(domain,)) for domain in config.test_domains]
 
@@ -118,6 +124,17 @@ class _Reading:
         names = sorted(name for name in {*own, *usual} if own.get(name) != usual.get(name))
         told = [f"{name} {own.get(name, 'as usual')}" for name in names]
         return ", ".join([data_title(config.data), *told])
+
+
+def _apart(runs: Sequence[RunRecord]) -> set[str]:
+    """The data sets on which runs with a test domain in common train on different domains."""
+    trained: dict[tuple[str, str, str], set[frozenset[str]]] = defaultdict(set)
+    for run in runs:
+        tests = run.config.test_domains
+        for domain in tests if run.evaluations else ():
+            training = frozenset(domains_of(run)).difference(tests)
+            trained[run.config.data, _options(run.config), domain].add(training)
+    return {data for (data, _, _), found in trained.items() if len(found) > 1}
 
 
 def _options(config: RunConfig) -> str:

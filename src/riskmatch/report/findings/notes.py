@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from riskmatch.report.findings.cases import Cases
+from riskmatch.report.findings.naming import data_title
 from riskmatch.report.findings.runs import Found
 from riskmatch.report.gaps import missing
 from riskmatch.report.selected import Selected
@@ -24,6 +25,12 @@ def notes_of(found: Found, cases: Cases, shown: int) -> list[str]:
     left_out = [name for name in cases.data if name not in cases.main_data]
     if left_out:
         notes.append(f"Methods are not compared on {'; '.join(left_out)}, which few runs share.")
+    alone = {r.config.data for r in cases.records if len(r.config.test_domains) == 1}
+    if apart := [data_title(name) for name in cases.data if name not in alone]:
+        notes.append(
+            f"Runs on {'; '.join(apart)} have several test domains each and train on different "
+            "ones, so none is compared. To see one, name its folder."
+        )
     open_runs = sum(run.record.status != "done" for run in found.runs)
     if open_runs:
         notes.append(f"{open_runs} of {len(found.runs)} runs are not done; what they have counts.")
