@@ -164,17 +164,47 @@ def test_many_changes_are_told_in_a_few_words():
     assert then.changes(now).endswith("class 'a3' is gone, and 14 more")
 
 
-def test_features_are_told_by_their_images(tmp_path, monkeypatch):
+@pytest.fixture
+def pets(tmp_path, monkeypatch):
+    """A run on the features of four images."""
     image = pytest.importorskip("PIL.Image")
     pytest.importorskip("efficientnet_lite_pytorch")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for number, path in enumerate(("a/cat", "a/dog", "b/cat", "b/dog")):
         (tmp_path / "pets" / path).mkdir(parents=True)
-        image.new("RGB", (32, 32), (60 * number, 0, 0)).save(tmp_path / "pets" / path / "1.png")
-    config = tiny(
+        for place in range(2):
+            colour = (60 * number, 100 * place, 0)
+            image.new("RGB", (32, 32), colour).save(tmp_path / "pets" / path / f"{place}.png")
+    return tiny(
         data=str(tmp_path / "pets"),
+        test_domains=("b",),
         data_options={"image_size": 32},
         model="lite0",
         model_options={"frozen": True},
+        batch_size=2,
     )
-    assert identity_of(domains_of(config)) == identity_of(load(config.data, {"image_size": 32}))
+
+
+def test_features_are_told_by_their_images(pets):
+    assert identity_of(domains_of(pets)) == identity_of(load(pets.data, {"image_size": 32}))
+
+
+@pytest.mark.parametrize("phase", [False, True])
+def test_images_of_other_classes_are_refused_before_any_is_read(pets, tmp_path, phase):
+    config = replace(pets, pretrain=20) if phase else pets
+    if phase:
+        train(config.erm_phase(), tmp_path)
+    else:
+        stopped(config, tmp_path)
+    (tmp_path / "pets" / "a" / "cat").rename(tmp_path / "pets" / "a" / "zebra")
+    with pytest.raises(DataChangedError, match="class 'zebra' is new"):
+        train(config, tmp_path, resume=True, on_progress=lambda *_: pytest.fail("reading"))
+
+
+def test_images_that_changed_places_are_noticed(pets, tmp_path):
+    stopped(pets, tmp_path)
+    a = tmp_path / "pets" / "a"
+    for old, new in (("cat", "tmp"), ("dog", "cat"), ("tmp", "dog")):
+        (a / old).rename(a / new)
+    with pytest.raises(DataChangedError, match="the samples are others"):
+        train(pets, tmp_path, resume=True)

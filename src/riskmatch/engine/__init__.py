@@ -2,6 +2,7 @@
 
 from riskmatch.contract import Eval, Memory, Objective, OptimSpec, Terms
 from riskmatch.data.batch import Batch
+from riskmatch.engine.data_identity import DataChangedError
 from riskmatch.engine.fit import fit
 from riskmatch.engine.run import Progress, UnfinishedError, train
 from riskmatch.engine.step import DivergedError, Stepper, StepSettings
@@ -10,6 +11,7 @@ from riskmatch.run_lock import BusyError
 __all__ = [
     "Batch",
     "BusyError",
+    "DataChangedError",
     "DivergedError",
     "Eval",
     "Memory",

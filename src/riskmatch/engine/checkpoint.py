@@ -44,6 +44,11 @@ def path_of(folder: Path, step: int) -> Path:
     return folder / f"{step:08d}{SUFFIX}"
 
 
+def exists(folder: Path) -> bool:
+    """Whether there is any checkpoint to go on from."""
+    return bool(_checkpoints(folder))
+
+
 def load(path: Path, run: str) -> Snapshot:
     """Read a checkpoint of the run with the id ``run``, or raise :class:`CheckpointError`."""
     try:

@@ -41,6 +41,18 @@ def identity_of(domains: DomainSet) -> DataIdentity:
     return _known[domains]
 
 
+def listed(data: str, data_dir: Path | None) -> DataIdentity | None:
+    """The identity of images by the names of their files; None where there are none to list."""
+    if data not in BENCHMARKS and (data in DATASETS or not is_path(data)):
+        return None
+    try:
+        index = _index(data, data_dir)
+    except (OSError, ValueError):
+        return None  # without its data a run that is done can still be shown
+    counts = {domain: sum(row.values()) for domain, row in index.counts().items()}
+    return DataIdentity(index.class_names, counts)
+
+
 def known_as(domains: DomainSet, identity: DataIdentity) -> DomainSet:
     """``domains``, to be told by the data that they were made from.
 
@@ -69,24 +81,12 @@ def warn_if_changed(found: RunRecord, domains: DomainSet | None, data_dir: Path 
     """
     if found.data is None:
         return
-    now = _listed(found.config.data, data_dir) if domains is None else identity_of(domains)
+    now = listed(found.config.data, data_dir) if domains is None else identity_of(domains)
     if now is not None and (changes := found.data.changes(now)):
         warnings.warn(
             f"The data differ now from those that this run was trained on: {changes}.",
             stacklevel=3,
         )
-
-
-def _listed(data: str, data_dir: Path | None) -> DataIdentity | None:
-    """The identity of images by their files; None where there are none to list."""
-    if data not in BENCHMARKS and (data in DATASETS or not is_path(data)):
-        return None
-    try:
-        index = _index(data, data_dir)
-    except (OSError, ValueError):
-        return None  # without its data a run that is done can still be shown
-    counts = {domain: sum(row.values()) for domain, row in index.counts().items()}
-    return DataIdentity(index.class_names, counts)
 
 
 def _index(data: str, data_dir: Path | None) -> ImageIndex:
