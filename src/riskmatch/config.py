@@ -5,11 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Literal
+from types import NoneType
+from typing import Any, Literal, get_args
+
+from riskmatch.spelling import check_option
 
 Schedule = Literal["constant", "cosine", "cosine-after-warmup"]
+
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "str": ((str,), "text"),
+    "bool": ((bool,), "true or false"),
+    "int": ((int,), "a whole number"),
+    "float": ((int, float), "a number"),
+    "float | None": ((int, float, NoneType), "a number or none"),
+    "tuple[str, ...]": ((tuple,), "a tuple of names"),
+    "Mapping[str, Any]": ((Mapping,), "a table"),
+}
+"""What a field may hold, and how that is called, by the field's type as written below."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +78,10 @@ class RunConfig:
     """Options of the network, by name."""
 
     def __post_init__(self) -> None:
+        check_option("schedule", self.schedule, get_args(Schedule))
+        for item in fields(self):
+            if item.name != "schedule":
+                self._check_kind(item.name, str(item.type))
         sane = {
             "lr": self.lr > 0,
             "weight_decay": self.weight_decay >= 0,
@@ -79,6 +97,14 @@ class RunConfig:
             if not holds:
                 raise ValueError(f"No run can have {name} = {getattr(self, name)}.")
 
+    def _check_kind(self, name: str, kind: str) -> None:
+        value, (types, told) = getattr(self, name), _KINDS[kind]
+        fits = isinstance(value, types) and (bool in types or not isinstance(value, bool))
+        if isinstance(value, tuple):
+            fits = fits and all(isinstance(entry, str) for entry in value)
+        if not fits:
+            raise ValueError(f"No run can have {name} = {value!r}, which is not {told}.")
+
     def erm_phase(self) -> RunConfig:
         """The run whose end this one starts from, where ``pretrain`` is not 0."""
         return replace(
@@ -92,7 +118,8 @@ class RunConfig:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> RunConfig:
         """The configuration that :meth:`to_json` wrote."""
-        return cls(**{**values, "test_domains": tuple(values["test_domains"])})
+        tests = values["test_domains"]
+        return cls(**{**values, "test_domains": tuple(tests) if isinstance(tests, list) else tests})
 
     @cached_property
     def id(self) -> str:

@@ -109,6 +109,22 @@ def test_nothing_to_retry(planned):
             "Unknown domain of colored-digits",
         ),
         ("sweep plan s --data colored-digits --option wieght=1", "Did you mean 'weight'?"),
+        (
+            "sweep plan s --data colored-digits --option schedule=cosin",
+            "Unknown schedule 'cosin'. Did you mean 'cosine'? Valid: 'constant', 'cosine', 'cosine",
+        ),
+        (
+            "sweep plan s --data colored-digits --option lr=abc",
+            "No run can have lr = 'abc', which is not a number.",
+        ),
+        (
+            "sweep plan s --data colored-digits --option steps=abc",
+            "No run can have steps = 'abc', which is not a whole number.",
+        ),
+        (
+            "sweep plan s --data colored-digits --option warmup=abc",
+            "No run can have warmup = 'abc', which is not a whole number.",
+        ),
         ("sweep plan s --data colored-digits --steps 100", "never leave its warm-up of 150 steps"),
         ("sweep table s --select best", "Valid: 'train-val', 'test-val', 'leave-one-out'"),
     ],

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from riskmatch.config import Schedule
 from riskmatch.contract import (
     Eval,
     Memory,
@@ -21,8 +21,6 @@ from riskmatch.contract import (
 )
 from riskmatch.data.batch import Batch
 from riskmatch.divergence.checks import NonFiniteError
-
-Schedule = Literal["constant", "cosine", "cosine-after-warmup"]
 
 
 class DivergedError(RuntimeError):

@@ -127,13 +127,16 @@ class Protocol:
         for name in OPTIONS:
             values[name] = {**usual[name], **values[name]}
         values |= {"seed": trial, "trial": trial}
+        run, warmup = configure(method, self.data, tests, values), values.get("warmup", 0)
+        if not isinstance(warmup, int):
+            raise ValueError(f"No run can have warmup = {warmup!r}, which is not a whole number.")
         # A draw may well be all warm-up, as ranges of the field have it; the defaults may not.
-        if number == 0 and values.get("warmup", 0) >= values["steps"]:
+        if number == 0 and warmup >= run.steps:
             raise ValueError(
-                f"{method} would never leave its warm-up of {values['warmup']} steps within "
-                f"{values['steps']} steps: choose its warmup, too."
+                f"{method} would never leave its warm-up of {warmup} steps within "
+                f"{run.steps} steps: choose its warmup, too."
             )
-        return configure(method, self.data, tests, values)
+        return run
 
 
 def _seed(*key: str | int) -> int:
