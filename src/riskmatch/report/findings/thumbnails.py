@@ -18,18 +18,16 @@ SIDE = 96
 
 
 def photograph(path: Path) -> str:
-    """The image of a file, as a small JPEG of the same aspect.
+    """The image of a file as training sees it, as a small JPEG of the same aspect.
 
     Raises:
         ImageError: the file cannot be read as an image.
     """
-    from riskmatch.data.images.decode import opened
+    from riskmatch.data.images.decode import in_colour, opened
 
     with opened(path) as image:
         image.draft("RGB", (SIDE, SIDE))  # a JPEG is decoded small at once
-        colours = (
-            image.convert("RGBA").convert("RGB") if image.mode == "P" else image.convert("RGB")
-        )
+        colours = in_colour(image)
         colours.thumbnail((SIDE, SIDE))
         return _uri(colours, "JPEG", quality=70, optimize=True)
 
