@@ -99,6 +99,16 @@ def test_what_cannot_be_imported_is_refused(riskmatch, words, cause):
     assert not Path("runs").exists()
 
 
+def test_where_every_run_crashed_they_are_named(riskmatch):
+    Path("sweep/a").mkdir(parents=True)
+    Path("sweep/a/err.txt").touch()
+    done = riskmatch("import", "domainbed", "sweep")
+    assert done.code == 2
+    crashed, cause = done.err.splitlines()
+    assert crashed.startswith(f"riskmatch: {Path('sweep/a')}: left out: no results.jsonl")
+    assert "sweep holds no results.jsonl" in cause
+
+
 def test_an_unknown_format_is_refused(riskmatch):
     done = riskmatch("import", "domainbet", "x")
     assert done.code == 2

@@ -29,8 +29,8 @@ def run(words: Sequence[str]) -> int:
 class DomainBed:
     """A sweep of DomainBed, or of a fork of it, into records of ours; then its tables.
 
-    Reads every results.jsonl below DIR and never writes there. What cannot be read is left out and
-    reported. A second call changes nothing.
+    Reads every results.jsonl below DIR, gzipped or behind links too, and never writes there. What
+    cannot be read is left out and reported. A second call changes nothing.
 
     Example:
       riskmatch import domainbed train_output --out runs
@@ -58,10 +58,10 @@ def _domainbed(words: Sequence[str]) -> int:
     if not options.dir.exists():
         raise BadInput(f"There is no {options.dir}. Give the folder of a sweep of DomainBed.")
     sweep = read_domainbed(options.dir)
-    if not sweep.files:
-        raise BadInput(f"{options.dir} holds no {FILE}. Give the folder of a sweep of DomainBed.")
     for fault in sweep.faults:
         print(f"riskmatch: {fault}", file=sys.stderr)
+    if not sweep.files:
+        raise BadInput(f"{options.dir} holds no {FILE}. Give the folder of a sweep of DomainBed.")
     if not sweep.runs:
         raise BadInput(f"None of the {FILE} in {options.dir} holds a run that can be read.")
     changed = write_runs(sweep.runs, options.out)
