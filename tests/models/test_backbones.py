@@ -127,7 +127,7 @@ def test_dropout_comes_before_the_head_and_the_first_view_is_judged():
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"head": "cosin"}, "Unknown head 'cosin'. Did you mean 'cosine'"),
+        ({"head": "cosin"}, "Unknown head of lite0 'cosin'. Did you mean 'cosine'"),
         ({"head": "cosine", "scale": 0}, "scale of a cosine head must be positive"),
         ({"views": 2}, "set the model option frozen, too"),
         ({"freezebn": True}, "Unknown option of lite0 'freezebn'. Did you mean 'freeze_bn'"),
