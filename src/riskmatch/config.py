@@ -5,25 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cached_property
-from types import NoneType
-from typing import Any, Literal, get_args
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache, cached_property
+from typing import Any, Literal, get_args, get_type_hints
 
+from riskmatch.kinds import misfit
 from riskmatch.spelling import check_option
 
 Schedule = Literal["constant", "cosine", "cosine-after-warmup"]
-
-_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
-    "str": ((str,), "text"),
-    "bool": ((bool,), "true or false"),
-    "int": ((int,), "a whole number"),
-    "float": ((int, float), "a number"),
-    "float | None": ((int, float, NoneType), "a number or none"),
-    "tuple[str, ...]": ((tuple,), "a tuple of names"),
-    "Mapping[str, Any]": ((Mapping,), "a table"),
-}
-"""What a field may hold, and how that is called, by the field's type as written below."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +68,10 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         check_option("schedule", self.schedule, get_args(Schedule))
-        for item in fields(self):
-            if item.name != "schedule":
-                self._check_kind(item.name, str(item.type))
+        for name, kind in _kinds().items():
+            value = getattr(self, name)
+            if told := misfit(value, kind):
+                raise ValueError(f"No run can have {name} = {value!r}, which is not {told}.")
         sane = {
             "lr": self.lr > 0,
             "weight_decay": self.weight_decay >= 0,
@@ -96,14 +86,6 @@ class RunConfig:
         for name, holds in sane.items():
             if not holds:
                 raise ValueError(f"No run can have {name} = {getattr(self, name)}.")
-
-    def _check_kind(self, name: str, kind: str) -> None:
-        value, (types, told) = getattr(self, name), _KINDS[kind]
-        fits = isinstance(value, types) and (bool in types or not isinstance(value, bool))
-        if isinstance(value, tuple):
-            fits = fits and all(isinstance(entry, str) for entry in value)
-        if not fits:
-            raise ValueError(f"No run can have {name} = {value!r}, which is not {told}.")
 
     def erm_phase(self) -> RunConfig:
         """The run whose end this one starts from, where ``pretrain`` is not 0."""
@@ -126,3 +108,9 @@ class RunConfig:
         """Sixteen hexadecimal digits of the hash of the configuration."""
         text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@cache
+def _kinds() -> dict[str, Any]:
+    """The annotations of the fields but for the schedule, one of a few names."""
+    return {name: kind for name, kind in get_type_hints(RunConfig).items() if name != "schedule"}

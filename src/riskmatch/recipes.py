@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any
+from typing import Any, get_type_hints
 
 from riskmatch.config import RunConfig
+from riskmatch.kinds import check_values
 from riskmatch.space import TRAINING, Tuned, defaults, ranges, times
 
 PATH = "images"
@@ -196,12 +197,15 @@ def configure(
     method: str, data: str, test_domains: tuple[str, ...], values: Mapping[str, Any]
 ) -> RunConfig:
     """A run of ``method`` on ``data``; ``values`` are fields of the method or of the run."""
-    own = {item.name for item in fields(_objective(method))}
+    objective = _objective(method)
+    own = {item.name for item in fields(objective)}
+    hparams = {name: value for name, value in values.items() if name in own}
+    check_values(method, hparams, get_type_hints(objective))
     return RunConfig(
         data=data,
         test_domains=test_domains,
         method=method,
-        hparams={name: value for name, value in values.items() if name in own},
+        hparams=hparams,
         **{name: value for name, value in values.items() if name not in own},
     )
 

@@ -122,8 +122,16 @@ def test_nothing_to_retry(planned):
             "No run can have steps = 'abc', which is not a whole number.",
         ),
         (
-            "sweep plan s --data colored-digits --option warmup=abc",
-            "No run can have warmup = 'abc', which is not a whole number.",
+            "sweep plan s --data colored-digits --methods rdm --option warmup=abc",
+            "Option warmup of rdm: 'abc' is not a whole number.",
+        ),
+        (
+            "sweep plan s --data colored-digits --methods vrex --option weight=abc",
+            "Option weight of vrex: 'abc' is not a number.",
+        ),
+        (
+            "sweep plan s --data colored-digits --methods rdm --option divergence=mdm",
+            "Unknown divergence of rdm 'mdm'. Did you mean 'mmd'?",
         ),
         ("sweep plan s --data colored-digits --steps 100", "never leave its warm-up of 150 steps"),
         ("sweep table s --select best", "Valid: 'train-val', 'test-val', 'leave-one-out'"),

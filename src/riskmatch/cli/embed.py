@@ -15,6 +15,7 @@ from riskmatch.cli.errors import BadInput, RunFailed
 from riskmatch.cli.files import ready
 from riskmatch.cli.parser import parse
 from riskmatch.cli.progress import progress
+from riskmatch.kinds import check_options
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def _embed(options: Embed, device: str) -> tuple[int, int]:
     from riskmatch.data import load
     from riskmatch.data.catalogue import find_images
     from riskmatch.embedding import embed, write_features
-    from riskmatch.models import check_options, trunk
+    from riskmatch.models import trunk
 
     find_images(options.data, options.data_dir)
     backbone, more = options.backbone, options.model_options

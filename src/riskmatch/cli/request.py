@@ -13,6 +13,7 @@ from riskmatch.cli.options import Option, options_of, range_of
 from riskmatch.cli.parser import Parser
 from riskmatch.cli.toml import words_of
 from riskmatch.config import RunConfig
+from riskmatch.kinds import check_options
 from riskmatch.recipes import PRESETS, configure, recipe, space_of
 
 TEXT = """\
@@ -164,7 +165,6 @@ def _request(what: What, given: dict[str, Any], command: str) -> Request:
         raise BadInput(f"Which domain to test on? Give --test-domain, {_domains(data, given)}.")
     from riskmatch.data.catalogue import DATASETS
     from riskmatch.data.images.index import spelt
-    from riskmatch.models import check_options
 
     values = recipe(method, data, what.preset, what.frozen)
     if given.get("model", values["model"]) != values["model"]:

@@ -22,7 +22,8 @@ from riskmatch.data.images.manifest import index_manifest, is_manifest
 from riskmatch.data.mnist import find_mnist, get_mnist
 from riskmatch.data.progress import OnProgress
 from riskmatch.data.rotated_mnist import rotated_mnist
-from riskmatch.spelling import check_keywords, check_option
+from riskmatch.kinds import check_options
+from riskmatch.spelling import check_option
 
 
 @dataclass(frozen=True)
@@ -155,11 +156,11 @@ def load(
         ('0.9', '0.8', '0.1')
     """
     if name not in DATASETS and is_path(name):
-        check_keywords(f"option of {name}", options or {}, _domains)
+        check_options(name, options or {}, _domains)
         return _domains(index_path(Path(name)), on_progress, **options or {})
     _check_name("data set", name, DATASETS)
     source = DATASETS[name]
-    check_keywords(f"option of {name}", options or {}, source.load)
+    check_options(name, options or {}, source.load)
     place = () if source.files is None else (root, on_progress) if name in BENCHMARKS else (root,)
     return source.load(*place, **options or {})
 

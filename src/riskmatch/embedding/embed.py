@@ -18,8 +18,8 @@ from riskmatch.data.progress import OnProgress
 from riskmatch.data.streams import stream
 from riskmatch.embedding.fingerprint import content_of, weights_of
 from riskmatch.embedding.store import made_once
+from riskmatch.kinds import check_options
 from riskmatch.models.trunk import Trunk, trunk
-from riskmatch.spelling import check_keywords
 
 FORMAT = 1
 """To be raised when the same images would get other features."""
@@ -56,7 +56,7 @@ def embed(
     Returns:
         The data set with inputs (n, width), or (n, views, width) where there are several.
     """
-    check_keywords(f"option of the backbone {model}", options or {}, trunk)
+    check_options(f"the backbone {model}", options or {}, trunk)
     if views < 1 or (views > 1 and domains.augment is None):
         cause = "nothing augments its images" if views > 1 else "one is the least"
         raise ValueError(f"'{domains.name}' cannot have {views} views: {cause}.")

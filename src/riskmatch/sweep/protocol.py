@@ -128,8 +128,6 @@ class Protocol:
             values[name] = {**usual[name], **values[name]}
         values |= {"seed": trial, "trial": trial}
         run, warmup = configure(method, self.data, tests, values), values.get("warmup", 0)
-        if not isinstance(warmup, int):
-            raise ValueError(f"No run can have warmup = {warmup!r}, which is not a whole number.")
         # A draw may well be all warm-up, as ranges of the field have it; the defaults may not.
         if number == 0 and warmup >= run.steps:
             raise ValueError(

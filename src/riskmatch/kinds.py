@@ -1,0 +1,85 @@
+"""Whether values are of the kinds that annotations name, told as one types them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from riskmatch.spelling import check_keywords, check_option
+
+_TOLD = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+_LISTS = {Sequence: (list, tuple), tuple: (tuple,)}
+
+
+def check_options(name: str, options: Mapping[str, Any], make: Callable[..., Any]) -> None:
+    """Raise ``ValueError`` unless ``make`` has these keyword arguments and takes their values.
+
+    Example:
+        >>> def blur(image, *, radius: int = 1): ...
+        >>> check_options("blur", {"radius": "big"}, blur)
+        Traceback (most recent call last):
+        ValueError: Option radius of blur: 'big' is not a whole number.
+    """
+    check_keywords(f"option of {name}", options, make)
+    check_values(name, options, get_type_hints(make.func if isinstance(make, partial) else make))
+
+
+def check_values(name: str, values: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` where a value is not of its kind.
+
+    Args:
+        name: of what the values are options of.
+        values: by name.
+        kinds: the annotation of each.
+
+    Example:
+        >>> check_values("rdm", {"match": "wrost"}, {"match": Literal["worst", "variance"]})
+        Traceback (most recent call last):
+        ValueError: Unknown match of rdm 'wrost'. Did you mean 'worst'? Valid: 'worst', 'variance'.
+    """
+    for option, value in values.items():
+        if get_origin(kinds[option]) is Literal:
+            check_option(f"{option} of {name}", value, get_args(kinds[option]))
+        elif told := misfit(value, kinds[option]):
+            raise ValueError(f"Option {option} of {name}: {value!r} is not {told}.")
+
+
+def misfit(value: Any, kind: Any) -> str | None:
+    """What a value should be, where it is something else.
+
+    A whole number is a number, and ``True`` is neither.
+
+    Example:
+        >>> misfit("big", int), misfit(3, float), misfit(True, int), misfit(None, float | None)
+        ('a whole number', None, 'a whole number', None)
+    """
+    return None if _is(value, kind) else _told(kind)
+
+
+def _is(value: Any, kind: Any) -> bool:
+    origin = get_origin(kind)
+    if origin in (Union, UnionType):
+        return any(_is(value, part) for part in get_args(kind))
+    if origin in _LISTS:
+        return isinstance(value, _LISTS[origin]) and all(
+            _is(entry, get_args(kind)[0]) for entry in value
+        )
+    if origin is Mapping:
+        return isinstance(value, Mapping)
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, int | float if kind is float else kind)
+
+
+def _told(kind: Any) -> str:
+    origin = get_origin(kind)
+    if origin in _LISTS:
+        return f"a list of {_told(get_args(kind)[0]).removeprefix('a ')}s"
+    if origin is Mapping:
+        return "a table"
+    if origin in (Union, UnionType):
+        told = _told(next(part for part in get_args(kind) if part is not NoneType))
+        return f"{told.replace(' or ', ', ')} or null"
+    return _TOLD[kind]
