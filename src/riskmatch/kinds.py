@@ -23,7 +23,11 @@ def check_options(name: str, options: Mapping[str, Any], make: Callable[..., Any
         ValueError: Option radius of blur: 'big' is not a whole number.
     """
     check_keywords(f"option of {name}", options, make)
-    check_values(name, options, get_type_hints(make.func if isinstance(make, partial) else make))
+    try:
+        kinds = get_type_hints(make.func if isinstance(make, partial) else make)
+    except NameError:  # of an annotation whose names are for type checkers alone
+        kinds = {}
+    check_values(name, options, kinds)
 
 
 def check_values(name: str, values: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
@@ -32,7 +36,7 @@ def check_values(name: str, values: Mapping[str, Any], kinds: Mapping[str, Any])
     Args:
         name: of what the values are options of.
         values: by name.
-        kinds: the annotation of each.
+        kinds: the annotation of each; a value without one may be anything.
 
     Example:
         >>> check_values("rdm", {"match": "wrost"}, {"match": Literal["worst", "variance"]})
@@ -40,22 +44,32 @@ def check_values(name: str, values: Mapping[str, Any], kinds: Mapping[str, Any])
         ValueError: Unknown match of rdm 'wrost'. Did you mean 'worst'? Valid: 'worst', 'variance'.
     """
     for option, value in values.items():
-        if get_origin(kinds[option]) is Literal:
-            check_option(f"{option} of {name}", value, get_args(kinds[option]))
-        elif told := misfit(value, kinds[option]):
+        kind = kinds.get(option, Any)
+        if get_origin(kind) is Literal:
+            check_option(f"{option} of {name}", value, get_args(kind))
+        elif told := misfit(value, kind):
             raise ValueError(f"Option {option} of {name}: {value!r} is not {told}.")
 
 
 def misfit(value: Any, kind: Any) -> str | None:
     """What a value should be, where it is something else.
 
-    A whole number is a number, and ``True`` is neither.
+    A whole number is a number, and ``True`` is neither. Of kinds that nobody types, such as
+    classes, nothing is said.
 
     Example:
         >>> misfit("big", int), misfit(3, float), misfit(True, int), misfit(None, float | None)
         ('a whole number', None, 'a whole number', None)
     """
-    return None if _is(value, kind) else _told(kind)
+    return None if not _is_known(kind) or _is(value, kind) else _told(kind)
+
+
+def _is_known(kind: Any) -> bool:
+    if get_origin(kind) in (Union, UnionType):
+        return all(_is_known(part) for part in get_args(kind) if part is not NoneType)
+    if get_origin(kind) in _LISTS:
+        return _is_known(get_args(kind)[0])
+    return kind in _TOLD or get_origin(kind) is Mapping
 
 
 def _is(value: Any, kind: Any) -> bool:
