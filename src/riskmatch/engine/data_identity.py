@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
+from riskmatch import records
 from riskmatch.data.catalogue import DATASETS, find_images, index_path, is_path
 from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.data.images.benchmarks import BENCHMARKS
@@ -72,6 +73,13 @@ def check_unchanged(found: RunRecord, now: DataIdentity, folder: Path) -> None:
             f"The data have changed since this run began: {changes}. "
             f"Restore them to go on, or remove {folder} to start again."
         )
+
+
+def check_files(folder: Path, data_dir: Path | None) -> None:
+    """As :func:`check_unchanged`, by the names of the files of images, before any is read."""
+    found = records.find(folder)
+    if found is not None and (now := listed(found.config.data, data_dir)) is not None:
+        check_unchanged(found, now, folder)
 
 
 def warn_if_changed(found: RunRecord, domains: DomainSet | None, data_dir: Path | None) -> None:

@@ -18,7 +18,7 @@ from riskmatch.data.domain import DomainSet
 from riskmatch.data.progress import OnProgress
 from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import Parts, assemble
-from riskmatch.engine.data_identity import check_unchanged, listed, warn_if_changed
+from riskmatch.engine.data_identity import check_files, check_unchanged, warn_if_changed
 from riskmatch.engine.evaluate import predict, scores
 from riskmatch.engine.interrupt import held_interrupts
 from riskmatch.engine.memory import forget_peak, peak_memory
@@ -125,7 +125,8 @@ def train(
         return finished
     if domains is None:
         for run in [config, *([config.erm_phase()] if config.pretrain else [])]:
-            _check_files(run, out, data_dir)
+            if checkpoint.exists(out / run.id / CHECKPOINTS):
+                check_files(out / run.id, data_dir)
     if config.pretrain and not _has_ended(phase := config.erm_phase(), out):
         train(
             phase,
@@ -168,14 +169,6 @@ def _finished(folder: Path, resume: bool) -> RunRecord | None:
         f"The run in {folder} {state}; its last evaluation is that of step {last} of "
         f"{found.config.steps}. Go on with resume=True, or remove the folder to start again."
     )
-
-
-def _check_files(run: RunConfig, out: Path, data_dir: Path | None) -> None:
-    """Refuse to go on with images whose names tell that they are others, before any is read."""
-    folder = out / run.id
-    found = records.find(folder) if checkpoint.exists(folder / CHECKPOINTS) else None
-    if found is not None and (now := listed(run.data, data_dir)) is not None:
-        check_unchanged(found, now, folder)
 
 
 def _has_ended(phase: RunConfig, out: Path) -> bool:
