@@ -1,7 +1,7 @@
 """Records made by hand, with accuracies in per cent."""
 
-from riskmatch.config import RunConfig
-from riskmatch.records import LEVELS, Evaluation, RunRecord, Score
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.records import LEVELS, Evaluation, RunRecord, Score
 
 NOT_KNOWN = (float("nan"),) * len(LEVELS)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_records import evaluation, run
 
-from riskmatch.config import RunConfig
+from riskmatch.runs.config import RunConfig
 from riskmatch.selection import Case, choose, draw_of, redrawn, variant
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
-from riskmatch.divergence import MMD, Divergence, Energy, Groups, Moments, Wasserstein
+from riskmatch import registry
+from riskmatch.divergence import Divergence, Groups
 from riskmatch.divergence.checks import (
     NonFiniteError,
     check_option,
@@ -19,15 +19,6 @@ from riskmatch.divergence.checks import (
 from riskmatch.divergence.divergence import at_least_float32
 
 Match = Literal["worst", "variance"]
-
-DIVERGENCES: dict[str, Callable[[], Divergence]] = {
-    "mmd": MMD,
-    "moments": Moments,
-    "energy": Energy,
-    "wasserstein-1": Wasserstein,
-    "wasserstein-2": lambda: Wasserstein(order=2),
-}
-"""The divergences that go by a name."""
 
 
 def risk_matching_penalty(
@@ -213,8 +204,10 @@ def _resolve(divergence: str | Divergence) -> Divergence:
         raise TypeError(
             f"divergence must be a name or a riskmatch.divergence.Divergence, got {divergence!r}."
         )
-    check_option("divergence", divergence, DIVERGENCES)
-    return DIVERGENCES[divergence]()
+    made = registry.find("divergence", divergence).value()
+    if not isinstance(made, Divergence):
+        raise TypeError(f"{divergence} must make a riskmatch.divergence.Divergence, got {made!r}.")
+    return made
 
 
 def _check_labels(domains: Tensor, risks: Tensor) -> None:

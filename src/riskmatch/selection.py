@@ -28,9 +28,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
-from riskmatch.config import RunConfig
-from riskmatch.records import Evaluation, RunRecord, Split
-from riskmatch.spelling import check_option
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.records import Evaluation, RunRecord, Split
+from riskmatch.validation import check_option
 
 Rule = Literal["train-val", "test-val", "leave-one-out"]
 RULES: tuple[Rule, ...] = get_args(Rule)

@@ -11,7 +11,7 @@ import math
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
 Value = float | int | str
@@ -163,6 +163,30 @@ def tuned(default: Value, range: Distribution, **by_data: Tuned) -> Any:
     """
     named = {name.replace("_", "-"): entry for name, entry in by_data.items()}
     return field(default=default, metadata={"tuned": Tuned(default, range, named)})
+
+
+def later(default: Any, absent: Any = MISSING) -> Any:
+    """A dataclass field added after runs of its class were recorded.
+
+    It is part of a run's id only where its value differs from ``absent``, the value that a record
+    without the field means; that is the default unless it is given.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True)
+        ... class Method:
+        ...     weight: float = 1.0
+        ...     pool: str = later("domains", absent="samples")
+        >>> without_later(Method, {"weight": 1.0, "pool": "samples"})
+        {'weight': 1.0}
+    """
+    return field(default=default, metadata={"absent": default if absent is MISSING else absent})
+
+
+def without_later(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """``values`` of a dataclass, less the later fields that say what their absence means."""
+    absent = {i.name: i.metadata["absent"] for i in fields(cls) if "absent" in i.metadata}
+    return {k: v for k, v in values.items() if k not in absent or v != absent[k]}
 
 
 def ranges(objective: type) -> dict[str, Tuned]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tiny import train
 
-from riskmatch.records import FILE
+from riskmatch.runs.records import FILE
 
 PLAN = shlex.split(
     "sweep plan s --data colored-digits --data-option samples=60 --methods erm,rdm "

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from made_records import evaluation, run
 
-from riskmatch import records
+from riskmatch.runs import records
 
 ARGS = {"algorithm": "ERM", "dataset": "SVIRO", "test_envs": [0], "trial_seed": 0}
 

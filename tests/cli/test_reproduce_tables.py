@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from made_records import evaluation
 
-from riskmatch import records
 from riskmatch.experiments.catalogue import EXPERIMENTS
 from riskmatch.experiments.experiment import Request
-from riskmatch.records import RunRecord
+from riskmatch.runs import records
+from riskmatch.runs.records import RunRecord
 
 SMOKE = ("--budget", "smoke")
 FORMATS = ("md", "tex", "csv")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tiny import train
 
-from riskmatch import records
 from riskmatch.cli.show import BLOCKS
+from riskmatch.runs import records
 
 PLAN = shlex.split(
     "sweep plan s --data colored-digits --data-option samples=60 --methods erm,groupdro "

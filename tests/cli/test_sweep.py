@@ -3,7 +3,7 @@ import shlex
 
 import pytest
 
-from riskmatch.records import FILE
+from riskmatch.runs.records import FILE
 
 PLAN = shlex.split(
     "sweep plan s --data colored-digits --data-option samples=60 --methods erm,rdm "

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from made_records import evaluation, run
 
-from riskmatch import records
+from riskmatch.runs import records
 from riskmatch.sweep import plan
 from riskmatch.sweep.protocol import Planned
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tiny import train
 
-from riskmatch import records
 from riskmatch.cli.request import read
-from riskmatch.recipes import recipe
+from riskmatch.defaults import recipe
+from riskmatch.runs import records
 
 
 def only_run(out="runs"):

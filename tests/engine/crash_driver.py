@@ -19,7 +19,7 @@ import sklearn.datasets  # noqa: F401
 import torch._dynamo  # noqa: F401
 from tiny_runs import HPARAMS, tiny
 
-from riskmatch import durable
+from riskmatch import files
 from riskmatch.engine import train
 
 
@@ -47,7 +47,7 @@ def die_at_sync(number):
             os.kill(os.getpid(), signal.SIGKILL)
         sync(file)
 
-    durable.os.fsync = fsync
+    files.os.fsync = fsync
 
 
 def killed(pid):

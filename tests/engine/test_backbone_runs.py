@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from tiny_runs import assert_same_run, final_state
 
-from riskmatch.config import RunConfig
 from riskmatch.engine import train
 from riskmatch.engine.assemble import domains_of
 from riskmatch.engine.final import final_model
+from riskmatch.runs.config import RunConfig
 
 Image = pytest.importorskip("PIL.Image")
 pytest.importorskip("efficientnet_lite_pytorch")

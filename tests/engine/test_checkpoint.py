@@ -109,7 +109,7 @@ def test_a_write_that_fails_leaves_the_earlier_file(tmp_path, monkeypatch, call)
     def fail(*args):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(f"riskmatch.durable.os.{call}", fail)
+    monkeypatch.setattr(f"riskmatch.files.os.{call}", fail)
     changed = replace(snapshot(3), values={"step": 3, "notes": {"changed": True}})
     with pytest.raises(OSError, match="No space"):
         checkpoint.save(tmp_path, "run", changed)

@@ -7,14 +7,14 @@ import pytest
 import torch
 from tiny_runs import assert_same_run, tiny
 
-from riskmatch import records
 from riskmatch.data import load
 from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.engine import train
 from riskmatch.engine.assemble import domains_of
 from riskmatch.engine.data_identity import DataChangedError, identity_of
 from riskmatch.engine.final import final_model
-from riskmatch.identity import DataIdentity
+from riskmatch.runs import records
+from riskmatch.runs.identity import DataIdentity
 
 DATA = {"samples": 200}
 

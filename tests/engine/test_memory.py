@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import torch
 
-from riskmatch.config import RunConfig
 from riskmatch.engine import run as engine
 from riskmatch.engine import train
 from riskmatch.engine.memory import forget_peak, peak_memory
+from riskmatch.runs.config import RunConfig
 
 CPU = torch.device("cpu")
 MANY = 200 * 2**20

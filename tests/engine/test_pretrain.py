@@ -5,11 +5,11 @@ import torch
 from tiny_runs import final_state, lines, tiny
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from riskmatch import records
 from riskmatch.contract import cross_entropy_risks
 from riskmatch.engine import Batch, Memory, OptimSpec, Stepper, StepSettings, train
 from riskmatch.models import MLP
 from riskmatch.objectives import ERM
+from riskmatch.runs import records
 
 
 def test_a_method_after_the_phase_is_the_method_after_its_own_warm_up(tmp_path):

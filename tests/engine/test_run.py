@@ -10,12 +10,12 @@ import pytest
 import torch
 from tiny_runs import assert_same_run, final_state, last_checkpoint, lines, tiny
 
-from riskmatch import predictions, records
 from riskmatch.data import DATASETS
 from riskmatch.engine import BusyError, DivergedError, UnfinishedError, train
 from riskmatch.engine.final import final_predictions
 from riskmatch.models.relu_dropout import ReLUDropout
-from riskmatch.run_lock import lock
+from riskmatch.runs import predictions, records
+from riskmatch.runs.lock import lock
 
 
 def stop_at(step):
@@ -155,7 +155,7 @@ def test_the_lock_keeps_others_out_and_dies_with_its_holder(tmp_path):
     (tmp_path / config.id).mkdir()
     code = (
         "import pathlib, sys, time\n"
-        "from riskmatch.run_lock import lock\n"
+        "from riskmatch.runs.lock import lock\n"
         "with lock(pathlib.Path(sys.argv[1])):\n"
         "    print('held', flush=True); time.sleep(60)\n"
     )

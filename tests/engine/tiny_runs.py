@@ -6,8 +6,8 @@ from pathlib import Path
 
 from safetensors.torch import load_file
 
-from riskmatch.config import RunConfig
-from riskmatch.records import FILE
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.records import FILE
 
 HPARAMS = {
     "erm": {},

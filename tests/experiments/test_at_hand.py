@@ -2,13 +2,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from riskmatch import records
-from riskmatch.config import RunConfig
 from riskmatch.data.images.benchmarks import BENCHMARKS
 from riskmatch.experiments.at_hand import data_at_hand, done
 from riskmatch.experiments.catalogue import EXPERIMENTS
 from riskmatch.experiments.experiment import STAND_IN, Request
 from riskmatch.experiments.notes import in_place_of, left_out
+from riskmatch.runs import records
+from riskmatch.runs.config import RunConfig
 
 
 @pytest.fixture

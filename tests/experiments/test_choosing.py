@@ -7,7 +7,7 @@ from riskmatch.experiments.choosing import choose, missing, narrow
 from riskmatch.experiments.rows import METHODS
 from riskmatch.experiments.table1 import TEST_P, domain, plan
 from riskmatch.experiments.table1_report import at_every_p, beside_the_paper, choices, everything
-from riskmatch.records import Evaluation, RunRecord, Score
+from riskmatch.runs.records import Evaluation, RunRecord, Score
 
 
 def score(accuracy):

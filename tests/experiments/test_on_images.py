@@ -10,7 +10,7 @@ from riskmatch.experiments.catalogue import EXPERIMENTS, NUMBERS
 from riskmatch.experiments.experiment import STAND_IN, Request
 from riskmatch.experiments.on_images import comparison
 from riskmatch.objectives import methods
-from riskmatch.published import EFFICIENCY, PER_DOMAIN
+from riskmatch.report.published import EFFICIENCY, PER_DOMAIN
 from riskmatch.selection import variant
 from riskmatch.sweep.plan import read
 

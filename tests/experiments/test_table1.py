@@ -6,7 +6,7 @@ from riskmatch.data.colored_mnist import domain_names
 from riskmatch.experiments.rows import METHODS
 from riskmatch.experiments.table1 import SEEDS, TEST_P, plan
 from riskmatch.objectives import methods
-from riskmatch.published.colored_mnist import TABLE1
+from riskmatch.report.published.colored_mnist import TABLE1
 
 
 def ids(runs):

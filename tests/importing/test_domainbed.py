@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from domainbed_tree import line, random_sweep, write
 
-from riskmatch import records
 from riskmatch.data import DATASETS
 from riskmatch.importing.domainbed import read_domainbed, write_runs
 from riskmatch.importing.domainbed_names import DIGITS, METHODS
 from riskmatch.objectives import methods
 from riskmatch.report.comparison import per_domain_table
+from riskmatch.runs import records
 from riskmatch.selection import choose, variant
 
 FLAT = [(0.5, 0.5)] * 4

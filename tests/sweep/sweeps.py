@@ -3,7 +3,7 @@
 import json
 import shlex
 
-from riskmatch.records import FILE
+from riskmatch.runs.records import FILE
 
 PLAN = shlex.split(
     "--data colored-digits --data-option samples=120 --methods erm,rdm,vrex --test-domain 0.1 "

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from riskmatch import records
-from riskmatch.config import RunConfig
-from riskmatch.records import Evaluation
+from riskmatch.runs import records
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.records import Evaluation
 from riskmatch.sweep.board import Board, in_order
 
 ERM = RunConfig("d", ("t",), "erm", steps=100)

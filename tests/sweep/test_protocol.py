@@ -2,7 +2,7 @@ from collections import defaultdict
 
 import pytest
 
-from riskmatch.recipes import recipe, space_of
+from riskmatch.defaults import recipe, space_of
 from riskmatch.sweep.protocol import Protocol, held_out
 
 PACS = ("art_painting", "cartoon", "photo", "sketch")

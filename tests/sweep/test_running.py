@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from riskmatch import records
-from riskmatch.config import RunConfig
-from riskmatch.run_lock import held, lock
+from riskmatch.runs import records
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.lock import held, lock
 from riskmatch.sweep.protocol import Planned
 from riskmatch.sweep.running import reopen, run_all
 from riskmatch.sweep.status import status_of

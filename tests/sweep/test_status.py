@@ -1,8 +1,8 @@
 import pytest
 
-from riskmatch import records
-from riskmatch.records import Evaluation
-from riskmatch.run_lock import lock
+from riskmatch.runs import records
+from riskmatch.runs.lock import lock
+from riskmatch.runs.records import Evaluation
 from riskmatch.sweep.protocol import Protocol
 from riskmatch.sweep.status import PHASE, status_of
 

@@ -15,7 +15,7 @@ from riskmatch.cli.errors import BadInput, RunFailed
 from riskmatch.cli.files import ready
 from riskmatch.cli.parser import parse
 from riskmatch.cli.progress import progress
-from riskmatch.kinds import check_options
+from riskmatch.validation import check_options
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from riskmatch.spelling import check_option
+from riskmatch.validation import check_option
 
 
 class CommandError(Exception):

@@ -15,7 +15,7 @@ from riskmatch.cli.errors import check_name
 from riskmatch.cli.options import docs, range_of
 from riskmatch.cli.parser import parse
 from riskmatch.cli.values import shown
-from riskmatch.config import RunConfig
+from riskmatch.runs.config import RunConfig
 from riskmatch.space import TRAINING, Tuned, ranges
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def run(words: Sequence[str]) -> int:
 
 def describe(name: str, method: type[Objective]) -> dict[str, Any]:
     """A method as plain JSON values."""
-    from riskmatch.recipes import ON_DATA, PRESETS, chosen
+    from riskmatch.defaults import ON_DATA, PRESETS, chosen
 
     on_data = {data: chosen(name, data) for data in ON_DATA}
 

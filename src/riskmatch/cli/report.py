@@ -56,7 +56,7 @@ def run(words: Sequence[str]) -> int:
 
 def _write(options: Report, command: str) -> int:
     """The number of bytes that were written."""
-    from riskmatch.durable import write_whole
+    from riskmatch.files import write_whole
     from riskmatch.report.findings import page_data
     from riskmatch.report.html import page
 

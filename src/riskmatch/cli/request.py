@@ -12,9 +12,9 @@ from riskmatch.cli.errors import BadInput, check_name
 from riskmatch.cli.options import Option, options_of, range_of
 from riskmatch.cli.parser import Parser
 from riskmatch.cli.toml import words_of
-from riskmatch.config import RunConfig
-from riskmatch.kinds import check_options
-from riskmatch.recipes import PRESETS, configure, recipe, space_of
+from riskmatch.defaults import PRESETS, configure, recipe, space_of
+from riskmatch.runs.config import RunConfig
+from riskmatch.validation import check_options
 
 TEXT = """\
 Train one model with one method, on every domain of DATA but the test domains.

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from riskmatch.selection import Rule
 
 if TYPE_CHECKING:
-    from riskmatch.config import RunConfig
-    from riskmatch.records import RunRecord
     from riskmatch.report.findings.runs import Found
     from riskmatch.report.tables import Table
+    from riskmatch.runs.config import RunConfig
+    from riskmatch.runs.records import RunRecord
 
 
 @dataclass(frozen=True)

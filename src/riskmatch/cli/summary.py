@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from riskmatch.records import FILE
+from riskmatch.runs.records import FILE
 
 if TYPE_CHECKING:
-    from riskmatch.records import RunRecord
+    from riskmatch.runs.records import RunRecord
 
 
 def as_json(run: RunRecord, folder: Path) -> dict[str, Any]:

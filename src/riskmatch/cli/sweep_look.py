@@ -133,7 +133,7 @@ def table(words: Sequence[str]) -> int:
 
 def _planned(folder: Path) -> Tabled:
     """Those of the planned runs that there are; damaged ones are told of and left out."""
-    from riskmatch import records
+    from riskmatch.runs import records
     from riskmatch.sweep.plan import RUNS
 
     plan = [run.config for run in planned_in(folder)]

@@ -9,7 +9,7 @@ from riskmatch.cli.errors import BadInput
 from riskmatch.cli.watch import Watcher
 
 if TYPE_CHECKING:
-    from riskmatch.records import Evaluation
+    from riskmatch.runs.records import Evaluation
 
 
 class Events(Watcher):

@@ -14,7 +14,7 @@ from riskmatch.cli.request import Request, read
 from riskmatch.cli.watch import Bar, Lines, Watch, Watcher
 
 if TYPE_CHECKING:
-    from riskmatch.records import RunRecord
+    from riskmatch.runs.records import RunRecord
 
 
 def run(words: Sequence[str]) -> int:
@@ -33,7 +33,7 @@ def _train(request: Request) -> RunRecord:
     from riskmatch.engine.allocator import keep_freed_memory
     from riskmatch.engine.run import CHECKPOINTS, UnfinishedError, train
     from riskmatch.engine.step import DivergedError
-    from riskmatch.run_lock import BusyError
+    from riskmatch.runs.lock import BusyError
 
     keep_freed_memory()
     device = device_of(request.device)
@@ -92,7 +92,7 @@ def _watch(request: Request) -> Watch:
 def _check_domains(request: Request) -> None:
     """Refuse a test domain that does not exist before any image is decoded."""
     from riskmatch.data.catalogue import known_domains
-    from riskmatch.spelling import check_option
+    from riskmatch.validation import check_option
 
     try:
         if names := known_domains(request.config.data):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
-from riskmatch.spelling import check_option
+from riskmatch.validation import check_option
 
 
 def reading(kind: Any) -> tuple[str, Callable[[str], Any]]:

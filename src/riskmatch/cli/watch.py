@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from riskmatch import records
 from riskmatch.cli.progress import Log, Pace, Row, clock
+from riskmatch.runs import records
 
 if TYPE_CHECKING:
-    from riskmatch.config import RunConfig
     from riskmatch.engine.run import Progress
-    from riskmatch.records import Evaluation, RunRecord
+    from riskmatch.runs.config import RunConfig
+    from riskmatch.runs.records import Evaluation, RunRecord
 
 
 class Watcher:

@@ -22,8 +22,7 @@ from riskmatch.data.images.manifest import index_manifest, is_manifest
 from riskmatch.data.mnist import find_mnist, get_mnist
 from riskmatch.data.progress import OnProgress
 from riskmatch.data.rotated_mnist import rotated_mnist
-from riskmatch.kinds import check_options
-from riskmatch.spelling import check_option
+from riskmatch.validation import check_option, check_options
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.data.mnist import Mnist, load_mnist
 from riskmatch.data.streams import stream
-from riskmatch.spelling import check_option
+from riskmatch.validation import check_option
 
 LABEL_NOISE = 0.25
 HELD_OUT = 6

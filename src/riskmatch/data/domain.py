@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from riskmatch.data.stored import Stored
-from riskmatch.spelling import check_option
+from riskmatch.validation import check_option
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 """What training makes of a domain's batch of inputs; every choice comes from the generator."""

@@ -1,5 +1,7 @@
 """Divergences between samples of scalars: numbers in, number out, no knowledge of training."""
 
+from collections.abc import Callable
+
 from riskmatch.divergence.divergence import Divergence, Groups
 from riskmatch.divergence.features import feature_coral, feature_mmd2
 from riskmatch.divergence.kernels import RBFMixture
@@ -9,6 +11,7 @@ from riskmatch.divergence.quantile import kde_quantile, kde_tail_quantile
 from riskmatch.divergence.transport import Energy, Wasserstein
 
 __all__ = [
+    "DIVERGENCES",
     "MMD",
     "Divergence",
     "Energy",
@@ -22,3 +25,12 @@ __all__ = [
     "kde_tail_quantile",
     "mmd2",
 ]
+
+DIVERGENCES: dict[str, Callable[[], Divergence]] = {
+    "mmd": MMD,
+    "moments": Moments,
+    "energy": Energy,
+    "wasserstein-1": Wasserstein,
+    "wasserstein-2": lambda: Wasserstein(order=2),
+}
+"""The built-in divergences by name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from riskmatch.spelling import check_option as check_option
+from riskmatch.validation import check_option as check_option
 
 
 class NonFiniteError(ValueError):

@@ -18,8 +18,8 @@ from riskmatch.data.progress import OnProgress
 from riskmatch.data.streams import stream
 from riskmatch.embedding.fingerprint import content_of, weights_of
 from riskmatch.embedding.store import made_once
-from riskmatch.kinds import check_options
 from riskmatch.models.trunk import Trunk, trunk
+from riskmatch.validation import check_options
 
 FORMAT = 1
 """To be raised when the same images would get other features."""

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from riskmatch.durable import alone, write_whole
+from riskmatch.files import alone, write_whole
 
 NAME = "features"
 

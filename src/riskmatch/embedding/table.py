@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riskmatch.data.domain import Domain, DomainSet
-from riskmatch.durable import write_whole
-from riskmatch.spelling import check_option
+from riskmatch.files import write_whole
+from riskmatch.validation import check_option
 
 
 def write_features(domains: DomainSet, file: Path) -> None:

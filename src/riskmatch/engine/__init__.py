@@ -6,7 +6,7 @@ from riskmatch.engine.data_identity import DataChangedError
 from riskmatch.engine.fit import fit
 from riskmatch.engine.run import Progress, UnfinishedError, train
 from riskmatch.engine.step import DivergedError, Stepper, StepSettings
-from riskmatch.run_lock import BusyError
+from riskmatch.runs.lock import BusyError
 
 __all__ = [
     "Batch",

@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from riskmatch import data, embedding, models
-from riskmatch.config import RunConfig
 from riskmatch.contract import Memory, Objective, OptimSpec
 from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.data.progress import OnProgress
@@ -19,10 +18,11 @@ from riskmatch.data.sampler import Sampler
 from riskmatch.data.streams import stream
 from riskmatch.engine.data_identity import identity_of, known_as
 from riskmatch.engine.step import Stepper, StepSettings
-from riskmatch.identity import DataIdentity
 from riskmatch.objectives import methods
-from riskmatch.records import Split
-from riskmatch.spelling import check_option
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.identity import DataIdentity
+from riskmatch.runs.records import Split
+from riskmatch.validation import check_option
 
 
 @dataclass(frozen=True)

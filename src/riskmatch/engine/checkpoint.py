@@ -14,8 +14,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from riskmatch.durable import write_whole
 from riskmatch.engine.snapshot import Snapshot
+from riskmatch.files import write_whole
 
 FORMAT = "riskmatch checkpoint 1"
 KEPT = 2

@@ -9,15 +9,15 @@ from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
-from riskmatch import records
 from riskmatch.data.catalogue import DATASETS, find_images, index_path, is_path
 from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.data.images.benchmarks import BENCHMARKS
 from riskmatch.data.images.index import ImageIndex
 from riskmatch.data.images.locate import index_benchmark
 from riskmatch.embedding.fingerprint import content_of
-from riskmatch.identity import DataIdentity
-from riskmatch.records import RunRecord
+from riskmatch.runs import records
+from riskmatch.runs.identity import DataIdentity
+from riskmatch.runs.records import RunRecord
 
 # A sweep has hundreds of runs on one data set.
 _known: WeakKeyDictionary[DomainSet, DataIdentity] = WeakKeyDictionary()

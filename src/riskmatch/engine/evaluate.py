@@ -12,8 +12,8 @@ from torch import nn
 
 from riskmatch.contract import RiskFunction, cross_entropy_risks
 from riskmatch.data.domain import Domain
-from riskmatch.predictions import ByDomain, Predictions
-from riskmatch.records import LEVELS, Score, Split
+from riskmatch.runs.predictions import ByDomain, Predictions
+from riskmatch.runs.records import LEVELS, Score, Split
 
 CHUNK = 512
 """Samples per forward pass, at most."""

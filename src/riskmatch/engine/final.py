@@ -6,16 +6,16 @@ from pathlib import Path
 
 from torch import nn
 
-from riskmatch import records
-from riskmatch.config import RunConfig
 from riskmatch.data.domain import DomainSet
 from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import domains_of, network, split_all
 from riskmatch.engine.data_identity import check_unchanged, identity_of
 from riskmatch.engine.evaluate import predict
 from riskmatch.engine.run import CHECKPOINTS
-from riskmatch.predictions import Predictions
-from riskmatch.records import Split
+from riskmatch.runs import records
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.predictions import Predictions
+from riskmatch.runs.records import Split
 
 PREFIX = "model/"
 

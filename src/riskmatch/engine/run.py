@@ -11,9 +11,6 @@ from typing import Any
 
 import torch
 
-from riskmatch import predictions as predicted
-from riskmatch import records
-from riskmatch.config import RunConfig
 from riskmatch.data.domain import DomainSet
 from riskmatch.data.progress import OnProgress
 from riskmatch.engine import checkpoint
@@ -24,8 +21,11 @@ from riskmatch.engine.interrupt import held_interrupts
 from riskmatch.engine.memory import forget_peak, peak_memory
 from riskmatch.engine.snapshot import capture, restore
 from riskmatch.engine.step import DivergedError
-from riskmatch.records import Evaluation, RunRecord
-from riskmatch.run_lock import lock
+from riskmatch.runs import predictions as predicted
+from riskmatch.runs import records
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.lock import lock
+from riskmatch.runs.records import Evaluation, RunRecord
 
 CHECKPOINTS = "checkpoints"
 
@@ -109,7 +109,7 @@ def train(
         resume: go on with a run that was interrupted or failed, from its last checkpoint.
         checkpoint_every: steps between checkpoints, beside those at evaluations.
         predictions: keep what the model says of every sample at each evaluation, see
-            :mod:`riskmatch.predictions`; reports show more with them.
+            :mod:`riskmatch.runs.predictions`; reports show more with them.
         on_step: told of every step.
         on_progress: told of every image that is read, decoded or embedded before the first.
 

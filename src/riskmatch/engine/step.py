@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from riskmatch.config import Schedule
 from riskmatch.contract import (
     Eval,
     Memory,
@@ -21,6 +20,7 @@ from riskmatch.contract import (
 )
 from riskmatch.data.batch import Batch
 from riskmatch.divergence.checks import NonFiniteError
+from riskmatch.runs.config import Schedule
 
 
 class DivergedError(RuntimeError):

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from riskmatch import records
 from riskmatch.data import DATASETS
 from riskmatch.data.images.benchmarks import BENCHMARKS
 from riskmatch.experiments.experiment import STAND_IN, Budget, Experiment, Planned, Request
-from riskmatch.records import RunRecord
-from riskmatch.spelling import check_option
+from riskmatch.runs import records
+from riskmatch.runs.records import RunRecord
+from riskmatch.validation import check_option
 
 QUICK = 50_000
 """Images of a data set that the budget smoke reads, at most; DomainNet's would take hours."""

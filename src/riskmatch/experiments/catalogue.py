@@ -13,8 +13,8 @@ from riskmatch.experiments.image_tables import IMAGE_TABLES
 from riskmatch.experiments.risk_figures import RISK_FIGURES
 from riskmatch.experiments.rows import METHODS
 from riskmatch.experiments.training_figures import TRAINING_FIGURES
-from riskmatch.records import RunRecord
-from riskmatch.spelling import check_option
+from riskmatch.runs.records import RunRecord
+from riskmatch.validation import check_option
 
 
 def _table1(request: Request) -> list[table1.Planned]:

@@ -13,8 +13,8 @@ from typing import Literal
 
 from riskmatch.experiments.rows import METHODS, Init
 from riskmatch.experiments.table1 import TARGET_P, TEST_P, Planned, domain
-from riskmatch.records import Evaluation, RunRecord
 from riskmatch.report.tables import Spread
+from riskmatch.runs.records import Evaluation, RunRecord
 
 Selection = Literal["test-val", "last"]
 SELECTIONS: Mapping[Selection, str] = {

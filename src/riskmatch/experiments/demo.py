@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from riskmatch.config import RunConfig
-from riskmatch.durable import write_whole
-from riskmatch.recipes import configure, recipe
+from riskmatch.defaults import configure, recipe
+from riskmatch.files import write_whole
 from riskmatch.report.distribution import Array, Distribution
 from riskmatch.report.figures import distributions
 from riskmatch.report.style import BLUE, DASHED, GREEN, VERMILION, Look
 from riskmatch.report.tables import Cell, Table
+from riskmatch.runs.config import RunConfig
 
 DATA = "colored-digits"
 DOMAINS = ("0.9", "0.8", "0.1")

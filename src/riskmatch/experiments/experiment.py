@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar, get_args
 
-from riskmatch.config import RunConfig
 from riskmatch.experiments.rows import INITS, Init
-from riskmatch.records import RunRecord
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.records import RunRecord
 
 Budget = Literal["smoke", "laptop", "paper"]
 BUDGETS: tuple[Budget, ...] = get_args(Budget)
@@ -127,7 +127,7 @@ class Experiment(Generic[Run]):
     draws: bool = False
     """Whether it needs matplotlib."""
     predictions: bool = False
-    """Whether its runs are to keep what they say of every sample, see ``riskmatch.predictions``."""
+    """Whether its runs keep predictions of every sample, see ``riskmatch.runs.predictions``."""
 
     @property
     def alias(self) -> str:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from riskmatch.config import RunConfig
-from riskmatch.durable import write_whole
 from riskmatch.experiments import table1
 from riskmatch.experiments.experiment import Finished, Request, Result
 from riskmatch.experiments.rows import METHODS
 from riskmatch.experiments.table1 import Planned
+from riskmatch.files import write_whole
 from riskmatch.report.distribution import Array, Distribution
 from riskmatch.report.figures import distributions
 from riskmatch.report.style import BLUE, DASHED, GREEN, PURPLE, VERMILION, Look
+from riskmatch.runs.config import RunConfig
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

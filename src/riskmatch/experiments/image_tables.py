@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from riskmatch.data.images.benchmarks import BENCHMARKS
-from riskmatch.durable import write_whole
 from riskmatch.experiments.experiment import (
     Experiment,
     Finished,
@@ -17,6 +16,7 @@ from riskmatch.experiments.experiment import (
 )
 from riskmatch.experiments.notes import NOTES, in_place_of, left_out
 from riskmatch.experiments.on_images import costs, count, runs, search
+from riskmatch.files import write_whole
 from riskmatch.report import titles
 from riskmatch.report.comparison import overview_table, per_domain_table
 from riskmatch.report.efficiency import efficiency_table

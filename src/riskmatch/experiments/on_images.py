@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from riskmatch.data import DATASETS
+from riskmatch.defaults import PRESETS, recipe
 from riskmatch.experiments.experiment import STAND_IN, Budget, Request
 from riskmatch.objectives import methods as known_methods
-from riskmatch.recipes import PRESETS, recipe
-from riskmatch.spelling import check_option
 from riskmatch.sweep.protocol import Planned, Protocol, held_out
+from riskmatch.validation import check_option
 
 FEW = ("erm", "fish", "coral", "rdm")
 """The methods of the budget smoke."""

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from riskmatch.durable import write_whole
 from riskmatch.experiments.experiment import STAND_IN, Budget, Finished, Request, Result
 from riskmatch.experiments.notes import in_place_of, left_out
 from riskmatch.experiments.on_images import comparison, runs
+from riskmatch.files import write_whole
 from riskmatch.report.figures import Plot, read_plot, save
 from riskmatch.report.findings.runs import RunOnFile
 from riskmatch.sweep.protocol import Planned

@@ -6,13 +6,13 @@ so it is on DomainNet.
 
 from __future__ import annotations
 
-from riskmatch import predictions
 from riskmatch.experiments.experiment import Experiment, Finished, Request, Result
 from riskmatch.experiments.plots import without, write_plot
-from riskmatch.predictions import ByDomain
 from riskmatch.report import titles
 from riskmatch.report.figures.on_file import about
 from riskmatch.report.figures.risks import density_plot, labelled
+from riskmatch.runs import predictions
+from riskmatch.runs.predictions import ByDomain
 from riskmatch.sweep.protocol import Planned
 
 LEFT_OUT = "sketch"

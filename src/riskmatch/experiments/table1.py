@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from riskmatch.config import RunConfig
 from riskmatch.experiments.experiment import Budget
 from riskmatch.experiments.rows import INITS, LR, METHODS, PRETRAIN, Init, Method
+from riskmatch.runs.config import RunConfig
 
 TEST_P = tuple(k / 10 for k in range(11))
 """The probabilities that colour and label disagree, at which every model is evaluated."""

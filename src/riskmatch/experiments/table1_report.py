@@ -6,14 +6,13 @@ import csv
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from riskmatch.durable import write_whole
 from riskmatch.experiments.choosing import SELECTIONS, Chosen, Selection, choose, missing
 from riskmatch.experiments.experiment import Finished, Result
 from riskmatch.experiments.rows import INITS, METHODS, Init
 from riskmatch.experiments.table1 import TARGET_P, TEST_P, Planned
-from riskmatch.published.colored_mnist import CITATION, OPTIMUM, TABLE1
-from riskmatch.records import RunRecord
+from riskmatch.files import write_whole
 from riskmatch.report.figures import Curve, curves
+from riskmatch.report.published.colored_mnist import CITATION, OPTIMUM, TABLE1
 from riskmatch.report.style import (
     BLACK,
     BLUE,
@@ -26,6 +25,7 @@ from riskmatch.report.style import (
     Look,
 )
 from riskmatch.report.tables import Cell, Table
+from riskmatch.runs.records import RunRecord
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
-from riskmatch import records
-from riskmatch.config import RunConfig
 from riskmatch.importing.domainbed_files import Fault, find_logs, read_log
 from riskmatch.importing.domainbed_line import BadLineError, read_line
-from riskmatch.records import Evaluation, RunRecord
+from riskmatch.runs import records
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.records import Evaluation, RunRecord
 
 
 @dataclass(frozen=True)

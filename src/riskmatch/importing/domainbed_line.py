@@ -8,10 +8,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from riskmatch.config import RunConfig
 from riskmatch.importing import domainbed_names as names
 from riskmatch.importing.domainbed_args import own_arguments
-from riskmatch.records import LEVELS, Evaluation, Score, Split
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.records import LEVELS, Evaluation, Score, Split
 
 STEPS, EVERY = 5001, {"domainnet": 1000}
 """What DomainBed takes where ``args`` say null; it evaluates every 300 steps elsewhere."""

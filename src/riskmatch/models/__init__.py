@@ -10,14 +10,13 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from riskmatch.kinds import check_options
 from riskmatch.models.backbone import Backbone, backbone
 from riskmatch.models.cnn import CNN
 from riskmatch.models.heads import Head
 from riskmatch.models.mlp import MLP
 from riskmatch.models.trunk import TIMM, Trunk, trunk, trunk_options
 from riskmatch.models.weights import WeightsError
-from riskmatch.spelling import check_option
+from riskmatch.validation import check_option, check_options
 
 __all__ = [
     "CNN",

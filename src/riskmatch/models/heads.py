@@ -7,7 +7,7 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 
-from riskmatch.spelling import check_option
+from riskmatch.validation import check_option
 
 Kind = Literal["linear", "cosine"]
 

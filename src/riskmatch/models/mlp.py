@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from riskmatch.models.relu_dropout import ReLUDropout
-from riskmatch.spelling import check_option
+from riskmatch.validation import check_option
 
 
 class MLP(nn.Module):

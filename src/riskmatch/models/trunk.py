@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from riskmatch.models.lite0 import lite0
 from riskmatch.models.preprocess import Preprocess
 from riskmatch.models.timm_body import timm_body
-from riskmatch.spelling import check_option
+from riskmatch.validation import check_option
 
 TIMM = "timm:"
 LEAST = 32

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from statistics import fmean
 
-from riskmatch.config import RunConfig
-from riskmatch.published import PAPER, PER_DOMAIN, TABLE2, WRONG_AVERAGES, Row
-from riskmatch.records import RunRecord
 from riskmatch.report import titles
 from riskmatch.report.coverage import how
 from riskmatch.report.difference import Difference, paired
+from riskmatch.report.published import PAPER, PER_DOMAIN, TABLE2, WRONG_AVERAGES, Row
 from riskmatch.report.selected import RowKey, Selected, row_label, rows_over
 from riskmatch.report.tables import Cell, Table, Trials
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.records import RunRecord
 from riskmatch.selection import Rule
 
 _ERROR = "mean ± standard error (standard deviation / √trials) over trials"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable
 
-from riskmatch.config import RunConfig
 from riskmatch.report.gaps import missing, place_of
 from riskmatch.report.selected import RowKey, Selected
+from riskmatch.runs.config import RunConfig
 from riskmatch.selection import EXPLAINED, by_case, redrawn, variant
 
 ALIKE = {"steps": "steps", "data_options": "data options", "model_options": "model options"}

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable
 from statistics import median
 
-from riskmatch.config import RunConfig
-from riskmatch.published import EFFICIENCY, PAPER
-from riskmatch.records import RunRecord
 from riskmatch.report import titles
 from riskmatch.report.coverage import how
+from riskmatch.report.published import EFFICIENCY, PAPER
 from riskmatch.report.selected import RowKey, Selected
 from riskmatch.report.tables import Amount, Cell, Table
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.records import RunRecord
 from riskmatch.selection import Rule, variant
 
 

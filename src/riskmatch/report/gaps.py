@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import NamedTuple
 
-from riskmatch.config import RunConfig
 from riskmatch.report.selected import RowKey, Selected
+from riskmatch.runs.config import RunConfig
 from riskmatch.selection import variant
 
 FEW = 3

@@ -8,9 +8,9 @@ from functools import cached_property
 from statistics import fmean
 from typing import NamedTuple
 
-from riskmatch.config import RunConfig
-from riskmatch.records import RunRecord
 from riskmatch.report import titles
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.records import RunRecord
 from riskmatch.selection import Choice, Rule, choose, domains_of, variant
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from statistics import fmean, pstdev, stdev
 from typing import ClassVar
 
-from riskmatch.published import Published
 from riskmatch.report.difference import Difference
+from riskmatch.report.published import Published
 
 MISSING = "—"
 _TEX = {

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from riskmatch import records
-from riskmatch.config import RunConfig
+from riskmatch.runs import records
+from riskmatch.runs.config import RunConfig
 
 Kind = tuple[str, str, str]
 """Runs of one kind take steps of about one length."""

@@ -12,8 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from riskmatch.config import RunConfig
-from riskmatch.durable import write_whole
+from riskmatch.files import write_whole
+from riskmatch.runs.config import RunConfig
 from riskmatch.sweep.protocol import Planned
 
 FILE = "plan.jsonl"

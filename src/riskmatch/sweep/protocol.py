@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 from typing import Any
 
-from riskmatch.config import RunConfig
-from riskmatch.recipes import configure, recipe, space_of
+from riskmatch.defaults import configure, recipe, space_of
+from riskmatch.runs.config import RunConfig
 from riskmatch.selection import variant
 from riskmatch.space import draw
-from riskmatch.spelling import check_option
+from riskmatch.validation import check_option
 
 OPTIONS = "data_options", "model_options"
 

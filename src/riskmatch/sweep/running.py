@@ -15,10 +15,10 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from riskmatch import records
-from riskmatch.config import RunConfig
 from riskmatch.data.progress import OnProgress
-from riskmatch.run_lock import BusyError, held, lock
+from riskmatch.runs import records
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.lock import BusyError, held, lock
 from riskmatch.sweep.board import Board
 from riskmatch.sweep.timing import time_steps
 from riskmatch.sweep.worker import Bench, Ended, Stepped, put_failure_on_file, serve, threads

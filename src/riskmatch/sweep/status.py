@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from riskmatch.run_lock import held
+from riskmatch.runs.lock import held
 from riskmatch.selection import variant
 from riskmatch.sweep.board import Board
 from riskmatch.sweep.protocol import Planned

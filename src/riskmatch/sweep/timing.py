@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from riskmatch.config import RunConfig
 from riskmatch.data.progress import OnProgress
+from riskmatch.runs.config import RunConfig
 from riskmatch.sweep.board import Board, kind_of
 from riskmatch.sweep.worker import Bench, threads
 

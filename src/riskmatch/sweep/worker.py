@@ -13,9 +13,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from riskmatch import records
-from riskmatch.config import RunConfig
-from riskmatch.run_lock import BusyError, lock
+from riskmatch.runs import records
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.lock import BusyError, lock
 
 if TYPE_CHECKING:
     from riskmatch.data.domain import DomainSet

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from riskmatch import predictions, records
-from riskmatch.config import RunConfig
-from riskmatch.predictions import Predictions
-from riskmatch.records import LEVELS, Evaluation, RunRecord, Score
 from riskmatch.report.findings.runs import RunOnFile
+from riskmatch.runs import predictions, records
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.predictions import Predictions
+from riskmatch.runs.records import LEVELS, Evaluation, RunRecord, Score
 
 TRAINING, TEST = ("art", "photo"), "sketch"
 STEPS = (10, 20, 30)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from riskmatch.predictions import Predictions
+from riskmatch.runs.predictions import Predictions
 
 
 def said(label, predicted, confidence=0.9, risk=1.0, index=None):

@@ -9,11 +9,11 @@ import torch
 from made_predictions import said
 from PIL import Image
 
-from riskmatch.config import RunConfig
 from riskmatch.data import load, split
 from riskmatch.report.findings.examples import Example, sample
 from riskmatch.report.findings.hardest import hardest
 from riskmatch.report.findings.sources import Sources
+from riskmatch.runs.config import RunConfig
 
 CLASSES = ("cat", "dog")
 

@@ -8,11 +8,11 @@ import sys
 import numpy as np
 import pytest
 
-from riskmatch import predictions, records
-from riskmatch.config import RunConfig
+from riskmatch.defaults import configure, recipe
 from riskmatch.engine.run import train
-from riskmatch.recipes import configure, recipe
 from riskmatch.report.findings import page_data
+from riskmatch.runs import predictions, records
+from riskmatch.runs.config import RunConfig
 
 DOMAINS = ["0.9", "0.8", "0.1"]
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from riskmatch.cli.request import read
-from riskmatch.config import RunConfig
+from riskmatch.defaults import configure, recipe
 from riskmatch.objectives import methods
-from riskmatch.recipes import configure, recipe
 from riskmatch.report.findings.reproduce import command
+from riskmatch.runs.config import RunConfig
 
 
 def usual(method, data, frozen=False, **values):

@@ -5,13 +5,13 @@ import os
 import pytest
 from made_records import evaluation, run
 
-from riskmatch import records
 from riskmatch.report.findings.cases import Cases
 from riskmatch.report.findings.compared import compared
 from riskmatch.report.findings.headline import headline
 from riskmatch.report.findings.naming import title_of, titles_of
 from riskmatch.report.findings.notes import notes_of
 from riskmatch.report.findings.runs import find_runs, newest
+from riskmatch.runs import records
 from riskmatch.sweep import plan
 from riskmatch.sweep.protocol import Planned
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from riskmatch.data.doctor.look import need_pillow
 from riskmatch.data.images.decode import in_colour
 from riskmatch.data.images.index import ImageIndex
-from riskmatch.durable import write_whole
+from riskmatch.files import write_whole
 
 if TYPE_CHECKING:
     from PIL.Image import Image

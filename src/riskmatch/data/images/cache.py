@@ -23,7 +23,7 @@ from riskmatch.data.images.decode import decode, opened
 from riskmatch.data.images.fingerprint import content_hashes
 from riskmatch.data.places import cache_folder
 from riskmatch.data.progress import OnProgress
-from riskmatch.durable import alone, hold
+from riskmatch.files import alone, hold
 
 FORMAT = 2
 """To be raised when the same files would be stored in another way."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from riskmatch.data.progress import OnProgress
-from riskmatch.durable import write_whole
+from riskmatch.files import write_whole
 
 SETTLED = 2.0
 """Seconds after which a change must show in a file's times."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from riskmatch.spelling import check_option
+from riskmatch.validation import check_option
 
 
 class Entry(NamedTuple):

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from riskmatch.config import RunConfig
-from riskmatch.records import RunRecord
 from riskmatch.report import titles
 from riskmatch.report.figures.curves import Curve
 from riskmatch.report.figures.on_file import Runs, about_runs
@@ -15,6 +13,8 @@ from riskmatch.report.figures.plot import Lines
 from riskmatch.report.selected import Selected
 from riskmatch.report.style import looks
 from riskmatch.report.tables import Trials
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.records import RunRecord
 
 VARIED = {"weight": "matching coefficient λ", "batch_size": "batch size per domain"}
 """What may differ, and what it is called."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from riskmatch.durable import write_whole
+from riskmatch.files import write_whole
 from riskmatch.report.figures.lettering import PAD, SAMPLE, clipped, side_by_side, tall, wrapped
 from riskmatch.report.style import INCHES, RC, SMALL, TEXT, TITLE, Look, Width, plain
 

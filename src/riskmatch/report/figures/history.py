@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import groupby
 
-from riskmatch.records import Evaluation
 from riskmatch.report.figures.curves import Curve
 from riskmatch.report.figures.on_file import Runs, about_runs
 from riskmatch.report.figures.plot import Bands, Lines
 from riskmatch.report.figures.risks import TEST
 from riskmatch.report.findings.runs import RunOnFile
 from riskmatch.report.style import BLACK, Look, looks
+from riskmatch.runs.records import Evaluation
 from riskmatch.selection import domains_of
 
 STEP = "step"

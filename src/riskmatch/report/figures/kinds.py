@@ -15,7 +15,7 @@ from riskmatch.report.figures.plot import Plot
 from riskmatch.report.figures.risks import cdf, risks
 from riskmatch.report.findings.naming import titles_of
 from riskmatch.report.findings.runs import find_runs
-from riskmatch.spelling import check_option
+from riskmatch.validation import check_option
 
 MOST = 12
 """Panels of one figure."""

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from riskmatch import predictions
-from riskmatch.records import Split
 from riskmatch.report.distribution import Array
 from riskmatch.report.figures.curves import Curve
 from riskmatch.report.figures.on_file import Runs, about_runs, predicted_steps
@@ -19,6 +17,8 @@ from riskmatch.report.figures.plot import Lines
 from riskmatch.report.findings.runs import RunOnFile
 from riskmatch.report.findings.snapshots import finite_risks
 from riskmatch.report.style import BLUE, DASHED, VERMILION, Look
+from riskmatch.runs import predictions
+from riskmatch.runs.records import Split
 
 VARIANCE, WORST = "L: every domain and the pool", "L̂: the worst domain and the pool"
 SPLITS: dict[Split, tuple[str, Look]] = {

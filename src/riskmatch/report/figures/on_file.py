@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from riskmatch import predictions
-from riskmatch.config import RunConfig
-from riskmatch.predictions import Predictions
-from riskmatch.records import Split
 from riskmatch.report import titles
 from riskmatch.report.findings.runs import RunOnFile
+from riskmatch.runs import predictions
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.predictions import Predictions
+from riskmatch.runs.records import Split
 
 Runs = Mapping[str, RunOnFile]
 """By the titles of their panels."""

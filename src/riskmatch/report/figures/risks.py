@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from riskmatch.predictions import ByDomain, Predictions
-from riskmatch.records import Split
 from riskmatch.report.distribution import Array, Distribution
 from riskmatch.report.figures.curves import Curve
 from riskmatch.report.figures.on_file import Runs, about_runs, last_predictions
 from riskmatch.report.figures.plot import Densities, Lines
 from riskmatch.report.findings.snapshots import edges_of, finite_risks
 from riskmatch.report.style import Look, looks
+from riskmatch.runs.predictions import ByDomain, Predictions
+from riskmatch.runs.records import Split
 
 BINS = 40
 LEVELS = np.linspace(0, 1, 301)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from riskmatch.predictions import Predictions
+from riskmatch.runs.predictions import Predictions
 
 BINS = 15
 

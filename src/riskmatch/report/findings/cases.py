@@ -14,11 +14,11 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from riskmatch.config import RunConfig
-from riskmatch.records import Evaluation, RunRecord
 from riskmatch.report import titles
 from riskmatch.report.findings.naming import data_title
 from riskmatch.report.findings.runs import Found, RunOnFile
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.records import Evaluation, RunRecord
 from riskmatch.selection import domains_of
 
 _SEED = "seed"

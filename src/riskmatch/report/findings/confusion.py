@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from riskmatch.predictions import Predictions
+from riskmatch.runs.predictions import Predictions
 
 
 def confusion(found: Predictions, classes: int) -> list[list[int]]:

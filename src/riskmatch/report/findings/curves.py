@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from riskmatch.records import Evaluation, RunRecord, Split
+from riskmatch.runs.records import Evaluation, RunRecord, Split
 from riskmatch.selection import domains_of
 
 SPLITS: tuple[Split, ...] = ("train", "val")

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from riskmatch.data.progress import OnProgress
-from riskmatch.predictions import Predictions
 from riskmatch.report.findings.calibration import calibration
 from riskmatch.report.findings.confusion import confusion
 from riskmatch.report.findings.curves import curves
@@ -18,6 +17,7 @@ from riskmatch.report.findings.runs import RunOnFile
 from riskmatch.report.findings.samples import UNREADABLE, NotOnFileError, validation
 from riskmatch.report.findings.snapshots import ByStep, snapshots
 from riskmatch.report.findings.sources import Sources
+from riskmatch.runs.predictions import Predictions
 from riskmatch.selection import domains_of
 
 

@@ -9,9 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from riskmatch import predictions
-from riskmatch.predictions import Predictions
-from riskmatch.records import Evaluation
 from riskmatch.report.findings.cases import Cases
 from riskmatch.report.findings.compared import compared
 from riskmatch.report.findings.headline import headline
@@ -22,6 +19,9 @@ from riskmatch.report.findings.runs import RunOnFile, find_runs
 from riskmatch.report.findings.samples import UNREADABLE, validation
 from riskmatch.report.findings.snapshots import edges_of, finite_risks
 from riskmatch.report.findings.sources import Sources
+from riskmatch.runs import predictions
+from riskmatch.runs.predictions import Predictions
+from riskmatch.runs.records import Evaluation
 from riskmatch.selection import choose
 
 BINS = 24

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from riskmatch.predictions import Predictions
 from riskmatch.report.findings.examples import Example
+from riskmatch.runs.predictions import Predictions
 
 MOST = 12
 Look = Callable[[str, Sequence[int]], Sequence[Example]]

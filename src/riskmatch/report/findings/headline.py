@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from riskmatch.records import RunRecord
 from riskmatch.report.comparison import against_erm
 from riskmatch.report.findings.cases import Cases
 from riskmatch.report.findings.naming import data_title, titles_of
 from riskmatch.report.findings.runs import RunOnFile
 from riskmatch.report.selected import RowKey, Selected
 from riskmatch.report.tables import Trials
+from riskmatch.runs.records import RunRecord
 from riskmatch.selection import EXPLAINED, RULES, Choice, Rule, case_of, choose
 
 FEW = 6

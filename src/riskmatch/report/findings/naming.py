@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from riskmatch.config import RunConfig
 from riskmatch.report import titles
+from riskmatch.runs.config import RunConfig
 from riskmatch.selection import variant
 
 NAMED = 3

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from riskmatch.config import RunConfig
+from riskmatch.runs.config import RunConfig
 from riskmatch.selection import seed_of_draw
 
 
@@ -20,8 +20,8 @@ def command(config: RunConfig) -> str:
         >>> command(RunConfig("colored-digits", ("0.1",), "groupdro", {"eta": 0.1}))
         'riskmatch train colored-digits --method groupdro --test-domain 0.1 --eta 0.1 ...'
     """
+    from riskmatch.defaults import recipe
     from riskmatch.objectives import methods
-    from riskmatch.recipes import recipe
 
     if config.method not in methods() or seed_of_draw(config) is not None:
         return ""

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from riskmatch import records
-from riskmatch.config import RunConfig
-from riskmatch.records import RunRecord
+from riskmatch.runs import records
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.records import RunRecord
 from riskmatch.sweep import plan
 
 RUNS = plan.RUNS

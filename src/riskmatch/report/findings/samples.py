@@ -6,11 +6,11 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from riskmatch import predictions
-from riskmatch.predictions import Predictions
 from riskmatch.report.findings.runs import RunOnFile
 from riskmatch.report.findings.snapshots import ByStep, few
 from riskmatch.report.findings.sources import Sources
+from riskmatch.runs import predictions
+from riskmatch.runs.predictions import Predictions
 
 if TYPE_CHECKING:
     from riskmatch.data.domain import Domain

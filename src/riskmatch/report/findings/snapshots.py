@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskmatch.predictions import Predictions
 from riskmatch.report.distribution import kde
 from riskmatch.report.findings.mmd import pairwise
+from riskmatch.runs.predictions import Predictions
 
 Array = NDArray[np.float64]
 ByStep = Mapping[int, Mapping[str, Predictions]]

@@ -9,9 +9,9 @@ from riskmatch.data.progress import OnProgress
 from riskmatch.report.findings.examples import Examples, of_files, of_tensors
 
 if TYPE_CHECKING:
-    from riskmatch.config import RunConfig
     from riskmatch.data.domain import DomainSet
     from riskmatch.data.images.index import ImageIndex
+    from riskmatch.runs.config import RunConfig
 
 
 class Sources:

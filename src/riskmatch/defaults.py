@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, get_type_hints
 
-from riskmatch.config import RunConfig
-from riskmatch.kinds import check_values
+from riskmatch.runs.config import RunConfig
 from riskmatch.space import TRAINING, Tuned, defaults, ranges, times
+from riskmatch.validation import check_values
 
 PATH = "images"
 """What stands below for any folder of images, or manifest."""

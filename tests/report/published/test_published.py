@@ -5,7 +5,7 @@ from statistics import fmean
 import pytest
 
 from riskmatch.data.images.benchmarks import BENCHMARKS
-from riskmatch.published import EFFICIENCY, PER_DOMAIN, TABLE2, WRONG_AVERAGES
+from riskmatch.report.published import EFFICIENCY, PER_DOMAIN, TABLE2, WRONG_AVERAGES
 
 ROWS = [
     pytest.param(table, method, row, id=f"{table}-{method}")

@@ -3,10 +3,10 @@ from itertools import pairwise
 
 import pytest
 
-from riskmatch.config import RunConfig
 from riskmatch.data.images.benchmarks import BENCHMARKS
+from riskmatch.defaults import FROZEN, IMAGES, ON_DATA, PATH, PRESETS, configure, recipe, space_of
 from riskmatch.objectives import methods
-from riskmatch.recipes import FROZEN, IMAGES, ON_DATA, PATH, PRESETS, configure, recipe, space_of
+from riskmatch.runs.config import RunConfig
 from riskmatch.space import draw
 
 RUN = {field.name for field in fields(RunConfig)}

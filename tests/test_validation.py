@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from riskmatch.kinds import check_options
+from riskmatch.validation import check_options
 
 if TYPE_CHECKING:
     from nowhere import Nothing

@@ -3,8 +3,8 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from riskmatch import predictions
-from riskmatch.predictions import KEPT, Predictions
+from riskmatch.runs import predictions
+from riskmatch.runs.predictions import KEPT, Predictions
 
 
 def made(n, seed=0):

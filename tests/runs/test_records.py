@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from riskmatch import records
-from riskmatch.config import RunConfig
-from riskmatch.durable import append_line
-from riskmatch.identity import DataIdentity
-from riskmatch.records import FILE, Evaluation, RecordError, Score
+from riskmatch.files import append_line
+from riskmatch.runs import records
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.identity import DataIdentity
+from riskmatch.runs.records import FILE, Evaluation, RecordError, Score
 
 CONFIG = RunConfig("colored-digits", ("0.1",), "rdm", {"weight": 3.0})
 
@@ -159,5 +159,5 @@ def test_all_runs_of_a_folder(folder):
 
 
 def test_reading_records_needs_no_torch():
-    code = "import sys, riskmatch.records; sys.exit('torch' in sys.modules)"
+    code = "import sys, riskmatch.runs.records; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

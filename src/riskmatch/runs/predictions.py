@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskmatch.durable import write_whole
-from riskmatch.records import Split
+from riskmatch.files import write_whole
+from riskmatch.runs.records import Split
 
 FOLDER = "predictions"
 KEPT = 5000

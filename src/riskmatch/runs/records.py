@@ -15,9 +15,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from riskmatch.config import RunConfig
-from riskmatch.durable import append_line, write_whole
-from riskmatch.identity import DataIdentity
+from riskmatch.files import append_line, write_whole
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.identity import DataIdentity
 
 FILE = "records.jsonl"
 LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, Literal, get_args, get_type_hints
 
-from riskmatch.kinds import misfit
-from riskmatch.spelling import check_option
+from riskmatch.space import without_later
+from riskmatch.validation import check_option, misfit
 
 Schedule = Literal["constant", "cosine", "cosine-after-warmup"]
 
@@ -105,8 +105,13 @@ class RunConfig:
 
     @cached_property
     def id(self) -> str:
-        """Sixteen hexadecimal digits of the hash of the configuration."""
-        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        """Sixteen hexadecimal digits of the hash of the configuration.
+
+        A field declared with :func:`~riskmatch.space.later` counts only where it differs from what
+        its absence means, so that ids of earlier versions stand.
+        """
+        values = without_later(type(self), self.to_json())
+        text = json.dumps(values, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

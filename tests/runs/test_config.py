@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from riskmatch.config import RunConfig
+from riskmatch.runs.config import RunConfig
 
 RUN = RunConfig("colored-digits", ("0.1",), "erm")
-RESULTS = Path(__file__).resolve().parent.parent / "results"
+RESULTS = Path(__file__).resolve().parents[2] / "results"
 
 
 @pytest.mark.parametrize(
