@@ -46,6 +46,12 @@ def test_the_command_to_repeat_finds_the_finished_run(riskmatch):
     assert again.out == first.out
 
 
+def test_pretraining_may_take_longer_than_the_interval_of_evaluations(riskmatch):
+    done = riskmatch(*train("rdm", "--pretrain", "15"))  # evaluated every 10 steps
+    assert done.code == 0
+    assert [line.split()[1] for line in done.err.splitlines()] == ["20/20"]
+
+
 def test_json_is_the_last_evaluation_and_quiet_is_quiet(riskmatch):
     done = riskmatch(*train("erm", "--json", "--quiet"))
     assert done.err == ""

@@ -34,6 +34,18 @@ def test_the_phase_is_trained_once_and_shared(tmp_path):
     assert steps == [40, 60]
 
 
+def test_on_evaluation_gets_each_evaluation_of_both_runs_once_it_is_on_disk(tmp_path):
+    config, calls = tiny("rdm", pretrain=30), []
+
+    def on_evaluation(run, evaluation):
+        assert records.read(tmp_path / run.id).evaluations[-1] == evaluation
+        calls.append((run.id, evaluation.step))
+
+    train(config, tmp_path, on_evaluation=on_evaluation)
+    phase = config.erm_phase().id
+    assert calls == [(phase, 20), (phase, 30), (config.id, 40), (config.id, 60)]
+
+
 def test_a_phase_whose_checkpoints_are_gone_is_trained_again(tmp_path):
     config = tiny("rdm", pretrain=20)
     train(config, tmp_path / "kept")

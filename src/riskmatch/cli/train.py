@@ -38,7 +38,7 @@ def _train(request: Request) -> RunRecord:
     keep_freed_memory()
     device = device_of(request.device)
     _check_domains(request)
-    watch = _watch(request)
+    watch = Watch(request.config)
     try:
         watch.watchers = _watchers(request)
         record = train(
@@ -49,9 +49,9 @@ def _train(request: Request) -> RunRecord:
             resume=request.resume,
             predictions=True,
             on_step=watch,
+            on_evaluation=watch.evaluation,
             on_progress=watch.work,
         )
-        watch.catch_up(record)
         if watch.last_step is None and not request.quiet:
             print("This run was done before; this is its record.", file=sys.stderr)
         return record
@@ -80,13 +80,6 @@ def _train(request: Request) -> RunRecord:
         raise RunFailed(f"{cause}. To go on from the last checkpoint: {request.onward}") from error
     finally:
         watch.close()
-
-
-def _watch(request: Request) -> Watch:
-    try:
-        return Watch(request.folder, request.config)
-    except ValueError as error:  # the record is damaged
-        raise BadInput(str(error)) from error
 
 
 def _check_domains(request: Request) -> None:

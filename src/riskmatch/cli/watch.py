@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from riskmatch.cli.progress import Log, Pace, Row, clock
-from riskmatch.runs import records
 
 if TYPE_CHECKING:
     from riskmatch.engine.run import Progress
     from riskmatch.runs.config import RunConfig
-    from riskmatch.runs.records import Evaluation, RunRecord
+    from riskmatch.runs.records import Evaluation
 
 
 class Watcher:
@@ -33,39 +31,33 @@ class Watcher:
 
 
 class Watch:
-    """Tells every watcher of every step and, as soon as it is on file, of every evaluation."""
+    """Passes the steps and evaluations of a run on to every watcher."""
 
-    def __init__(self, folder: Path, config: RunConfig) -> None:
-        self.folder, self.config = folder, config
+    def __init__(self, config: RunConfig) -> None:
+        self.config = config
         self.watchers: Sequence[Watcher] = ()
         self.last_step: int | None = None
-        """The last step taken here; None before the first."""
-        before = records.find(folder)
-        self._told = before.evaluations[-1].step if before and before.evaluations else 0
+        """The last step taken by this process; None before the first."""
 
     def __call__(self, progress: Progress) -> None:
-        """Tell of a step, and of the evaluation before it."""
-        if self.last_step is not None and self.last_step % self.config.eval_every == 0:
-            self.catch_up(records.read(self.folder))
+        """Pass on a step."""
         self.last_step = progress.step
         for watcher in self.watchers:
             watcher.step(progress)
+
+    def evaluation(self, config: RunConfig, evaluation: Evaluation) -> None:
+        """Pass on an evaluation, unless it is one of the shared ERM phase."""
+        if config.id == self.config.id:
+            for watcher in self.watchers:
+                watcher.evaluation(evaluation)
 
     def work(self, what: str, done: int, total: int | None) -> None:
         """Tell of what comes before the first step."""
         for watcher in self.watchers:
             watcher.work(what, done, total)
 
-    def catch_up(self, run: RunRecord) -> None:
-        """Tell of the evaluations not yet told of."""
-        for evaluation in run.evaluations:
-            if evaluation.step > self._told:
-                self._told = evaluation.step
-                for watcher in self.watchers:
-                    watcher.evaluation(evaluation)
-
     def close(self) -> None:
-        """Send the watchers home."""
+        """Close all watchers."""
         for watcher in self.watchers:
             watcher.close()
 

@@ -28,6 +28,8 @@ from riskmatch.runs.lock import lock
 from riskmatch.runs.records import Evaluation, RunRecord
 
 CHECKPOINTS = "checkpoints"
+OnEvaluation = Callable[[RunConfig, Evaluation], None]
+"""Called with the configuration of a run and each of its evaluations, once it is on disk."""
 
 
 class UnfinishedError(RuntimeError):
@@ -90,6 +92,7 @@ def train(
     checkpoint_every: int | None = None,
     predictions: bool = False,
     on_step: Callable[[Progress], None] | None = None,
+    on_evaluation: OnEvaluation | None = None,
     on_progress: OnProgress | None = None,
 ) -> RunRecord:
     """Train the run that ``config`` describes, in the folder ``out / config.id``.
@@ -110,7 +113,9 @@ def train(
         checkpoint_every: steps between checkpoints, beside those at evaluations.
         predictions: keep what the model says of every sample at each evaluation, see
             :mod:`riskmatch.runs.predictions`; reports show more with them.
-        on_step: told of every step.
+        on_step: called after every step.
+        on_evaluation: called with the configuration of a run and each of its evaluations, once it
+            is on disk: those of the ERM phase too, where ``pretrain`` is not 0.
         on_progress: told of every image that is read, decoded or embedded before the first.
 
     Raises:
@@ -138,6 +143,7 @@ def train(
             checkpoint_every=checkpoint_every,
             predictions=predictions,
             on_step=on_step,
+            on_evaluation=on_evaluation,
             on_progress=on_progress,
         )
     parts = assemble(config, device, data_dir, domains, on_progress)
@@ -149,7 +155,7 @@ def train(
         _begin(life, out)
         forget_peak(life.device)
         try:
-            _live(life, checkpoint_every, on_step)
+            _live(life, checkpoint_every, on_step, on_evaluation)
         except Exception as error:
             records.end(folder, "failed", f"{type(error).__name__}: {error}")
             raise
@@ -227,14 +233,18 @@ def _live(
     life: _Life,
     checkpoint_every: int | None,
     on_step: Callable[[Progress], None] | None,
+    on_evaluation: OnEvaluation | None,
 ) -> None:
     with held_interrupts() as check_interrupts:
         while True:
             due = _due(life.step, life.config.eval_every) or life.step == life.config.steps
             if due and life.evaluated < life.step:
-                records.append(life.folder, _evaluation(life))
+                evaluation = _evaluation(life)
+                records.append(life.folder, evaluation)
                 life.evaluated, life.stepping, life.stepped = life.step, 0.0, 0
                 _save(life)
+                if on_evaluation is not None:
+                    on_evaluation(life.config, evaluation)
                 forget_peak(life.device)
             elif _due(life.step, checkpoint_every) and life.saved < life.step:
                 _save(life)
