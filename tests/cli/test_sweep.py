@@ -99,7 +99,7 @@ def test_nothing_to_retry(planned):
     [
         (
             "sweep run nowhere",
-            "holds no sweep: it has no plan.jsonl. Plan one with riskmatch sweep",
+            "nowhere has no plan.jsonl. Plan one with riskmatch sweep",
         ),
         ("sweep plan s", "needs --data"),
         ("sweep plan s --data colored-digtis", "Did you mean 'colored-digits'?"),
@@ -133,7 +133,7 @@ def test_nothing_to_retry(planned):
             "sweep plan s --data colored-digits --methods rdm --option divergence=mdm",
             "Unknown divergence of rdm 'mdm'. Did you mean 'mmd'?",
         ),
-        ("sweep plan s --data colored-digits --steps 100", "never leave its warm-up of 150 steps"),
+        ("sweep plan s --data colored-digits --steps 100", "(150 steps)"),
         ("sweep table s --select best", "Valid: 'train-val', 'test-val', 'leave-one-out'"),
     ],
 )

@@ -6,7 +6,7 @@ from made_records import evaluation, run
 
 from riskmatch.runs import records
 from riskmatch.sweep import plan
-from riskmatch.sweep.protocol import Planned
+from riskmatch.sweep.plan import PlannedRun
 
 
 def made(test, accuracy, **others):
@@ -23,7 +23,7 @@ def test_runs_without_a_plan_have_the_tables_of_a_plan_that_names_them(riskmatch
     runs = [
         made(d, 60 + 5 * draw, draw=draw, trial=t) for d in "abc" for t in (0, 1) for draw in (0, 1)
     ]
-    plan.extend(Path("s"), [Planned(one.config, 0) for one in runs], "a test")
+    plan.extend(Path("s"), [PlannedRun(one.config, "") for one in runs], "a test")
     write("s/runs", *runs)
     options = [(), ("--costs",), ("--format", "csv"), ("--select", "test-val", "--json")]
     planned = [riskmatch("sweep", "table", "s", *words).out for words in options]

@@ -8,7 +8,7 @@ import pytest
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.lock import held, lock
-from riskmatch.sweep.protocol import Planned
+from riskmatch.sweep.plan import PlannedRun
 from riskmatch.sweep.running import reopen, run_all
 from riskmatch.sweep.status import status_of
 from riskmatch.sweep.worker import Ended, put_failure_on_file
@@ -105,7 +105,7 @@ def test_a_run_whose_process_dies_is_on_file_as_failed_until_it_is_tried_again(t
     assert all(
         "died with exit code -9, as when memory runs out" in w for w in board.failed.values()
     )
-    status = status_of([Planned(run, 0) for run in runs], tmp_path)
+    status = status_of([PlannedRun(run, "") for run in runs], tmp_path)
     assert (status.failed, status.total["waiting"]) == (board.failed, 0)
     assert run_all(runs, tmp_path, jobs=2, retry=False).failed == board.failed
     assert len(run_all(runs, tmp_path, jobs=2, retry=True).done) == 2

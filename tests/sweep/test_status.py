@@ -3,7 +3,7 @@ import pytest
 from riskmatch.runs import records
 from riskmatch.runs.lock import lock
 from riskmatch.runs.records import Evaluation
-from riskmatch.sweep.protocol import Protocol
+from riskmatch.sweep.plan import Protocol
 from riskmatch.sweep.status import PHASE, status_of
 
 RUNS = Protocol(

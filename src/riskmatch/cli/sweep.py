@@ -18,7 +18,7 @@ from riskmatch.cli.verbs import call
 
 if TYPE_CHECKING:
     from riskmatch.sweep.board import Board
-    from riskmatch.sweep.protocol import Planned
+    from riskmatch.sweep.plan import PlannedRun
 
 
 def run(words: Sequence[str]) -> int:
@@ -74,7 +74,7 @@ def _retry(words: Sequence[str]) -> int:
     return 0
 
 
-def _train(options: Run, planned: Sequence[Planned], retry: bool) -> None:
+def _train(options: Run, planned: Sequence[PlannedRun], retry: bool) -> None:
     from riskmatch.cli.board import Shown
     from riskmatch.cli.device import device_of
     from riskmatch.sweep.plan import RUNS
@@ -101,7 +101,7 @@ def _train(options: Run, planned: Sequence[Planned], retry: bool) -> None:
         print(f"All {board.total} runs are done. Their table: {table}")
 
 
-def _check_data(planned: Sequence[Planned], data_dir: Path | None) -> None:
+def _check_data(planned: Sequence[PlannedRun], data_dir: Path | None) -> None:
     """Say what is missing before anything runs, or every run would fail of it."""
     from riskmatch.data import DATASETS
 
@@ -110,7 +110,7 @@ def _check_data(planned: Sequence[Planned], data_dir: Path | None) -> None:
             raise BadInput(f"{name} is not on this machine. Make it so with {cure}.")
 
 
-def _onward(board: Board, planned: Sequence[Planned], folder: Path) -> str:
+def _onward(board: Board, planned: Sequence[PlannedRun], folder: Path) -> str:
     def command(verb: str) -> str:
         return shlex.join(["riskmatch", "sweep", verb, str(folder)])
 

@@ -19,7 +19,7 @@ from riskmatch.cli.run_tables import Tabled, accuracies, as_json, costs
 from riskmatch.selection import Rule
 
 if TYPE_CHECKING:
-    from riskmatch.sweep.protocol import Planned
+    from riskmatch.sweep.plan import PlannedRun
     from riskmatch.sweep.status import Status
 
 
@@ -58,7 +58,7 @@ class Tables:
     """As JSON."""
 
 
-def planned_in(folder: Path) -> list[Planned]:
+def planned_in(folder: Path) -> list[PlannedRun]:
     """The plan in a folder, or what to do about its absence."""
     from riskmatch.sweep.plan import read
 

@@ -17,7 +17,7 @@ from riskmatch.cli.progress import clock, progress
 if TYPE_CHECKING:
     from riskmatch.data.domain import DomainSet
     from riskmatch.data.progress import OnProgress
-    from riskmatch.sweep.protocol import Planned
+    from riskmatch.sweep.plan import PlannedRun
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,9 @@ def plan(words: Sequence[str]) -> int:
     return 0
 
 
-def _runs(options: Plan, domains: DomainSet) -> list[Planned]:
+def _runs(options: Plan, domains: DomainSet) -> list[PlannedRun]:
     from riskmatch.objectives import methods
-    from riskmatch.sweep.protocol import Protocol, held_out
+    from riskmatch.sweep.plan import Protocol, held_out
 
     for domain in options.test_domains:
         check_name(f"domain of {options.data}", domain, domains.names)
@@ -115,7 +115,7 @@ def _runs(options: Plan, domains: DomainSet) -> list[Planned]:
     ).runs()
 
 
-def _estimate(options: Plan, runs: Sequence[Planned], on_progress: OnProgress | None) -> str:
+def _estimate(options: Plan, runs: Sequence[PlannedRun], on_progress: OnProgress | None) -> str:
     from riskmatch.sweep.board import Board
     from riskmatch.sweep.plan import RUNS
     from riskmatch.sweep.running import affordable_jobs, threads_each

@@ -3,7 +3,7 @@
 To add one:
 
 1. Write ``plan(request) -> list of runs``, where a run has a ``config`` and a ``title``
-   (:class:`riskmatch.sweep.protocol.Planned` will do). ``request.data`` names the data sets to run
+   (:class:`riskmatch.sweep.plan.PlannedRun` will do). ``request.data`` names the data sets to run
    on; for images, :func:`~riskmatch.experiments.on_images.comparison` knows the budgets.
 2. Write ``write(finished) -> Result``: read ``finished.records`` (by run id) or the folders in
    ``finished.runs``, and write ``finished.file("png")``, ``finished.file("json")``, ….

@@ -10,7 +10,7 @@ from riskmatch.experiments.on_images import comparison, runs
 from riskmatch.experiments.plots import write_plot
 from riskmatch.report.figures.ablation import ablation_plot
 from riskmatch.report.figures.on_file import about
-from riskmatch.sweep.protocol import Planned, Protocol
+from riskmatch.sweep.plan import PlannedRun, Protocol
 
 Varied = Literal["weight", "batch_size"]
 VALUES: dict[Varied, tuple[float, ...]] = {
@@ -34,12 +34,12 @@ def protocols(request: Request, name: Varied) -> list[Protocol]:
     ]
 
 
-def plan(request: Request, name: Varied) -> list[Planned]:
+def plan(request: Request, name: Varied) -> list[PlannedRun]:
     """The runs; whoever stops early has all values of the first trials."""
     return sorted(runs(protocols(request, name)), key=lambda run: run.config.trial)
 
 
-def write(finished: Finished[Planned], name: Varied) -> Result:
+def write(finished: Finished[PlannedRun], name: Varied) -> Result:
     """The figure of the runs that are done, a panel for each data set."""
     done = finished.records.values()
     plot = ablation_plot(done, name, about(record.config for record in done))
@@ -51,7 +51,9 @@ def write(finished: Finished[Planned], name: Varied) -> Result:
     return write_plot(finished, plot, "\n".join(["Accuracy, per cent:", *lines]))
 
 
-def _experiment(number: str, name: Varied, data: tuple[str, ...], of: str) -> Experiment[Planned]:
+def _experiment(
+    number: str, name: Varied, data: tuple[str, ...], of: str
+) -> Experiment[PlannedRun]:
     called = {"weight": "the matching coefficient λ", "batch_size": "the batch size"}[name]
     return Experiment(
         f"Figure {number}",
@@ -64,7 +66,7 @@ def _experiment(number: str, name: Varied, data: tuple[str, ...], of: str) -> Ex
     )
 
 
-ABLATIONS: dict[str, Experiment[Planned]] = {
+ABLATIONS: dict[str, Experiment[PlannedRun]] = {
     "fig4a": _experiment("4a", "weight", ("pacs",), "PACS"),
     "fig4b": _experiment("4b", "batch_size", ("pacs",), "PACS"),
     "fig6": _experiment("6", "batch_size", OTHERS, "the other benchmarks"),

@@ -21,28 +21,28 @@ from riskmatch.report import titles
 from riskmatch.report.comparison import overview_table, per_domain_table
 from riskmatch.report.efficiency import efficiency_table
 from riskmatch.report.tables import Table
-from riskmatch.sweep.protocol import Planned, Protocol
+from riskmatch.sweep.plan import PlannedRun, Protocol
 
 _SIDE_BY_SIDE = (
     "Runs that were trained side by side shared the processor; --jobs 1 trains one at a time."
 )
 
 
-def _overview(finished: Finished[Planned]) -> list[Table]:
+def _overview(finished: Finished[PlannedRun]) -> list[Table]:
     plan = [run.config for run in finished.planned]
     return [overview_table(finished.records.values(), plan=plan)]
 
 
-def _by_domain(finished: Finished[Planned]) -> list[Table]:
+def _by_domain(finished: Finished[PlannedRun]) -> list[Table]:
     return _of_each(per_domain_table, finished)
 
 
-def _efficiency(finished: Finished[Planned]) -> list[Table]:
+def _efficiency(finished: Finished[PlannedRun]) -> list[Table]:
     tables = _of_each(efficiency_table, finished)
     return [replace(one, caption=f"{one.caption} {_SIDE_BY_SIDE}") for one in tables]
 
 
-def _of_each(table: Callable[..., Table], finished: Finished[Planned]) -> list[Table]:
+def _of_each(table: Callable[..., Table], finished: Finished[PlannedRun]) -> list[Table]:
     plan, found = [run.config for run in finished.planned], list(finished.records.values())
     return [table(found, data, plan=plan) for data in finished.request.data]
 
@@ -52,9 +52,9 @@ def _experiment(
     summary: str,
     data: tuple[str, ...],
     protocols: Callable[[Request], list[Protocol]],
-    tables: Callable[[Finished[Planned]], list[Table]],
+    tables: Callable[[Finished[PlannedRun]], list[Table]],
     options: tuple[Option, ...],
-) -> Experiment[Planned]:
+) -> Experiment[PlannedRun]:
     return Experiment(
         f"Table {number}",
         summary,
@@ -66,14 +66,14 @@ def _experiment(
     )
 
 
-def _per_domain(number: int, name: str) -> Experiment[Planned]:
+def _per_domain(number: int, name: str) -> Experiment[PlannedRun]:
     summary = f"accuracy by test domain on {titles.DATA[name]}"
     return _experiment(number, summary, (name,), search, _by_domain, ("methods",))
 
 
 _ALL = tuple(name for name in titles.DATA if name in BENCHMARKS)
 
-IMAGE_TABLES: dict[str, Experiment[Planned]] = {
+IMAGE_TABLES: dict[str, Experiment[PlannedRun]] = {
     "table2": _experiment(
         2,
         "accuracy of every method on every benchmark of images",
@@ -107,7 +107,7 @@ IMAGE_TABLES: dict[str, Experiment[Planned]] = {
 """By name, with the paper's numbers."""
 
 
-def write_tables(title: str, tables: Sequence[Table], finished: Finished[Planned]) -> Result:
+def write_tables(title: str, tables: Sequence[Table], finished: Finished[PlannedRun]) -> Result:
     """Tables, one for all data sets or one for each, as Markdown, LaTeX and CSV."""
     request = finished.request
     tables = [replace(one, caption=in_place_of(request) + one.caption) for one in tables]

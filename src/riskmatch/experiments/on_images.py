@@ -17,7 +17,7 @@ from riskmatch.data import DATASETS
 from riskmatch.defaults import PRESETS, recipe
 from riskmatch.experiments.experiment import STAND_IN, Budget, Request
 from riskmatch.objectives import methods as known_methods
-from riskmatch.sweep.protocol import Planned, Protocol, held_out
+from riskmatch.sweep.plan import PlannedRun, Protocol, held_out
 from riskmatch.validation import check_option
 
 FEW = ("erm", "fish", "coral", "rdm")
@@ -124,7 +124,7 @@ def costs(request: Request) -> list[Protocol]:
     ]
 
 
-def runs(protocols: Iterable[Protocol]) -> list[Planned]:
+def runs(protocols: Iterable[Protocol]) -> list[PlannedRun]:
     """Every run once; whoever stops early has all of the first draws."""
     found = {run.config.id: run for protocol in protocols for run in protocol.runs()}
     return sorted(found.values(), key=lambda run: run.draw)

@@ -13,7 +13,7 @@ from riskmatch.experiments.on_images import comparison, runs
 from riskmatch.files import write_whole
 from riskmatch.report.figures import Plot, read_plot, save
 from riskmatch.report.findings.runs import RunOnFile
-from riskmatch.sweep.protocol import Planned
+from riskmatch.sweep.plan import PlannedRun
 
 CAPTIONS: dict[Budget, str] = {
     "smoke": "A few steps, which only show that everything works.",
@@ -33,7 +33,7 @@ def without(
     methods: tuple[str, ...],
     choices: Mapping[str, Any] | None = None,
     trials: int = 1,
-) -> list[Planned]:
+) -> list[PlannedRun]:
     """Methods with their default hyper-parameters on the request's data set but for a domain.
 
     Args:
@@ -57,12 +57,12 @@ def often(budget: Budget) -> dict[str, int]:
     return {"eval_every": {"smoke": 5, "laptop": fifth, "paper": EVERY}[budget]}
 
 
-def on_file(finished: Finished[Planned], run: Planned) -> RunOnFile:
+def on_file(finished: Finished[PlannedRun], run: PlannedRun) -> RunOnFile:
     """A run that is done, with its folder."""
     return RunOnFile(finished.runs / run.config.id, finished.records[run.config.id])
 
 
-def write_plot(finished: Finished[Planned], plot: Plot, text: str) -> Result:
+def write_plot(finished: Finished[PlannedRun], plot: Plot, text: str) -> Result:
     """The figure as PNG and PDF, and as JSON from which it can be drawn again."""
     request = finished.request
     notes = (plot.note, CAPTIONS[request.budget], left_out(request))

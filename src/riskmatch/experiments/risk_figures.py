@@ -13,18 +13,18 @@ from riskmatch.report.figures.on_file import about
 from riskmatch.report.figures.risks import density_plot, labelled
 from riskmatch.runs import predictions
 from riskmatch.runs.predictions import ByDomain
-from riskmatch.sweep.protocol import Planned
+from riskmatch.sweep.plan import PlannedRun
 
 LEFT_OUT = "sketch"
 SHOWN = ("art_painting", "photo")
 """The domains of Figure 1."""
 
 
-def _teaser(finished: Finished[Planned]) -> Result:
+def _teaser(finished: Finished[PlannedRun]) -> Result:
     return _write(finished, SHOWN)
 
 
-def _write(finished: Finished[Planned], shown: tuple[str, ...] = ()) -> Result:
+def _write(finished: Finished[PlannedRun], shown: tuple[str, ...] = ()) -> Result:
     """The figure of all runs, on the domains ``shown``, or on all where that leaves none."""
     found = {}
     for run in finished.planned:
@@ -43,7 +43,7 @@ def _write(finished: Finished[Planned], shown: tuple[str, ...] = ()) -> Result:
     return write_plot(finished, plot, "\n".join(["Mean risks:", *lines]))
 
 
-def _said(finished: Finished[Planned], run: Planned) -> ByDomain:
+def _said(finished: Finished[PlannedRun], run: PlannedRun) -> ByDomain:
     """What a run said of every sample at its end, on file or from its last weights."""
     folder = finished.runs / run.config.id
     if steps := predictions.steps(folder):
@@ -59,8 +59,10 @@ def _said(finished: Finished[Planned], run: Planned) -> ByDomain:
         ) from error
 
 
-def _experiment(number: int, data: str, methods: tuple[str, ...], what: str) -> Experiment[Planned]:
-    def plan(request: Request) -> list[Planned]:
+def _experiment(
+    number: int, data: str, methods: tuple[str, ...], what: str
+) -> Experiment[PlannedRun]:
+    def plan(request: Request) -> list[PlannedRun]:
         return without(LEFT_OUT, request, methods)
 
     return Experiment(
@@ -75,7 +77,7 @@ def _experiment(number: int, data: str, methods: tuple[str, ...], what: str) -> 
     )
 
 
-RISK_FIGURES: dict[str, Experiment[Planned]] = {
+RISK_FIGURES: dict[str, Experiment[PlannedRun]] = {
     "fig1": _experiment(1, "pacs", ("erm",), "ERM on PACS' Art and Photo"),
     "fig8": _experiment(8, "pacs", ("erm", "rdm"), "ERM and of RDM on PACS"),
     "fig9": _experiment(9, "domainnet", ("erm", "rdm"), "ERM and of RDM on DomainNet"),

@@ -14,7 +14,7 @@ from riskmatch.report.figures import Curve, Lines
 from riskmatch.report.figures.matching import gap, matching
 from riskmatch.report.figures.on_file import about
 from riskmatch.report.style import BLUE, DASHED, DOTTED, GREEN, VERMILION, Look
-from riskmatch.sweep.protocol import Planned
+from riskmatch.sweep.plan import PlannedRun
 
 LOOKS = {
     "rdm": Look(VERMILION, width=2.0),
@@ -25,12 +25,12 @@ TRIALS = 3
 """Of the learning curves; the paper shows one."""
 
 
-def warmup(planned: Sequence[Planned]) -> int:
+def warmup(planned: Sequence[PlannedRun]) -> int:
     """The steps of ERM that RDM begins with."""
     return max(int(run.config.hparams.get("warmup", 0)) for run in planned)
 
 
-def plan_gap(request: Request) -> list[Planned]:
+def plan_gap(request: Request) -> list[PlannedRun]:
     """RDM with L̂ and RDM with L."""
     return [
         run
@@ -39,7 +39,7 @@ def plan_gap(request: Request) -> list[Planned]:
     ]
 
 
-def write_gap(finished: Finished[Planned]) -> Result:
+def write_gap(finished: Finished[PlannedRun]) -> Result:
     """L and L̂ of both runs."""
     names = {"worst": "RDM that matches by L̂", "variance": "RDM that matches by L"}
     runs = {names[run.config.hparams["match"]]: on_file(finished, run) for run in finished.planned}
@@ -54,12 +54,12 @@ def write_gap(finished: Finished[Planned]) -> Result:
     return write_plot(finished, plot, "\n".join(lines))
 
 
-def plan_curves(request: Request) -> list[Planned]:
+def plan_curves(request: Request) -> list[PlannedRun]:
     """RDM, CORAL and Fish."""
     return without("sketch", request, tuple(LOOKS), often(request.budget), TRIALS)
 
 
-def write_curves(finished: Finished[Planned]) -> Result:
+def write_curves(finished: Finished[PlannedRun]) -> Result:
     """The accuracy on the test domain, mean and standard deviation over trials."""
     configs = [run.config for run in finished.planned]
     lines = [_curve(finished, method, warmup(finished.planned)) for method in LOOKS]
@@ -76,13 +76,13 @@ def write_curves(finished: Finished[Planned]) -> Result:
     )
 
 
-def _captioned(plot: Lines, finished: Finished[Planned]) -> Lines:
+def _captioned(plot: Lines, finished: Finished[PlannedRun]) -> Lines:
     config = finished.planned[0].config
     said = f"Without {config.test_domains[0]}, every {config.eval_every} steps from the end of "
     return replace(plot, note=f"{said}RDM's warm-up on. {plot.note}")
 
 
-def _curve(finished: Finished[Planned], method: str, start: int) -> Curve:
+def _curve(finished: Finished[PlannedRun], method: str, start: int) -> Curve:
     by_step: dict[int, list[float]] = defaultdict(list)
     for run in finished.planned:
         if run.config.method == method:
@@ -99,12 +99,12 @@ def _curve(finished: Finished[Planned], method: str, start: int) -> Curve:
     )
 
 
-def plan_matching(request: Request) -> list[Planned]:
+def plan_matching(request: Request) -> list[PlannedRun]:
     """RDM."""
     return without("Art", request, ("rdm",), often(request.budget))
 
 
-def write_matching(finished: Finished[Planned]) -> Result:
+def write_matching(finished: Finished[PlannedRun]) -> Result:
     """L̂ on training and on validation samples."""
     (run,) = finished.planned
     plot = _captioned(matching({"": on_file(finished, run)}, warmup(finished.planned)), finished)
@@ -112,7 +112,7 @@ def write_matching(finished: Finished[Planned]) -> Result:
     return write_plot(finished, plot, "\n".join(lines))
 
 
-TRAINING_FIGURES: dict[str, Experiment[Planned]] = {
+TRAINING_FIGURES: dict[str, Experiment[PlannedRun]] = {
     "fig3a": Experiment(
         "Figure 3a",
         "the gap between L and L̂ during training",

@@ -1,52 +1,185 @@
-"""The plan of a sweep: a file of JSON lines that one can read, cut and extend.
+"""Plan a sweep: the runs that compare methods on a data set, and the file that lists them.
 
-A line is a run with its whole configuration, from which its id follows; lines can be removed and
-moved at will. Lines without a configuration say how those below them were made.
+:class:`Protocol` follows the field's protocol (Gulrajani and Lopez-Paz, In Search of Lost Domain
+Generalization, ICLR 2021): every domain is split 80/20 by the number of the trial, each domain is
+left out in turn, and hyper-parameters are searched at random, the first draw being the defaults.
+
+A plan is a file of JSON lines. A line holds the complete configuration of a run, from which the
+run's id follows, so lines can be removed, moved and edited. Lines without a configuration are
+headers that say which command wrote the lines below them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import version
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
+from riskmatch.defaults import configure, recipe, space_of
 from riskmatch.files import write_whole
 from riskmatch.runs.config import RunConfig
-from riskmatch.sweep.protocol import Planned
+from riskmatch.selection import variant
+from riskmatch.space import draw
+from riskmatch.validation import check_option
 
 FILE = "plan.jsonl"
 RUNS = "runs"
-"""The folder of the records, beside the plan."""
+"""Folder of the records, beside the plan."""
+_OPTIONS = "data_options", "model_options"
 
 
-def read(folder: Path) -> list[Planned]:
-    """The runs of the sweep in ``folder``, each once."""
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run to train, with a title for people."""
+
+    config: RunConfig
+    title: str
+    """One line that describes the run."""
+    draw: int = 0
+    """Number of the hyper-parameter draw; 0 is the defaults."""
+
+
+def title_of(config: RunConfig, draw: int = 0) -> str:
+    """Describe a run in one line.
+
+    Example:
+        >>> title_of(RunConfig("pacs", ("sketch",), "rdm", trial=1), draw=3)
+        'rdm on pacs without sketch, draw 3, trial 1'
+    """
+    without = " and ".join(config.test_domains)
+    return (
+        f"{variant(config)} on {config.data} without {without}, draw {draw}, trial {config.trial}"
+    )
+
+
+def held_out(
+    names: Sequence[str], test_only: Sequence[str] = (), pairs: bool = False
+) -> list[tuple[str, ...]]:
+    """List the sets of test domains of a data set: each domain in turn.
+
+    Args:
+        names: names of all domains.
+        test_only: domains that may not be trained on; if there are any, they are the test domains.
+        pairs: also list every pair of domains, which selection by leave-one-out needs.
+
+    Example:
+        >>> held_out(("a", "b", "c"), pairs=True)
+        [('a',), ('b',), ('c',), ('a', 'b'), ('a', 'c'), ('b', 'c')]
+        >>> held_out(("a", "b", "c"), test_only=("c",), pairs=True)
+        [('c',), ('c', 'a'), ('c', 'b')]
+    """
+    others = [name for name in names if name not in test_only]
+    if test_only:
+        fixed = tuple(test_only)
+        return [fixed, *((*fixed, other) for other in others if pairs)]
+    return [(name,) for name in names] + (list(combinations(names, 2)) if pairs else [])
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A comparison of methods on one data set.
+
+    Example:
+        >>> plan = Protocol("pacs", ("erm", "rdm"), (("photo",), ("sketch",)), draws=2, trials=1)
+        >>> [run.title for run in plan.runs()][2]
+        'erm on pacs without sketch, draw 0, trial 0'
+    """
+
+    data: str
+    methods: tuple[str, ...]
+    tests: tuple[tuple[str, ...], ...]
+    """Sets of test domains."""
+    draws: int = 20
+    """Number of hyper-parameter draws; the first is the defaults."""
+    trials: int = 3
+    """Number of splits. Each has its own weights and batches and, but for the first, draws."""
+    fixed_draws: bool = False
+    """Use the same draws in all trials, so that trials differ by chance alone."""
+    choices: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the run, or of the methods that have them, fixed in all draws."""
+
+    def __post_init__(self) -> None:
+        from riskmatch.objectives import methods
+
+        for method in self.methods:
+            check_option("method", method, sorted(methods()))
+        for name, number in (("draws", self.draws), ("trials", self.trials)):
+            if number < 1:
+                raise ValueError(f"{name} must be at least 1, got {number}.")
+        own = {"data", "test_domains", "method", "hparams", "seed", "trial"}
+        known = {name for method in self.methods for name in recipe(method, self.data)} - own
+        for name in self.choices:
+            check_option(f"option of {', '.join(self.methods)}", name, sorted(known))
+
+    @property
+    def frozen(self) -> bool:
+        """Whether heads are trained on the features of a frozen backbone."""
+        return bool(self.choices.get("model_options", {}).get("frozen"))
+
+    def runs(self) -> list[PlannedRun]:
+        """List every run once, by draw, so that a part of the list is a comparison, too."""
+        planned: dict[str, PlannedRun] = {}
+        for place in product(range(self.draws), range(self.trials), self.tests, self.methods):
+            number, config = place[0], self._run(*place)
+            planned.setdefault(config.id, PlannedRun(config, title_of(config, number), number))
+        return list(planned.values())
+
+    def _run(self, number: int, trial: int, tests: tuple[str, ...], method: str) -> RunConfig:
+        usual = recipe(method, self.data, frozen=self.frozen)
+        values = dict(usual)
+        if number > 0:
+            seed = _seed(self.data, method, 0 if self.fixed_draws else trial, number)
+            values |= draw(space_of(method, self.data, self.frozen), seed, self.data)
+        values |= {name: value for name, value in self.choices.items() if name in values}
+        for name in _OPTIONS:
+            values[name] = {**usual[name], **values[name]}
+        values |= {"seed": trial, "trial": trial}
+        run, warmup = configure(method, self.data, tests, values), values.get("warmup", 0)
+        # The field's ranges contain draws that are all warm-up; the defaults must not be.
+        if number == 0 and warmup >= run.steps:
+            raise ValueError(
+                f"The warm-up of {method} ({warmup} steps) must end before the run does "
+                f"({run.steps} steps): choose a smaller warmup or more steps."
+            )
+        return run
+
+
+def read(folder: Path) -> list[PlannedRun]:
+    """Read the plan in ``folder``; a run that is listed twice counts once.
+
+    Raises:
+        FileNotFoundError: the folder has no plan.
+        ValueError: a line is damaged.
+    """
     path = folder / FILE
     if not path.exists():
-        raise FileNotFoundError(f"{folder} holds no sweep: it has no {FILE}.")
-    found: dict[str, Planned] = {}
+        raise FileNotFoundError(f"{folder} has no {FILE}.")
+    planned: dict[str, PlannedRun] = {}
     for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
         try:
             entry = json.loads(line) if line.strip() else {}
             if "config" in entry:
-                run = Planned(RunConfig.from_json(entry["config"]), entry["draw"])
-                found.setdefault(run.config.id, run)
+                config, drawn = RunConfig.from_json(entry["config"]), entry["draw"]
+                run = PlannedRun(config, entry.get("title") or title_of(config, drawn), drawn)
+                planned.setdefault(config.id, run)
         except (ValueError, TypeError, KeyError) as error:
-            raise ValueError(f"{path}, line {number}, is no run: {error}") from error
-    return list(found.values())
+            cause = f"missing {error}" if isinstance(error, KeyError) else error
+            raise ValueError(f"{path}, line {number}, is not a run: {cause}") from error
+    return list(planned.values())
 
 
-def extend(folder: Path, runs: Sequence[Planned], made_by: str) -> list[Planned]:
-    """Add to the plan in ``folder`` those runs that it lacks, and return them.
-
-    What is there stays as it is.
+def extend(folder: Path, runs: Sequence[PlannedRun], made_by: str) -> list[PlannedRun]:
+    """Append the runs that the plan in ``folder`` lacks, and return them.
 
     Args:
-        folder: of the sweep; it is made where it is missing.
-        runs: the runs.
-        made_by: the command that made them.
+        folder: folder of the sweep, created if it is missing.
+        runs: planned runs.
+        made_by: the command that planned them, written above them.
     """
     path = folder / FILE
     known = {run.config.id for run in read(folder)} if path.exists() else set()
@@ -63,5 +196,9 @@ def extend(folder: Path, runs: Sequence[Planned], made_by: str) -> list[Planned]
     return new
 
 
-def _entry(run: Planned) -> dict[str, Any]:
+def _entry(run: PlannedRun) -> dict[str, Any]:
     return {"title": run.title, "draw": run.draw, "config": run.config.to_json()}
+
+
+def _seed(*key: str | int) -> int:
+    return int.from_bytes(hashlib.sha256("/".join(map(str, key)).encode()).digest()[:8], "big")

@@ -11,7 +11,7 @@ from typing import Literal
 from riskmatch.runs.lock import held
 from riskmatch.selection import variant
 from riskmatch.sweep.board import Board
-from riskmatch.sweep.protocol import Planned
+from riskmatch.sweep.plan import PlannedRun
 
 State = Literal["done", "running", "failed", "waiting"]
 STATES: tuple[State, ...] = ("done", "running", "failed", "waiting")
@@ -36,7 +36,7 @@ class Status:
         return sum(self.counts.values(), Counter())
 
 
-def status_of(planned: Sequence[Planned], out: Path) -> Status:
+def status_of(planned: Sequence[PlannedRun], out: Path) -> Status:
     """The status of the runs whose records are in ``out``."""
     board = Board.of([run.config for run in planned], out)
     running = {config.id for config in board.waiting if held(out / config.id)}

@@ -13,7 +13,7 @@ from riskmatch.report.findings.notes import notes_of
 from riskmatch.report.findings.runs import find_runs, newest
 from riskmatch.runs import records
 from riskmatch.sweep import plan
-from riskmatch.sweep.protocol import Planned
+from riskmatch.sweep.plan import PlannedRun
 
 
 def domains(test, accuracy, val=50, names="abc"):
@@ -60,7 +60,7 @@ def test_several_paths_are_one_comparison_in_which_a_run_is_once(tmp_path):
 
 def test_of_a_sweep_only_planned_runs_count_and_the_others_are_missed(tmp_path):
     planned = [ERM.config, made("b", 0, method="erm").config]
-    plan.extend(tmp_path, [Planned(config, 0) for config in planned], "a test")
+    plan.extend(tmp_path, [PlannedRun(config, "") for config in planned], "a test")
     write(tmp_path / "runs", ERM, RDM)
     found = find_runs([tmp_path])
     assert ids(found) == {ERM.config.id}
