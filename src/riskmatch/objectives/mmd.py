@@ -10,7 +10,7 @@ from riskmatch.space import LogUniform, tuned
 
 
 @dataclass(frozen=True)
-class MMD(Objective):
+class FeatureMMD(Objective):
     r"""Match the feature distributions of every pair of domains by a kernel distance.
 
     .. math:: \frac1m \sum_e \bar R_e + \gamma\, \operatorname*{mean}_{i<j}
