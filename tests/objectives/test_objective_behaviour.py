@@ -9,7 +9,9 @@ from torch import nn
 
 from riskmatch.contract import Eval, Memory, OptimSpec, adam_step
 from riskmatch.data.batch import Batch
+from riskmatch.divergence import DIVERGENCES, Energy
 from riskmatch.engine import fit
+from riskmatch.matching import risk_matching_penalty
 from riskmatch.models import MLP
 from riskmatch.objectives import (
     CORAL,
@@ -209,3 +211,18 @@ def test_other_labels_judge_the_same_outputs():
 def test_a_misspelt_distance_is_refused():
     with pytest.raises(ValueError, match="Unknown distance 'corla'"):
         CausIRL(distance="corla")
+
+
+@pytest.mark.parametrize("name", DIVERGENCES)
+def test_rdm_matches_with_every_built_in_divergence(name):
+    objective = RDM(weight=2.0, warmup=0, variance_weight=0.0, divergence=name)
+    terms = objective(Eval(network(), batch()), Memory())
+    risks, domains = Eval(network(), batch()).risks, batch().domains
+    expected = risk_matching_penalty(risks, domains, divergence=name)
+    assert terms.raw["matching"].item() == pytest.approx(expected.item(), rel=1e-6)
+
+
+def test_rdm_takes_a_divergence_instance_and_refuses_an_unknown_name():
+    assert RDM(divergence=Energy()).criterion.divergence == Energy()
+    with pytest.raises(ValueError, match=r"divergence 'enrgy'.*'energy'"):
+        RDM(divergence="enrgy")

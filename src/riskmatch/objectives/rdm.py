@@ -12,7 +12,9 @@ from riskmatch.divergence import MMD, Divergence, RBFMixture
 from riskmatch.matching import Match, RiskMatching
 from riskmatch.space import Choice, LogUniform, Tuned, Uniform, tuned
 
-_NO_VARIANCE = Tuned(0.0, Choice((0.0,)))
+_NO_VARIANCE = dict.fromkeys(
+    ("officehome", "terraincognita", "domainnet"), Tuned(0.0, Choice((0.0,)))
+)
 _SMALLER_BATCHES = dict.fromkeys(
     ("terraincognita", "domainnet"), Tuned(40, Uniform(30, 60, integer=True))
 )
@@ -40,13 +42,7 @@ class RDM(Objective):
     """Steps of ERM before the penalty is switched on."""
     lr_after: float = tuned(1.5e-5, Uniform(8e-6, 2e-5))
     """Learning rate after the warm-up."""
-    variance_weight: float = tuned(
-        0.004,
-        Uniform(0.001, 0.007),
-        officehome=_NO_VARIANCE,
-        terraincognita=_NO_VARIANCE,
-        domainnet=_NO_VARIANCE,
-    )
+    variance_weight: float = tuned(0.004, Uniform(0.001, 0.007), **_NO_VARIANCE)
     """β, of the variance regularisation."""
     match: Match = "worst"
     """Which distributions meet the pool: the worst domain's, or every domain's."""
