@@ -86,7 +86,7 @@ def test_a_benchmark_is_found_by_name_and_compared_with_what_was_published(riskm
         (
             "zebras",
             "Unknown data set of images 'zebras'. Valid: 'pacs', 'vlcs', 'officehome', "
-            "'terraincognita', 'domainnet'. Nor is there a folder or a file 'zebras'.",
+            "'terraincognita', 'domainnet'. There is no folder or file 'zebras' either.",
         ),
         ("colored-mnist", "Unknown data set of images 'colored-mnist'. "),
         ("./nowhere", "There is no ./nowhere."),

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from riskmatch.data import Domain, DomainSet, load, split
+from riskmatch.data import Domain, DomainSet, split
 
 names = st.text(min_size=1, max_size=8)
 sizes = st.integers(2, 200)
@@ -59,10 +59,3 @@ def test_test_domains_are_checked():
         data.without(("fhoto",))
     with pytest.raises(ValueError, match="is left to train on"):
         data.without(("art", "photo"))
-
-
-def test_unknown_data_sets_and_options_name_the_nearest():
-    with pytest.raises(ValueError, match=r"Unknown data set 'colored-digit'. Did you mean"):
-        load("colored-digit")
-    with pytest.raises(ValueError, match=r"option of colored-digits 'sample'. Did you mean"):
-        load("colored-digits", {"sample": 3})

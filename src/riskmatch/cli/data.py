@@ -20,7 +20,7 @@ from riskmatch.cli.verbs import call
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from riskmatch.data.catalogue import Files
+    from riskmatch.data.catalogue import Downloads
 
 NAMES = 22
 """Letters on a line of domains, so that the table fits 80 columns."""
@@ -63,21 +63,9 @@ class Get:
 def _list(words: Sequence[str]) -> int:
     """The data sets, and whether each is on this machine."""
     options = parse(List, "data list", words)
-    from riskmatch.data import DATASETS
+    from riskmatch.data.catalogue import describe
 
-    root = options.data_dir
-    described = [
-        {
-            "name": name,
-            "domains": source.domains,
-            "classes": source.classes,
-            "samples": source.samples,
-            "licence": source.licence,
-            "here": source.cure(root) is None,
-            "cure": source.cure(root),
-        }
-        for name, source in DATASETS.items()
-    ]
+    described = describe(options.data_dir)
     if options.json:
         print(json.dumps(described, indent=2))
         return 0
@@ -104,8 +92,8 @@ def _table(described: Sequence[dict[str, Any]]) -> Table:
         table.add_row(
             entry["name"],
             "yes" if entry["here"] else "no",
-            str(entry["classes"]),
-            f"{entry['samples']:,}",
+            str(entry["classes"] or ""),
+            f"{entry['samples']:,}" if entry["samples"] else "",
             _wrapped(entry["domains"]),
             entry["licence"],
         )
@@ -161,7 +149,7 @@ def _get(words: Sequence[str]) -> int:
     return 0
 
 
-def _place(wanted: Files, root: Path) -> Path:
+def _place(wanted: Downloads, root: Path) -> Path:
     """The folder below ``root`` that holds the files under any name, else the one to make."""
     found = wanted.find(root)
     return found if found is not None and found.is_relative_to(root) else root / wanted.name

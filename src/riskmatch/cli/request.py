@@ -14,7 +14,6 @@ from riskmatch.cli.parser import Parser
 from riskmatch.cli.toml import words_of
 from riskmatch.defaults import PRESETS, configure, recipe, space_of
 from riskmatch.runs.config import RunConfig
-from riskmatch.validation import check_options
 
 TEXT = """\
 Train one model with one method, on every domain of DATA but the test domains.
@@ -163,7 +162,7 @@ def _request(what: What, given: dict[str, Any], command: str) -> Request:
     tests = given.get("test_domains")
     if not tests:
         raise BadInput(f"Which domain to test on? Give --test-domain, {_domains(data, given)}.")
-    from riskmatch.data.catalogue import DATASETS
+    from riskmatch.data.catalogue import resolve
     from riskmatch.data.images.index import spelt
 
     values = recipe(method, data, what.preset, what.frozen)
@@ -174,8 +173,7 @@ def _request(what: What, given: dict[str, Any], command: str) -> Request:
         values["model_options"] = {**values["model_options"], "frozen": True}
     machine = {item.name: given[item.name] for item in fields(Machine) if item.name in given}
     try:
-        if data in DATASETS:
-            check_options(data, values["data_options"], DATASETS[data].load)
+        resolve(data).check_options(values["data_options"])
         config = configure(method, _placed(data), tuple(map(spelt, tests)), values)
     except ValueError as error:
         raise BadInput(str(error)) from error
@@ -184,9 +182,9 @@ def _request(what: What, given: dict[str, Any], command: str) -> Request:
 
 def _placed(data: str) -> str:
     """A path as it is from anywhere, so that a run is the same however it was told."""
-    from riskmatch.data.catalogue import DATASETS, is_path
+    from riskmatch.data.catalogue import is_path
 
-    if data in DATASETS or not is_path(data):
+    if not is_path(data):
         return data
     path = Path(data)
     # A link to a manifest stays, for images are relative to the folder in which it is found.

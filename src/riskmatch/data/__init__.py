@@ -5,20 +5,33 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from riskmatch.data.batch import Batch
-    from riskmatch.data.catalogue import DATASETS, load
+    from riskmatch.data.catalogue import DATASETS, DataSource, load
+    from riskmatch.data.convert import load_data
     from riskmatch.data.domain import Domain, DomainSet
     from riskmatch.data.sampler import Sampler
     from riskmatch.data.splits import split
 
-__all__ = ["DATASETS", "Batch", "Domain", "DomainSet", "Sampler", "load", "split"]
+__all__ = [
+    "DATASETS",
+    "Batch",
+    "DataSource",
+    "Domain",
+    "DomainSet",
+    "Sampler",
+    "load",
+    "load_data",
+    "split",
+]
 
 _HOMES = {
     "DATASETS": "catalogue",
     "Batch": "batch",
+    "DataSource": "catalogue",
     "Domain": "domain",
     "DomainSet": "domain",
     "Sampler": "sampler",
     "load": "catalogue",
+    "load_data": "convert",
     "split": "splits",
 }
 

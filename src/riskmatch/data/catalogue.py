@@ -1,14 +1,16 @@
-"""The data sets by name."""
+"""Find data sets by name: built-in, a path, or the user's own."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from riskmatch import registry
 from riskmatch.data.colored_digits import colored_digits
 from riskmatch.data.colored_mnist import colored_mnist
 from riskmatch.data.domain import DomainSet
@@ -17,74 +19,185 @@ from riskmatch.data.images.benchmarks import BENCHMARKS
 from riskmatch.data.images.folder import index_folder
 from riskmatch.data.images.get import get_benchmark
 from riskmatch.data.images.index import ImageIndex
-from riskmatch.data.images.locate import find_benchmark, load_index, locate
+from riskmatch.data.images.locate import find_benchmark, index_benchmark, load_index, locate
 from riskmatch.data.images.manifest import index_manifest, is_manifest
 from riskmatch.data.mnist import find_mnist, get_mnist
 from riskmatch.data.progress import OnProgress
 from riskmatch.data.rotated_mnist import rotated_mnist
+from riskmatch.registry import Part, PartError
 from riskmatch.validation import check_option, check_options
+
+POSITIONAL = ("data_dir", "on_progress")
+"""Positional parameters that the function of a data set may have, in this order."""
 
 
 @dataclass(frozen=True)
-class Files:
-    """Files from which data sets are made."""
+class Downloads:
+    """Files that ``riskmatch data get`` fetches and data sets are made from."""
 
     name: str
     find: Callable[[Path | None], Path | None]
-    """The folder on this machine that holds them."""
+    """Return the folder on this machine that holds the files, given a folder to search first."""
     get: Callable[..., Path]
-    """Fetch them into a folder; see :func:`~riskmatch.data.mnist.get_mnist` for the arguments."""
+    """Fetch the files; called like :func:`~riskmatch.data.mnist.get_mnist`."""
 
 
 @dataclass(frozen=True)
-class Source:
-    """A data set, before it is loaded."""
+class DataSource:
+    """A data set that can be loaded, and what is known about it before.
+
+    A data set of your own can be a plain function; a ``DataSource`` adds the facts that
+    ``riskmatch data list`` shows.
+
+    Example:
+        >>> import torch
+        >>> from riskmatch.data import Domain
+        >>> def waves(*, samples: int = 10) -> DomainSet:
+        ...     x, y = torch.zeros(samples, 3), torch.zeros(samples, dtype=torch.long)
+        ...     return DomainSet("waves", (Domain("slow", x, y), Domain("fast", x, y)), classes=2)
+        >>> DataSource(waves, domains=("slow", "fast"), classes=2).load(samples=4).names
+        ('slow', 'fast')
+    """
 
     load: Callable[..., DomainSet]
-    """Its keyword arguments are its options; where it reads files, a folder to look in is first,
-
-    and where those are images, whom to tell of progress is second.
-    """
-    domains: tuple[str, ...]
-    """Their names, without any option."""
-    classes: int
-    samples: int
-    """Of all domains together, without any option; one that two splits share counts twice."""
-    licence: str
-    files: Files | None = None
-    """What it is made from; None where it comes with a package."""
+    """Return the data. Keyword-only parameters are the options of the data set; a first positional
+    parameter ``data_dir`` receives the folder to search for files, a second one ``on_progress``
+    a function to call with progress."""
+    domains: tuple[str, ...] = ()
+    """Names of the domains with default options; empty where unknown before loading."""
+    classes: int | None = None
+    samples: int | None = None
+    """Samples of all domains with default options; one that two domains share counts twice."""
+    licence: str | None = None
+    files: Downloads | None = None
+    """Files that it is made from; None where nothing has to be fetched."""
     package: str | None = None
-    """What must be importable."""
+    """Module that must be importable."""
     extra: str | None = None
-    """The extra of riskmatch that installs the package."""
+    """Extra of riskmatch that installs the module."""
 
-    def cure(self, root: Path | None = None) -> str | None:
-        """The command that makes the data set available; None where it is."""
-        if self.files is not None and self.files.find(root) is None:
+    def cure(self, data_dir: Path | None = None) -> str | None:
+        """The command that makes the data set available; None where it is available."""
+        if self.files is not None and self.files.find(data_dir) is None:
             return f"riskmatch data get {self.files.name}"
         if self.package is not None and find_spec(self.package) is None:
             return f"pip install 'riskmatch[{self.extra}]'"
         return None
 
 
-def _images(benchmark: Benchmark) -> Source:
+@dataclass(frozen=True)
+class DataName:
+    """What the name of a data set stands for. Nothing is imported or read before it is needed."""
+
+    name: str
+    path: Path | None = None
+    """Folder ``domain/class/image`` or manifest, where the name is a path."""
+    benchmark: Benchmark | None = None
+    """The image benchmark of this name."""
+
+    @property
+    def has_image_files(self) -> bool:
+        """Whether the data set is read from image files."""
+        return self.path is not None or self.benchmark is not None
+
+    @cached_property
+    def part(self) -> Part | None:
+        """The user's own part, imported; None for a built-in name or a path."""
+        if self.path is not None or self.name in DATASETS:
+            return None
+        return registry.find("data", self.name)
+
+    @cached_property
+    def source(self) -> DataSource:
+        """How to load the data set.
+
+        Raises:
+            PartError: the user's own part cannot be imported or is no data set.
+        """
+        if self.path is not None:
+            return _image_source(partial(_index_path, self.path))
+        if self.part is None:
+            return DATASETS[self.name]
+        value = self.part.value
+        if isinstance(value, DataSource):
+            return value
+        if not callable(value) or isinstance(value, type):
+            raise PartError(
+                f"The data set '{self.name}' must be a function that returns a DomainSet, or a "
+                f"riskmatch.data.DataSource, got {value!r}."
+            )
+        return DataSource(value)
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Raise ``ValueError`` unless the data set has these options and accepts the values."""
+        check_options(self.name, options, self.source.load)
+
     def load(
-        root: Path | None = None,
+        self,
+        options: Mapping[str, Any] | None = None,
+        data_dir: Path | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> DomainSet:
+        """The data; see :func:`load`."""
+        self.check_options(options or {})
+        load = self.source.load
+        available = {"data_dir": data_dir, "on_progress": on_progress}
+        loaded = load(*(available[p] for p in _positional(self.name, load)), **options or {})
+        if not isinstance(loaded, DomainSet):
+            raise PartError(
+                f"The data set '{self.name}' must return a riskmatch.data.DomainSet, got "
+                f"{type(loaded).__name__}."
+            )
+        return loaded
+
+    def index(self, data_dir: Path | None = None) -> ImageIndex:
+        """The image files of a benchmark, a folder or a manifest, without reading any image."""
+        if self.path is not None:
+            return _index_path(self.path)
+        folder, benchmark = find_images(self.name, data_dir)
+        assert benchmark is not None  # as the name is not a path
+        return index_benchmark(benchmark, folder)
+
+
+def _positional(name: str, load: Callable[..., DomainSet]) -> tuple[str, ...]:
+    """Names of the positional parameters of a data set's function."""
+    parameters = inspect.signature(load).parameters.values()
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    found = tuple(parameter.name for parameter in parameters if parameter.kind in kinds)
+    if found != POSITIONAL[: len(found)]:
+        other = next(parameter for parameter in found if parameter not in POSITIONAL[: len(found)])
+        raise PartError(
+            f"The data set '{name}' has a positional parameter '{other}'; only a first data_dir "
+            "and a second on_progress are allowed. Make it keyword-only (after a *)."
+        )
+    return found
+
+
+def _image_source(index: Callable[[Path | None], ImageIndex], **facts: Any) -> DataSource:
+    def load(
+        data_dir: Path | None = None,
         on_progress: OnProgress | None = None,
         *,
         image_size: int = 224,
         augment: bool = True,
     ) -> DomainSet:
-        index = load_index(benchmark, root)
-        return _domains(index, on_progress, image_size=image_size, augment=augment)
+        from riskmatch.data.images.dataset import image_domains
 
-    return Source(
-        load,
+        return image_domains(
+            index(data_dir), image_size=image_size, augment=augment, on_progress=on_progress
+        )
+
+    return DataSource(load, **facts)
+
+
+def _benchmark_source(benchmark: Benchmark) -> DataSource:
+    return _image_source(
+        partial(load_index, benchmark),
         domains=benchmark.domains,
         classes=benchmark.classes,
         samples=benchmark.images,
         licence=benchmark.licence,
-        files=Files(
+        files=Downloads(
             benchmark.name, partial(find_benchmark, benchmark), partial(get_benchmark, benchmark)
         ),
         package="PIL",
@@ -92,31 +205,17 @@ def _images(benchmark: Benchmark) -> Source:
     )
 
 
-def _domains(
-    index: ImageIndex,
-    on_progress: OnProgress | None,
-    *,
-    image_size: int = 224,
-    augment: bool = True,
-) -> DomainSet:
-    from riskmatch.data.images.dataset import image_domains
+MNIST = Downloads("mnist", find_mnist, get_mnist)
 
-    return image_domains(index, image_size=image_size, augment=augment, on_progress=on_progress)
-
-
-MNIST = Files("mnist", find_mnist, get_mnist)
-
-DATASETS: dict[str, Source] = {
-    "colored-digits": Source(
+DATASETS: dict[str, DataSource] = {
+    "colored-digits": DataSource(
         colored_digits,
         domains=("0.9", "0.8", "0.1"),
         classes=2,
         samples=15_000,
         licence="CC BY 4.0",
-        package="sklearn",
-        extra="demo",
     ),
-    "colored-mnist": Source(
+    "colored-mnist": DataSource(
         colored_mnist,
         domains=("0.1", "0.2", "0.9"),
         classes=2,
@@ -124,7 +223,7 @@ DATASETS: dict[str, Source] = {
         licence="CC BY-SA 3.0",
         files=MNIST,
     ),
-    "rotated-mnist": Source(
+    "rotated-mnist": DataSource(
         rotated_mnist,
         domains=("0", "15", "30", "45", "60", "75"),
         classes=10,
@@ -132,83 +231,134 @@ DATASETS: dict[str, Source] = {
         licence="CC BY-SA 3.0",
         files=MNIST,
     ),
-    **{name: _images(benchmark) for name, benchmark in BENCHMARKS.items()},
+    **{name: _benchmark_source(benchmark) for name, benchmark in BENCHMARKS.items()},
 }
+"""The built-in data sets."""
+
+
+def resolve(name: str) -> DataName:
+    """What a data name stands for.
+
+    The first that fits wins: a built-in name; a path that exists or can only be a path; a name
+    that an installed package announces; ``package.module:Name``.
+
+    Raises:
+        ValueError: the name is unknown.
+
+    Example:
+        >>> resolve("pacs").benchmark.title, resolve("data/pets").path.name
+        ('PACS', 'pets')
+        >>> resolve("my_data:waves").has_image_files
+        False
+    """
+    if name in DATASETS:
+        return DataName(name, benchmark=BENCHMARKS.get(name))
+    if is_path(name):
+        return DataName(name, path=Path(name))
+    if not registry.is_own(name):
+        hint = " A data set of your own is named package.module:Name."
+        _check_known("data set", name, registry.names("data"), hint)
+    return DataName(name)
+
+
+def is_path(name: str) -> bool:
+    """Whether a data name is a path: no built-in name, and it exists or could not be a name.
+
+    Example:
+        >>> is_path("./pets"), is_path("pets.csv"), is_path("pacs"), is_path("my_data:waves")
+        (True, True, False, False)
+    """
+    if name in DATASETS:
+        return False
+    return "/" in name or "\\" in name or is_manifest(Path(name)) or Path(name).exists()
 
 
 def load(
     name: str,
     options: Mapping[str, Any] | None = None,
-    root: Path | None = None,
+    data_dir: Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> DomainSet:
-    """The data set ``name``.
+    """Load a data set by name.
 
     Args:
-        name: one of ``DATASETS``; or the path of a folder ``domain/class/image``, or of a manifest.
-        options: the data set's own.
-        root: a folder in which to look for its files first.
-        on_progress: told of every image that is read or decoded.
+        name: a built-in name, the path of a folder ``domain/class/image`` or of a manifest, a name
+            that an installed package announces, or ``package.module:Name``.
+        options: keyword arguments of the data set.
+        data_dir: folder to search for its files first.
+        on_progress: called for every image that is read or decoded.
+
+    Raises:
+        ValueError: the name or an option is unknown, or a value has the wrong type.
+        FileNotFoundError: the files are not on this machine.
 
     Example:
         >>> load("colored-digits", {"samples": 10}).names
         ('0.9', '0.8', '0.1')
     """
-    if name not in DATASETS and is_path(name):
-        check_options(name, options or {}, _domains)
-        return _domains(index_path(Path(name)), on_progress, **options or {})
-    _check_name("data set", name, DATASETS)
-    source = DATASETS[name]
-    check_options(name, options or {}, source.load)
-    place = () if source.files is None else (root, on_progress) if name in BENCHMARKS else (root,)
-    return source.load(*place, **options or {})
+    return resolve(name).load(options, data_dir, on_progress)
 
 
-def find_images(name: str, root: Path | None = None) -> tuple[Path, Benchmark | None]:
-    """Where the images of a data set lie, and of which benchmark they are where the name tells.
+def find_images(name: str, data_dir: Path | None = None) -> tuple[Path, Benchmark | None]:
+    """The folder or manifest of an image data set, and its benchmark where the name is one.
 
     Args:
-        name: of a benchmark; or the path of a folder ``domain/class/image``, or of a manifest.
-        root: a folder in which to look first.
+        name: a benchmark, or the path of a folder ``domain/class/image`` or of a manifest.
+        data_dir: folder to search first.
 
     Raises:
-        FileNotFoundError: they are not on this machine.
-        ValueError: the name is of no data set of images.
+        FileNotFoundError: the images are not on this machine.
+        ValueError: the name is not that of an image data set.
     """
-    if name not in DATASETS and is_path(name):
+    if is_path(name):
         if not Path(name).exists():
             raise FileNotFoundError(f"There is no {name}.")
         return Path(name), None
-    _check_name("data set of images", name, BENCHMARKS)
-    return locate(BENCHMARKS[name], root), BENCHMARKS[name]
+    _check_known("data set of images", name, BENCHMARKS)
+    return locate(BENCHMARKS[name], data_dir), BENCHMARKS[name]
 
 
 def known_domains(name: str) -> tuple[str, ...] | None:
-    """The names of the domains, where no image need be read for them; None elsewhere."""
-    if name in BENCHMARKS:
-        return BENCHMARKS[name].domains
-    return index_path(Path(name)).domain_names if name not in DATASETS and is_path(name) else None
+    """Names of the domains, where they are known without loading data; None elsewhere."""
+    data = resolve(name)
+    if data.benchmark is not None:
+        return data.benchmark.domains
+    return None if data.path is None else data.index().domain_names
 
 
-def is_path(name: str) -> bool:
-    """Whether a data set is told by its path: it is there, or it could not be a name.
+def describe(data_dir: Path | None = None) -> list[dict[str, Any]]:
+    """One row per data set, built-in or announced by an installed package.
+
+    Facts that a data set does not state are None. ``cure`` is the command that makes it available,
+    or, for a part that cannot be imported, the error.
 
     Example:
-        >>> is_path("./pets"), is_path("pets.csv"), is_path("pacs")
-        (True, True, False)
+        >>> row = describe()[0]
+        >>> row["name"], row["classes"], row["here"]
+        ('colored-digits', 2, True)
     """
-    return "/" in name or "\\" in name or is_manifest(Path(name)) or Path(name).exists()
+    return [_row(name, data_dir) for name in registry.names("data")]
 
 
-def _check_name(kind: str, name: str, names: Iterable[str]) -> None:
+def _row(name: str, data_dir: Path | None) -> dict[str, Any]:
+    facts: dict[str, Any] = {"domains": (), "classes": None, "samples": None, "licence": None}
     try:
-        check_option(kind, name, names)
+        source = DataName(name).source
+        facts = {fact: getattr(source, fact) for fact in facts}
+        cure = source.cure(data_dir)
+    except PartError as error:
+        cure = str(error)
+    return {"name": name, **facts, "here": cure is None, "cure": cure}
+
+
+def _check_known(noun: str, name: str, names: Iterable[str], hint: str = "") -> None:
+    try:
+        check_option(noun, name, names)
     except ValueError as error:
         if name in DATASETS:
             raise
-        raise ValueError(f"{error} Nor is there a folder or a file '{name}'.") from None
+        raise ValueError(f"{error} There is no folder or file '{name}' either.{hint}") from None
 
 
-def index_path(path: Path) -> ImageIndex:
-    """The images of a folder ``domain/class/image``, or of a manifest."""
+def _index_path(path: Path, data_dir: Path | None = None) -> ImageIndex:
     return index_manifest(path) if path.is_file() or is_manifest(path) else index_folder(path)

@@ -50,12 +50,8 @@ def colored_digits(*, samples: int = 5000, seed: int = 0) -> DomainSet:
 
 def _digits() -> tuple[Tensor, Tensor]:
     """(1797, 8, 8) images in [0, 1] and (1797,) the digits they show."""
-    try:
-        from sklearn.datasets import load_digits  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ImportError(
-            "colored-digits needs scikit-learn: pip install 'riskmatch[demo]'."
-        ) from error
+    from sklearn.datasets import load_digits  # type: ignore[import-untyped]
+
     digits = load_digits()
     return torch.tensor(digits.images / 16, dtype=torch.float32), torch.tensor(digits.target)
 

@@ -23,7 +23,7 @@ PRESETS = ("paper", "authors-code")
 
 
 def colored_mnist(
-    root: Path | None = None,
+    data_dir: Path | None = None,
     *,
     preset: Literal["paper", "authors-code"] = "paper",
     p: Sequence[float] = (0.1, 0.2),
@@ -60,7 +60,7 @@ def colored_mnist(
     domains with the same digits differ only where p makes the colours differ.
 
     Args:
-        root: where to look for MNIST first.
+        data_dir: folder to search for MNIST first.
         preset: which of the two protocols.
         p: of each training domain; both 0.5 give the oracle's data, colours that tell nothing.
         test_p: of each test domain.
@@ -72,7 +72,7 @@ def colored_mnist(
         _check_probabilities(option, values)
     if not isinstance(samples, int) or samples < HELD_OUT * len(p):
         raise ValueError(f"samples is a number of digits, {HELD_OUT * len(p)} or more: {samples!r}")
-    mnist = load_mnist(root)
+    mnist = load_mnist(data_dir)
     shuffled = torch.randperm(
         len(mnist.train_images), generator=stream("colored-mnist", seed, "shuffle")
     )[:samples]
@@ -90,13 +90,13 @@ def colored_mnist(
     return DomainSet("colored-mnist", tuple(domains), classes=2, test_only=names[len(p) :])
 
 
-def colored_test_digits(p: float, root: Path | None = None, *, seed: int = 0) -> Domain:
+def colored_test_digits(p: float, data_dir: Path | None = None, *, seed: int = 0) -> Domain:
     """MNIST's 10,000 test digits where the colour disagrees with the label with probability ``p``.
 
     At the p of a test domain of :func:`colored_mnist` with the same seed, these are its samples.
     """
     _check_probabilities("p", [p])
-    return _test_digits(load_mnist(root), seed).domain(f"{p:g}", p)
+    return _test_digits(load_mnist(data_dir), seed).domain(f"{p:g}", p)
 
 
 @dataclass(frozen=True, eq=False)

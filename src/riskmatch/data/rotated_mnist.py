@@ -16,7 +16,7 @@ ANGLES = (0, 15, 30, 45, 60, 75)
 """In degrees, counter-clockwise."""
 
 
-def rotated_mnist(root: Path | None = None, *, seed: int = 0) -> DomainSet:
+def rotated_mnist(data_dir: Path | None = None, *, seed: int = 0) -> DomainSet:
     """RotatedMNIST: the same digits at six angles.
 
     Input
@@ -36,10 +36,10 @@ def rotated_mnist(root: Path | None = None, *, seed: int = 0) -> DomainSet:
         ICCV 2015.
 
     Args:
-        root: where to look for MNIST first.
+        data_dir: folder to search for MNIST first.
         seed: of the shuffle.
     """
-    mnist = load_mnist(root)
+    mnist = load_mnist(data_dir)
     images = torch.cat([mnist.train_images, mnist.test_images])
     digits = torch.cat([mnist.train_digits, mnist.test_digits])
     shuffled = torch.randperm(len(images), generator=stream("rotated-mnist", seed))

@@ -9,11 +9,8 @@ from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
-from riskmatch.data.catalogue import DATASETS, find_images, index_path, is_path
+from riskmatch.data.catalogue import resolve
 from riskmatch.data.domain import Domain, DomainSet
-from riskmatch.data.images.benchmarks import BENCHMARKS
-from riskmatch.data.images.index import ImageIndex
-from riskmatch.data.images.locate import index_benchmark
 from riskmatch.embedding.fingerprint import content_of
 from riskmatch.runs import records
 from riskmatch.runs.identity import DataIdentity
@@ -44,10 +41,11 @@ def identity_of(domains: DomainSet) -> DataIdentity:
 
 def listed(data: str, data_dir: Path | None) -> DataIdentity | None:
     """The identity of images by the names of their files; None where there are none to list."""
-    if data not in BENCHMARKS and (data in DATASETS or not is_path(data)):
-        return None
     try:
-        index = _index(data, data_dir)
+        named = resolve(data)
+        if not named.has_image_files:
+            return None
+        index = named.index(data_dir)
     except (OSError, ValueError):
         return None  # without its data a run that is done can still be shown
     counts = {domain: sum(row.values()) for domain, row in index.counts().items()}
@@ -95,11 +93,6 @@ def warn_if_changed(found: RunRecord, domains: DomainSet | None, data_dir: Path 
             f"The data differ now from those that this run was trained on: {changes}.",
             stacklevel=3,
         )
-
-
-def _index(data: str, data_dir: Path | None) -> ImageIndex:
-    place, benchmark = find_images(data, data_dir)
-    return index_path(place) if benchmark is None else index_benchmark(benchmark, place)
 
 
 def _parts(domain: Domain) -> list[Domain]:

@@ -43,7 +43,7 @@ def data_at_hand(
     absent = cures(names, root)
     small = budget == "smoke" and BENCHMARKS.keys() >= set(names)
     if small:
-        large = [name for name in names if DATASETS[name].samples > QUICK]
+        large = [name for name in names if (DATASETS[name].samples or 0) > QUICK]
         absent = {**dict.fromkeys(large, LARGER), **absent}
     here = tuple(name for name in names if name not in absent)
     if here:

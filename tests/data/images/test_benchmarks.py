@@ -4,7 +4,6 @@ import pytest
 from trees import contents, pacs_files, plant, small, small_pacs
 
 from riskmatch.data import DATASETS, load
-from riskmatch.data.catalogue import index_path, is_path
 from riskmatch.data.images.benchmarks import BENCHMARKS, DOMAINNET, OFFICEHOME, PACS, TERRAINCOGNITA
 from riskmatch.data.images.locate import (
     check_counts,
@@ -127,26 +126,8 @@ def test_the_numbers_of_archives_that_were_issued_again_pass(tmp_path):
 
 def test_what_is_not_here_is_told_with_where_it_could_be(tmp_path):
     with pytest.raises(FileNotFoundError) as caught:
-        load("pacs", root=tmp_path / "told")
+        load("pacs", data_dir=tmp_path / "told")
     message = str(caught.value)
     assert f"PACS is not on this machine; looked for {tmp_path}/told/pacs, " in message
     assert "riskmatch data get pacs" in message
     assert "art_painting/dog/<image>" in message
-
-
-def test_a_data_set_may_be_told_by_its_path(tmp_path, monkeypatch):
-    plant(tmp_path / "pets", {"a/cat/1.jpg": b"", "b/cat/1.jpg": b""})
-    (tmp_path / "pets.csv").write_text("path,label,domain\npets/a/cat/1.jpg,cat,a\n")
-    assert len(index_path(tmp_path / "pets")) == 2
-    assert len(index_path(tmp_path / "pets.csv")) == 1
-    assert not is_path("pets")
-    monkeypatch.chdir(tmp_path)
-    assert is_path("pets")
-    with pytest.raises(FileNotFoundError, match=r"There is no manifest pest\.csv"):
-        load("pest.csv")
-    with pytest.raises(FileNotFoundError, match=r"There is no folder data/pest"):
-        load("data/pest")
-    with pytest.raises(ValueError, match=r"Unknown data set 'pasc'. Did you mean 'pacs'\?"):
-        load("pasc")
-    with pytest.raises(ValueError, match=r"option of pets 'image_sise'. Did you mean 'image_size'"):
-        load("pets", {"image_sise": 3})

@@ -45,20 +45,17 @@ class Sources:
 
         Images are read from their files, so that nothing is decoded that is not shown.
         """
-        from riskmatch.data.catalogue import DATASETS, is_path
-        from riskmatch.data.images.benchmarks import BENCHMARKS
+        from riskmatch.data.catalogue import resolve
 
-        if config.data in BENCHMARKS or (config.data not in DATASETS and is_path(config.data)):
+        if resolve(config.data).has_image_files:
             return of_files(self._images(config.data), config.trial)
         return of_tensors(self.inputs(config), config.trial)
 
     def _images(self, data: str) -> ImageIndex:
-        from riskmatch.data.catalogue import find_images, index_path
-        from riskmatch.data.images.locate import index_benchmark
+        from riskmatch.data.catalogue import resolve
 
         known, found = self._index
         if found is None or known != data:
-            place, benchmark = find_images(data, self._data_dir)
-            found = index_path(place) if benchmark is None else index_benchmark(benchmark, place)
+            found = resolve(data).index(self._data_dir)
             self._index = data, found
         return found

@@ -1,0 +1,266 @@
+"""Turn tensors, torch data sets and data frames into domains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset, IterableDataset
+
+from riskmatch.data.catalogue import load
+from riskmatch.data.domain import Domain, DomainSet
+from riskmatch.data.progress import OnProgress
+from riskmatch.validation import check_option
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+Samples: TypeAlias = "Domain | Dataset[Any] | tuple[Any, Any]"
+"""One domain: a :class:`Domain`, a map-style torch data set of pairs, or a pair ``(x, y)``."""
+
+
+def load_data(
+    source: str | Path | DomainSet | Mapping[str, Samples] | DataFrame,
+    *,
+    label: str | None = None,
+    domain: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    data_dir: Path | None = None,
+    on_progress: OnProgress | None = None,
+) -> DomainSet:
+    """Load data from a name, a path or objects in memory.
+
+    Floating-point inputs become float32 and bytes stay bytes. The number of classes is the largest
+    label plus one, unless the data name their classes.
+
+    Args:
+        source: one of
+
+            - a name or a path, as :func:`~riskmatch.data.load` takes;
+            - a :class:`~riskmatch.data.DomainSet`, returned as it is;
+            - a mapping of domain names to pairs ``(x, y)`` of inputs (n, …) and labels (n,),
+              to :class:`~riskmatch.data.Domain` values, or to map-style
+              ``torch.utils.data.Dataset`` objects that yield such pairs, read into memory;
+            - a pandas data frame with one row per sample; every column but ``label`` and
+              ``domain`` must be numeric and is a feature.
+        label: column of the class, for a data frame.
+        domain: column of the domain, for a data frame.
+        options: options of a named data set.
+        data_dir: folder to search for the files of a named data set first.
+        on_progress: called while images or torch data sets are read.
+
+    Raises:
+        ValueError: the data cannot be used; the message names the domain or column.
+        TypeError: ``source`` has another type.
+
+    Example:
+        >>> x, y = torch.randn(6, 3), torch.tensor([0, 1, 2, 0, 1, 2])
+        >>> data = load_data({"clinic A": (x, y), "clinic B": (x + 1, y)})
+        >>> data.names, data.classes, data.input_shape
+        (('clinic A', 'clinic B'), 3, (3,))
+
+        >>> import pandas as pd
+        >>> table = pd.DataFrame({"age": [30, 60], "ill": ["no", "yes"], "site": ["A", "B"]})
+        >>> load_data(table, label="ill", domain="site").class_names
+        ('no', 'yes')
+    """
+    if isinstance(source, str | Path):
+        _refuse("a data frame", label=label, domain=domain)
+        return load(str(source), options, data_dir, on_progress)
+    _refuse("a name or a path", options=options, data_dir=data_dir)
+    if isinstance(source, DomainSet | Mapping):
+        _refuse("a data frame", label=label, domain=domain)
+        return source if isinstance(source, DomainSet) else _from_mapping(source, on_progress)
+    import pandas as pd
+
+    if not isinstance(source, pd.DataFrame):
+        raise TypeError(
+            "Data must be a name, a path, a DomainSet, a mapping of domain names to samples or a "
+            f"pandas data frame, got {type(source).__name__}."
+        )
+    return _from_frame(source, label, domain)
+
+
+def _refuse(wanted: str, **arguments: object) -> None:
+    for name, value in arguments.items():
+        if value is not None:
+            raise ValueError(f"{name} is for {wanted} only; leave it out here.")
+
+
+def _from_mapping(source: Mapping[str, Samples], on_progress: OnProgress | None) -> DomainSet:
+    if not source:
+        raise ValueError("The mapping of domain names to samples is empty.")
+    domains = tuple(_domain(str(name), value, on_progress) for name, value in source.items())
+    names = _class_names(source)
+    parts = [part.y for entry in domains for part in (entry, entry.validation) if part is not None]
+    classes = max(int(y.max()) + 1 for y in parts if len(y))
+    if names and classes > len(names):
+        raise ValueError(
+            f"Label {classes - 1} has no name: the data sets name {len(names)} classes."
+        )
+    return DomainSet("mapping", domains, classes=len(names) or classes, class_names=names)
+
+
+def _class_names(source: Mapping[str, Samples]) -> tuple[str, ...]:
+    """Class names in the attribute ``classes`` that torchvision's data sets have."""
+    attributes = {name: getattr(value, "classes", None) for name, value in source.items()}
+    stated = {
+        name: tuple(map(str, classes))
+        for name, classes in attributes.items()
+        if isinstance(classes, Sequence)
+    }
+    if len(set(stated.values())) > 1:
+        first, other = list(dict.fromkeys(stated.values()))[:2]
+        names = [next(name for name in stated if stated[name] == c) for c in (first, other)]
+        raise ValueError(
+            f"Domains '{names[0]}' and '{names[1]}' name different classes ({', '.join(first)}; "
+            f"{', '.join(other)}), so a label means two things. Give them the same classes."
+        )
+    return next(iter(stated.values()), ())
+
+
+def _domain(name: str, samples: Samples, on_progress: OnProgress | None) -> Domain:
+    if isinstance(samples, Domain):
+        validation = samples.validation
+        return Domain(
+            name,
+            samples.x,
+            _labels(name, samples.y),
+            validation and _domain(name, validation, on_progress),
+        )
+    if isinstance(samples, Dataset):
+        samples = _read(name, samples, on_progress)
+    if not isinstance(samples, tuple | list) or len(samples) != 2:
+        raise ValueError(
+            f"Domain '{name}' must be a pair (x, y), a Domain or a torch.utils.data.Dataset, got "
+            f"{type(samples).__name__}."
+        )
+    x, y = samples
+    return Domain(name, _inputs(name, _tensor(name, "x", x)), _labels(name, _tensor(name, "y", y)))
+
+
+def _read(name: str, data: Dataset[Any], on_progress: OnProgress | None) -> tuple[Tensor, Tensor]:
+    """All samples of a map-style data set."""
+    if isinstance(data, IterableDataset) or not hasattr(data, "__len__"):
+        raise ValueError(
+            f"Domain '{name}' is an iterable data set without a length; give a map-style one, with "
+            "__len__ and __getitem__."
+        )
+    xs, ys, total = list[Tensor](), list[Tensor](), len(data)
+    for row in range(total):
+        sample = data[row]
+        if not isinstance(sample, tuple | list) or len(sample) != 2:
+            raise ValueError(
+                f"Domain '{name}': sample {row} must be a pair (x, y), got {sample!r}."
+            )
+        xs.append(_tensor(name, f"the input of sample {row}", sample[0]))
+        ys.append(_tensor(name, f"the label of sample {row}", sample[1]).reshape(()))
+        if xs[-1].shape != xs[0].shape:
+            raise ValueError(
+                f"Domain '{name}': sample {row} has shape {tuple(xs[-1].shape)}, sample 0 has "
+                f"{tuple(xs[0].shape)}. Resize them to one shape."
+            )
+        if on_progress is not None:
+            on_progress(f"reading {name}", row + 1, total)
+    if not xs:
+        raise ValueError(f"Domain '{name}' has no samples.")
+    return torch.stack(xs), torch.stack(ys)
+
+
+def _tensor(name: str, what: str, value: Any) -> Tensor:
+    if isinstance(value, Tensor | np.ndarray | np.generic | int | float):
+        try:
+            return torch.as_tensor(value)
+        except TypeError:  # an array of objects
+            pass
+    raise ValueError(
+        f"Domain '{name}': {what} must be a tensor or an array of numbers, got "
+        f"{type(value).__name__}. Convert it first."
+    )
+
+
+def _inputs(name: str, x: Tensor) -> Tensor:
+    if x.ndim == 0 or not len(x):
+        raise ValueError(f"Domain '{name}' has no samples.")
+    return x if x.dtype == torch.uint8 else x.float()
+
+
+def _labels(name: str, y: Tensor) -> Tensor:
+    if y.ndim != 1 or y.is_floating_point() or y.is_complex():
+        raise ValueError(
+            f"Domain '{name}': labels must be whole numbers of shape (n,), got {y.dtype} of shape "
+            f"{tuple(y.shape)}."
+        )
+    if len(y) and int(y.min()) < 0:
+        raise ValueError(f"Domain '{name}': labels must be 0 or more, got {int(y.min())}.")
+    return y.long()
+
+
+def _from_frame(frame: DataFrame, label: str | None, domain: str | None) -> DomainSet:
+    frame = frame.rename(columns=str)
+    columns = list(frame.columns)
+    if label is None or domain is None:
+        missing = "label" if label is None else "domain"
+        raise ValueError(
+            f"A data frame needs {missing}=, the name of a column: {_listed(columns)}."
+        )
+    for column in (label, domain):
+        check_option("column", column, columns)
+    features = [column for column in columns if column not in (label, domain)]
+    if label == domain or len(set(columns)) < len(columns) or not features or not len(frame):
+        raise ValueError(
+            "A data frame needs rows, distinct column names, and at least one feature beside the "
+            f"columns label={label!r} and domain={domain!r}; it has {len(frame):,} rows and the "
+            f"columns {_listed(columns)}."
+        )
+    for column in columns:
+        if missing_values := int(frame[column].isna().sum()):
+            raise ValueError(
+                f"Column {column!r} has {missing_values:,} missing values; fill them or drop the "
+                "rows."
+            )
+    x = torch.from_numpy(np.stack([_feature(frame[column]) for column in features], axis=1))
+    names, y = _encoded(frame[label])
+    homes, rows = _encoded(frame[domain])
+    domains = tuple(Domain(home, x[rows == k], y[rows == k]) for k, home in enumerate(homes))
+    return DomainSet("data frame", domains, classes=len(names), class_names=names)
+
+
+def _feature(column: Series[Any]) -> np.ndarray[Any, np.dtype[np.float32]]:
+    from pandas.api.types import is_complex_dtype, is_numeric_dtype
+
+    if not is_numeric_dtype(column.dtype) or is_complex_dtype(column.dtype):
+        raise ValueError(
+            f"Column {str(column.name)!r} is not numeric ({column.dtype}); encode it as numbers or "
+            "drop it."
+        )
+    values = column.to_numpy(dtype=np.float32)
+    if not np.isfinite(values).all():
+        raise ValueError(f"Column {str(column.name)!r} has infinite values; replace them.")
+    return values
+
+
+def _encoded(column: Series[Any]) -> tuple[tuple[str, ...], Tensor]:
+    """The distinct values as sorted names, and the number of each row's name."""
+    from pandas.api.types import is_float_dtype
+
+    values = column
+    if is_float_dtype(values.dtype):
+        if not (values % 1 == 0).all():
+            raise ValueError(
+                f"Column {str(column.name)!r} has fractions; classes and domains must be text, "
+                "whole numbers or true and false."
+            )
+        values = values.astype("int64")
+    distinct = sorted(values.unique(), key=lambda v: (isinstance(v, str), v))
+    number = {value: k for k, value in enumerate(distinct)}
+    rows = torch.tensor([number[value] for value in values])
+    return tuple(map(str, distinct)), rows
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names))
