@@ -27,7 +27,7 @@ from riskmatch.data.images.dataset import image_domains
 from riskmatch.data.images.folder import index_folder
 from riskmatch.data.images.index import ImageIndex
 from riskmatch.engine.allocator import keep_freed_memory
-from riskmatch.models.torchvision_import import import_torchvision
+from riskmatch.models.timm_body import import_torchvision
 
 BATCH, WORKERS, AHEAD = 32, 2, 2
 TURN, ROUNDS = 20, 6

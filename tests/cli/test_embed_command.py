@@ -10,8 +10,8 @@ from pets import CLASSES, DOMAINS, draw_pets
 from safetensors.torch import save_file
 
 from riskmatch.data import load
-from riskmatch.embedding import embed
-from riskmatch.models import trunk
+from riskmatch.models import seeded_trunk, trunk
+from riskmatch.models.embedding import embed
 
 
 @pytest.fixture
@@ -29,7 +29,9 @@ def test_features_are_written_once_embedded(riskmatch, pets):
     table = np.load("new/pets.npz")
     assert table["domain"].tolist() == [name for name in DOMAINS for _ in range(4)]
     assert table["class"].tolist() == [name for _ in DOMAINS for name in CLASSES for _ in "ab"]
-    expected = np.concatenate([domain.x for domain in embed(load("pets"), "lite0").domains])
+    expected = np.concatenate(
+        [domain.x for domain in embed(load("pets"), seeded_trunk("lite0", {})).domains]
+    )
     np.testing.assert_array_equal(table["features"], expected)
     again = riskmatch("embed", str(pets), "--out", "again.npz")
     assert again.err == "writing again.npz\n"  # all of it was found
@@ -50,7 +52,8 @@ def test_weights_come_from_a_file_where_one_is_named(riskmatch, pets):
     words = ["--model-option", "weights=mine.safetensors", "--model-option", "size=32"]
     assert riskmatch("embed", "pets", "--out", "mine.npz", *words, "--quiet").code == 0
     options = {"weights": "mine.safetensors", "size": 32}
-    expected = np.concatenate([d.x for d in embed(load("pets"), "lite0", options).domains])
+    features = embed(load("pets"), seeded_trunk("lite0", options))
+    expected = np.concatenate([domain.x for domain in features.domains])
     np.testing.assert_array_equal(np.load("mine.npz")["features"], expected)
     assert riskmatch("embed", "pets", "--out", "ours.npz", "--quiet").code == 0
     assert not np.array_equal(np.load("ours.npz")["features"], expected)
@@ -73,7 +76,10 @@ def test_weights_come_from_a_file_where_one_is_named(riskmatch, pets):
             "Option pretrained of lite0: 'no' is not true or false.",
         ),
         ("pets --out f.npz --model-option frozen=true", "Unknown option of lite0 'frozen'."),
-        ("pets --out f.npz --model-option weights=no.pt", "There is no file no.pt to take weights"),
+        (
+            "pets --out f.npz --model-option weights=no.pt",
+            "The file of weights no.pt does not exist",
+        ),
         ("pets --out f.npz --device gpu", "--device gpu: "),
         ("pacs --out f.npz", "PACS is not on this machine; looked for "),
         ("colored-digits --out f.npz", "Unknown data set of images 'colored-digits'."),

@@ -73,7 +73,7 @@ def test_a_manifest_trains_too_and_the_whole_backbone(riskmatch, pets):
         ("nowhere.csv --method erm --test-domain a", "There is no manifest "),
         (
             "pets --method erm --test-domain oil --model-option weights=nowhere.pt",
-            "There is no file nowhere.pt to take weights from.",
+            "The file of weights nowhere.pt does not exist.",
         ),
         (
             "pets --method erm --test-domain oil --model-option size=big",

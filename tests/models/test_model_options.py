@@ -24,18 +24,18 @@ from riskmatch.models import build, check
         ("cnn", "widths", None, "is not a list of whole numbers"),
     ],
 )
-def test_a_value_of_the_wrong_kind_is_refused_by_name(network, option, value, cause):
-    for refused in (
+def test_value_of_wrong_type_raises(network, option, value, cause):
+    for call in (
         lambda: check(network, {option: value}),
         lambda: build(network, (3, 32, 32), 2, options={option: value}),
     ):
         with pytest.raises(ValueError, match=r"^Option ") as caught:
-            refused()
+            call()
         assert str(caught.value) == f"Option {option} of {network}: {value!r} {cause}."
 
 
 @pytest.mark.parametrize(("network", "option"), [("mlp", "init"), ("lite0", "head")])
-def test_a_choice_that_there_is_not_names_the_nearest(network, option):
+def test_unknown_choice_suggests_the_nearest(network, option):
     with pytest.raises(ValueError, match=f"Unknown {option} of {network} 'linaer'"):
         check(network, {option: "linaer"})
 
@@ -48,5 +48,5 @@ def test_a_choice_that_there_is_not_names_the_nearest(network, option):
         ("lite0", {"pretrained": False, "size": None, "scale": 5, "head": "cosine", "views": 2}),
     ],
 )
-def test_values_of_the_right_kind_pass(network, options):
+def test_valid_options_pass(network, options):
     check(network, options)

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 
 from riskmatch.models import WeightsError, build, trunk
-from riskmatch.models.torchvision_import import import_torchvision
+from riskmatch.models.timm_body import import_torchvision
 
 pytestmark = pytest.mark.skipif(find_spec("timm") is None, reason="timm is not installed")
 
@@ -16,15 +16,15 @@ def images(*shape):
     return torch.randint(256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 
 
-def test_torchvision_is_imported_in_a_fresh_process():
-    code = "from riskmatch.models.torchvision_import import import_torchvision as get;"
+def test_torchvision_imports_in_a_fresh_process():
+    code = "from riskmatch.models.timm_body import import_torchvision as get;"
     code += "print(get().transforms.Resize(4), get() is get())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("Resize(size=4")
     assert done.stdout.endswith("True\n")
 
 
-def test_resnet18_normalises_as_timm_says_and_gives_its_features():
+def test_resnet18_normalises_like_timm():
     import_torchvision()
     import timm
     from torchvision.transforms.functional import normalize
@@ -49,7 +49,7 @@ def test_resnet18_normalises_as_timm_says_and_gives_its_features():
         ("mobilenetv3_small_050", 1024, 224),
     ],
 )
-def test_models_of_every_kind_say_their_width_and_size(name, width, size):
+def test_width_and_size_of_timm_models(name, width, size):
     with torch.device("meta"):
         model = trunk(f"timm:{name}", pretrained=False).eval()
     assert (model.width, model.preprocess.size) == (width, size)
@@ -60,13 +60,13 @@ def test_models_of_every_kind_say_their_width_and_size(name, width, size):
     ("name", "width"),
     [("resnet18", 512), ("vit_tiny_patch16_224", 192), ("mobilenetv3_small_050", 1024)],
 )
-def test_models_of_every_kind_see_smaller_images(name, width):
+def test_timm_models_accept_smaller_images(name, width):
     model = trunk(f"timm:{name}", pretrained=False, size=96).eval()
     with torch.no_grad():
         assert model(images(1, 3, 224, 224)).shape == (1, width)
 
 
-def test_a_network_of_timm_trains_with_its_batch_norm_as_asked():
+def test_freeze_bn_applies_to_timm_models():
     options = {"pretrained": False, "freeze_bn": True, "head": "cosine"}
     model = build("timm:resnet18", (3, 32, 32), 5, 0.1, options).train()
     features, logits = model(images(2, 3, 32, 32))
@@ -74,7 +74,7 @@ def test_a_network_of_timm_trains_with_its_batch_norm_as_asked():
     assert not model.trunk.body.bn1.training
 
 
-def test_a_local_file_gives_the_weights_and_its_classifier_is_left_out(tmp_path):
+def test_weights_load_from_a_local_file_without_classifier(tmp_path):
     state = dict(trunk("timm:resnet18", pretrained=False).body.state_dict())
     state |= {"fc.weight": torch.zeros(1000, 512), "fc.bias": torch.zeros(1000)}
     save_file(state, tmp_path / "r18.safetensors")
@@ -82,21 +82,21 @@ def test_a_local_file_gives_the_weights_and_its_classifier_is_left_out(tmp_path)
     assert all(torch.equal(loaded[name], state[name]) for name in loaded)
 
 
-def test_a_hub_that_is_not_reached_is_named_with_the_cure(tmp_path, monkeypatch):
+def test_unreachable_hub_raises_with_the_cure(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(WeightsError) as caught:
         trunk("timm:resnet18")
-    assert str(caught.value).startswith("The hub gave no weights of timm:resnet18 (")
-    assert "name the file in the model option weights, or start from" in str(caught.value)
+    assert str(caught.value).startswith("Cannot load the weights of timm:resnet18")
+    assert "model option weights, or set pretrained=false" in str(caught.value)
 
 
-def test_models_without_published_weights_say_so():
+def test_models_without_published_weights_raise():
     with pytest.raises(WeightsError, match="No pretrained weights exist for test_vit4"):
         trunk("timm:test_vit4")
 
 
-def test_unknown_models_name_the_nearest():
+def test_unknown_model_suggests_the_nearest():
     with pytest.raises(ValueError, match=r"timm has no model 'resnet5O'. Did you mean 'timm:resn"):
         trunk("timm:resnet5O")
     with pytest.raises(ValueError, match=r"Did you mean 'timm:resnet50.tv_in1k'"):
@@ -107,7 +107,7 @@ def test_unknown_models_name_the_nearest():
     ("name", "width", "size"),
     [("caformer_s18", 512, 224), ("samvit_base_patch16", 256, 1024), ("test_vit", 64, 160)],
 )
-def test_the_width_is_that_of_what_comes_out(name, width, size):
+def test_width_is_that_of_the_output(name, width, size):
     with torch.device("meta"):
         model = trunk(f"timm:{name}", pretrained=False).eval()
     assert (model.width, model.preprocess.size) == (width, size)
@@ -115,7 +115,7 @@ def test_the_width_is_that_of_what_comes_out(name, width, size):
 
 
 @pytest.mark.parametrize("name", ["test_resnet", "test_byobnet", "mobilenetv3_small_050"])
-def test_finding_the_width_leaves_no_trace(name):
+def test_finding_the_width_has_no_side_effect(name):
     import_torchvision()
     import timm
 
@@ -131,25 +131,22 @@ def test_finding_the_width_leaves_no_trace(name):
     assert all(p.device.type == "cpu" and p.requires_grad for p in body.parameters())
 
 
-def test_a_model_that_must_see_numbers_is_shown_some(monkeypatch):
+def test_width_of_a_model_that_needs_real_values(monkeypatch):
     import_torchvision()
     from timm.models.resnet import ResNet
 
     forward = ResNet.forward_features
 
-    def choosy(self, x):
-        assert not x.sum().item()  # which a tensor without numbers cannot tell
+    def value_dependent(self, x):
+        assert not x.sum().item()  # fails on a meta tensor
         return forward(self, x)
 
-    monkeypatch.setattr(ResNet, "forward_features", choosy)
+    monkeypatch.setattr(ResNet, "forward_features", value_dependent)
     assert trunk("timm:test_resnet", pretrained=False).width == 96
 
 
 @pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
-def test_a_model_without_features_is_refused_by_name():
+def test_model_without_features_raises():
     with torch.device("meta"), pytest.raises(ValueError, match="inception_next_atto") as caught:
         trunk("timm:inception_next_atto", pretrained=False)
-    assert str(caught.value) == (
-        "timm:inception_next_atto gives (1, 0) in place of a row of features for an image; "
-        "choose another model."
-    )
+    assert "timm:inception_next_atto returns features of shape (1, 0)" in str(caught.value)

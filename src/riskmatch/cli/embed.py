@@ -74,20 +74,20 @@ def _embed(options: Embed, device: str) -> tuple[int, int]:
     """The number of rows that were written, and of features in each."""
     from riskmatch.data import load
     from riskmatch.data.catalogue import find_images
-    from riskmatch.embedding import embed, write_features
-    from riskmatch.models import trunk
+    from riskmatch.models import seeded_trunk, trunk
+    from riskmatch.models.embedding import embed, write_features
 
     find_images(options.data, options.data_dir)
     backbone, more = options.backbone, options.model_options
     check_options(backbone, more, trunk)
-    width = trunk(backbone, **more).width  # or it would fail after all images are decoded
+    network = seeded_trunk(backbone, more)  # before images are decoded: it may fail
     with progress("images", options.quiet) as on_progress:
         size = {"image_size": options.image_size}
         domains = load(options.data, size, options.data_dir, on_progress)
         features = embed(
-            domains, backbone, more, views=options.views, device=device, on_progress=on_progress
+            domains, network, views=options.views, device=device, on_progress=on_progress
         )
         if on_progress is not None:
             on_progress(f"writing {options.out}", 0, None)
         write_features(features, options.out)
-    return sum(map(len, features.domains)) * options.views, width
+    return sum(map(len, features.domains)) * options.views, network.width

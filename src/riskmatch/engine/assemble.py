@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from riskmatch import data, embedding, models
+from riskmatch import data, models
 from riskmatch.contract import Memory, Objective, OptimSpec
 from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.data.progress import OnProgress
@@ -18,6 +18,8 @@ from riskmatch.data.sampler import Sampler
 from riskmatch.data.streams import stream
 from riskmatch.engine.data_identity import identity_of, known_as
 from riskmatch.engine.step import Stepper, StepSettings
+from riskmatch.models import Trunk
+from riskmatch.models.embedding import embed
 from riskmatch.objectives import methods
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.identity import DataIdentity
@@ -58,32 +60,39 @@ def domains_of(
     device: torch.device | str = "cpu",
     on_progress: OnProgress | None = None,
 ) -> DomainSet:
-    """The run's data set, as features where the backbone is frozen.
+    """Load the run's data set, as features if the backbone is frozen.
 
     Args:
-        config: of the run.
-        data_dir: where files of the data set are looked for first.
-        device: where a frozen backbone works.
-        on_progress: told of every image that is read, decoded or embedded.
+        config: configuration of the run.
+        data_dir: folder that is searched first for files of the data set.
+        device: device of a frozen backbone.
+        on_progress: called with each image that is read, decoded or embedded.
     """
     options = config.model_options
-    models.check(config.model, options)  # or it would fail after all images are decoded
+    models.check(config.model, options)
+    if not is_frozen(config):
+        return data.load(config.data, config.data_options, data_dir, on_progress)
+    trunk = models.seeded_trunk(config.model, options)  # before images are decoded: it may fail
     domains = data.load(config.data, config.data_options, data_dir, on_progress)
-    if not options.get("frozen"):
-        return domains
-    features = embedding.embed(
-        domains,
-        config.model,
-        models.trunk_options(options),
-        views=options.get("views", 1),
-        device=device,
-        on_progress=on_progress,
+    features = embed(
+        domains, trunk, views=options.get("views", 1), device=device, on_progress=on_progress
     )
     return known_as(features, identity_of(domains))
 
 
-def network(config: RunConfig, domains: DomainSet) -> nn.Module:
-    """The run's network before its first step."""
+def is_frozen(config: RunConfig) -> bool:
+    """Whether the run trains a head alone, on the features of a frozen backbone."""
+    return models.is_backbone(config.model) and bool(config.model_options.get("frozen"))
+
+
+def network(config: RunConfig, domains: DomainSet, trunk: Trunk | None = None) -> nn.Module:
+    """Build the run's network as it is before the first step.
+
+    Args:
+        config: configuration of the run.
+        domains: data set of the run.
+        trunk: the trunk of its backbone where it is built already.
+    """
     return models.build(
         config.model,
         domains.input_shape,
@@ -91,6 +100,7 @@ def network(config: RunConfig, domains: DomainSet) -> nn.Module:
         config.dropout,
         config.model_options,
         config.seed,
+        trunk,
     )
 
 
@@ -112,10 +122,16 @@ def assemble(
         on_progress: told of every image that is read, decoded or embedded.
     """
     formula = objective(config.method, config.hparams)
-    domains = domains or domains_of(config, data_dir, device, on_progress)
+    trunk = None
+    if domains is None:
+        if models.is_backbone(config.model) and not is_frozen(config):
+            models.check(config.model, config.model_options)
+            # Built before images are decoded, because the weights may be missing.
+            trunk = models.seeded_trunk(config.model, config.model_options, config.seed)
+        domains = domains_of(config, data_dir, device, on_progress)
     training = tuple(domain.name for domain in domains.without(config.test_domains))
     splits = split_all(domains, config.trial, device)
-    model = network(config, domains)
+    model = network(config, domains, trunk)
     stepper = Stepper(
         model.to(device).train(),
         formula,

@@ -11,7 +11,9 @@ from torch import Tensor
 
 from riskmatch.data.catalogue import resolve
 from riskmatch.data.domain import Domain, DomainSet
-from riskmatch.embedding.fingerprint import content_of
+from riskmatch.data.catalogue import resolve
+from riskmatch.data.domain import Domain, DomainSet
+from riskmatch.models.embedding import hash_inputs
 from riskmatch.runs import records
 from riskmatch.runs.identity import DataIdentity
 from riskmatch.runs.records import RunRecord
@@ -34,7 +36,7 @@ def identity_of(domains: DomainSet) -> DataIdentity:
         _known[domains] = DataIdentity(
             domains.class_names or tuple(map(str, range(domains.classes))),
             {domain.name: sum(map(len, _parts(domain))) for domain in domains.domains},
-            _hash(*(text for part in parts for text in (content_of(part.x), _labels(part.y)))),
+            _hash(*(text for part in parts for text in (hash_inputs(part.x), _labels(part.y)))),
         )
     return _known[domains]
 

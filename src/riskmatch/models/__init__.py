@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import nn
 
-from riskmatch.models.backbone import Backbone, backbone
+from riskmatch import registry
+from riskmatch.models.backbone import Backbone, Head, backbone
 from riskmatch.models.cnn import CNN
-from riskmatch.models.heads import Head
 from riskmatch.models.mlp import MLP
-from riskmatch.models.trunk import TIMM, Trunk, trunk, trunk_options
+from riskmatch.models.trunk import TIMM, Trunk, is_backbone, seeded_trunk, trunk, trunk_options
 from riskmatch.models.weights import WeightsError
-from riskmatch.validation import check_option, check_options
+from riskmatch.registry import Part, PartError
+from riskmatch.validation import check_options
 
 __all__ = [
     "CNN",
@@ -28,6 +31,9 @@ __all__ = [
     "WeightsError",
     "build",
     "check",
+    "find_network",
+    "is_backbone",
+    "seeded_trunk",
     "trunk",
     "trunk_options",
 ]
@@ -44,12 +50,14 @@ def _mlp(
     init: Literal["default", "xavier"] = "default",
     single_logit: bool = False,
 ) -> nn.Module:
+    """Multi-layer perceptron; see :class:`MLP`."""
     return MLP(math.prod(shape), classes, widths, dropout, init, single_logit)
 
 
 def _cnn(
     shape: Shape, classes: int, dropout: float, *, widths: Sequence[int] = (64, 128, 128, 128)
 ) -> nn.Module:
+    """Small convolutional network; see :class:`CNN`."""
     if len(shape) != 3:
         raise ValueError(f"The network 'cnn' needs images (channels, h, w), got inputs {shape}.")
     return CNN(shape[0], classes, widths, dropout)
@@ -60,7 +68,7 @@ NETWORKS: dict[str, Callable[..., nn.Module]] = {
     "cnn": _cnn,
     "lite0": partial(backbone, "lite0"),
 }
-"""The networks by name; their options are their keyword arguments. ``timm:NAME`` is one, too."""
+"""Built-in networks by name; their options are keyword arguments. ``timm:NAME`` is one too."""
 
 
 def build(
@@ -70,42 +78,87 @@ def build(
     dropout: float = 0.0,
     options: Mapping[str, Any] | None = None,
     seed: int = 0,
+    trunk: Trunk | None = None,
 ) -> nn.Module:
-    """The network ``name`` with weights drawn from ``seed``; torch's own stream stays untouched.
+    """Build the network ``name`` with weights drawn from ``seed``.
+
+    Torch's global random stream is left as it was.
+
+    Args:
+        name: a built-in name, ``timm:NAME``, or ``package.module:Name`` of a callable
+            ``f(input_shape, classes, dropout, *, option=…) -> nn.Module``.
+        input_shape: shape of one sample.
+        classes: number of logits.
+        dropout: share of activations dropped in training.
+        options: keyword arguments of the network.
+        seed: seed of the weights.
+        trunk: the trunk of a backbone where it is built already, by :func:`seeded_trunk` with the
+            same options and seed.
 
     Example:
         >>> first, second = (build("mlp", (2, 8, 8), 2, seed=1) for _ in range(2))
         >>> torch.equal(first.classifier.weight, second.classifier.weight)
         True
     """
-    make = _network(name, options or {})
+    options = options or {}
+    make = _network(name, options)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        return make(input_shape, classes, dropout, **options or {})
+        if trunk is not None:
+            return make(input_shape, classes, dropout, trunk, **options)
+        network = make(input_shape, classes, dropout, **options)
+    if not isinstance(network, nn.Module):
+        raise PartError(f"{name} must return a torch.nn.Module, got {type(network).__name__}.")
+    return network
 
 
 def check(name: str, options: Mapping[str, Any]) -> None:
-    """Raise the error that :func:`build` would, before there are data to build for.
-
-    A backbone is made and dropped: its package may be missing, its name unknown to timm, its
-    weights out of reach.
+    """Check the name and options of a network without building it.
 
     Raises:
-        ValueError: there is no such network, it has no such option or does not take its value, or
-            its weights do not fit.
-        ImportError: its package is not installed.
+        ValueError: the network or an option does not exist, or an option has a value of the wrong
+            type.
+        WeightsError: the file of weights does not exist.
     """
     _network(name, options)
-    if name == "lite0" or name.startswith(TIMM):
-        with torch.random.fork_rng(devices=[]):
-            trunk(name, **trunk_options(options))
+    weights = options.get("weights") if is_backbone(name) else None
+    if weights is not None and not Path(weights).is_file():
+        raise WeightsError(f"The file of weights {weights} does not exist.")
+
+
+def find_network(name: str) -> Part:
+    """Find the network ``name``: a model of timm, built in, announced, or ``package.module:Name``.
+
+    Raises:
+        PartError: there is no such network, or it is not callable.
+    """
+    if name.startswith(TIMM):
+        return Part("model", name, partial(backbone, name), built_in=True)
+    try:
+        part = registry.find("model", name)
+    except PartError as error:
+        if registry.is_own(name):
+            raise
+        raise PartError(f"{error} {TIMM}NAME is a model of timm.") from None
+    if not callable(part.value):
+        raise PartError(
+            f"{name} is not a network: expected a callable f(input_shape, classes, dropout, *, "
+            f"option=…) -> nn.Module, got {part.value!r}."
+        )
+    return part
 
 
 def _network(name: str, options: Mapping[str, Any]) -> Callable[..., nn.Module]:
-    if name.startswith(TIMM):
-        make: Callable[..., nn.Module] = partial(backbone, name)
-    else:
-        check_option("network", name, (*NETWORKS, f"{TIMM}NAME"))
-        make = NETWORKS[name]
-    check_options(name, options, make)
+    part = find_network(name)
+    make: Callable[..., nn.Module] = part.value
+    # The annotations of a class are those of its attributes; options are those of __init__.
+    check_options(name, options, make.__init__ if inspect.isclass(make) else make)
+    if not part.built_in:
+        try:
+            inspect.signature(make).bind((1,), 2, 0.0, **options)
+        except TypeError as error:
+            raise PartError(
+                f"{name} cannot be called with (input_shape, classes, dropout, *, option=…): "
+                f"{error}."
+            ) from None
     return make

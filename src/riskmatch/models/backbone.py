@@ -1,23 +1,94 @@
-"""A pretrained backbone with a new head."""
+"""Pretrained backbones with a new classification head."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear, normalize
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from riskmatch.models.heads import Head, Kind
 from riskmatch.models.trunk import Trunk, trunk
+from riskmatch.validation import check_option
+
+HeadType = Literal["linear", "cosine"]
+
+
+class Cosine(nn.Module):
+    """Cosine classifier: the logit of class k is scale · cos(features, w_k).
+
+    Shapes: (n, features) → (n, classes).
+
+    Example:
+        >>> layer = Cosine(2, 1, scale=10.0)
+        >>> bool(layer(torch.randn(5, 2)).abs().max() <= 10)
+        True
+
+    Reference: Gidaris and Komodakis, *Dynamic Few-Shot Visual Learning without Forgetting*,
+    CVPR 2018.
+    """
+
+    def __init__(self, features: int, classes: int, scale: float) -> None:
+        super().__init__()
+        if not scale > 0:
+            raise ValueError(f"scale of a cosine head must be positive, got {scale}.")
+        self.scale = scale
+        self.weight = nn.Linear(features, classes, bias=False).weight
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Compute the logits."""
+        return self.scale * linear(normalize(features), normalize(self.weight))
+
+
+class Head(nn.Module):
+    """Dropout followed by a linear or cosine classifier; the whole network on frozen features.
+
+    Args:
+        features: number of features.
+        classes: number of logits.
+        dropout: share of features dropped in training.
+        head: ``"linear"`` or ``"cosine"``.
+        scale: factor of the cosines.
+
+    Shapes: x (n, features) → features (n, features), logits (n, classes). Of several views of each
+    sample, (n, views, features), the first is used.
+
+    Example:
+        >>> features, logits = Head(4, 3)(torch.zeros(5, 2, 4))
+        >>> features.shape, logits.shape
+        (torch.Size([5, 4]), torch.Size([5, 3]))
+    """
+
+    def __init__(
+        self,
+        features: int,
+        classes: int,
+        dropout: float = 0.0,
+        head: HeadType = "linear",
+        scale: float = 10.0,
+    ) -> None:
+        super().__init__()
+        check_option("head", head, ("linear", "cosine"))
+        self.dropout = nn.Dropout(dropout)
+        self.classifier = (
+            nn.Linear(features, classes) if head == "linear" else Cosine(features, classes, scale)
+        )
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute features and logits."""
+        features = self.dropout(x[:, 0] if x.ndim == 3 else x)
+        return features, self.classifier(features)
 
 
 class Backbone(nn.Module):
-    """A trunk and a head, trained together.
+    """Trunk and head as one network.
 
     Args:
-        body: images → features.
-        head: features → logits.
-        freeze_bn: keep BatchNorm in evaluation mode in training too, as DomainBed does: its
-            statistics stay those of the pretraining, its weights are trained.
+        body: maps images to features.
+        head: maps features to logits.
+        freeze_bn: keep BatchNorm in evaluation mode during training, as DomainBed does: its
+            statistics stay those of pretraining, its weights are trained.
 
     Shapes: x (n, 3, h, w), bytes or floats in [0, 1] → features (n, width), logits (n, classes).
     """
@@ -30,12 +101,12 @@ class Backbone(nn.Module):
         self.train()
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Features and logits."""
+        """Compute features and logits."""
         features, logits = self.head(self.trunk(x))
         return features, logits
 
     def train(self, mode: bool = True) -> Backbone:
-        """Training mode, or the other; frozen BatchNorm has but one."""
+        """Set training mode, except for frozen BatchNorm layers."""
         super().train(mode)
         if self.freeze_bn:
             for layer in self.modules():
@@ -49,41 +120,46 @@ def backbone(
     shape: tuple[int, ...],
     classes: int,
     dropout: float,
+    body: Trunk | None = None,
     *,
     pretrained: bool = True,
     weights: str | None = None,
     size: int | None = None,
     freeze_bn: bool | None = None,
-    head: Kind = "linear",
+    head: HeadType = "linear",
     scale: float = 10.0,
     frozen: bool = False,
     views: int = 1,
 ) -> nn.Module:
-    """The network ``name`` with its options.
+    """Build the backbone ``name`` with a new head, or the head alone where ``frozen``.
 
     Args:
-        name: of the backbone, see :func:`~riskmatch.models.trunk.trunk`.
-        shape: of an input: images, or features where ``frozen``.
-        classes: the number of logits.
-        dropout: before the head.
+        name: name of the backbone, see :func:`~riskmatch.models.trunk.trunk`.
+        shape: shape of one input: an image, or features where ``frozen``.
+        classes: number of logits.
+        dropout: share of features dropped before the head.
+        body: the trunk, where it is built already.
         pretrained: start from published weights.
-        weights: start from those in this file.
-        size: the side of the images that it sees, in pixels; by default that of its pretraining.
-        freeze_bn: see :class:`Backbone`; by default where the weights are not random.
+        weights: file of weights to start from.
+        size: side of the images that the network sees, in pixels; by default that of its
+            pretraining.
+        freeze_bn: see :class:`Backbone`; by default true unless the weights are random.
         head: ``"linear"`` or ``"cosine"``.
-        scale: of the cosines.
-        frozen: train the head alone, on features that :func:`riskmatch.embedding.embed` made.
-        views: of each image, in those features; the first is the image as it is.
+        scale: factor of the cosines.
+        frozen: train the head alone, on the features of
+            :func:`~riskmatch.models.embedding.embed`.
+        views: views of each image among those features; the first is the image itself.
     """
     if frozen:
         return Head(shape[-1], classes, dropout, head, scale)
     if views != 1:
-        raise ValueError("Views are for frozen backbones: set the model option frozen, too.")
+        raise ValueError(f"views={views} needs a frozen backbone: set the model option frozen.")
     if len(shape) != 3 or shape[0] != 3:
         raise ValueError(f"The network '{name}' needs images (3, h, w), got inputs {shape}.")
-    # The trunk's draws are taken back, so that the head's follow from the seed alone.
-    with torch.random.fork_rng(devices=[]):
-        body = trunk(name, pretrained=pretrained, weights=weights, size=size)
+    if body is None:
+        # Random draws of the trunk are undone, so that the head depends on the seed alone.
+        with torch.random.fork_rng(devices=[]):
+            body = trunk(name, pretrained=pretrained, weights=weights, size=size)
     if freeze_bn is None:
         freeze_bn = pretrained or weights is not None
     return Backbone(body, Head(body.width, classes, dropout, head, scale), freeze_bn)

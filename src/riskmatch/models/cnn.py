@@ -1,4 +1,4 @@
-"""A small convolutional network."""
+"""Small convolutional network."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from torch import Tensor, nn
 
 
 class CNN(nn.Module):
-    """3×3 convolutions with ReLU and group normalisation; the features are averages over space.
+    """3×3 convolutions with ReLU and group normalisation, then global average pooling.
 
     Args:
-        channels: of the input.
-        classes: the number of logits.
-        widths: the channels of each layer, multiples of eight; the second layer halves the image.
-        dropout: the share of features dropped.
+        channels: channels of the input.
+        classes: number of logits.
+        widths: channels of each layer, multiples of eight; the second layer has stride 2.
+        dropout: share of features dropped in training.
 
     Shapes: x (n, channels, h, w) → features (n, widths[-1]), logits (n, classes).
 
@@ -44,6 +44,6 @@ class CNN(nn.Module):
         self.classifier = nn.Linear(widths[-1], classes)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Features and logits."""
+        """Compute features and logits."""
         features = self.featurizer(x)
         return features, self.classifier(features)

@@ -1,33 +1,36 @@
-"""A multi-layer perceptron."""
+"""Multi-layer perceptron."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
-from riskmatch.models.relu_dropout import ReLUDropout
 from riskmatch.validation import check_option
+
+_LEVELS = 1 << 16
+"""Distinct random numbers that decide whether an activation is dropped."""
 
 
 class MLP(nn.Module):
-    """Linear layers with ReLU and dropout after each; the last hidden layer is the features.
+    """Linear layers, each followed by ReLU and dropout; the last hidden layer gives the features.
 
     Args:
-        inputs: the number of values per sample, after flattening.
-        classes: the number of logits.
-        widths: the hidden layers.
-        dropout: the share of activations dropped after each hidden layer.
-        init: ``"default"`` (torch's own) or ``"xavier"``: Glorot's uniform weights and zero biases.
-        single_logit: for two classes, one output z in place of two; the logits are (0, z), so
-            that their cross-entropy is the binary cross-entropy of z.
+        inputs: number of values per sample, after flattening.
+        classes: number of logits.
+        widths: widths of the hidden layers.
+        dropout: share of activations dropped after each hidden layer.
+        init: ``"default"`` (torch's) or ``"xavier"``: Glorot's uniform weights and zero biases.
+        single_logit: for two classes, one output z instead of two; the logits are (0, z), so that
+            their cross-entropy is the binary cross-entropy of z.
 
     Shapes: x (n, …) → features (n, widths[-1]), logits (n, classes).
 
     Example:
-        >>> import torch
         >>> features, logits = MLP(4, 3, widths=(8,))(torch.zeros(5, 2, 2))
         >>> features.shape, logits.shape
         (torch.Size([5, 8]), torch.Size([5, 3]))
@@ -45,7 +48,7 @@ class MLP(nn.Module):
         super().__init__()
         check_option("init", init, ("default", "xavier"))
         if single_logit and classes != 2:
-            raise ValueError(f"single_logit is for two classes, and there are {classes}.")
+            raise ValueError(f"single_logit needs two classes, got {classes}.")
         layers: list[nn.Module] = [nn.Flatten()]
         for here, there in zip((inputs, *widths[:-1]), widths, strict=True):
             layers += [nn.Linear(here, there), ReLUDropout(dropout)]
@@ -59,7 +62,64 @@ class MLP(nn.Module):
                     nn.init.zeros_(layer.bias)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Features and logits."""
+        """Compute features and logits."""
         features = self.featurizer(x)
         logits = self.classifier(features)
         return features, functional.pad(logits, (1, 0)) if self.single_logit else logits
+
+
+class ReLUDropout(nn.Module):
+    """ReLU followed by dropout, in one pass over the activations.
+
+    Several times faster than two layers where memory bandwidth is the limit. Each 64-bit random
+    number of torch's global stream serves four activations, so the share that is dropped is
+    rounded to a multiple of 2⁻¹⁶ (0.2 to 0.199997). The input is changed in place, and only the
+    output is kept for the backward pass.
+
+    Args:
+        p: share of activations dropped in training; the others are scaled by 1 / (1 − p).
+
+    Shapes: any → the same.
+
+    Example:
+        >>> layer = ReLUDropout(0.5).eval()
+        >>> layer(torch.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+    """
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        if not 0 <= p < 1:
+            raise ValueError(f"p must be in [0, 1), got {p}.")
+        self.p = round(p * _LEVELS) / _LEVELS
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply ReLU, and dropout in training mode."""
+        if not (self.training and self.p):
+            return torch.relu(x)
+        out: Tensor = _Fused.apply(x, self.p)  # type: ignore[no-untyped-call]
+        return out
+
+    def extra_repr(self) -> str:
+        """Describe the layer for ``print``."""
+        return f"p={self.p:g}"
+
+
+class _Fused(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: FunctionCtx, x: Tensor, p: float) -> Tensor:
+        draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64, device=x.device)
+        draws.random_(-(1 << 63), None)
+        quarters = draws.view(torch.int16)[: x.numel()].view(x.shape)
+        dropped = quarters < round(p * _LEVELS) - _LEVELS // 2
+        x.clamp_(min=0).mul_(1 / (1 - p)).masked_fill_(dropped, 0)
+        ctx.mark_dirty(x)
+        ctx.save_for_backward(x)
+        ctx.scale = 1 / (1 - p)  # type: ignore[attr-defined]
+        return x
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor, None]:
+        (out,) = ctx.saved_tensors  # type: ignore[attr-defined]
+        scale = ctx.scale  # type: ignore[attr-defined]
+        return torch.ops.aten.threshold_backward(grad, out, 0) * scale, None

@@ -1,4 +1,4 @@
-"""From images as they are stored to what a backbone was trained on."""
+"""Preprocess stored images as in the pretraining of a backbone."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Interpolation = Literal["bilinear", "bicubic"]
 
 
 class Preprocess(nn.Module):
-    """Resize to a square, then (x − mean) / std by channel.
+    """Resize to a square, then normalise each channel: (x − mean) / std.
 
     Args:
-        size: the side of the square.
-        mean: by channel, of values in [0, 1].
-        std: by channel.
-        interpolation: of the resize, which is antialiased.
+        size: side of the square, in pixels.
+        mean: mean of each channel, for values in [0, 1].
+        std: standard deviation of each channel.
+        interpolation: interpolation of the resize, which is antialiased.
 
     Shapes: x (n, 3, h, w), bytes or floats in [0, 1] → (n, 3, size, size) floats.
 
@@ -39,10 +39,10 @@ class Preprocess(nn.Module):
         super().__init__()
         self.size = size
         self.interpolation = interpolation
-        self._described = f"{size}, mean={tuple(mean)}, std={tuple(std)}, {interpolation}"
+        self._description = f"{size}, mean={tuple(mean)}, std={tuple(std)}, {interpolation}"
         scale = 1 / torch.tensor(std, dtype=torch.float64)
         shift = -torch.tensor(mean, dtype=torch.float64) * scale
-        # Not of the state: a checkpoint holds what training changes.
+        # Not persistent: a checkpoint holds what training changes.
         self.register_buffer("scale", _by_channel(scale), persistent=False)
         self.register_buffer("shift", _by_channel(shift), persistent=False)
         self.register_buffer("byte_scale", _by_channel(scale / 255), persistent=False)
@@ -52,19 +52,19 @@ class Preprocess(nn.Module):
     byte_scale: Tensor
 
     def forward(self, x: Tensor) -> Tensor:
-        """The images as the backbone wants them."""
+        """Resize and normalise the images."""
         if x.shape[-2:] != (self.size, self.size):
             square = (self.size, self.size)
             resized = interpolate(x, square, mode=self.interpolation, antialias=True)
-            # Bicubic weights can be negative; torch keeps bytes in range itself.
+            # Bicubic weights can be negative; torch clamps bytes itself.
             x = resized if x.dtype == torch.uint8 else resized.clamp(0, 1)
         scale = self.byte_scale if x.dtype == torch.uint8 else self.scale
         out = torch.addcmul(self.shift, x.to(self.shift.dtype), scale)
-        return out.contiguous(memory_format=torch.channels_last)  # convolutions are faster on it
+        return out.contiguous(memory_format=torch.channels_last)  # faster convolutions
 
     def extra_repr(self) -> str:
-        """Everything the result depends on."""
-        return self._described
+        """Describe everything the result depends on."""
+        return self._description
 
 
 def _by_channel(values: Tensor) -> Tensor:

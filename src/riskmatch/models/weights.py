@@ -1,4 +1,4 @@
-"""Weights from files, and a report where they do not fit."""
+"""Load weights from files, and report where they do not fit."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-LINES = 12
-"""Of the report, at most."""
+MAX_ROWS = 12
+"""Most rows in the table of a report."""
 
 
 class WeightsError(ValueError):
-    """Weights are not to be had, or do not fit."""
+    """Weights cannot be loaded, or do not fit the network."""
 
 
 def load_weights(body: nn.Module, path: Path | str, classifier: tuple[str, ...] = ()) -> None:
-    """Fill ``body`` with the weights of a file: safetensors, or a torch checkpoint of tensors.
+    """Load weights from a safetensors file or a torch checkpoint into ``body``.
 
     Args:
-        body: the network.
-        path: of the file. Where it holds more than weights, they are looked for under
-            ``state_dict`` and ``model``.
-        classifier: layers of the file that the network does without.
+        body: network to load into.
+        path: file of the weights. In a checkpoint with further entries, they are expected under
+            ``state_dict`` or ``model``.
+        classifier: layers of the file that the network does not have.
 
     Raises:
-        WeightsError: with a table of what is missing, unexpected or of another shape.
+        WeightsError: the file cannot be read, or weights are missing, unexpected or of another
+            shape; the message lists them.
     """
     heads = tuple(f"{layer}." for layer in classifier)
-    found = {name: value for name, value in _read(Path(path)).items() if not name.startswith(heads)}
-    wanted = body.state_dict()
-    report = _report(found, wanted)
+    state = {name: value for name, value in _read(Path(path)).items() if not name.startswith(heads)}
+    report = _report(state, body.state_dict())
     if report:
         raise WeightsError(f"The weights in {path} do not fit: {report}")
-    body.load_state_dict(found)
+    body.load_state_dict(state)
 
 
 def _read(path: Path) -> Mapping[str, Tensor]:
     if not path.is_file():
-        raise WeightsError(f"There is no file {path} to take weights from.")
+        raise WeightsError(f"The file of weights {path} does not exist.")
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
@@ -56,25 +56,25 @@ def _read(path: Path) -> Mapping[str, Tensor]:
         if isinstance(content, dict) and isinstance(content.get(key), dict):
             content = content[key]
     if not isinstance(content, dict) or not all(isinstance(v, Tensor) for v in content.values()):
-        raise WeightsError(f"{path} holds no table of weights by name.")
+        raise WeightsError(f"{path} does not hold a mapping of names to tensors.")
     return content
 
 
-def _report(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> str:
-    """How the two differ in names and shapes; empty where they do not."""
-    missing = [name for name in wanted if name not in found]
-    unexpected = [name for name in found if name not in wanted]
-    shapes = [n for n, value in wanted.items() if n in found and found[n].shape != value.shape]
+def _report(state: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str:
+    """Table of the differences in names and shapes; empty if there are none."""
+    missing = [name for name in expected if name not in state]
+    unexpected = [name for name in state if name not in expected]
+    shapes = [n for n, value in expected.items() if n in state and state[n].shape != value.shape]
     rows = [
-        (name, *(str(tuple(side[name].shape)) if name in side else "–" for side in (found, wanted)))
+        (name, *(str(tuple(s[name].shape)) if name in s else "–" for s in (state, expected)))
         for name in [*shapes, *missing, *unexpected]
     ]
     if not rows:
         return ""
     counts = {"of another shape": shapes, "missing": missing, "unexpected": unexpected}
     summary = ", ".join(f"{len(names)} {what}" for what, names in counts.items() if names)
-    table = [("name", "in the file", "in the network"), *rows[:LINES]]
+    table = [("name", "in the file", "in the network"), *rows[:MAX_ROWS]]
     widths = [max(len(row[column]) for row in table) for column in range(3)]
     lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
-    more = [f"and {len(rows) - LINES} more"] if len(rows) > LINES else []
+    more = [f"and {len(rows) - MAX_ROWS} more"] if len(rows) > MAX_ROWS else []
     return "\n  ".join([f"{summary}.", *lines, *more])

@@ -2,7 +2,7 @@
 
 import importlib
 
-from riskmatch.models.torchvision_import import import_torchvision
+from riskmatch.models.timm_body import import_torchvision
 
 
 def functional():

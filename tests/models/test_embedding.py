@@ -7,26 +7,25 @@ import torch
 from tiny_pictures import Darker, pictures, two_domains
 
 from riskmatch.data.stored import Stored
-from riskmatch.embedding import embed, write_features
-from riskmatch.embedding.embed import random_view
-from riskmatch.embedding.fingerprint import content_of
-from riskmatch.models import trunk
+from riskmatch.models import seeded_trunk, trunk
+from riskmatch.models.embedding import embed, hash_inputs, random_view, write_features
 
 pytest.importorskip("efficientnet_lite_pytorch")
 
 
 class Calls(list):
-    def __call__(self, *told):
-        self.append(told)
+    def __call__(self, *arguments):
+        self.append(arguments)
 
 
-def embedded(domains, cache, **changes):
-    """The features, and what was told of the work."""
+def embedded(domains, cache, options=None, **settings):
+    """The features, and the calls of on_progress."""
     calls = Calls()
-    return embed(domains, "lite0", cache=cache, on_progress=calls, **changes), calls
+    network = seeded_trunk("lite0", options or {})
+    return embed(domains, network, cache=cache, on_progress=calls, **settings), calls
 
 
-def test_features_are_those_of_the_backbone_and_the_rest_of_the_data_set_is_kept(tmp_path):
+def test_embed_replaces_only_the_inputs(tmp_path):
     domains = two_domains()
     found, calls = embedded(domains, tmp_path)
     backbone = trunk("lite0").eval()
@@ -43,7 +42,7 @@ def test_features_are_those_of_the_backbone_and_the_rest_of_the_data_set_is_kept
     assert calls == [("embedding art", 5, 5), ("embedding photo", 3, 3)]
 
 
-def test_features_are_found_again_and_only_new_images_and_views_are_embedded(tmp_path):
+def test_cache_is_used_for_known_images_and_views(tmp_path):
     first, _ = embedded(two_domains(), tmp_path)
     again, calls = embedded(two_domains(), tmp_path)
     assert calls == []
@@ -60,14 +59,14 @@ def test_features_are_found_again_and_only_new_images_and_views_are_embedded(tmp
     assert len(calls) == 2
 
 
-def test_other_weights_have_other_features(tmp_path):
+def test_cache_depends_on_the_weights(tmp_path):
     one, _ = embedded(two_domains(), tmp_path)
     other, calls = embedded(two_domains(), tmp_path, options={"pretrained": False})
     assert len(calls) == 2
     assert not torch.allclose(one.domains[0].x, other.domains[0].x)
 
 
-def test_images_on_the_disk_have_the_features_of_those_in_memory(tmp_path):
+def test_stored_images_have_the_features_of_tensors(tmp_path):
     domains = two_domains()
     stored = tuple(
         replace(domain, x=Stored(domain.x.permute(0, 2, 3, 1).contiguous()))
@@ -79,16 +78,16 @@ def test_images_on_the_disk_have_the_features_of_those_in_memory(tmp_path):
         assert torch.allclose(a.x, b.x, atol=1e-4)
 
 
-def test_images_whose_file_is_known_are_told_apart_by_file_and_rows_unread():
+def test_stored_images_are_hashed_by_file_and_rows_without_reading():
     unread = torch.empty(4, 2, 2, 3, dtype=torch.uint8, device="meta")
     images, others = Stored(unread, content="a"), Stored(unread, content="b")
     some = images.take(torch.tensor([0, 2]))
-    kinds = [images, others, some, images.take(torch.tensor([2, 0]))]
-    assert len({content_of(x) for x in kinds}) == 4
-    assert content_of(some) == content_of(images.take(torch.tensor([0, 2])))
+    inputs = [images, others, some, images.take(torch.tensor([2, 0]))]
+    assert len({hash_inputs(x) for x in inputs}) == 4
+    assert hash_inputs(some) == hash_inputs(images.take(torch.tensor([0, 2])))
 
 
-def test_the_first_view_is_the_image_and_the_others_are_augmented_anew(tmp_path):
+def test_first_view_is_the_image_and_others_are_augmented(tmp_path):
     one, _ = embedded(two_domains(), tmp_path)
     three, _ = embedded(two_domains(), tmp_path, views=3)
     art = three.domains[0].x
@@ -98,7 +97,7 @@ def test_the_first_view_is_the_image_and_the_others_are_augmented_anew(tmp_path)
     assert not torch.allclose(art[:, 1], art[:, 2])
 
 
-def test_training_draws_every_view_of_every_sample_alike():
+def test_random_view_is_uniform_and_independent():
     x = torch.arange(12.0).view(2, 3, 2)
     draws = torch.stack([random_view(x, torch.Generator().manual_seed(s)) for s in range(600)])
     for sample in range(2):
@@ -107,10 +106,10 @@ def test_training_draws_every_view_of_every_sample_alike():
         assert counts.min() > 150
         assert torch.equal(draws[:, sample, 1], draws[:, sample, 0] + 1)
     pairs = (draws[:, 0, 0] / 2 == draws[:, 1, 0] / 2 - 3).double().mean()
-    assert 0.2 < pairs < 0.47  # independent: a third of the time the same
+    assert 0.2 < pairs < 0.47  # independent draws agree in a third of the cases
 
 
-def test_validation_samples_are_embedded_too(tmp_path):
+def test_validation_samples_are_embedded(tmp_path):
     domains = two_domains()
     art = replace(domains.domains[0], validation=pictures("art", 2, seed=9))
     found, _ = embedded(replace(domains, domains=(art, domains.domains[1])), tmp_path)
@@ -123,7 +122,7 @@ def _embed_in_a_process(cache, results):
     results.put((found.domains[0].x.sum().item(), len([c for c in calls if "emb" in c[0]])))
 
 
-def test_two_processes_embed_every_domain_once_between_them(tmp_path):
+def test_two_processes_embed_each_domain_once(tmp_path):
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     workers = [
@@ -142,19 +141,18 @@ def test_two_processes_embed_every_domain_once_between_them(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "settings", "reason"),
     [
-        ({}, {"views": 0}, "'pets' cannot have 0 views: one is the least"),
-        ({"augment": None}, {"views": 2}, "2 views: nothing augments its images"),
-        ({}, {"options": {"pretraind": True}}, "Did you mean 'pretrained'"),
+        ({}, {"views": 0}, "views must be at least 1, got 0"),
+        ({"augment": None}, {"views": 2}, "views=2 needs augmentation, which 'pets'"),
     ],
 )
-def test_what_cannot_be_is_refused(tmp_path, changes, settings, reason):
+def test_invalid_views_raise(tmp_path, changes, settings, reason):
     with pytest.raises(ValueError, match=reason):
         embedded(two_domains(**changes), tmp_path, **settings)
 
 
 @pytest.mark.parametrize("views", [1, 2])
 @pytest.mark.parametrize("suffix", [".npz", ".parquet"])
-def test_a_file_of_features_holds_a_row_per_sample_and_view(tmp_path, suffix, views):
+def test_features_file_has_one_row_per_sample_and_view(tmp_path, suffix, views):
     domains = two_domains()
     shape = (4,) if views == 1 else (views, 4)
     features = replace(
@@ -177,6 +175,6 @@ def test_a_file_of_features_holds_a_row_per_sample_and_view(tmp_path, suffix, vi
     assert table["class"].tolist() == [("cat", "dog")[label] for label in labels]
 
 
-def test_other_kinds_of_files_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"Unknown kind of features file '.parq'. Did you mean"):
+def test_unknown_type_of_features_file_raises(tmp_path):
+    with pytest.raises(ValueError, match=r"Unknown type of features file '.parq'. Did you mean"):
         write_features(two_domains(), tmp_path / "pets.parq")

@@ -1,13 +1,13 @@
-"""ReLU and dropout in one pass against the two in turn."""
+"""Compare the fused layer with ReLU and dropout one after the other."""
 
 import pytest
 import torch
 from torch import nn
 
-from riskmatch.models.relu_dropout import ReLUDropout
+from riskmatch.models.mlp import ReLUDropout
 
 
-def test_values_are_zero_or_those_of_relu_scaled():
+def test_values_are_zero_or_scaled_relu():
     torch.manual_seed(0)
     x = torch.randn(200, 301)
     out = ReLUDropout(0.2)(x.clone())
@@ -19,7 +19,7 @@ def test_values_are_zero_or_those_of_relu_scaled():
     assert out.mean().item() == pytest.approx(torch.relu(x).mean().item(), rel=0.02)
 
 
-def test_what_is_dropped_does_not_follow_a_pattern():
+def test_dropped_units_are_independent():
     torch.manual_seed(0)
     kept = (ReLUDropout(0.5)(torch.ones(4096, 64)) != 0).float()
     by_column = kept.mean(0)  # 64 shares of 4,096 fair coins, standard deviation 1/128
@@ -28,7 +28,7 @@ def test_what_is_dropped_does_not_follow_a_pattern():
     assert neighbours < 5 / (2 * (4096 * 63) ** 0.5)
 
 
-def test_gradient_is_the_scale_where_something_came_through():
+def test_gradient_is_the_scale_of_kept_units():
     torch.manual_seed(0)
     x = torch.randn(50, 7, dtype=torch.float64, requires_grad=True)
     out = ReLUDropout(0.25)(x * 1)
@@ -36,7 +36,7 @@ def test_gradient_is_the_scale_where_something_came_through():
     assert torch.allclose(x.grad, (out != 0).double() / (1 - 0.25))
 
 
-def test_second_derivatives_pass_through():
+def test_second_derivatives_exist():
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(3, 8), ReLUDropout(0.5), nn.Linear(8, 1)).double()
     x = torch.randn(6, 3, dtype=torch.float64)
@@ -45,14 +45,14 @@ def test_second_derivatives_pass_through():
     assert net[2].weight.grad.abs().sum() > 0
 
 
-def test_evaluation_is_plain_relu_and_draws_nothing():
+def test_evaluation_is_plain_relu_without_random_draws():
     layer, x = ReLUDropout(0.5).eval(), torch.randn(9)
     before = torch.get_rng_state()
     assert torch.equal(layer(x), torch.relu(x))
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_the_stream_of_torch_decides():
+def test_masks_come_from_the_global_stream():
     def masks(seed):
         torch.manual_seed(seed)
         return ReLUDropout(0.5)(torch.ones(1000)) != 0
@@ -62,6 +62,6 @@ def test_the_stream_of_torch_decides():
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.0])
-def test_a_share_outside_its_range_is_refused(p):
+def test_share_out_of_range_raises(p):
     with pytest.raises(ValueError, match=r"\[0, 1\)"):
         ReLUDropout(p)

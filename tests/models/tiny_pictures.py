@@ -1,4 +1,4 @@
-"""Small pictures, and a trifling augmentation."""
+"""Small images and a simple augmentation."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ def pictures(name, n, seed, side=40):
 
 @dataclass(frozen=True)
 class Darker:
-    """Bytes to numbers in [0, 1], each image darker by a share drawn for it."""
+    """Scale to [0, 1] and darken each image by a random share."""
 
     most: float = 0.5
 

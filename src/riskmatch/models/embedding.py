@@ -1,0 +1,227 @@
+"""Features of frozen backbones, computed once per image and cached on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file
+from safetensors.torch import save as to_bytes
+from torch import Tensor, nn
+
+from riskmatch.data.domain import Augment, Domain, DomainSet
+from riskmatch.data.places import cache_folder
+from riskmatch.data.progress import OnProgress
+from riskmatch.data.stored import Stored
+from riskmatch.data.streams import stream
+from riskmatch.files import alone, write_whole
+from riskmatch.models.trunk import Trunk
+from riskmatch.validation import check_option
+
+FORMAT = 1
+"""Version of the cache; to be raised when the same images would get other features."""
+CHUNK = 8
+"""Images per forward pass: few enough for the processor's cache."""
+HASH_CHUNK = 256
+"""Samples read at a time to be hashed."""
+_KEY = "features"
+
+
+def embed(
+    domains: DomainSet,
+    trunk: Trunk,
+    *,
+    views: int = 1,
+    cache: Path | None = None,
+    device: torch.device | str = "cpu",
+    on_progress: OnProgress | None = None,
+) -> DomainSet:
+    """Replace the images of a data set by their features, which are cached on disk.
+
+    The cache is keyed by the content of the images and by the backbone with its weights and
+    preprocessing. Each view of each domain is a file: an interruption loses only the one being
+    computed, and further views need only themselves.
+
+    Args:
+        domains: data set of images.
+        trunk: the backbone, see :func:`~riskmatch.models.seeded_trunk`.
+        views: views of each image: the first is the image itself, the others are augmented as in
+            training. Training draws one at random, evaluation uses the first.
+        cache: folder of the features; by default one in the user's cache folder.
+        device: device of the backbone; the features are returned on the CPU.
+        on_progress: called with a label for each domain and view, the number of images done, and
+            their total.
+
+    Returns:
+        The data set with inputs (n, width), or (n, views, width) for several views.
+    """
+    if views < 1:
+        raise ValueError(f"views must be at least 1, got {views}.")
+    if views > 1 and domains.augment is None:
+        raise ValueError(f"views={views} needs augmentation, which '{domains.name}' does not have.")
+    trunk = trunk.to(device).eval()
+    embedder = _Embedder(
+        trunk,
+        json.dumps([FORMAT, trunk.name, hash_weights(trunk), repr(trunk.preprocess)]),
+        views,
+        domains.augment,
+        cache or cache_folder() / "features",
+        (lambda *_: None) if on_progress is None else on_progress,
+    )
+    return replace(
+        domains,
+        domains=tuple(embedder.embed(domain) for domain in domains.domains),
+        augment=None if views == 1 else random_view,
+    )
+
+
+def random_view(x: Tensor, generator: torch.Generator) -> Tensor:
+    """Draw one view of each sample: (n, views, d) → (n, d)."""
+    chosen = torch.randint(x.shape[1], (len(x),), generator=generator).to(x.device)
+    return x[torch.arange(len(x), device=x.device), chosen]
+
+
+@dataclass(frozen=True)
+class _Embedder:
+    trunk: Trunk
+    identity: str
+    """Text that identifies the trunk with its weights."""
+    views: int
+    augment: Augment | None
+    folder: Path
+    report: OnProgress
+
+    def embed(self, domain: Domain) -> Domain:
+        """The domain with features as inputs."""
+        content = hash_inputs(domain.x)
+        views = [self._view(domain, content, number) for number in range(self.views)]
+        return replace(
+            domain,
+            x=views[0] if self.views == 1 else torch.stack(views, 1),
+            validation=domain.validation and self.embed(domain.validation),
+        )
+
+    def _view(self, domain: Domain, content: str, number: int) -> Tensor:
+        """Features (n, width) of every image, augmented unless ``number`` is 0."""
+        seen = "as it is" if number == 0 else f"{self.augment!r}, {domain.name}, {number}"
+        key = hashlib.sha256(json.dumps([self.identity, content, seen]).encode()).hexdigest()
+        label = f"embedding {domain.name}" + (f", view {number + 1}" if number else "")
+        return _cached(
+            self.folder / f"{key[:24]}.safetensors",
+            lambda: self._features(domain, number, label),
+            lambda: self.report("waiting for another process", 0, None),
+        )
+
+    @torch.no_grad()
+    def _features(self, domain: Domain, number: int, label: str) -> Tensor:
+        parameter = next(self.trunk.parameters())
+        out = torch.empty(len(domain), self.trunk.width)
+        generator = stream("view", domain.name, number)
+        for start in range(0, len(domain), CHUNK):
+            x = domain.x[start : start + CHUNK].to(parameter.device)
+            if number and self.augment is not None:
+                x = self.augment(x, generator)
+            out[start : start + CHUNK] = self.trunk(x)
+            self.report(label, min(start + CHUNK, len(domain)), len(domain))
+        return out
+
+
+def _cached(path: Path, make: Callable[[], Tensor], waiting: Callable[[], None]) -> Tensor:
+    """Load the tensor in ``path``; if there is none, one process makes it and the others wait."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with alone(path.with_suffix(".lock"), waiting):
+            if not path.exists():  # unless another process has made it meanwhile
+                write_whole(path, to_bytes({_KEY: make().contiguous()}))
+    return load_file(path)[_KEY]
+
+
+def hash_inputs(x: Tensor | Stored) -> str:
+    """SHA-256 of all inputs of a domain, in order.
+
+    Stored images are not read if the hash of their file is known.
+    """
+    if isinstance(x, Stored) and (known := x.fingerprint()):
+        return known
+    digest = hashlib.sha256(f"{tuple(x.shape)} {x.dtype}".encode())
+    for part in x.split(HASH_CHUNK):
+        _update(digest, part)
+    return digest.hexdigest()
+
+
+def hash_weights(model: nn.Module) -> str:
+    """SHA-256 of the names and values of a network's weights and buffers."""
+    digest = hashlib.sha256()
+    for name, value in sorted(model.state_dict().items()):
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        _update(digest, value)
+    return digest.hexdigest()
+
+
+def _update(digest: hashlib._Hash, value: Tensor) -> None:
+    flat = value.detach().cpu().contiguous().reshape(-1)
+    digest.update(flat.view(torch.uint8).numpy().data)
+
+
+def write_features(domains: DomainSet, file: Path) -> None:
+    """Write the result of :func:`embed` to a file, one row per sample and view.
+
+    The columns are ``domain``, ``label``, ``class`` (name of the label, or the label itself),
+    ``view`` (0 is the image itself) and ``features``.
+
+    Args:
+        domains: data set with inputs (n, width) or (n, views, width).
+        file: path ending in ``.parquet`` or ``.npz``.
+    """
+    check_option("type of features file", file.suffix, _WRITERS)
+    parts = [_columns(domains, domain) for domain in domains.domains]
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    write_whole(file, _WRITERS[file.suffix](columns))
+
+
+def _columns(domains: DomainSet, domain: Domain) -> dict[str, NDArray[Any]]:
+    features = domain.x[:].cpu().numpy().astype(np.float32)
+    n, views = len(domain), 1 if features.ndim == 2 else features.shape[1]
+    names = np.array(domains.class_names or [str(label) for label in range(domains.classes)])
+    labels = domain.y.cpu().numpy().repeat(views)
+    return {
+        "domain": np.full(n * views, domain.name),
+        "label": labels,
+        "class": names[labels],
+        "view": np.tile(np.arange(views), n),
+        "features": features.reshape(n * views, -1),
+    }
+
+
+def _npz(columns: dict[str, NDArray[Any]]) -> bytes:
+    out = io.BytesIO()
+    np.savez(out, **columns)  # type: ignore[arg-type]
+    return out.getvalue()
+
+
+def _parquet(columns: dict[str, NDArray[Any]]) -> bytes:
+    try:
+        import pyarrow  # type: ignore[import-untyped]
+        import pyarrow.parquet  # type: ignore[import-untyped]
+    except ImportError as error:
+        message = f"Parquet needs pip install 'riskmatch[parquet]'; .npz does not: {error}."
+        raise ImportError(message) from error
+    features = columns.pop("features")
+    table = pyarrow.table(columns).append_column(
+        "features",
+        pyarrow.FixedSizeListArray.from_arrays(features.reshape(-1), features.shape[1]),
+    )
+    out = io.BytesIO()
+    pyarrow.parquet.write_table(table, out)
+    return out.getvalue()
+
+
+_WRITERS = {".parquet": _parquet, ".npz": _npz}
