@@ -142,7 +142,7 @@ def test_what_is_known_of_a_data_set_is_found_once(monkeypatch):
     domains = data()
     first = identity_of(domains)
     monkeypatch.setattr(
-        "riskmatch.engine.data_identity.content_of", lambda x: pytest.fail("read again")
+        "riskmatch.engine.data_identity.hash_inputs", lambda x: pytest.fail("read again")
     )
     assert identity_of(domains) is first
 

@@ -11,8 +11,6 @@ from torch import Tensor
 
 from riskmatch.data.catalogue import resolve
 from riskmatch.data.domain import Domain, DomainSet
-from riskmatch.data.catalogue import resolve
-from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.models.embedding import hash_inputs
 from riskmatch.runs import records
 from riskmatch.runs.identity import DataIdentity
