@@ -181,6 +181,14 @@ def _image_source(index: Callable[[Path | None], ImageIndex], **facts: Any) -> D
         image_size: int = 224,
         augment: bool = True,
     ) -> DomainSet:
+        """Image domains.
+
+        Args:
+            data_dir: folder to search for the files first.
+            on_progress: called for every image that is read or decoded.
+            image_size: side of the square images that training sees, in pixels.
+            augment: whether training sees random crops, flips and colours, as in DomainBed.
+        """
         from riskmatch.data.images.dataset import image_domains
 
         return image_domains(

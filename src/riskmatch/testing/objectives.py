@@ -28,6 +28,7 @@ from riskmatch.data.batch import Batch
 from riskmatch.engine import Stepper
 from riskmatch.models import MLP
 from riskmatch.space import draw, ranges
+from riskmatch.testing.conformance import ConformanceError
 
 Check = Callable[[Objective], None]
 
@@ -36,13 +37,6 @@ TERM_WEIGHTS = ("weight", "variance_weight", "beta")
 
 _INPUTS, _CLASSES, _WARMUP, _STEPS = 5, 3, 3, 6
 _RAGGED = (6, 3, 8)
-
-
-class ConformanceError(AssertionError):
-    """An objective breaks a promise."""
-
-    def __init__(self, objective: Objective, message: str) -> None:
-        super().__init__(f"{type(objective).__name__}: {message}")
 
 
 def is_described(objective: Objective) -> None:
@@ -178,7 +172,7 @@ class _NormalisedNetwork(nn.Module):
 
 def _require(holds: bool, objective: Objective, message: str) -> None:
     if not holds:
-        raise ConformanceError(objective, message)
+        raise ConformanceError(type(objective).__name__, message)
 
 
 def _network() -> nn.Module:
