@@ -7,19 +7,26 @@ import sys
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_records import evaluation, run
 
-from riskmatch.runs.config import RunConfig
-from riskmatch.selection import Case, choose, draw_of, redrawn, variant
+from riskmatch import selection
+from riskmatch.runs.config import RunConfig, variant
+from riskmatch.runs.frame import frame_of
+from riskmatch.selection import CASE, RULES, cases
+
+
+def choose(runs, rule):
+    """The choices, one tuple of named values each."""
+    return list(selection.choose(frame_of(runs), rule).itertuples(index=False))
 
 
 def picked(runs, rule):
     """Draw, step and accuracy in per cent of the only choice."""
     (choice,) = choose(runs, rule)
-    draw = choice.run.config.hparams["draw"]
-    return draw, choice.evaluation.step, round(100 * choice.accuracy, 6)
+    (draw,) = (one.config.hparams["draw"] for one in runs if one.config.id == choice.run)
+    return draw, choice.step, round(100 * choice.accuracy, 6)
 
 
 ONE = run(
@@ -88,8 +95,9 @@ def test_leave_one_out_pairs_runs_of_any_seed_but_of_one_trial():
 
 
 @pytest.mark.parametrize("rule", ["train-val", "test-val"])
-def test_runs_with_two_test_domains_are_no_draws(rule):
-    assert choose(PAIRS, rule) == []
+def test_runs_with_two_test_domains_are_not_draws_of_runs_with_one(rule):
+    (choice,) = choose([ONE, *PAIRS], rule)
+    assert (choice.run, choice.draws) == (ONE.config.id, 1)
 
 
 def test_of_equals_the_fewer_steps_then_the_smaller_id():
@@ -101,7 +109,7 @@ def test_of_equals_the_fewer_steps_then_the_smaller_id():
     for seed in range(5):
         random.Random(seed).shuffle(equal)
         (choice,) = choose(equal, "train-val")
-        assert (choice.run, choice.evaluation.step) == (first, 1)
+        assert (choice.run, choice.step) == (first.config.id, 1)
 
 
 def imported(seed, *accuracies, test="b", **others):
@@ -121,7 +129,7 @@ def test_of_equal_draws_of_domainbed_the_last_is_taken_whatever_its_step(rule):
         imported(5, (69, 5)),
     )
     (choice,) = choose([early, late, worse], rule)
-    assert (choice.run, choice.evaluation.step, choice.draws) == (late, 2, 3)
+    assert (choice.run, choice.step, choice.draws) == (late.config.id, 2, 3)
 
 
 def test_means_are_rounded_as_those_of_the_reference_so_that_ties_fall_alike():
@@ -141,10 +149,10 @@ def test_leave_one_out_pairs_draws_of_domainbed_by_their_number():
     both = imported(3, (50, 60), test="ab", test_envs=[0, 1])
     scored = replace(both, evaluations=(evaluation(1, a=(60, 0), b=(0, 0)),))
     (choice,) = choose([alone, scored], "leave-one-out")
-    assert (choice.run, round(choice.score, 6), choice.draws) == (alone, 0.6, 1)
+    assert (choice.run, round(choice.score, 6), choice.draws) == (alone.config.id, 0.6, 1)
     other = imported(4, (99, 1), test_envs=[1])
     (choice,) = choose([alone, scored, other], "leave-one-out")
-    assert (choice.run, choice.draws) == (alone, 1)  # the other has no pair and is none to choose
+    assert (choice.run, choice.draws) == (alone.config.id, 1)  # the other has no pair
 
 
 def test_scores_that_are_no_numbers_or_not_there_are_never_chosen():
@@ -165,22 +173,14 @@ def test_every_case_is_chosen_for_alone():
         for trial in (0, 1)
         for model in ("mlp", "cnn")
     ]
-    cases = [choice.case for choice in choose(runs, "train-val")]
-    assert len(cases) == 16
-    assert cases == sorted(cases)
-    assert cases[0] == Case("toy", "cnn", "erm", "a", 0)
+    chosen = [choice[: len(CASE)] for choice in choose(runs, "train-val")]
+    assert len(chosen) == 16
+    assert chosen == sorted(chosen)
+    assert chosen[0] == ("toy", "cnn", "erm", "a", 0)
 
 
 def test_unfinished_runs_count_with_the_steps_they_have():
     assert picked([run("b", evaluation(1, a=(0, 9), b=(4, 8)), status="failed")], "train-val")
-
-
-def test_a_choice_says_why():
-    (choice,) = choose([ONE, TWO], "train-val")
-    assert choice.why == (
-        f"{TWO.config.id} at step 2, of 2 draws: 76.0 % is the best of the mean validation "
-        "accuracy over the training domains, over draws and steps"
-    )
 
 
 def test_an_unknown_rule_is_refused():
@@ -188,6 +188,7 @@ def test_an_unknown_rule_is_refused():
         choose([ONE], "trainval")
 
 
+@settings(max_examples=20)
 @given(st.lists(st.tuples(*[st.integers(0, 100)] * 3), min_size=1, max_size=12), st.randoms())
 def test_the_order_of_runs_does_not_matter_and_nothing_is_better(accuracies, order):
     runs = [
@@ -205,21 +206,144 @@ def test_the_order_of_runs_does_not_matter_and_nothing_is_better(accuracies, ord
         assert choice.score == pytest.approx(score)
 
 
-def test_replicates_are_told_from_trials_that_redraw():
-    fixed = [RunConfig("d", ("a",), "erm", lr=lr, trial=t, seed=t) for lr in (1, 2) for t in (0, 1)]
-    assert redrawn(fixed) is False
-    assert redrawn(fixed[1:]) is None  # one that is missing leaves it open
-    draws = (0, 1), (0, 2), (1, 1), (1, 3)
-    drawn = [RunConfig("d", ("a",), "erm", lr=lr, trial=trial) for trial, lr in draws]
-    assert redrawn(drawn) is True
-    assert redrawn(drawn[:3]) is None  # the draw of defaults is in every trial
-    assert draw_of(drawn[0]) == draw_of(drawn[2]) != draw_of(drawn[1])
-
-
 def test_variants_of_a_method_are_methods_of_their_own():
     configs = [RunConfig("d", ("a",), "causirl", {"distance": d}) for d in ("mmd", "coral")]
     assert list(map(variant, configs)) == ["causirl mmd", "causirl"]
     assert variant(RunConfig("d", ("a",), "causirl")) == "causirl"
+
+
+def test_a_user_defined_rule_is_chosen_by(tmp_path, monkeypatch):
+    (tmp_path / "my_rules.py").write_text(
+        "from riskmatch.selection import Rule\n"
+        'LAST = Rule("last", "the accuracy", domains="training", step="last", reported="val")\n'
+        "NUMBER = 3\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert picked([ONE], "my_rules:LAST") == (1, 2, 10)
+    with pytest.raises(ValueError, match=r"my_rules:NUMBER.* must be .*Rule, got int"):
+        choose([ONE], "my_rules:NUMBER")
+
+
+def several(accuracies, seed=0, names="abc", data="toy", **others):
+    """A run that tests on all of ``accuracies`` at once: step → domain → (train, val)."""
+    tests = tuple(accuracies[1])
+    evaluations = [
+        evaluation(step, **{d: (0, 50) for d in names if d not in tests}, **scores)
+        for step, scores in accuracies.items()
+    ]
+    return run(tests, *evaluations, data=data, seed=seed, **others)
+
+
+TARGET = {"test_domain": "b"}
+BEST = replace(RULES["colored-mnist-best"], **TARGET)
+LAST = replace(RULES["colored-mnist-last"], **TARGET)
+
+
+def test_the_colored_mnist_rules_take_one_draw_for_all_seeds():
+    # On seed 0 draw 1 is better, on both seeds together draw 2.
+    runs = [
+        several({1: {"a": (1, 0), "b": (10 * seed + draw, val)}}, seed, draw=draw)
+        for draw, vals in ((1, (70, 50)), (2, (65, 60)))
+        for seed, val in enumerate(vals)
+    ]
+    chosen = choose(runs, BEST)
+    assert [(c.test_domain, c.trial, round(100 * c.accuracy), c.draws) for c in chosen] == [
+        ("a", 0, 1, 2), ("a", 1, 1, 2), ("b", 0, 2, 2), ("b", 1, 12, 2)
+    ]  # fmt: skip
+
+
+def test_the_colored_mnist_rules_compare_draws_on_the_seeds_that_all_have():
+    # The grid is on seed 0 alone, where draw 1 is better; on its other seed it is bad.
+    runs = [
+        several({1: {"a": (0, 0), "b": (draw, val)}}, seed, draw=draw)
+        for draw, seed, val in ((1, 0, 70), (1, 1, 10), (2, 0, 60))
+    ]
+    chosen = [c for c in choose(runs, BEST) if c.test_domain == "b"]
+    assert [(c.trial, round(100 * c.accuracy)) for c in chosen] == [(0, 1), (1, 1)]
+
+
+def test_the_colored_mnist_rules_choose_the_step_by_one_domain_for_all():
+    one = several({1: {"a": (1, 90), "b": (2, 60)}, 2: {"a": (3, 10), "b": (4, 50)}})
+    assert [(c.step, round(100 * c.accuracy)) for c in choose([one], BEST)] == [(1, 1), (1, 2)]
+    assert [(c.step, round(100 * c.accuracy)) for c in choose([one], LAST)] == [(2, 3), (2, 4)]
+
+
+def test_the_colored_mnist_rules_choose_nothing_for_runs_that_do_not_test_on_their_domain():
+    assert choose([ONE], BEST) == []
+
+
+def case_table(*runs):
+    return cases(frame_of(runs))
+
+
+def test_a_run_with_several_test_domains_is_a_case_of_each():
+    both = several({1: {"a": (30, 90), "b": (40, 20)}})
+    table = case_table(both, replace(both, config=replace(both.config, method="rdm")))
+    assert list(table["test_domain"]) == ["a", "b"] * 2
+    # The other test domain has no say in train-val.
+    assert {c.score for c in choose([both], "train-val")} == {0.5}
+
+
+def test_runs_that_train_on_different_domains_are_not_compared():
+    table = case_table(
+        several({1: {"a": (0, 0), "b": (0, 0)}}), several({1: {"a": (0, 0), "c": (0, 0)}})
+    )
+    assert table["test_domain"].isna().all()
+
+
+def test_seeds_stand_for_trials_where_runs_differ_in_nothing_else():
+    runs = [replace(ONE, config=replace(ONE.config, seed=seed)) for seed in (3, 5, 9)]
+    assert list(case_table(*runs)["trial"]) == [0, 1, 2]
+
+
+def test_trials_stay_where_seeds_follow_them():
+    runs = [replace(ONE, config=replace(ONE.config, seed=trial, trial=trial)) for trial in (2, 5)]
+    assert list(case_table(*runs)["trial"]) == [2, 5]
+
+
+def test_draws_with_seeds_of_their_own_stay_draws():
+    runs = [replace(ONE, config=replace(ONE.config, hparams={"draw": s}, seed=s)) for s in range(4)]
+    assert set(case_table(*runs)["trial"]) == {0}
+
+
+def test_a_second_seed_of_one_draw_leaves_the_other_draws_together():
+    draws = [(draw, 10 + draw) for draw in range(4)] + [(2, 30)]
+    runs = [replace(ONE, config=replace(ONE.config, hparams={"draw": d}, seed=s)) for d, s in draws]
+    table = case_table(*runs).set_index("seed")
+    assert table["trial"].to_dict() == {10: 0, 11: 0, 12: 0, 13: 0, 30: 1}
+
+
+def test_other_data_options_are_another_data_set():
+    options = [{"seed": 0}, {"seed": 1}, {"p": [0.5], "seed": 0}]
+    runs = [
+        replace(ONE, config=replace(ONE.config, seed=o["seed"], data_options=o)) for o in options
+    ]
+    table = case_table(*runs)
+    assert list(table["data"]) == ["toy", "toy", "toy, p [0.5]"]
+    assert set(table["own_data"]) == {"toy"}
+
+
+def test_of_options_that_as_many_runs_have_the_fewest_are_usual():
+    options = [{"task": "adaptation"}, {"holdout": 0.5}, {}]
+    runs = [replace(ONE, config=replace(ONE.config, data_options=o)) for o in options]
+    assert list(case_table(*runs)["data"]) == ["toy, task adaptation", "toy, holdout 0.5", "toy"]
+
+
+def test_planned_runs_are_cases_too():
+    config = replace(ONE.config, seed=7)
+    table = cases(frame_of([ONE]), [ONE.config, config]).set_index("run")
+    assert table["status"].to_dict() == {ONE.config.id: "done", config.id: "planned"}
+    assert table["trial"].to_dict() == {ONE.config.id: 0, config.id: 1}
+
+
+def test_paths_are_chosen_among_as_frames_are(tmp_path):
+    from riskmatch.runs import records
+
+    for one in (ONE, TWO):
+        records.write(tmp_path / one.config.id, one)
+    (choice,) = selection.choose(tmp_path, "train-val").itertuples()
+    assert (choice.run, choice.step) == (TWO.config.id, 2)
+    assert len(selection.choose([tmp_path, str(tmp_path)], "test-val")) == 1
 
 
 def test_selection_needs_no_torch():

@@ -1,53 +1,472 @@
-"""Which run and which step a table reports: three rules over records, nothing trained.
+"""Choose the run and the step that a table reports.
 
-A choice is made for every data set, method, network, test domain and trial, among the runs that
-trial made (its draws of hyper-parameters) and their steps. What is reported is the accuracy on the
-test domain's training split, which training never saw. The rules are those of DomainBed
-(Gulrajani and Lopez-Paz, ICLR 2021):
+A case is a data set, a network, a method, a test domain and a trial. For every case a rule chooses
+one run among the trial's draws of hyper-parameters, and one of its steps; the accuracy on the test
+domain there is what tables show. The first three rules are those of DomainBed (Gulrajani and
+Lopez-Paz, ICLR 2021), the others those of the paper's Table 1:
 
-========================  =======================================================================
-``train-val``             the highest mean accuracy on the validation splits of the training domains
-``test-val``              the oracle: the highest accuracy on the test domain's validation split,
-                          each run at its last step
-``leave-one-out``         the highest mean over the other domains v of the accuracy on v of the run
-                          of the same draw, at the same step, that held out v besides the test
-                          domain
-========================  =======================================================================
+======================  ==========================================================================
+``train-val``           the highest mean accuracy on the validation splits of the training domains
+``test-val``            the oracle: the highest accuracy on the test domain's validation split, each
+                        run at its last step
+``leave-one-out``       the highest mean over the other domains v of the accuracy on v of the run of
+                        the same draw, at the same step, that held out v besides the test domain
+``colored-mnist-best``  one draw for all seeds together: the highest mean accuracy on the validation
+                        digits of the test domain 0.9, each run at its best step by that accuracy
+``colored-mnist-last``  the same, each run at its last step
+======================  ==========================================================================
 
-Of equal steps of a run the first is taken. Of equal draws DomainBed takes the one with the largest
-``hparams_seed``, and so do these rules where runs have one, as imported ones do; else the one with
-fewer steps, then the one with the smaller id. A score that is not a number is never chosen. Runs
-that have not finished count with the steps they have.
+Ties: the first of equal steps of a run. Of equal draws the one with the largest ``hparams_seed``
+where runs have one, as runs imported from DomainBed do; else the one with fewer steps, then the one
+with the smaller id. A score that is NaN is never chosen. Runs that have not finished count with the
+steps they have.
+
+How runs become cases is described at :func:`cases`.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, get_args
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, overload
 
-from riskmatch.runs.config import RunConfig
+import numpy as np
+import pandas as pd
+
+from riskmatch import registry
+from riskmatch.runs.config import RunConfig, variant
+from riskmatch.runs.frame import frame_of_plan, read_results
 from riskmatch.runs.records import Evaluation, RunRecord, Split
-from riskmatch.validation import check_option
 
-Rule = Literal["train-val", "test-val", "leave-one-out"]
-RULES: tuple[Rule, ...] = get_args(Rule)
-EXPLAINED: dict[Rule, str] = {
-    "train-val": "the mean validation accuracy over the training domains, over draws and steps",
-    "test-val": "the validation accuracy on the test domain (the oracle), over draws at "
-    "their last step",
-    "leave-one-out": "the mean accuracy on each other domain when it was held out too, over draws "
-    "and steps",
-}
-"""What each rule maximises."""
+CASE = ["data", "model", "variant", "test_domain", "trial"]
+"""The columns that identify a case."""
+_CHOSEN = [*CASE, "run", "step", "score", "accuracy", "draws"]
 
-USUAL: dict[str, dict[str, object]] = {
-    "causirl": {"distance": "coral"},
-    "rdm": {"match": "worst", "divergence": "mmd"},
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of selection. One of your own is named ``--select package.module:NAME``.
+
+    Example:
+        >>> Rule("best-on-test", "the accuracy on the test domain", domains="test", split="train")
+        Rule(name='best-on-test', summary='the accuracy on the test domain', ...)
+    """
+
+    name: str
+    summary: str
+    """What it maximises, to follow "the best of"."""
+    domains: Literal["training", "test", "left-out"]
+    """The domains whose accuracy is the score: the mean over the training domains, the test domain,
+    or the mean over the other domains, each as the run of the same draw scores it that held it out
+    besides the test domain."""
+    split: Split = "val"
+    """The split of these domains that is scored."""
+    step: Literal["best", "last"] = "best"
+    """The step of each run: the one of the best score, or the last."""
+    over: Literal["trial", "all trials"] = "trial"
+    """Whether each trial chooses a draw of its own, or all together the one with the best mean
+    score, compared on the trials that every draw has."""
+    test_domain: str | None = None
+    """With ``domains="test"``, the test domain that is scored for all test domains of a run; each
+    is scored for itself where this is None."""
+    reported: Split = "train"
+    """The split of the test domain whose accuracy is reported. A run never trains on either."""
+
+
+_COLORED_MNIST = "the validation accuracy on the test domain 0.9, over values of the searched "
+_COLORED_MNIST += "hyper-parameter for all seeds together"
+RULES: dict[str, Rule] = {
+    rule.name: rule
+    for rule in (
+        Rule(
+            "train-val",
+            "the mean validation accuracy over the training domains, over draws and steps",
+            domains="training",
+        ),
+        Rule(
+            "test-val",
+            "the validation accuracy on the test domain (the oracle), over draws at their last "
+            "step",
+            domains="test",
+            step="last",
+        ),
+        Rule(
+            "leave-one-out",
+            "the mean accuracy on each other domain when it was held out too, over draws and steps",
+            domains="left-out",
+            split="train",
+        ),
+        Rule(
+            "colored-mnist-best",
+            f"{_COLORED_MNIST}, and over steps",
+            domains="test",
+            over="all trials",
+            test_domain="0.9",
+        ),
+        Rule(
+            "colored-mnist-last",
+            f"{_COLORED_MNIST}, at the last step",
+            domains="test",
+            step="last",
+            over="all trials",
+            test_domain="0.9",
+        ),
+    )
 }
-"""The fields of methods that make another method of them, with their usual values."""
+"""The built-in rules by name."""
+
+
+def find_rule(rule: str | Rule) -> Rule:
+    """The rule of a name, built in or the user's own.
+
+    Raises:
+        PartError: there is no such rule, or it is not a :class:`Rule`.
+
+    Example:
+        >>> find_rule("test-val").step
+        'last'
+    """
+    if isinstance(rule, Rule):
+        return rule
+    value = registry.find("selection", rule).value
+    if not isinstance(value, Rule):
+        raise registry.PartError(
+            f"The selection rule '{rule}' must be a riskmatch.selection.Rule, got "
+            f"{type(value).__name__}."
+        )
+    return value
+
+
+@overload
+def choose(runs: Iterable[RunRecord], rule: str) -> list[Choice]: ...
+@overload
+def choose(
+    runs: pd.DataFrame | str | Path | Sequence[str | Path],
+    rule: str | Rule = ...,
+    plan: Iterable[RunConfig] = ...,
+) -> pd.DataFrame: ...
+def choose(
+    runs: Any,
+    rule: str | Rule = "train-val",
+    plan: Iterable[RunConfig] = (),
+) -> Any:
+    """The choice of every case that has one, sorted by case.
+
+    Args:
+        runs: a data frame of :func:`riskmatch.results`, or the paths it takes.
+        rule: a name, or a rule of your own.
+        plan: the runs that a sweep should have, where ``runs`` is a data frame; they count where
+            :func:`cases` numbers the trials.
+
+    Returns:
+        A row per case: ``data``, ``model``, ``variant``, ``test_domain``, ``trial``; the ``run``
+        and ``step`` chosen; ``score``, what the rule maximised; ``accuracy`` on the test domain;
+        and ``draws``, how many the rule chose from. Scores and accuracies are shares.
+    """
+    rule = find_rule(rule)
+    if not isinstance(runs, pd.DataFrame | str | Path):
+        runs = list(runs)
+        if not runs or isinstance(runs[0], RunRecord):
+            return _choose_records(runs, rule.name)
+    if not isinstance(runs, pd.DataFrame):
+        paths = [runs] if isinstance(runs, str | Path) else runs
+        found = read_results([Path(path) for path in paths])
+        runs, plan = found.frame, found.plan
+    return choose_among(cases(runs, plan), runs, rule)
+
+
+def choose_among(table: pd.DataFrame, frame: pd.DataFrame, rule: Rule) -> pd.DataFrame:
+    """As :func:`choose`, of cases that are known already.
+
+    Args:
+        table: some rows of :func:`cases`.
+        frame: the evaluations of their runs.
+        rule: the rule.
+    """
+    candidates = _candidates(table, frame, rule)
+    candidates = candidates.dropna(subset=["score", "accuracy"])
+    best = candidates.sort_values(["score", "step"], ascending=[False, True], kind="stable")
+    best = best.drop_duplicates(["run", "test_domain"])
+    best = best.assign(step=best["step"].astype(int), number=best["number"].fillna(0)).sort_values(
+        ["score", "number", "step", "run"], ascending=[False, False, True, True]
+    )
+    if rule.over == "trial":
+        best["draws"] = best.groupby(CASE)["run"].transform("size")
+        chosen = best.drop_duplicates(CASE)
+    else:
+        groups = best.groupby(CASE[:-1], sort=False)
+        parts = [_of_all_trials(group) for _, group in groups]
+        chosen = pd.concat(parts) if parts else best.assign(draws=0)
+    return chosen.sort_values(CASE)[_CHOSEN].reset_index(drop=True)
+
+
+def _of_all_trials(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs of the draw that is best over all trials, from one run per draw and trial."""
+    scores = runs.drop_duplicates(["draw", "trial"]).pivot(
+        index="draw", columns="trial", values="score"
+    )
+    shared = scores.dropna(axis="columns")
+    if not shared.empty:
+        scores = shared
+    means = {
+        draw: math.fsum(row.dropna()) / row.count()
+        for draw, row in scores.reindex(runs["draw"].unique()).iterrows()
+    }
+    best = max(means, key=lambda draw: means[draw])  # of equals the first, which sorts first
+    return runs[runs["draw"] == best].drop_duplicates("trial").assign(draws=len(means))
+
+
+def _candidates(table: pd.DataFrame, frame: pd.DataFrame, rule: Rule) -> pd.DataFrame:
+    """Every case with every step it may choose, with score and accuracy, which may be NaN."""
+    evaluations = frame[frame["step"].notna() & frame["run"].isin(table["run"])]
+    if rule.step == "last":
+        last = evaluations.sort_values("step", kind="stable")
+        evaluations = last.drop_duplicates("run", keep="last")
+    alone = table[table["test_domain"].notna()]
+    scores: pd.Series[float] | None = None
+    if rule.domains == "training":
+        scores = _mean(evaluations, lambda rows, d: _accuracy(rows, rule.split, d))
+    elif rule.domains == "left-out":
+        scores = _left_out(evaluations, table, frame, rule)
+    parts = []
+    for domain, own in alone.groupby("test_domain"):
+        rows = evaluations[evaluations["run"].isin(own["run"])]
+        columns = {
+            "step": rows["step"],
+            "accuracy": _accuracy(rows, rule.reported, str(domain)),
+            "score": _on_test(rows, rule, str(domain)) if scores is None else scores,
+        }
+        part = pd.DataFrame({"run": rows["run"], **columns}, index=rows.index)
+        parts.append(own.merge(part, on="run"))
+    if not parts:
+        return alone.assign(step=pd.Series(dtype="Int64"), accuracy=np.nan, score=np.nan)
+    return pd.concat(parts, ignore_index=True)
+
+
+def _on_test(rows: pd.DataFrame, rule: Rule, domain: str) -> pd.Series[float]:
+    """The accuracy on the test domain that is scored; NaN for runs that do not test on it."""
+    scored = rule.test_domain or domain
+    return _accuracy(rows, rule.split, scored).where(
+        rows["test_domains"].map(lambda tests: scored in tests)
+    )
+
+
+def _left_out(
+    evaluations: pd.DataFrame, table: pd.DataFrame, frame: pd.DataFrame, rule: Rule
+) -> pd.Series[float]:
+    """The mean accuracy on each other domain of the run that held it out too, at the same step."""
+    partners = _partners(table)
+    index = pd.MultiIndex.from_frame(frame[["run", "step"]])
+
+    def value(rows: pd.DataFrame, domain: str) -> pd.Series[float]:
+        known = pd.Series(_accuracy(frame, rule.split, domain).to_numpy(), index)
+        partner = [partners.get((run, domain), "") for run in rows["run"]]
+        at = pd.MultiIndex.from_arrays([partner, rows["step"]])
+        return pd.Series(known.reindex(at).to_numpy(), rows.index)
+
+    return _mean(evaluations[evaluations["test_domains"].map(len) == 1], value)
+
+
+def _partners(table: pd.DataFrame) -> dict[tuple[str, str], str]:
+    """The run that held out another domain too, by the run and this domain.
+
+    Draws of DomainBed are matched by their number, since forks log the test domains among the
+    hyper-parameters. A run of the same seed is preferred.
+    """
+    runs = table.drop_duplicates("run")
+    pairs: dict[tuple[Any, int, frozenset[str]], list[tuple[int, str]]] = defaultdict(list)
+    columns = (runs[name] for name in ("trial", "test_domains", "seed", "run"))
+    keys = list(zip(_draw_keys(runs), *columns, strict=True))
+    for key, trial, tests, seed, run in keys:
+        if len(tests) == 2:
+            pairs[key, trial, frozenset(tests)].append((seed, run))
+    partners = {}
+    for (key, trial, tests, seed, run), domains in zip(keys, runs["domains"], strict=True):
+        for other in set(domains).difference(tests) if len(tests) == 1 else ():
+            found = pairs.get((key, trial, frozenset((*tests, other))))
+            if found:
+                partners[run, other] = min(found, key=lambda one: (one[0] != seed, one[1]))[1]
+    return partners
+
+
+def _draw_keys(runs: pd.DataFrame) -> list[Any]:
+    """What the runs of a draw have in common, whatever their test domains."""
+    columns = (runs[name] for name in ("draw", "data", "model", "variant", "number"))
+    return [
+        draw if math.isnan(number) else (data, model, method, number)
+        for draw, data, model, method, number in zip(*columns, strict=True)
+    ]
+
+
+def _mean(
+    rows: pd.DataFrame, value: Callable[[pd.DataFrame, str], pd.Series[float]]
+) -> pd.Series[float]:
+    """The mean of ``value`` over the training domains of each row's run.
+
+    The sum is added one by one in the order of the data set, as DomainBed adds it, so that scores
+    which are equal there are equal here.
+    """
+    mean = pd.Series(np.nan, rows.index)
+    groups: Any = rows.groupby(["domains", "test_domains"], sort=False)
+    for (domains, tests), part in groups:
+        training = [domain for domain in domains if domain not in tests]
+        if training:
+            total = pd.Series(0.0, part.index)
+            for domain in training:
+                total = total + value(part, domain)
+            mean[part.index] = total / len(training)
+    return mean
+
+
+def _accuracy(rows: pd.DataFrame, split: str, domain: str) -> pd.Series[float]:
+    name = f"accuracy/{split}/{domain}"
+    return rows[name] if name in rows else pd.Series(np.nan, rows.index)
+
+
+def cases(frame: pd.DataFrame, plan: Iterable[RunConfig] = ()) -> pd.DataFrame:
+    """Runs as the cases that rules choose for: a row per run and test domain.
+
+    - **Test domains.** A run with several test domains is a case of each, where all runs on its
+      data set have several and those with a test domain in common train on the same domains
+      (ColoredMNIST at every colour). Else it serves ``leave-one-out`` alone, and its
+      ``test_domain`` is missing.
+    - **Trials.** Replicates are told apart by their trial. Seeds, of the run and of the data set,
+      stand for trials where runs differ in nothing else; then trials and seeds together are
+      numbered from 0. Draws with seeds of their own, as DomainBed's, stay draws.
+    - **Data.** Runs on a data set with other options are runs on another data set, named after the
+      options in which they differ from most: ``colored-mnist, p [0.5]``.
+
+    Args:
+        frame: a data frame of :func:`riskmatch.results`.
+        plan: the runs that a sweep should have. Those that ``frame`` lacks have the status
+            ``planned``.
+
+    Returns:
+        The columns of ``CASE`` and ``run``, ``test_domains``, ``domains``, ``method``, ``seed``,
+        ``draw``, ``number`` (DomainBed's ``hparams_seed``), ``status``, ``steps``,
+        ``model_options``, ``own_data`` and ``own_trial`` (as the run has them).
+    """
+    runs = frame.drop_duplicates("run", ignore_index=True)
+    known = set(runs["run"])
+    missing = [config for config in plan if config.id not in known]
+    runs = pd.concat([runs, frame_of_plan(missing)], ignore_index=True) if missing else runs
+    numbers = runs.get("hparams/hparams_seed", pd.Series(np.nan, runs.index))
+    kept = [*_KEPT, "data_options"]
+    table = runs[kept].assign(
+        number=pd.to_numeric(numbers, errors="coerce"),
+        own_data=runs["data"],
+        own_trial=runs["trial"],
+    )
+    whole = _single(table) | _apart(table)
+    table["trial"] = _trials(table)
+    table["data"] = _data(table)
+    each = [
+        None if own in whole and len(tests) > 1 else list(tests)
+        for own, tests in zip(table["own_data"], table["test_domains"], strict=True)
+    ]
+    table["test_domain"] = pd.Series(each, table.index)
+    return table.explode("test_domain", ignore_index=True)
+
+
+_KEPT = [
+    "run",
+    "data",
+    "model",
+    "method",
+    "variant",
+    "test_domains",
+    "domains",
+    "trial",
+    "seed",
+    "draw",
+    "status",
+    "steps",
+    "model_options",
+]
+
+
+def _single(runs: pd.DataFrame) -> set[str]:
+    """The data sets on which a run has one test domain."""
+    return set(runs.loc[runs["test_domains"].map(len) == 1, "data"])
+
+
+def _apart(runs: pd.DataFrame) -> set[str]:
+    """The data sets on which runs with a test domain in common train on different domains."""
+    seen = runs[runs["domains"].map(len) > 0]
+    sets = [
+        frozenset(domains).difference(tests)
+        for domains, tests in zip(seen["domains"], seen["test_domains"], strict=True)
+    ]
+    training = pd.Series(sets, seen.index, dtype=object)
+    options = seen["data_options"].map(lambda text: _split(text)[0])
+    each = seen.assign(training=training, options=options).explode("test_domains")
+    different = each.groupby(["data", "options", "test_domains"])["training"].nunique()
+    return set(different[different > 1].index.get_level_values("data"))
+
+
+def _trials(runs: pd.DataFrame) -> list[int]:
+    """The trial of every run, with seeds in place of trials where runs differ in nothing else."""
+    seeds = [
+        (seed, _split(options)[1])
+        for seed, options in zip(runs["seed"], runs["data_options"], strict=True)
+    ]
+    table = runs[["data", "draw", "test_domains", "trial"]].copy()
+    table["seeds"] = pd.Series(seeds, runs.index, dtype=object)
+    alike = table.groupby(["data", "draw", "test_domains", "trial"])["seeds"]
+    table["telling"] = alike.transform("nunique") > 1
+    numbers = pd.Series(0, runs.index)
+    for _, own in table.groupby("data"):
+        telling = set(own.loc[own["telling"], "seeds"])
+        first = min(telling, default=(0, 0))
+        replicates = [
+            (trial, seeds if seeds in telling else first)
+            for trial, seeds in zip(own["trial"], own["seeds"], strict=True)
+        ]
+        ordered = sorted(set(replicates))
+        if len({trial for trial, _ in ordered}) < len(ordered):
+            place = {replicate: number for number, replicate in enumerate(ordered)}
+            numbers[own.index] = np.array([place[replicate] for replicate in replicates])
+        else:
+            numbers[own.index] = own["trial"]
+    return list(numbers)
+
+
+def _data(runs: pd.DataFrame) -> list[str]:
+    """The name of every run's data set, with the options in which it differs from most runs."""
+    options = runs["data_options"].map(lambda text: _split(text)[0])
+    usual = {}
+    for data, own in options.groupby(runs["data"]):
+        counts = own.value_counts(sort=False)
+        usual[data] = json.loads(max(counts.index, key=lambda text: (counts[text], -len(text))))
+    return [
+        _named(data, json.loads(own), usual[data])
+        for data, own in zip(runs["data"], options, strict=True)
+    ]
+
+
+def _named(data: str, options: dict[str, object], usual: dict[str, object]) -> str:
+    names = sorted(n for n in {*options, *usual} if options.get(n) != usual.get(n))
+    return ", ".join([data, *(f"{name} {options.get(name, 'as usual')}" for name in names)])
+
+
+@cache
+def _split(options: str) -> tuple[str, int]:
+    """The options of a data set without its seed, and the seed."""
+    values = json.loads(options)
+    seed = values.pop("seed", 0)
+    return json.dumps(values, sort_keys=True), seed
+
+
+# Records in place of data frames, until their last users have moved to the functions above.
+
+RuleName = str
+EXPLAINED = {rule.name: rule.summary for rule in RULES.values()}
+RECORD_RULES = "train-val", "test-val", "leave-one-out"
 
 
 class Case(NamedTuple):
@@ -67,7 +486,7 @@ class Choice:
     """A run at one of its steps, and why it."""
 
     case: Case
-    rule: Rule
+    rule: str
     run: RunRecord
     evaluation: Evaluation
     score: float
@@ -87,12 +506,8 @@ class Choice:
         )
 
 
-def choose(runs: Iterable[RunRecord], rule: Rule) -> list[Choice]:
-    """The choice of every case that has one, in the order of cases.
-
-    Runs with several test domains serve ``leave-one-out``; the other rules pass over them.
-    """
-    check_option("rule", rule, RULES)
+def _choose_records(runs: Iterable[RunRecord], rule: str) -> list[Choice]:
+    """As :func:`choose`, on records in memory."""
     found = sorted(runs, key=lambda run: run.config.id)
     pairs = _pairs(found) if rule == "leave-one-out" else {}
     chosen = []
@@ -104,11 +519,11 @@ def choose(runs: Iterable[RunRecord], rule: Rule) -> list[Choice]:
     return chosen
 
 
-def _best(case: Case, rule: Rule, candidates: Iterable[Candidate]) -> Choice | None:
+def _best(case: Case, rule: str, candidates: Iterable[Candidate]) -> Choice | None:
     """The step of a run that the rule likes best."""
     best: Choice | None = None
     for run, evaluation, score in candidates:
-        accuracy = _accuracy(evaluation, case.domain, "train")
+        accuracy = _score_on(evaluation, case.domain, "train")
         if score is None or accuracy is None:
             continue
         if best is None or (-score, evaluation.step) < (-best.score, best.evaluation.step):
@@ -134,21 +549,6 @@ def by_case(runs: Iterable[RunRecord]) -> dict[Case, list[RunRecord]]:
 def case_of(config: RunConfig) -> Case:
     """The case that a run with one test domain is a draw of."""
     return Case(config.data, config.model, variant(config), config.test_domains[0], config.trial)
-
-
-def variant(config: RunConfig) -> str:
-    """The method, with what makes another method of it.
-
-    Example:
-        >>> variant(RunConfig("pacs", ("photo",), "rdm", {"match": "variance", "weight": 5.0}))
-        'rdm variance'
-        >>> variant(RunConfig("pacs", ("photo",), "rdm", {"match": "worst"}))
-        'rdm'
-    """
-    usual = USUAL.get(config.method, {})
-    unusual = (config.hparams.get(name, value) for name, value in usual.items())
-    kept = [str(v) for v, value in zip(unusual, usual.values(), strict=True) if v != value]
-    return " ".join([config.method, *kept])
 
 
 def draw_of(config: RunConfig) -> str:
@@ -201,13 +601,13 @@ def _at(config: RunConfig, held_out: Iterable[str]) -> tuple[Hashable, ...]:
 def _train_val(run: RunRecord, pairs: Pairs) -> Iterator[Candidate]:
     training = [d for d in domains_of(run) if d not in run.config.test_domains]
     for evaluation in run.evaluations:
-        yield run, evaluation, _mean(_accuracy(evaluation, d, "val") for d in training)
+        yield run, evaluation, _mean_of(_score_on(evaluation, d, "val") for d in training)
 
 
 def _test_val(run: RunRecord, pairs: Pairs) -> Iterator[Candidate]:
     if run.evaluations:
         last = max(run.evaluations, key=lambda evaluation: evaluation.step)
-        yield run, last, _accuracy(last, run.config.test_domains[0], "val")
+        yield run, last, _score_on(last, run.config.test_domains[0], "val")
 
 
 def _leave_one_out(run: RunRecord, pairs: Pairs) -> Iterator[Candidate]:
@@ -220,11 +620,11 @@ def _leave_one_out(run: RunRecord, pairs: Pairs) -> Iterator[Candidate]:
         at_steps[other] = {e.step: e for e in partner.evaluations} if partner else {}
     for evaluation in run.evaluations:
         then = {other: steps.get(evaluation.step) for other, steps in at_steps.items()}
-        scores = (_accuracy(e, other, "train") if e else None for other, e in then.items())
-        yield run, evaluation, _mean(scores)
+        scores = (_score_on(e, other, "train") if e else None for other, e in then.items())
+        yield run, evaluation, _mean_of(scores)
 
 
-_CANDIDATES: dict[Rule, Callable[[RunRecord, Pairs], Iterator[Candidate]]] = {
+_CANDIDATES: dict[str, Callable[[RunRecord, Pairs], Iterator[Candidate]]] = {
     "train-val": _train_val,
     "test-val": _test_val,
     "leave-one-out": _leave_one_out,
@@ -236,13 +636,13 @@ def domains_of(run: RunRecord) -> list[str]:
     return list(dict.fromkeys(d for evaluation in run.evaluations for d in evaluation.scores))
 
 
-def _accuracy(evaluation: Evaluation, domain: str, split: Split) -> float | None:
+def _score_on(evaluation: Evaluation, domain: str, split: Split) -> float | None:
     """None where it is not known, or not a number."""
     score = evaluation.scores.get(domain, {}).get(split)
     return None if score is None or math.isnan(score.accuracy) else score.accuracy
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
+def _mean_of(values: Iterable[float | None]) -> float | None:
     """None where a value is, or where there is none.
 
     Added one by one, as the reference does, so that what is equal there is equal here.

@@ -11,7 +11,7 @@ from riskmatch.experiments.experiment import STAND_IN, Request
 from riskmatch.experiments.on_images import comparison
 from riskmatch.objectives import methods
 from riskmatch.report.published import EFFICIENCY, PER_DOMAIN
-from riskmatch.selection import variant
+from riskmatch.runs.config import variant
 from riskmatch.sweep.plan import read
 
 ON_FILE = Path(__file__).resolve().parents[2] / "results" / "pacs"

@@ -16,7 +16,8 @@ from riskmatch.importing.domainbed_names import DIGITS, METHODS
 from riskmatch.objectives import methods
 from riskmatch.report.comparison import per_domain_table
 from riskmatch.runs import records
-from riskmatch.selection import choose, variant
+from riskmatch.runs.config import variant
+from riskmatch.selection import choose
 
 FLAT = [(0.5, 0.5)] * 4
 

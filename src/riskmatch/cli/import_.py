@@ -15,7 +15,6 @@ from riskmatch.cli.errors import BadInput
 from riskmatch.cli.parser import parse
 from riskmatch.cli.run_tables import Tabled, accuracies, as_json
 from riskmatch.cli.verbs import call
-from riskmatch.selection import Rule
 
 EXAMPLE = "riskmatch import domainbed train_output --out runs"
 
@@ -40,7 +39,7 @@ class DomainBed:
     """The folder of the sweep."""
     out: Path = Path("runs")
     """Where the records go, each run in a folder of its id."""
-    select: Rule = "train-val"
+    select: str = "train-val"
     """The rule that chooses runs and steps for the tables."""
     quiet: bool = False
     """Print nothing but errors and what was left out."""

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from riskmatch.selection import Rule
-
 if TYPE_CHECKING:
     from riskmatch.report.findings.runs import Found
     from riskmatch.report.tables import Table
@@ -44,7 +42,7 @@ class Tabled:
         return cls(cases.records, cases.data, cases.main_data)
 
 
-def accuracies(tabled: Tabled, rule: Rule) -> list[Table]:
+def accuracies(tabled: Tabled, rule: str) -> list[Table]:
     """A table per data set; the overview too where there are several."""
     from riskmatch.report.comparison import overview_table, per_domain_table
 
@@ -55,7 +53,7 @@ def accuracies(tabled: Tabled, rule: Rule) -> list[Table]:
     return tables
 
 
-def costs(tabled: Tabled, rule: Rule) -> list[Table]:
+def costs(tabled: Tabled, rule: str) -> list[Table]:
     """A table of costs per data set."""
     from riskmatch.report.efficiency import efficiency_table
 

@@ -16,7 +16,6 @@ from riskmatch.cli.errors import BadInput
 from riskmatch.cli.parser import parse
 from riskmatch.cli.progress import clock
 from riskmatch.cli.run_tables import Tabled, accuracies, as_json, costs
-from riskmatch.selection import Rule
 
 if TYPE_CHECKING:
     from riskmatch.sweep.plan import PlannedRun
@@ -48,7 +47,7 @@ class Tables:
 
     dir: Positional[Path]
     """The folder of the sweep, or of runs."""
-    select: Rule = "train-val"
+    select: str = "train-val"
     """The rule that chooses runs and steps."""
     costs: bool = False
     """Seconds, memory and accuracy by method, in place of the accuracy by test domain."""

@@ -13,7 +13,6 @@ from riskmatch.report.selected import RowKey, Selected, row_label, rows_over
 from riskmatch.report.tables import Cell, Table, Trials
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.records import RunRecord
-from riskmatch.selection import Rule
 
 _ERROR = "mean ± standard error (standard deviation / √trials) over trials"
 _AGAINST = "− ERM"
@@ -24,7 +23,7 @@ _INTERVAL = (
 
 
 def per_domain_table(
-    runs: Iterable[RunRecord], data: str, rule: Rule = "train-val", plan: Iterable[RunConfig] = ()
+    runs: Iterable[RunRecord], data: str, rule: str = "train-val", plan: Iterable[RunConfig] = ()
 ) -> Table:
     """Accuracy by test domain on one data set: a row per method, the paper's below ours.
 
@@ -55,7 +54,7 @@ def per_domain_table(
 
 
 def overview_table(
-    runs: Iterable[RunRecord], rule: Rule = "train-val", plan: Iterable[RunConfig] = ()
+    runs: Iterable[RunRecord], rule: str = "train-val", plan: Iterable[RunConfig] = ()
 ) -> Table:
     """The paper's Table 2: accuracy averaged over test domains, a row per method.
 

@@ -7,8 +7,8 @@ from collections.abc import Hashable, Iterable
 
 from riskmatch.report.gaps import missing, place_of
 from riskmatch.report.selected import RowKey, Selected
-from riskmatch.runs.config import RunConfig
-from riskmatch.selection import EXPLAINED, by_case, redrawn, variant
+from riskmatch.runs.config import RunConfig, variant
+from riskmatch.selection import EXPLAINED, by_case, redrawn
 
 ALIKE = {"steps": "steps", "data_options": "data options", "model_options": "model options"}
 """What no search draws, so that the runs of a choice should have it in common."""

@@ -11,13 +11,12 @@ from riskmatch.report.coverage import how
 from riskmatch.report.published import EFFICIENCY, PAPER
 from riskmatch.report.selected import RowKey, Selected
 from riskmatch.report.tables import Amount, Cell, Table
-from riskmatch.runs.config import RunConfig
+from riskmatch.runs.config import RunConfig, variant
 from riskmatch.runs.records import RunRecord
-from riskmatch.selection import Rule, variant
 
 
 def efficiency_table(
-    runs: Iterable[RunRecord], data: str, rule: Rule = "train-val", plan: Iterable[RunConfig] = ()
+    runs: Iterable[RunRecord], data: str, rule: str = "train-val", plan: Iterable[RunConfig] = ()
 ) -> Table:
     """Seconds, memory and accuracy on one data set: a row per method, the paper's below ours."""
     selected = Selected.of(runs, data, rule, plan)

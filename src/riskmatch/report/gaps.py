@@ -8,8 +8,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from riskmatch.report.selected import RowKey, Selected
-from riskmatch.runs.config import RunConfig
-from riskmatch.selection import variant
+from riskmatch.runs.config import RunConfig, variant
 
 FEW = 3
 """Runs that are named one by one, at most."""

@@ -9,9 +9,9 @@ from statistics import fmean
 from typing import NamedTuple
 
 from riskmatch.report import titles
-from riskmatch.runs.config import RunConfig
+from riskmatch.runs.config import RunConfig, variant
 from riskmatch.runs.records import RunRecord
-from riskmatch.selection import Choice, Rule, choose, domains_of, variant
+from riskmatch.selection import Choice, choose, domains_of
 
 
 class RowKey(NamedTuple):
@@ -38,7 +38,7 @@ class Selected:
     """The runs of one data set and the choices among them."""
 
     data: str
-    rule: Rule
+    rule: str
     runs: tuple[RunRecord, ...]
     """With an evaluation; only those of the plan where there is one."""
     plan: tuple[RunConfig, ...]
@@ -47,7 +47,7 @@ class Selected:
 
     @classmethod
     def of(
-        cls, runs: Iterable[RunRecord], data: str, rule: Rule, plan: Iterable[RunConfig] = ()
+        cls, runs: Iterable[RunRecord], data: str, rule: str, plan: Iterable[RunConfig] = ()
     ) -> Selected:
         """What the rule chooses on a data set, from the runs of the plan if there is one."""
         planned = tuple(config for config in plan if config.data == data)

@@ -115,6 +115,27 @@ class RunConfig:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+VARIANTS: dict[str, dict[str, object]] = {
+    "causirl": {"distance": "coral"},
+    "rdm": {"match": "worst", "divergence": "mmd"},
+}
+"""Fields that make another method of a method where they differ from these values."""
+
+
+def variant(config: RunConfig) -> str:
+    """The method of a run, with the values that make another method of it.
+
+    Example:
+        >>> variant(RunConfig("pacs", ("photo",), "rdm", {"match": "variance", "weight": 5.0}))
+        'rdm variance'
+        >>> variant(RunConfig("pacs", ("photo",), "rdm", {"match": "worst"}))
+        'rdm'
+    """
+    usual = VARIANTS.get(config.method, {})
+    values = {name: config.hparams.get(name, value) for name, value in usual.items()}
+    return " ".join([config.method, *(str(v) for name, v in values.items() if v != usual[name])])
+
+
 @cache
 def _kinds() -> dict[str, Any]:
     """The annotations of the fields but for the schedule, one of a few names."""

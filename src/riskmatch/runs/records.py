@@ -165,11 +165,11 @@ def find(folder: Path) -> RunRecord | None:
     if not entries:
         return None
     evaluations = [
-        _read(folder / FILE, number, _evaluation, entry)
-        for number, entry in enumerate(entries, 1)
-        if entry["kind"] == "evaluation"
+        parse(folder / FILE, number, _evaluation, values)
+        for number, values in enumerate(entries, 1)
+        if values["kind"] == "evaluation"
     ]
-    run = _read(folder / FILE, 1, _begun, entries[0])
+    run = parse(folder / FILE, 1, _begun, entries[0])
     last = entries[-1] if entries[-1]["kind"] == "end" else {}
     return replace(
         run,
@@ -192,7 +192,7 @@ def standing(folder: Path) -> Standing | None:
         return None
     lines = whole.rsplit(b"\n", 2)[-2:]
     first = whole.count(b"\n") + 2 - len(lines)
-    last = [_entry(folder / FILE, number, line) for number, line in enumerate(lines, first)]
+    last = [entry(folder / FILE, number, line) for number, line in enumerate(lines, first)]
     end = last.pop() if last[-1]["kind"] == "end" else {}
     at = last[-1] if last and last[-1]["kind"] == "evaluation" else {}
     return Standing(
@@ -232,20 +232,24 @@ def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
     for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
         if not line.endswith(b"\n"):
             return
-        yield line, _entry(path, number, line)
+        yield line, entry(path, number, line)
 
 
-def _entry(path: Path, number: int, line: bytes) -> dict[str, Any]:
-    """What a line of the file says."""
+def entry(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    """The values of a line of the file.
+
+    Raises:
+        RecordError: it is not a line of a record, or not at its place.
+    """
     try:
         values = json.loads(line)
     except ValueError as error:
-        raise _damage(path, number, f"is not JSON: {error}") from error
+        raise damage(path, number, f"is not JSON: {error}") from error
     kind = values.get("kind") if isinstance(values, dict) else None
     if kind not in _KEYS or not _KEYS[kind] <= values.keys():
-        raise _damage(path, number, "is no line of a record")
+        raise damage(path, number, "is no line of a record")
     if (kind == "config") != (number == 1):
-        raise _damage(path, number, "is out of place: a record begins with its only configuration")
+        raise damage(path, number, "is out of place: a record begins with its only configuration")
     return dict(values)
 
 
@@ -257,14 +261,18 @@ _KEYS = {
 """What a line of each kind says."""
 
 
-def _read(
+def parse(
     path: Path, number: int, make: Callable[[dict[str, Any]], _Made], entry: dict[str, Any]
 ) -> _Made:
-    """What ``make`` makes of a line."""
+    """The result of ``make`` on the values of a line.
+
+    Raises:
+        RecordError: ``make`` fails.
+    """
     try:
         return make({name: value for name, value in entry.items() if name != "kind"})
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise _damage(path, number, f"cannot be read ({type(error).__name__}: {error})") from error
+        raise damage(path, number, f"cannot be read ({type(error).__name__}: {error})") from error
 
 
 def _begun(values: dict[str, Any]) -> RunRecord:
@@ -276,7 +284,8 @@ def _evaluation(values: dict[str, Any]) -> Evaluation:
     return Evaluation.from_json(_numbers(values))
 
 
-def _damage(path: Path, number: int, what: str) -> RecordError:
+def damage(path: Path, number: int, what: str) -> RecordError:
+    """The error of a damaged line, with what to do about it."""
     return RecordError(
         f"{path}, line {number}, {what.rstrip('.')}. "
         f"Mend that line, or remove {path.parent} to train the run again."

@@ -22,8 +22,7 @@ from typing import Any
 
 from riskmatch.defaults import configure, recipe, space_of
 from riskmatch.files import write_whole
-from riskmatch.runs.config import RunConfig
-from riskmatch.selection import variant
+from riskmatch.runs.config import RunConfig, variant
 from riskmatch.space import draw
 from riskmatch.validation import check_option
 

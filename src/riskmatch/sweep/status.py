@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from riskmatch.runs.config import variant
 from riskmatch.runs.lock import held
-from riskmatch.selection import variant
 from riskmatch.sweep.board import Board
 from riskmatch.sweep.plan import PlannedRun
 

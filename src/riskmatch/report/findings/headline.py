@@ -12,7 +12,9 @@ from riskmatch.report.findings.runs import RunOnFile
 from riskmatch.report.selected import RowKey, Selected
 from riskmatch.report.tables import Trials
 from riskmatch.runs.records import RunRecord
-from riskmatch.selection import EXPLAINED, RULES, Choice, Rule, case_of, choose
+from riskmatch.selection import EXPLAINED, Choice, case_of, choose
+from riskmatch.selection import RECORD_RULES as RULES
+from riskmatch.selection import RuleName as Rule
 
 FEW = 6
 """Runs that can be shown one by one, at most."""

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from riskmatch.report import titles
-from riskmatch.runs.config import RunConfig
-from riskmatch.selection import variant
+from riskmatch.runs.config import RunConfig, variant
 
 NAMED = 3
 """With more test domains a title gives their number; with more differences, an id."""

@@ -1,0 +1,345 @@
+"""Runs as one data frame: a row for every run and evaluation.
+
+The records are read straight into columns, so that a sweep of thousands of runs takes seconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import shlex
+import warnings
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from riskmatch.runs import records
+from riskmatch.runs.config import RunConfig, variant
+from riskmatch.runs.records import Evaluation, RunRecord
+from riskmatch.space import without_later
+
+PLAN, RUNS = "plan.jsonl", "runs"
+"""The plan of a sweep and the folder of its runs."""
+_QUANTILES = re.compile(rb', "quantiles": \[[^\]]*\]')
+"""Most of the bytes of an evaluation, which no column holds."""
+_NUMBERS = "loss", "seconds", "seconds_per_step", "peak_memory"
+"""Numbers of an evaluation that every run has."""
+_OPTIONS = "data_options", "model_options"
+
+
+@dataclass(frozen=True)
+class Results:
+    """The runs in some folders."""
+
+    frame: pd.DataFrame
+    """As :func:`results` returns it."""
+    plan: tuple[RunConfig, ...] = ()
+    """The runs that the sweeps should have; empty unless every path is a sweep."""
+    damaged: tuple[str, ...] = ()
+    """One line for each run that cannot be read, with its file and the cause."""
+
+
+def results(*paths: str | Path) -> pd.DataFrame:
+    """The runs in some folders as a data frame, with a row for every run and evaluation.
+
+    A run that has not been evaluated yet has one row, in which ``step`` is missing. Damaged runs
+    are left out with a warning.
+
+    Columns:
+        - ``run`` (its id), ``folder``, ``status`` (done, failed or unfinished), ``error``;
+        - the configuration: ``data``, ``data_options`` and ``model_options`` (JSON), ``model``,
+          ``method``, ``test_domains`` (a tuple), ``trial``, ``seed``, ``steps``, ``lr``, … and the
+          hyper-parameters of the method as ``hparams/NAME``;
+        - ``variant``: the method with what makes another method of it, such as ``rdm moments``;
+        - ``draw``: an id of the hyper-parameters, equal for runs that differ in nothing but test
+          domains, trial and seeds;
+        - ``domains`` (a tuple): the domains it was evaluated on, in the order of the data set;
+        - of the evaluation: ``step``, ``loss``, ``worst_domain``, ``seconds``,
+          ``seconds_per_step``, ``peak_memory``, ``term/NAME``, ``raw/NAME``,
+          ``accuracy/SPLIT/DOMAIN`` and ``risk/SPLIT/DOMAIN`` (splits: ``train``, ``val``).
+
+    Args:
+        paths: each the folder of a run, a folder of runs, or a sweep, of which only the runs of
+            the plan count. A run in several paths counts once.
+
+    Raises:
+        FileNotFoundError: a path does not exist or holds no run.
+        ValueError: every run is damaged.
+    """
+    found = read_results([Path(path) for path in paths])
+    for message in found.damaged:
+        warnings.warn(message, stacklevel=2)
+    return found.frame
+
+
+def read_results(paths: Sequence[Path]) -> Results:
+    """The runs, plan and damaged runs of some folders; see :func:`results`."""
+    if not paths:
+        raise ValueError("Give the folder of a run, a folder of runs or a sweep.")
+    plans = [read_plan(path) for path in paths]
+    columns = _Columns()
+    damaged = []
+    for path, plan in zip(paths, plans, strict=True):
+        for folder in run_folders(path):
+            if plan and folder.name not in plan:
+                continue
+            try:
+                columns.read(folder)
+            except (ValueError, KeyError, TypeError) as error:
+                damaged.append(f"{folder} is damaged and left out: {error}")
+    if not columns.runs:
+        raise _no_runs(paths, damaged)
+    planned = [config for plan in plans for config in plan.values()] if all(plans) else []
+    return Results(columns.frame(), tuple(planned), tuple(damaged))
+
+
+def frame_of(runs: Iterable[RunRecord]) -> pd.DataFrame:
+    """The data frame of :func:`results` for records in memory; their folders are empty."""
+    columns = _Columns()
+    for run in runs:
+        evaluations = map(_values, run.evaluations)
+        columns.add(run.config.id, "", run.config, evaluations, run.status, run.error)
+    return columns.frame()
+
+
+def frame_of_plan(configs: Iterable[RunConfig]) -> pd.DataFrame:
+    """Planned runs as rows of :func:`results`, without evaluations and of the status planned."""
+    columns = _Columns()
+    for config in configs:
+        columns.add(config.id, "", config, (), "planned", None)
+    return columns.frame()
+
+
+def read_plan(path: Path) -> dict[str, RunConfig]:
+    """The runs that the sweep in a folder should have, by id; empty where it holds no plan."""
+    if not (path / PLAN).exists():
+        return {}
+    plan: dict[str, RunConfig] = {}
+    for number, line in enumerate((path / PLAN).read_text("utf-8").splitlines(), 1):
+        try:
+            entry = json.loads(line) if line.strip() else {}
+            if "config" in entry:
+                config = RunConfig.from_json(entry["config"])
+                plan.setdefault(config.id, config)
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"{path / PLAN}, line {number}, is not a run: {error}") from error
+    return plan
+
+
+def run_folders(path: Path) -> list[Path]:
+    """The folders of the runs in ``path``: itself, those inside, or those inside its ``runs``."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist.")
+    if path.name == records.FILE:
+        return [path.parent]
+    if (path / records.FILE).exists():
+        return [path]
+    inside = path / RUNS if (path / RUNS).is_dir() else path
+    return [file.parent for file in sorted(inside.glob(f"*/{records.FILE}"))]
+
+
+class _Columns:
+    """Columns under construction: lists for runs, arrays of numbers for evaluations."""
+
+    def __init__(self) -> None:
+        self.runs: dict[str, dict[str, Any]] = {}
+        self._hparams: dict[str, dict[int, Any]] = {}
+        self._run = array("q")
+        self._step = array("q")
+        self._worst: list[str | None] = []
+        self._numbers: dict[str, array[float]] = {name: array("d") for name in _NUMBERS}
+
+    def read(self, folder: Path) -> None:
+        """Add the run in a folder, unless it is there already or has no whole first line."""
+        path = folder / records.FILE
+        data = path.read_bytes()
+        first, _, rest = data[: data.rfind(b"\n") + 1].partition(b"\n")
+        if not first:
+            return
+        begin = records.entry(path, 1, first)
+        config = records.parse(path, 1, _config, begin)
+        run = begin.get("id") or config.id
+        if run in self.runs:
+            return
+        lines = _QUANTILES.sub(b"", rest).splitlines()
+        entries = [records.entry(path, number, line) for number, line in enumerate(lines, 2)]
+        end = entries[-1] if entries and entries[-1]["kind"] == "end" else {}
+        before, columns = len(self._step), list(self._numbers)
+        try:
+            self.add(
+                run,
+                str(folder),
+                config,
+                (entry for entry in entries if entry["kind"] == "evaluation"),
+                end.get("status", "unfinished"),
+                end.get("error"),
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            number = 2 + len(self._step) - before
+            self._drop(run, before, columns)
+            cause = f"cannot be read ({type(error).__name__}: {error})"
+            raise records.damage(path, number, cause) from error
+
+    def add(
+        self,
+        run: str,
+        folder: str,
+        config: RunConfig,
+        evaluations: Iterable[Mapping[str, Any]],
+        status: str,
+        error: str | None,
+    ) -> None:
+        """Add a run, with its evaluations as the lines of its file hold them."""
+        number = len(self.runs)
+        settings = {item.name: getattr(config, item.name) for item in fields(config)}
+        for name, value in settings.pop("hparams").items():
+            self._hparams.setdefault(name, {})[number] = value
+        settings |= {name: _canonical(settings[name]) for name in _OPTIONS}
+        domains: dict[str, None] = {}
+        before = len(self._step)
+        self.runs[run] = row = {
+            "run": run,
+            "folder": folder,
+            **settings,
+            "variant": variant(config),
+            "draw": _draw(config),
+            "status": status,
+            "error": error,
+        }
+        for entry in evaluations:
+            self._evaluation(number, entry)
+            domains |= dict.fromkeys(entry["scores"])
+        if len(self._step) == before:  # a row in which the step is missing
+            self._end_row(number, -1, None)
+        row["domains"] = tuple(domains)
+
+    def frame(self) -> pd.DataFrame:
+        """All runs, in the order in which they were added."""
+        rows, steps = np.array(self._run, np.int64), np.array(self._step, np.int64)
+        runs = pd.DataFrame(list(self.runs.values()), columns=_RUN_COLUMNS)
+        runs = runs.astype({"clip": float, "error": "str"})  # for these None is a value
+        hparams = {
+            f"hparams/{name}": pd.Series([values.get(number) for number in range(len(runs))])
+            for name, values in self._hparams.items()
+        }
+        runs = pd.concat([runs, pd.DataFrame(hparams, runs.index)], axis=1)
+        repeated = runs.take(rows).reset_index(drop=True)
+        evaluations: dict[str, Any] = {
+            "step": pd.arrays.IntegerArray(steps, steps < 0),
+            "worst_domain": pd.array(self._worst, dtype="str"),
+        }
+        for name in sorted(self._numbers, key=_group):
+            column = self._numbers[name]
+            _pad(column, len(rows))
+            evaluations[name] = np.frombuffer(column) if len(rows) else np.zeros(0)
+        return pd.concat([repeated, pd.DataFrame(evaluations, copy=False)], axis=1)
+
+    def _evaluation(self, number: int, entry: Mapping[str, Any]) -> None:
+        size = len(self._step)
+        for name in _NUMBERS:
+            self._put(name, size, entry[name])
+        for group, values in (("term", entry["terms"]), ("raw", entry["raw"])):
+            for name, value in values.items():
+                self._put(f"{group}/{name}", size, value)
+        for domain, splits in entry["scores"].items():
+            for split, score in splits.items():
+                self._put(f"accuracy/{split}/{domain}", size, score["accuracy"])
+                self._put(f"risk/{split}/{domain}", size, score["risk"])
+        self._end_row(number, entry["step"], entry["worst_domain"])
+
+    def _end_row(self, run: int, step: int, worst_domain: str | None) -> None:
+        self._run.append(run)
+        self._step.append(step)
+        self._worst.append(worst_domain)
+
+    def _put(self, name: str, row: int, value: float | None) -> None:
+        column = self._numbers.get(name)
+        if column is None:
+            column = self._numbers[name] = array("d")
+        if len(column) < row:
+            _pad(column, row)
+        column.append(math.nan if value is None else value)
+
+    def _drop(self, run: str, size: int, before: Iterable[str]) -> None:
+        """Take back a run that was added in part."""
+        number = len(self.runs) - 1
+        self.runs.pop(run, None)
+        for values in self._hparams.values():
+            values.pop(number, None)
+        self._hparams = {name: values for name, values in self._hparams.items() if values}
+        known = set(before)
+        self._numbers = {n: column for n, column in self._numbers.items() if n in known}
+        columns: list[Any] = [self._run, self._step, self._worst, *self._numbers.values()]
+        for column in columns:
+            del column[size:]
+
+
+_RUN_COLUMNS = (
+    "run",
+    "folder",
+    *(item.name for item in fields(RunConfig) if item.name != "hparams"),
+    "variant",
+    "draw",
+    "status",
+    "error",
+    "domains",
+)
+
+
+def _group(column: str) -> int:
+    """The place of a column of numbers: those that every run has come first."""
+    return (
+        ("term", "raw", "accuracy", "risk").index(column.partition("/")[0]) if "/" in column else -1
+    )
+
+
+def _config(values: Mapping[str, Any]) -> RunConfig:
+    return RunConfig.from_json(values["config"])
+
+
+def _pad(column: array[float], size: int) -> None:
+    """Fill a column up with NaN."""
+    column.extend([math.nan] * (size - len(column)))
+
+
+def _canonical(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, sort_keys=True)
+
+
+def _draw(config: RunConfig) -> str:
+    """The id of the hyper-parameters."""
+    values = {item.name: getattr(config, item.name) for item in fields(config)}
+    options = {k: v for k, v in values["data_options"].items() if k != "seed"}
+    for name in ("test_domains", "trial", "seed"):
+        del values[name]
+    text = _canonical(without_later(RunConfig, {**values, "data_options": options}))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _values(evaluation: Evaluation) -> dict[str, Any]:
+    """An evaluation as a line of a record holds it."""
+    scores = {
+        domain: {split: {"accuracy": s.accuracy, "risk": s.risk} for split, s in splits.items()}
+        for domain, splits in evaluation.scores.items()
+    }
+    return {**vars(evaluation), "scores": scores}
+
+
+def _no_runs(paths: Sequence[Path], damaged: Sequence[str]) -> Exception:
+    if damaged:
+        return ValueError(damaged[0])
+    names = ", ".join(map(str, paths))
+    if any((path / PLAN).exists() for path in paths):
+        command = shlex.join(["riskmatch", "sweep", "run", str(paths[0])])
+        return FileNotFoundError(f"No run of {names} has begun yet. Start with: {command}")
+    return FileNotFoundError(
+        f"{names} holds no run: give the folder of a run, a folder of runs or a sweep "
+        f"(riskmatch train writes to {RUNS}/)."
+    )
