@@ -1,15 +1,14 @@
-"""``riskmatch demo``: the main job in a minute."""
+"""``riskmatch demo``: ERM and RDM on coloured digits in about a minute."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from riskmatch.cli.board import Shown
-from riskmatch.cli.errors import BadInput, RunFailed
+from riskmatch.cli.errors import RunFailed
 from riskmatch.cli.parser import parse
 
 
@@ -17,13 +16,13 @@ from riskmatch.cli.parser import parse
 class Demo:
     """Train ERM and RDM on coloured digits, which come with scikit-learn.
 
-    The colour predicts the label in training and betrays it in the test domain.
+    The colour predicts the label in the training domains but not in the test domain.
     """
 
     out: Path = Path("demo")
-    """Where to."""
+    """Output folder."""
     seed: int = 0
-    """Of digits, colours and weights."""
+    """Seed of the digits, their colours and the weights."""
     quiet: bool = False
     """Print nothing but errors."""
     json: bool = False
@@ -31,28 +30,23 @@ class Demo:
 
 
 def run(words: Sequence[str]) -> int:
-    """Train the three models, print a table, draw their risks."""
+    """Train three models, print a table and draw their risks."""
     options = parse(Demo, "demo", words)
-    for package in ("sklearn", "matplotlib"):
-        if find_spec(package) is None:
-            raise BadInput("The demo needs two more packages: pip install 'riskmatch[demo]'.")
     from riskmatch.experiments import demo
-    from riskmatch.sweep.running import run_all
 
-    planned = demo.runs(options.seed)
-    titles = {config.id: title for title, config in planned.items()}
+    titles: dict[str, str] = {}
     with Shown(titles, options.quiet) as shown:
-        board = run_all(list(planned.values()), options.out / "runs", jobs=1, on_change=shown)
-    if board.interrupted:
-        raise RunFailed("Interrupted. The same command goes on from here.")
-    if board.failed:
-        id, why = next(iter(board.failed.items()))
-        raise RunFailed(f"{titles.get(id, 'The ERM phase')} failed: {why}")
-    files, table = demo.write(planned, options.out)
+        outcome = demo(
+            options.out,
+            options.seed,
+            on_plan=lambda runs: titles.update({run.config.id: run.title for run in runs}),
+            on_change=shown,
+        )
+    if outcome.output is None:
+        raise RunFailed(f"{outcome.error} Run the same command again to continue.")
     if options.json:
-        rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-        print(json.dumps({"files": [str(path) for path in files], "result": rows}, indent=2))
+        print(json.dumps(outcome.to_json(), indent=2))
     elif not options.quiet:
-        print(table.markdown(), end="\n\n")
-        print("\n".join(map(str, files)))
+        print(outcome.output.text, end="\n\n")
+        print("\n".join(map(str, outcome.output.files)))
     return 0

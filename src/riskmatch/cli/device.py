@@ -1,4 +1,4 @@
-"""Where to compute."""
+"""Resolve ``--device``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ from riskmatch.cli.errors import BadInput
 
 def device_of(name: str) -> str:
     """The device that ``--device NAME`` means; ``auto`` is a GPU if there is one."""
-    import torch
+    from riskmatch.engine.device import resolve_device
 
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError) as error:
-        cause = str(error).splitlines()[0].rstrip(".")
-        raise BadInput(f"--device {name}: {cause}. Try --device cpu.") from error
-    return name
+        return resolve_device(name)
+    except ValueError as error:
+        raise BadInput(str(error)) from error

@@ -1,68 +1,76 @@
-"""``riskmatch reproduce``: the paper's tables and figures."""
+"""``riskmatch reproduce``: reproduce the paper's tables and figures."""
 
 from __future__ import annotations
 
 import json
 import shlex
 import sys
+import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any, Literal
 
 from tyro.conf import Positional
 
-from riskmatch.cli.errors import BadInput, CommandError, RunFailed, check_name
+from riskmatch.cli.board import Shown
+from riskmatch.cli.errors import BadInput, RunFailed
 from riskmatch.cli.parser import parse
-from riskmatch.experiments.experiment import Budget, Option
+from riskmatch.experiments.experiment import Budget
+
+if TYPE_CHECKING:
+    from riskmatch.experiments import Scope
+    from riskmatch.sweep.board import Board
+    from riskmatch.sweep.plan import PlannedRun
 
 ALL = "all"
 
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Reproduce a table or a figure of the paper, or all of them.
+    """Reproduce a table or figure of the paper, or all of them.
 
-    The same command again goes on with what was interrupted, and runs nothing twice. All results
-    of one folder share its runs, as those of riskmatch sweep do.
+    The same command again continues after an interruption and trains no run twice. All results in
+    one folder share their runs, also with riskmatch sweep.
 
     Budgets:
-      smoke    small networks, few methods and steps: shows within a minute that everything works
+      smoke    small networks, few methods and steps: checks within a minute that everything works
       laptop   ColoredMNIST at the paper's sizes, with three seeds and one value of every grid;
-               images as the features of a frozen backbone, 5 draws × 3 trials of all methods,
-               for 1,000 steps
-      paper    everything: ten seeds and whole grids; ResNet-50 trained whole, 20 draws × 10 trials
+               images: heads on the features of a frozen backbone, 5 draws × 3 trials of all
+               methods, 1,000 steps
+      paper    everything: ten seeds and whole grids; ResNet-50 fine-tuned, 20 draws × 10 trials
 
     Example:
       riskmatch reproduce table1 --budget smoke
     """
 
     name: Positional[str | None] = None
-    """A table or a figure, or all; --list shows which there are."""
+    """Table or figure, such as table1, pacs or fig3a, or all; --list shows them."""
     list: bool = False
-    """What can be reproduced, what it needs and how many runs it takes."""
+    """List the tables and figures, the data they need and the number of runs."""
     budget: Budget | None = None
     """How much to run."""
     data: str | None = None
-    """Some of the data sets, as in pacs,vlcs."""
+    """Some of the data sets, such as pacs,vlcs."""
     methods: str | None = None
-    """Some of the methods, as in rdm,vrex."""
+    """Methods to run, such as rdm,vrex; on images also your own, as package.module:Name."""
     seeds: str | None = None
-    """Seeds in place of the budget's, as in 0,1,2."""
+    """Seeds in place of the budget's, such as 0,1,2."""
     search_seeds: str | None = None
-    """Seeds on which the whole grids run; on the others, only what these choose."""
+    """Seeds that run whole grids; the others run only the values selected on these."""
     init: Literal["random", "erm", "both"] = "both"
-    """Where methods start from."""
+    """Initialisation of the methods of Table 1."""
     as_is: bool = False
-    """Train nothing: show the runs that are done."""
+    """Train nothing; use the runs that are done."""
     out: Path | None = None
-    """Where to; by default reproduce, or reproduce-smoke."""
+    """Output folder; default: reproduce, or reproduce-smoke."""
     jobs: int | None = None
-    """Runs at a time; by default one per core, if memory allows, and one of the budget smoke."""
+    """Runs at a time; default: one per core if memory allows, and one for the budget smoke."""
     data_dir: Path | None = None
-    """A folder in which to look for data sets first."""
+    """Folder to search first for data sets."""
     device: str = "auto"
-    """Where to train: cpu, cuda:1, …; auto takes a GPU if there is one."""
+    """Device to train on: cpu, cuda:1, …; auto is a GPU if there is one."""
     quiet: bool = False
     """Print nothing but errors."""
     json: bool = False
@@ -70,86 +78,176 @@ class Reproduce:
 
 
 def run(words: Sequence[str]) -> int:
-    """Reproduce a table or a figure, or say which there are."""
+    """Reproduce a table or figure, or list them."""
     options = parse(Reproduce, "reproduce", words or ["--help"])
-    from riskmatch.experiments.catalogue import EXPERIMENTS, NUMBERS
-
     if options.list:
-        from riskmatch.cli.reproduce_list import show
-
-        show(options.data_dir, options.json)
+        _list(options)
         return 0
     if options.name is None:
-        raise BadInput(f"What? Name one of {', '.join(EXPERIMENTS)}, or all.")
-    name = NUMBERS.get(options.name, options.name)
-    check_name("table or figure", name, (*EXPERIMENTS, ALL))
+        raise BadInput("Give the NAME of a table or figure, or all; --list shows the names.")
     if options.budget is None:
-        raise BadInput("How much? Give --budget smoke, laptop or paper.")
-    if options.jobs is not None and options.jobs < 1:
-        raise BadInput(f"--jobs is a number of runs, one or more, not {options.jobs}.")
-    _check_options(name, options)
+        raise BadInput("Give --budget smoke, laptop or paper.")
     command = shlex.join(["riskmatch", "reproduce", *words])
-    if name == ALL:
-        _all(options.budget, options, command)
+    if options.name == ALL:
+        _reproduce_all(options.budget, options, command)
     else:
-        _one(name, options.budget, options, command)
+        _reproduce(options.name, options.budget, options, command)
     return 0
 
 
-def _check_options(name: str, options: Reproduce) -> None:
-    """Refuse those options of single experiments that this one does not take."""
-    from riskmatch.experiments.catalogue import EXPERIMENTS
+class Display:
+    """Progress of training on the error stream."""
 
-    takes = EXPERIMENTS[name].options if name != ALL else ()
-    for option in get_args(Option):
-        if option not in takes and getattr(options, option) != getattr(Reproduce, option):
-            those = ", ".join(n for n, one in EXPERIMENTS.items() if option in one.options)
-            flag = option.replace("_", "-")
-            raise BadInput(f"--{flag} does not apply to {name}; it does to {those}.")
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
+        self._titles: dict[str, str] = {}
+        self._runs: Shown | None = None
+
+    def plan(self, scope: Scope, runs: Sequence[PlannedRun]) -> None:
+        """Begin with the runs of a plan; print the note on missing data sets."""
+        self.close()
+        if scope.data_note and not self._titles and not self._quiet:
+            print(scope.data_note, file=sys.stderr)
+        self._titles.update({run.config.id: run.title for run in runs})
+
+    def change(self, board: Board) -> None:
+        """Show the state of the runs."""
+        self._open()(board)
+
+    def progress(self, what: str, done: int, total: int | None) -> None:
+        """Show the progress of loading the data."""
+        self._open().loading(what, done, total)
+
+    def close(self) -> None:
+        """Remove the progress bar."""
+        if self._runs is not None:
+            self._runs.__exit__(None, None, None)
+            self._runs = None
+
+    def _open(self) -> Shown:
+        if self._runs is None:
+            self._runs = Shown(self._titles, self._quiet).__enter__()
+        return self._runs
 
 
-def _one(name: str, budget: Budget, options: Reproduce, command: str) -> None:
-    from riskmatch.cli.reproduce_one import reproduce
+def _reproduce(name: str, budget: Budget, options: Reproduce, command: str) -> None:
+    from riskmatch.experiments import ReproductionError, reproduce
 
-    outcome = reproduce(name, budget, options)
+    display = Display(options.quiet)
+    try:
+        outcome = reproduce(
+            name,
+            budget,
+            out=options.out,
+            data=_words(options.data),
+            methods=_words(options.methods),
+            seeds=_integers("seeds", options.seeds),
+            search_seeds=_integers("search-seeds", options.search_seeds),
+            init=options.init,
+            as_is=options.as_is,
+            jobs=options.jobs,
+            data_dir=options.data_dir,
+            device=options.device,
+            on_plan=display.plan,
+            on_change=display.change,
+            on_progress=display.progress,
+        )
+    except ReproductionError as error:
+        raise BadInput(str(error)) from error
+    finally:
+        display.close()
     if options.json:
-        if outcome.result is not None:
+        if outcome.output is not None:
             print(json.dumps(outcome.to_json(), indent=2))
-    elif outcome.result is not None and not options.quiet:
-        print(outcome.result.text, end="\n\n")
-        print("\n".join(map(str, outcome.result.files)))
-    if outcome.trouble:
-        raise RunFailed(f"{outcome.trouble} {outcome.onward}: {command}")
+    elif outcome.output is not None and not options.quiet:
+        print(outcome.output.text, end="\n\n")
+        print("\n".join(map(str, outcome.output.files)))
+    if outcome.error:
+        action = "continue" if outcome.interrupted else "try again"
+        raise RunFailed(f"{outcome.error} To {action}: {command}")
 
 
-def _all(budget: Budget, options: Reproduce, command: str) -> None:
-    """Every experiment in turn; one that fails does not stop the others."""
-    from riskmatch.cli.reproduce_one import reproduce
-    from riskmatch.experiments.catalogue import EXPERIMENTS
+def _reproduce_all(budget: Budget, options: Reproduce, command: str) -> None:
+    from riskmatch.experiments import EXPERIMENTS, reproduce_all
 
-    told: dict[str, Any] = {}
+    for option in ("data", "methods", "seeds", "search_seeds", "init"):
+        if getattr(options, option) != getattr(Reproduce, option):
+            flag = option.replace("_", "-")
+            raise BadInput(f"all does not take --{flag}; name a single table or figure.")
+    names = list(EXPERIMENTS)
+    results: dict[str, Any] = {}
     failed: list[str] = []
-    for number, name in enumerate(EXPERIMENTS, 1):
+    display = Display(options.quiet)
+
+    def start(name: str) -> None:
+        nonlocal display
+        display = Display(options.quiet)
         if not options.quiet:
-            print(f"[{number}/{len(EXPERIMENTS)}] {name}", file=sys.stderr, flush=True)
-        try:
-            outcome = reproduce(name, budget, options)
-        except Exception as error:
-            why = str(error) if isinstance(error, CommandError) else repr(error)
-            print(f"riskmatch: {name}: {why}", file=sys.stderr)
-            failed.append(name)
-            continue
-        if outcome.result is not None:
-            told[name] = outcome.to_json()
+            number = names.index(name) + 1
+            print(f"[{number}/{len(names)}] {name}", file=sys.stderr, flush=True)
+
+    outcomes = reproduce_all(
+        budget,
+        out=options.out,
+        as_is=options.as_is,
+        jobs=options.jobs,
+        data_dir=options.data_dir,
+        device=options.device,
+        on_start=start,
+        on_plan=lambda scope, runs: display.plan(scope, runs),
+        on_change=lambda board: display.change(board),
+        on_progress=lambda what, done, total: display.progress(what, done, total),
+    )
+    for name, outcome in outcomes:
+        display.close()
+        if outcome.output is not None:
+            results[name] = outcome.to_json()
             if not (options.quiet or options.json):
-                print("\n".join(map(str, outcome.result.files)), flush=True)
-        if outcome.trouble:
-            print(f"riskmatch: {name}: {outcome.trouble}", file=sys.stderr)
+                print("\n".join(map(str, outcome.output.files)), flush=True)
+        if outcome.error:
+            print(f"riskmatch: {name}: {outcome.error}", file=sys.stderr)
             failed.append(name)
-        if outcome.interrupted:
-            break
     if options.json:
-        print(json.dumps(told, indent=2))
+        print(json.dumps(results, indent=2))
     if failed:
-        names = ", ".join(failed)
-        raise RunFailed(f"Not done, as told above: {names}. To go on: {command}")
+        raise RunFailed(f"Incomplete: {', '.join(failed)}. To continue: {command}")
+
+
+def _list(options: Reproduce) -> None:
+    from riskmatch.experiments import list_experiments
+
+    infos = list_experiments(options.data_dir)
+    if options.json:
+        values = {info.name: asdict(info) for info in infos}
+        print(json.dumps(values, indent=2))
+        return
+    margin = max(len(info.name) for info in infos) + 2
+    for info in infos:
+        needs = ", ".join(f"{name} ({cure or 'available'})" for name, cure in info.data.items())
+        runs = ", ".join(f"{budget} {number:,}" for budget, number in info.runs.items())
+        lines = [f"{info.paper}: {info.summary}", f"data: {needs}", f"runs: {runs}"]
+        for line, label in zip(lines, (info.name, "", ""), strict=True):
+            print(_wrapped(line, label, margin))
+    print("\nIf no images are available, the budget smoke uses scikit-learn's handwritten digits.")
+
+
+def _wrapped(line: str, label: str, margin: int) -> str:
+    """A line beside its label, wrapped to the width of the terminal."""
+    return textwrap.fill(
+        line,
+        max(60, get_terminal_size().columns),
+        initial_indent=label.ljust(margin),
+        subsequent_indent=" " * (margin + 2),
+        break_long_words=False,
+    )
+
+
+def _words(text: str | None) -> list[str] | None:
+    return text.split(",") if text else None
+
+
+def _integers(option: str, text: str | None) -> list[int] | None:
+    try:
+        return sorted({int(word) for word in text.split(",")}) if text else None
+    except ValueError:
+        raise BadInput(f"--{option} must be integers such as 0,1,2, got {text}.") from None

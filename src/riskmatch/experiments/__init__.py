@@ -1,17 +1,91 @@
-"""The paper's tables and figures, each a short declaration over the parts below.
+"""The paper's tables and figures: one module per table or figure, and calls that reproduce them.
 
-To add one:
+>>> from riskmatch.experiments import list_experiments, reproduce
+>>> [one.paper for one in list_experiments() if "pacs" in one.data][:3]
+['Table 2', 'Table 5', 'Table 7']
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:  # trains 12 small models in seconds
+...     outcome = reproduce("table8", "smoke", out=folder, methods=["erm", "rdm"], jobs=1)
+>>> outcome.error is None, [path.suffix for path in outcome.output.files]
+(True, ['.md', '.tex', '.csv'])
 
-1. Write ``plan(request) -> list of runs``, where a run has a ``config`` and a ``title``
-   (:class:`riskmatch.sweep.plan.PlannedRun` will do). ``request.data`` names the data sets to run
-   on; for images, :func:`~riskmatch.experiments.on_images.comparison` knows the budgets.
-2. Write ``write(finished) -> Result``: read ``finished.records`` (by run id) or the folders in
-   ``finished.runs``, and write ``finished.file("png")``, ``finished.file("json")``, ….
-3. Begin titles with :func:`~riskmatch.experiments.notes.in_place_of` of the request.
-4. Enter an :class:`~riskmatch.experiments.experiment.Experiment` in
-   :data:`~riskmatch.experiments.catalogue.EXPERIMENTS`: its number in the paper, a summary, the
-   data sets, ``plan`` and ``write``; ``draws=True`` if it needs matplotlib, ``predictions=True`` if
-   its runs are to keep what they say of every sample, ``partial=False`` if it needs every run.
+To add a table or figure:
 
-Data, training, sharing of runs, progress and errors are the command's.
+1. Write ``plan(scope)``, which lists :class:`~riskmatch.sweep.plan.PlannedRun` objects.
+   ``scope.data`` names the data sets to run on;
+   :func:`~riskmatch.experiments.images.protocols` has the budgets for image benchmarks.
+2. Write ``write(finished)``, which reads ``finished.records`` (by run id) or the folders in
+   ``finished.runs``, writes ``finished.file("png")`` and the like and returns an
+   :class:`~riskmatch.experiments.experiment.Output`.
+3. Enter an :class:`~riskmatch.experiments.experiment.Experiment` in
+   :data:`~riskmatch.experiments.catalogue.EXPERIMENTS`.
+
+Finding data, training, sharing of runs, progress and errors are handled by :func:`reproduce`.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from riskmatch.experiments.catalogue import EXPERIMENTS
+    from riskmatch.experiments.demonstration import demo
+    from riskmatch.experiments.experiment import (
+        Budget,
+        Experiment,
+        FinishedRuns,
+        Outcome,
+        Output,
+        Scope,
+    )
+    from riskmatch.experiments.reproduction import (
+        ExperimentInfo,
+        ReproductionError,
+        list_experiments,
+        reproduce,
+        reproduce_all,
+    )
+
+__all__ = [
+    "EXPERIMENTS",
+    "Budget",
+    "Experiment",
+    "ExperimentInfo",
+    "FinishedRuns",
+    "Outcome",
+    "Output",
+    "ReproductionError",
+    "Scope",
+    "demo",
+    "list_experiments",
+    "reproduce",
+    "reproduce_all",
+]
+
+_MODULES = {
+    "EXPERIMENTS": "catalogue",
+    "demo": "demonstration",
+    **dict.fromkeys(
+        ("Budget", "Experiment", "FinishedRuns", "Outcome", "Output", "Scope"), "experiment"
+    ),
+    **dict.fromkeys(
+        (
+            "ExperimentInfo",
+            "ReproductionError",
+            "list_experiments",
+            "reproduce",
+            "reproduce_all",
+        ),
+        "reproduction",
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that torch is loaded only where needed."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

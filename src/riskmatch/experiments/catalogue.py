@@ -1,65 +1,58 @@
-"""What can be reproduced, by name."""
+"""All experiments by name."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from riskmatch.experiments import fig2, table1, table1_report
-from riskmatch.experiments.ablations import ABLATIONS
-from riskmatch.experiments.choosing import narrow
-from riskmatch.experiments.experiment import Experiment, Request
-from riskmatch.experiments.image_tables import IMAGE_TABLES
-from riskmatch.experiments.risk_figures import RISK_FIGURES
-from riskmatch.experiments.rows import METHODS
-from riskmatch.experiments.training_figures import TRAINING_FIGURES
-from riskmatch.runs.records import RunRecord
+from riskmatch.experiments.experiment import Experiment
+from riskmatch.experiments.fig1_fig8_fig9 import FIG1, FIG8, FIG9
+from riskmatch.experiments.fig2 import FIG2
+from riskmatch.experiments.fig3a import FIG3A
+from riskmatch.experiments.fig3b import FIG3B
+from riskmatch.experiments.fig4_fig6_fig7 import FIG4A, FIG4B, FIG6, FIG7
+from riskmatch.experiments.fig5 import FIG5
+from riskmatch.experiments.table1 import TABLE1
+from riskmatch.experiments.table2 import TABLE2
+from riskmatch.experiments.table3_table5 import TABLE3, TABLE5
+from riskmatch.experiments.table6_to_table10 import TABLE6, TABLE7, TABLE8, TABLE9, TABLE10
 from riskmatch.validation import check_option
 
-
-def _table1(request: Request) -> list[table1.Planned]:
-    for method in request.methods or ():
-        check_option("method of the table", method, METHODS)
-    return table1.plan(request.budget, request.methods, request.seeds, request.inits)
-
-
-def _searched(request: Request) -> list[table1.Planned]:
-    search = request.search_seeds
-    return [run for run in _table1(request) if search is None or run.config.seed in search]
-
-
-def _narrowed(request: Request, found: Mapping[str, RunRecord]) -> list[table1.Planned]:
-    search = request.search_seeds
-    return _table1(request) if search is None else narrow(_table1(request), found, search)
-
-
-EXPERIMENTS: dict[str, Experiment[Any]] = {
-    "table1": Experiment(
-        "Table 1",
-        "every method from both initialisations, beside the paper's numbers",
-        ("colored-mnist",),
-        _searched,
-        table1_report.write,
-        options=("methods", "seeds", "search_seeds", "init"),
-        refine=_narrowed,
-        draws=True,
-    ),
-    "fig2": Experiment(
-        "Figure 2",
-        "the distributions of the risks of ERM and of RDM on four domains",
-        ("colored-mnist",),
-        fig2.plan,
-        fig2.write,
-        options=("seeds",),
-        partial=False,
-        draws=True,
-    ),
-    **IMAGE_TABLES,
-    **RISK_FIGURES,
-    **TRAINING_FIGURES,
-    **ABLATIONS,
+EXPERIMENTS: dict[str, Experiment] = {
+    "table1": TABLE1,
+    "fig2": FIG2,
+    "table2": TABLE2,
+    "table3": TABLE3,
+    "efficiency": TABLE5,
+    "domainnet": TABLE6,
+    "pacs": TABLE7,
+    "vlcs": TABLE8,
+    "officehome": TABLE9,
+    "terraincognita": TABLE10,
+    "fig1": FIG1,
+    "fig8": FIG8,
+    "fig9": FIG9,
+    "fig3a": FIG3A,
+    "fig3b": FIG3B,
+    "fig5": FIG5,
+    "fig4a": FIG4A,
+    "fig4b": FIG4B,
+    "fig6": FIG6,
+    "fig7": FIG7,
 }
-"""In the order of a list."""
+"""Experiments in the order in which ``reproduce all`` runs them."""
 
-NUMBERS = {experiment.alias: name for name, experiment in EXPERIMENTS.items()}
-"""The names by the paper's numbers, as in table7."""
+ALIASES = {experiment.alias: name for name, experiment in EXPERIMENTS.items()}
+"""Names by the number in the paper."""
+
+
+def name_of(name: str) -> str:
+    """Name of the experiment called ``name``, which may be its number in the paper.
+
+    Example:
+        >>> name_of("table7"), name_of("fig3a")
+        ('pacs', 'fig3a')
+
+    Raises:
+        ValueError: there is no such experiment.
+    """
+    name = ALIASES.get(name, name)
+    check_option("table or figure", name, EXPERIMENTS)
+    return name

@@ -1,9 +1,4 @@
-"""What a table or a figure of the paper declares, so that one command runs them all.
-
-An experiment says which runs it needs and how it is written from their records. Whoever runs it
-(the command ``riskmatch reproduce``) finds the data, trains what is not yet done and calls it. All
-experiments of one folder share its runs, because a run is told by its configuration.
-"""
+"""Declaration of a table or figure of the paper: the runs it needs and the files it writes."""
 
 from __future__ import annotations
 
@@ -11,135 +6,187 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from riskmatch.experiments.rows import INITS, Init
-from riskmatch.runs.config import RunConfig
-from riskmatch.runs.records import RunRecord
+if TYPE_CHECKING:
+    from riskmatch.runs.records import RunRecord
+    from riskmatch.sweep.board import Board
+    from riskmatch.sweep.plan import PlannedRun
 
 Budget = Literal["smoke", "laptop", "paper"]
 BUDGETS: tuple[Budget, ...] = get_args(Budget)
+Init = Literal["random", "erm"]
+INITS: tuple[Init, ...] = get_args(Init)
+"""Initialisations of Table 1: random weights, or those after an ERM phase."""
 Option = Literal["data", "methods", "seeds", "search_seeds", "init"]
-"""What only some experiments take."""
+"""Options that only some experiments take."""
 STAND_IN = "colored-digits"
-"""What the budget smoke runs on where images are not here: real digits that come in a package."""
+"""Data set that replaces missing image benchmarks under the budget smoke."""
 RUNS = "runs"
-"""The folder of the records, below that of the results."""
-
-
-class Planned(Protocol):
-    """A run of an experiment, which may know more of its place there."""
-
-    @property
-    def config(self) -> RunConfig:
-        """All of it."""
-
-    @property
-    def title(self) -> str:
-        """It in a line."""
-
-
-Run = TypeVar("Run", bound=Planned)
+"""Folder of the run records, inside the output folder."""
 
 
 @dataclass(frozen=True)
-class Request:
-    """What is wanted of an experiment, on this machine."""
+class Scope:
+    """How much of an experiment to run, and on which data sets."""
 
     budget: Budget
     data: tuple[str, ...]
-    """The data sets to run on: those of the experiment that are here, or else ``STAND_IN``."""
-    absent: Mapping[str, str] = field(default_factory=dict)
-    """The others, each with the command that would get it."""
+    """Data sets to run on: the available ones of the experiment, or else ``STAND_IN``."""
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+    """Data sets of the experiment that are left out, each with the reason or the cure."""
     methods: tuple[str, ...] | None = None
-    """In place of the budget's."""
+    """Methods to run; None for those of the budget."""
     seeds: tuple[int, ...] | None = None
-    """In place of the budget's."""
+    """Seeds to run; None for those of the budget."""
     search_seeds: tuple[int, ...] | None = None
-    """Those on which whole grids run; on the others, only what these choose."""
+    """Seeds that run the whole grid; the others run only the values selected on these."""
     inits: tuple[Init, ...] = INITS
 
     @property
-    def stands_in(self) -> bool:
-        """Whether the data is not the experiment's own."""
+    def uses_stand_in(self) -> bool:
+        """Whether digits replace the data sets of the experiment."""
         return self.data == (STAND_IN,)
+
+    @property
+    def data_note(self) -> str:
+        """Sentence on data sets that were replaced or left out; empty if there are none.
+
+        Example:
+            >>> Scope("laptop", ("pacs",), {"vlcs": "riskmatch data get vlcs"}).data_note
+            'Not included: VLCS (riskmatch data get vlcs).'
+        """
+        return self.stand_in_note or self.unavailable_note
+
+    @property
+    def stand_in_note(self) -> str:
+        """Sentence that names the stand-in data; empty if there is none."""
+        from riskmatch.report import titles
+
+        if not self.uses_stand_in:
+            return ""
+        names = ", ".join(titles.DATA[name] for name in self.unavailable)
+        return f"Trained on {STAND_IN} (scikit-learn's handwritten digits) instead of {names}."
+
+    @property
+    def unavailable_note(self) -> str:
+        """Sentence that lists the data sets left out; empty if there are none."""
+        from riskmatch.report import titles
+
+        if self.uses_stand_in or not self.unavailable:
+            return ""
+        reasons = (f"{titles.DATA[name]} ({why})" for name, why in self.unavailable.items())
+        return f"Not included: {', '.join(reasons)}."
 
 
 @dataclass(frozen=True)
-class Finished(Generic[Run]):
-    """What an experiment is written from."""
+class FinishedRuns:
+    """Runs of an experiment, from which it writes its files."""
 
     name: str
-    request: Request
-    planned: Sequence[Run]
+    """Name of the experiment."""
+    scope: Scope
+    planned: Sequence[PlannedRun]
     records: Mapping[str, RunRecord]
-    """Of those runs that are done, by id."""
+    """Records of the planned runs that are done, by run id."""
     out: Path
-    """The folder for files."""
+    """Output folder."""
     command: str
-    """What the files come from."""
+    """Command that reproduces the files."""
     data_dir: Path | None = None
-    """A folder in which to look for the files of data sets first."""
+    """Folder to search first for the files of data sets."""
 
     @property
     def runs(self) -> Path:
-        """The folder of the runs, for whoever needs more than records."""
+        """Folder that holds the folders of the runs."""
         return self.out / RUNS
 
     def file(self, suffix: str) -> Path:
-        """The file with this suffix; its name tells where the data is not the experiment's own."""
-        on = f"-on-{STAND_IN}" if self.request.stands_in else ""
+        """Path of the output file with this suffix; its name says if stand-in data was used."""
+        on = f"-on-{STAND_IN}" if self.scope.uses_stand_in else ""
         return self.out / f"{self.name}{on}.{suffix}"
 
 
 @dataclass(frozen=True)
-class Result:
-    """What an experiment has to show."""
+class Output:
+    """Files of an experiment and their content."""
 
     files: Sequence[Path]
     text: str
-    """For the terminal."""
+    """Summary for the terminal."""
     values: Any
-    """As plain JSON."""
+    """Numbers as plain JSON."""
 
 
 @dataclass(frozen=True)
-class Experiment(Generic[Run]):
-    """A table or a figure of the paper."""
+class Outcome:
+    """What :func:`~riskmatch.experiments.reproduce` or ``demo`` achieved."""
+
+    output: Output | None
+    """Files written; None if too few runs are done."""
+    error: str | None = None
+    """Why the output is missing or incomplete, in one line; None if it is complete."""
+    interrupted: bool = False
+    """Whether training was interrupted, as by Ctrl-C."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Errors of the failed runs, by run id."""
+
+    @classmethod
+    def of(cls, output: Output | None, board: Board, planned: Sequence[PlannedRun]) -> Outcome:
+        """Outcome of a training whose runs ended as on ``board``."""
+        if board.interrupted:
+            error = f"Interrupted; {len(board.done)} of {board.total} runs are done."
+            return cls(output, error, True, board.failed)
+        if not board.failed:
+            return cls(output)
+        titles = {run.config.id: run.title for run in planned}
+        id, cause = next(iter(board.failed.items()))
+        first = f"{titles.get(id, 'an ERM phase')} ({id}): {cause.rstrip('.')}"
+        error = f"{len(board.failed)} of {board.total} runs failed; the first: {first}."
+        return cls(output, error, False, board.failed)
+
+    def to_json(self) -> dict[str, Any]:
+        """Files, numbers and errors as plain JSON."""
+        files = [str(path) for path in self.output.files] if self.output else []
+        values = self.output.values if self.output else None
+        return {"files": files, "result": values, "failed": dict(self.failed)}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table or figure of the paper."""
 
     paper: str
-    """Its number there, as in Table 2 or Figure 3a."""
+    """Number in the paper, such as Table 2 or Figure 3a."""
     summary: str
     data: tuple[str, ...]
-    """The data sets it is about; it can do with some of them."""
-    plan: Callable[[Request], Sequence[Run]]
-    """The runs; ``ValueError`` where there can be none. Nothing is loaded or trained for it."""
-    write: Callable[[Finished[Run]], Result]
-    """Files below ``Finished.out``, and what they say."""
+    """Data sets of the experiment; a part of them is enough."""
+    plan: Callable[[Scope], Sequence[PlannedRun]]
+    """Lists the runs without loading data; raises ``ValueError`` if there are none."""
+    write: Callable[[FinishedRuns], Output]
+    """Writes the files."""
     options: tuple[Option, ...] = ()
-    """Those that it takes."""
-    refine: Callable[[Request, Mapping[str, RunRecord]], Sequence[Run]] | None = None
-    """All runs, where which they are depends on the records of those that ``plan`` gave."""
-    count: Callable[[Request], int] | None = None
-    """How many runs, where planning them all takes long."""
+    """Options that the experiment takes."""
+    refine: Callable[[Scope, Mapping[str, RunRecord]], Sequence[PlannedRun]] | None = None
+    """Lists all runs, if some depend on the records of those that ``plan`` lists."""
+    count: Callable[[Scope], int] | None = None
+    """Counts the runs, if planning them takes long."""
     partial: bool = True
-    """Whether it can be shown before every run is done."""
-    draws: bool = False
-    """Whether it needs matplotlib."""
+    """Whether files can be written before every run is done."""
     predictions: bool = False
-    """Whether its runs keep predictions of every sample, see ``riskmatch.runs.predictions``."""
+    """Whether the runs keep the predictions of every sample."""
 
     @property
     def alias(self) -> str:
-        """What it is also called: by its number.
+        """Name by the number in the paper.
 
         Example:
-            >>> nothing = Result([], "", None)
-            >>> Experiment("Figure 3a", "a gap", (), lambda _: [], lambda _: nothing).alias
-            'fig3a'
+            >>> from riskmatch.experiments import EXPERIMENTS
+            >>> EXPERIMENTS["pacs"].alias, EXPERIMENTS["fig3a"].alias
+            ('table7', 'fig3a')
         """
         return re.sub(r"figure\s*", "fig", self.paper.lower()).replace(" ", "")
 
-    def runs(self, request: Request) -> int:
-        """How many runs it takes, before any of them is trained."""
-        return self.count(request) if self.count else len(self.plan(request))
+    def run_count(self, scope: Scope) -> int:
+        """Number of runs before any is trained."""
+        return self.count(scope) if self.count else len(self.plan(scope))

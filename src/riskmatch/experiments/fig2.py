@@ -1,7 +1,7 @@
-"""Figure 2: the risks of ERM and of RDM, domain by domain.
+"""Figure 2: distributions of the risks of ERM and RDM on four domains of ColoredMNIST.
 
-The risks of ERM and of RDM after 600 steps, of which they share the first 400, on the same digits
-of MNIST's test set in the colours of four domains.
+Both runs take 600 steps and share the first 400, which are ERM. The risks are those of the same
+digits of MNIST's test set, coloured as in each domain.
 """
 
 from __future__ import annotations
@@ -12,70 +12,69 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from riskmatch.experiments import table1
-from riskmatch.experiments.experiment import Finished, Request, Result
-from riskmatch.experiments.rows import METHODS
-from riskmatch.experiments.table1 import Planned
+from riskmatch.experiments.colored_mnist import METHODS, domain_name, grid_runs
+from riskmatch.experiments.experiment import Experiment, FinishedRuns, Output, Scope
 from riskmatch.files import write_whole
 from riskmatch.report.distribution import Array, Distribution
 from riskmatch.report.figures import distributions
 from riskmatch.report.style import BLUE, DASHED, GREEN, PURPLE, VERMILION, Look
 from riskmatch.runs.config import RunConfig
+from riskmatch.sweep.plan import PlannedRun
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 P = (0.1, 0.2, 0.5, 0.9)
-"""The domains: the two of training, and two others."""
+"""p of the two training domains and of two others."""
 BINS = 60
 LOOKS = (Look(BLUE), Look(GREEN, DASHED), Look(PURPLE), Look(VERMILION))
-SHOWN = 0.99
-"""The share of the risks, all taken together, that lies inside the axes."""
+QUANTILE = 0.99
+"""Share of all risks that the axes show."""
+PANELS = {METHODS[name].objective: METHODS[name].label for name in ("erm", "rdm")}
 
 
-def plan(request: Request) -> list[Planned]:
-    """The two runs, both from ERM, which are runs of Table 1; of the first seed."""
-    seeds = (request.seeds or (0,))[:1]
-    runs = table1.plan(request.budget, ["erm", "rdm"], seeds, ["erm"])
-    return [run for run in runs if run.value == METHODS[run.method].usual]
+def _plan(scope: Scope) -> list[PlannedRun]:
+    """Two runs of Table 1: ERM and RDM from ERM initialisation, with the first seed."""
+    seeds = (scope.seeds or (0,))[:1]
+    runs = grid_runs(scope.budget, ["erm", "rdm"], seeds, ["erm"])
+    return [run.planned for run in runs if run.value == METHODS[run.method].default]
 
 
-def write(finished: Finished[Planned]) -> Result:
-    """The figure, and what it shows as JSON."""
+def _write(finished: FinishedRuns) -> Output:
     risks = {
-        METHODS[run.method].label: risks_of(run.config, finished.runs, finished.data_dir)
+        PANELS[run.config.method]: _risks(run.config, finished.runs, finished.data_dir)
         for run in finished.planned
     }
-    record = describe(risks)
+    record = _describe(risks)
     write_whole(finished.file("json"), (json.dumps(record, indent=1) + "\n").encode())
     draw(record).savefig(finished.file("png"))
     means = {
-        model: {p: round(shown["mean"], 4) for p, shown in named.items()}
-        for model, named in record.items()
+        model: {p: round(values["mean"], 4) for p, values in by_p.items()}
+        for model, by_p in record.items()
     }
     lines = [
-        f"{model}: " + ", ".join(f"p = {p}: {mean:.3f}" for p, mean in named.items())
-        for model, named in means.items()
+        f"{model}: " + ", ".join(f"p = {p}: {mean:.3f}" for p, mean in by_p.items())
+        for model, by_p in means.items()
     ]
     text = "\n".join(["Mean risks:", *lines])
-    return Result([finished.file("png"), finished.file("json")], text, means)
+    return Output([finished.file("png"), finished.file("json")], text, means)
 
 
-def describe(risks: dict[str, dict[str, Array]]) -> dict[str, dict[str, dict[str, Any]]]:
-    """The distribution of every model's risks on every domain, all on the same bins, as JSON."""
-    everything = np.concatenate([values for named in risks.values() for values in named.values()])
-    edges = np.linspace(0, np.quantile(everything, SHOWN), BINS + 1).tolist()
+def _describe(risks: dict[str, dict[str, Array]]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Distributions as JSON by model and p, all on the same bins."""
+    everything = np.concatenate([values for by_p in risks.values() for values in by_p.values()])
+    edges = np.linspace(0, np.quantile(everything, QUANTILE), BINS + 1).tolist()
     return {
-        model: {p: Distribution.of(values, edges).to_json() for p, values in named.items()}
-        for model, named in risks.items()
+        model: {p: Distribution.of(values, edges).to_json() for p, values in by_p.items()}
+        for model, by_p in risks.items()
     }
 
 
 def draw(record: dict[str, dict[str, dict[str, Any]]]) -> Figure:
-    """The figure, from what :func:`describe` returns or the file ``fig2.json`` holds."""
+    """Draw the figure from the content of the file ``fig2.json``."""
     panels = {
-        model: {f"p = {p}": Distribution.from_json(values) for p, values in named.items()}
-        for model, named in record.items()
+        model: {f"p = {p}": Distribution.from_json(values) for p, values in by_p.items()}
+        for model, by_p in record.items()
     }
     return distributions(
         panels,
@@ -85,18 +84,30 @@ def draw(record: dict[str, dict[str, dict[str, Any]]]) -> Figure:
     )
 
 
-def risks_of(config: RunConfig, out: Path, data_dir: Path | None = None) -> dict[str, Array]:
-    """The risk of every test digit under the final weights of a run, by p."""
+def _risks(config: RunConfig, out: Path, data_dir: Path | None = None) -> dict[str, Array]:
+    """Risks of the test digits under the final model of a run, by p."""
     import torch
 
     from riskmatch.contract import cross_entropy_risks
     from riskmatch.engine.final import final_model
 
     model, domains = final_model(config, out, data_dir)
-    names = {p: table1.domain(p, config.data_options["p"]) for p in P}
-    found = {domain.name: domain for domain in domains.domains}
-    with torch.no_grad():
-        return {
-            f"{p:g}": cross_entropy_risks(model(found[name].x)[1], found[name].y).double().numpy()
-            for p, name in names.items()
-        }
+    by_name = {domain.name: domain for domain in domains.domains}
+    risks = {}
+    for p in P:
+        domain = by_name[domain_name(p, config.data_options["p"])]
+        with torch.no_grad():
+            logits = model(domain.x)[1]
+        risks[f"{p:g}"] = cross_entropy_risks(logits, domain.y).double().numpy()
+    return risks
+
+
+FIG2 = Experiment(
+    "Figure 2",
+    "distributions of the risks of ERM and RDM on four domains",
+    ("colored-mnist",),
+    _plan,
+    _write,
+    options=("seeds",),
+    partial=False,
+)

@@ -1,0 +1,84 @@
+"""Figures 1, 8 and 9: distributions of the risks of validation samples, by domain.
+
+The paper does not name the test domain. Here it is Sketch: on PACS as in Figure 3 of the paper, and
+on DomainNet likewise.
+"""
+
+from __future__ import annotations
+
+from riskmatch.experiments.experiment import Experiment, FinishedRuns, Output
+from riskmatch.experiments.images import runs_without, write_figure
+from riskmatch.report import titles
+from riskmatch.report.figures.on_file import about
+from riskmatch.report.figures.risks import density_plot, labelled
+from riskmatch.runs import predictions
+from riskmatch.runs.predictions import ByDomain
+from riskmatch.sweep.plan import PlannedRun
+
+TEST_DOMAIN = "sketch"
+
+
+def _experiment(
+    number: int,
+    summary: str,
+    data: str,
+    methods: tuple[str, ...],
+    domains: tuple[str, ...] = (),
+) -> Experiment:
+    """A figure with one panel per method; ``domains`` are those to show, by default all."""
+    return Experiment(
+        f"Figure {number}",
+        summary,
+        (data,),
+        lambda scope: runs_without(TEST_DOMAIN, scope, methods),
+        lambda finished: _write(finished, domains),
+        partial=False,
+        predictions=True,
+    )
+
+
+def _write(finished: FinishedRuns, domains: tuple[str, ...]) -> Output:
+    panels = {}
+    for run in finished.planned:
+        risks = labelled(_predictions(finished, run), run.config.test_domains)
+        shown = {name: risks[name] for name in domains if name in risks}
+        panels[titles.METHODS[run.config.method]] = shown or risks  # stand-in: other domains
+    plot = density_plot(
+        panels,
+        "Risks of validation samples; ticks mark their means",
+        about(run.config for run in finished.planned),
+    )
+    lines = [
+        f"{title}: " + ", ".join(f"{name} {risks.mean():.3f}" for name, risks in by_domain.items())
+        for title, by_domain in panels.items()
+    ]
+    return write_figure(finished, plot, "\n".join(["Mean risks:", *lines]))
+
+
+def _predictions(finished: FinishedRuns, run: PlannedRun) -> ByDomain:
+    """Predictions of the final model, read from its folder or computed from its checkpoint."""
+    folder = finished.runs / run.config.id
+    if steps := predictions.steps(folder):
+        return predictions.read(folder, steps[-1])
+    from riskmatch.engine.final import final_predictions  # imports torch
+
+    try:
+        return final_predictions(run.config, finished.runs, finished.data_dir)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"{folder} has neither predictions nor a final checkpoint. Remove this folder and run "
+            f"the command again to train the run again. ({error})"
+        ) from error
+
+
+FIG1 = _experiment(
+    1,
+    "distributions of the risks of ERM on Art and Photo of PACS",
+    "pacs",
+    ("erm",),
+    ("art_painting", "photo"),
+)
+FIG8 = _experiment(8, "distributions of the risks of ERM and RDM on PACS", "pacs", ("erm", "rdm"))
+FIG9 = _experiment(
+    9, "distributions of the risks of ERM and RDM on DomainNet", "domainnet", ("erm", "rdm")
+)

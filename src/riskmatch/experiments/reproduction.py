@@ -1,0 +1,280 @@
+"""Reproduce tables and figures of the paper: train what is missing and write the files."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from riskmatch.data.progress import OnProgress
+from riskmatch.engine.device import resolve_device
+from riskmatch.experiments.availability import (
+    available_data,
+    finished_records,
+    missing_data,
+    requested_data,
+    with_records,
+)
+from riskmatch.experiments.catalogue import EXPERIMENTS, name_of
+from riskmatch.experiments.experiment import (
+    BUDGETS,
+    INITS,
+    RUNS,
+    Budget,
+    Experiment,
+    FinishedRuns,
+    Init,
+    Option,
+    Outcome,
+    Scope,
+)
+from riskmatch.sweep.board import Board
+from riskmatch.sweep.plan import PlannedRun
+from riskmatch.sweep.running import OnChange, run_all
+from riskmatch.validation import check_option
+
+OnPlan = Callable[[Scope, Sequence[PlannedRun]], None]
+
+
+class ReproductionError(ValueError):
+    """The experiment cannot be run as requested; the message has cause and cure."""
+
+
+@dataclass(frozen=True)
+class ExperimentInfo:
+    """A table or figure of the paper and what it needs."""
+
+    name: str
+    paper: str
+    """Number in the paper."""
+    summary: str
+    data: dict[str, str | None]
+    """Data sets, each with the command that gets it; None if it is on this machine."""
+    options: tuple[Option, ...]
+    """Options of :func:`reproduce` that apply."""
+    runs: dict[Budget, int]
+    """Number of runs, by budget."""
+
+
+def list_experiments(data_dir: Path | str | None = None) -> list[ExperimentInfo]:
+    """List every table and figure that can be reproduced; nothing is loaded or trained.
+
+    Args:
+        data_dir: folder to search first for data sets.
+
+    Example:
+        >>> list_experiments()[0].runs["paper"]
+        980
+    """
+    folder = None if data_dir is None else Path(data_dir)
+    return [_info(name, experiment, folder) for name, experiment in EXPERIMENTS.items()]
+
+
+def _info(name: str, experiment: Experiment, data_dir: Path | None) -> ExperimentInfo:
+    missing = missing_data(experiment.data, data_dir)
+    data = dict.fromkeys(BUDGETS, experiment.data)
+    with suppress(ValueError):  # no data: `missing` says so
+        data["smoke"], _ = available_data(experiment, "smoke", data_dir=data_dir)
+    return ExperimentInfo(
+        name,
+        experiment.paper,
+        experiment.summary,
+        {one: missing.get(one) for one in experiment.data},
+        experiment.options,
+        {budget: experiment.run_count(Scope(budget, data[budget])) for budget in BUDGETS},
+    )
+
+
+def reproduce(
+    name: str,
+    budget: Budget,
+    *,
+    out: Path | str | None = None,
+    data: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+    search_seeds: Sequence[int] | None = None,
+    init: Literal["random", "erm", "both"] = "both",
+    as_is: bool = False,
+    jobs: int | None = None,
+    data_dir: Path | str | None = None,
+    device: str = "auto",
+    on_plan: OnPlan = lambda scope, runs: None,
+    on_change: OnChange = lambda board: None,
+    on_progress: OnProgress | None = None,
+) -> Outcome:
+    """Train the runs of a table or figure that are not done yet, and write its files.
+
+    Failed runs and interruptions are reported in the outcome; the same call again continues.
+    All experiments with the same ``out`` share their runs.
+
+    Args:
+        name: name of the table or figure, such as ``table1``, ``pacs`` or ``fig3a``.
+        budget: ``smoke`` is a check in seconds, ``laptop`` a smaller version, ``paper`` everything.
+        out: output folder; by default ``reproduce``, or ``reproduce-smoke``.
+        data: some of the experiment's data sets.
+        methods: methods in place of the budget's; on image data sets also the user's own, as
+            ``package.module:Name``.
+        seeds: seeds in place of the budget's.
+        search_seeds: seeds that run whole grids; the others run only the values selected on these.
+        init: initialisation of the methods of Table 1.
+        as_is: train nothing and use the runs that are done.
+        jobs: number of runs at a time; by default one per core, and 1 for ``smoke``.
+        data_dir: folder to search first for data sets.
+        device: device to train on; ``auto`` is a GPU if there is one.
+        on_plan: called with scope and runs before training, and again if runs are added.
+        on_change: called with the state of all runs as training proceeds.
+        on_progress: called for every image that is decoded or embedded.
+
+    Raises:
+        ReproductionError: unknown name, option that does not apply, or no data set available.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     outcome = reproduce("vlcs", "smoke", out=folder, methods=["erm"], jobs=1)
+        >>> outcome.output.files[0].name
+        'vlcs-on-colored-digits.md'
+    """
+    given: dict[Option, Sequence[str | int] | str | None] = {
+        "data": data,
+        "methods": methods,
+        "seeds": seeds,
+        "search_seeds": search_seeds,
+        "init": None if init == "both" else init,
+    }
+    try:
+        name = name_of(name)
+        check_option("budget", budget, BUDGETS)
+        experiment = EXPERIMENTS[name]
+        _check_options(name, [option for option, value in given.items() if value is not None])
+        if jobs is not None and jobs < 1:
+            raise ValueError(f"jobs must be at least 1, got {jobs}.")
+        folder = Path(out or ("reproduce-smoke" if budget == "smoke" else "reproduce"))
+        source = None if data_dir is None else Path(data_dir)
+        if as_is and budget != "smoke":  # finished runs need no data
+            available, unavailable = requested_data(experiment, data or ()), dict[str, str]()
+        else:
+            available, unavailable = available_data(experiment, budget, data or (), source)
+        inits: tuple[Init, ...] = INITS if init == "both" else (init,)
+        scope = Scope(
+            budget,
+            available,
+            unavailable,
+            None if methods is None else tuple(methods),
+            None if seeds is None else tuple(seeds),
+            None if search_seeds is None else tuple(search_seeds),
+            inits,
+        )
+        planned = experiment.plan(scope)
+        target = resolve_device(device)
+    except ValueError as error:
+        raise ReproductionError(str(error)) from error
+
+    def train(runs: Sequence[PlannedRun]) -> Board:
+        on_plan(scope, runs)
+        return run_all(
+            [run.config for run in runs],
+            folder / RUNS,
+            jobs=jobs or (1 if budget == "smoke" else None),
+            data_dir=source,
+            device=target,
+            predictions=experiment.predictions,
+            on_change=on_change,
+            on_progress=on_progress,
+        )
+
+    board = None if as_is else train(planned)
+    if experiment.refine is not None:
+        first = {run.config.id for run in planned}
+        planned = experiment.refine(scope, finished_records(planned, folder / RUNS))
+        more = not first.issuperset(run.config.id for run in planned)
+        if board is not None and more and not board.interrupted:
+            board = train(planned)
+    records = finished_records(planned, folder / RUNS)
+    if as_is:
+        _check_finished(name, experiment, len(records), len(planned), folder)
+        scope = with_records(scope, records.values())
+        planned = [run for run in planned if run.config.data in scope.data]
+    command = _command(name, budget, given)
+    finished = FinishedRuns(name, scope, planned, records, folder, command, source)
+    enough = bool(records) and (experiment.partial or len(records) == len(planned))
+    output = experiment.write(finished) if enough else None
+    return Outcome(output) if board is None else Outcome.of(output, board, planned)
+
+
+def reproduce_all(
+    budget: Budget,
+    *,
+    out: Path | str | None = None,
+    as_is: bool = False,
+    jobs: int | None = None,
+    data_dir: Path | str | None = None,
+    device: str = "auto",
+    on_start: Callable[[str], None] = lambda name: None,
+    on_plan: OnPlan = lambda scope, runs: None,
+    on_change: OnChange = lambda board: None,
+    on_progress: OnProgress | None = None,
+) -> Iterator[tuple[str, Outcome]]:
+    """Reproduce every table and figure; yields the name and outcome of each.
+
+    An experiment that fails does not stop the others; an interruption does. ``on_start`` is called
+    with the name of each experiment; see :func:`reproduce` for the other arguments.
+    """
+    for name in EXPERIMENTS:
+        on_start(name)
+        try:
+            outcome = reproduce(
+                name,
+                budget,
+                out=out,
+                as_is=as_is,
+                jobs=jobs,
+                data_dir=data_dir,
+                device=device,
+                on_plan=on_plan,
+                on_change=on_change,
+                on_progress=on_progress,
+            )
+        except Exception as error:
+            cause = str(error) if isinstance(error, ReproductionError) else repr(error)
+            outcome = Outcome(None, cause)
+        yield name, outcome
+        if outcome.interrupted:
+            return
+
+
+def _check_options(name: str, options: Sequence[Option]) -> None:
+    for option in options:
+        if option not in EXPERIMENTS[name].options:
+            others = [other for other, one in EXPERIMENTS.items() if option in one.options]
+            raise ValueError(f"{name} does not take {option}; these do: {', '.join(others)}.")
+
+
+def _check_finished(
+    name: str, experiment: Experiment, finished: int, planned: int, out: Path
+) -> None:
+    if not finished:
+        raise ReproductionError(
+            f"No run of {name} is finished in {out}. Train without as-is first."
+        )
+    if finished < planned and not experiment.partial:
+        raise ReproductionError(
+            f"{name} needs all of its {planned} runs; {finished} are finished in {out}. Train the "
+            "others without as-is."
+        )
+
+
+def _command(
+    name: str, budget: Budget, given: dict[Option, Sequence[str | int] | str | None]
+) -> str:
+    """The command line without the options that do not change the result."""
+    words = ["riskmatch", "reproduce", name, "--budget", budget]
+    for option, value in given.items():
+        if value is not None:
+            text = value if isinstance(value, str) else ",".join(map(str, value))
+            words += [f"--{option.replace('_', '-')}", text]
+    return shlex.join(words)
