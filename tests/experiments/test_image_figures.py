@@ -1,35 +1,33 @@
-"""The runs behind the figures of images, and what is said of them."""
-
 import pytest
 
-from riskmatch.experiments.catalogue import EXPERIMENTS
-from riskmatch.experiments.experiment import STAND_IN, Request
+from riskmatch.experiments import EXPERIMENTS, Scope
+from riskmatch.experiments.experiment import STAND_IN
 
-ALONE = ["fig1", "fig3a", "fig3b", "fig5", "fig8", "fig9"]
+SINGLE_DOMAIN = ["fig1", "fig3a", "fig3b", "fig5", "fig8", "fig9"]
 
 
 def plan(name, budget, data=None):
     experiment = EXPERIMENTS[name]
-    return [run.config for run in experiment.plan(Request(budget, data or experiment.data))]
+    return [run.config for run in experiment.plan(Scope(budget, data or experiment.data))]
 
 
-def test_every_figure_of_the_paper_is_there_under_its_number():
+def test_every_figure_of_the_paper_exists():
     figures = {name for name, one in EXPERIMENTS.items() if one.paper.startswith("Figure")}
     main = {"fig1", "fig2", "fig3a", "fig3b", "fig4a", "fig4b"}
     assert figures == main | {"fig5", "fig6", "fig7", "fig8", "fig9"}
     assert all(EXPERIMENTS[name].alias == name for name in figures)
 
 
-@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize("name", SINGLE_DOMAIN)
 @pytest.mark.parametrize("budget", ["smoke", "laptop", "paper"])
-def test_one_domain_is_left_out_whatever_the_budget(name, budget):
-    left = {"fig5": "Art"}.get(name, "sketch")
-    assert {config.test_domains for config in plan(name, budget)} == {(left,)}
+def test_test_domain_at_every_budget(name, budget):
+    test = {"fig5": "Art"}.get(name, "sketch")
+    assert {config.test_domains for config in plan(name, budget)} == {(test,)}
     digits = plan(name, "smoke", (STAND_IN,))
     assert {config.test_domains for config in digits} == {("0.1",)}
 
 
-def test_the_paper_is_fine_tuned_and_evaluated_every_15_steps_a_head_every_3():
+def test_training_curves_have_as_many_points_as_the_papers():
     for name in ("fig3a", "fig3b", "fig5"):
         whole, heads = plan(name, "paper"), plan(name, "laptop")
         assert {(c.model, c.eval_every, c.steps) for c in whole} == {
@@ -40,7 +38,7 @@ def test_the_paper_is_fine_tuned_and_evaluated_every_15_steps_a_head_every_3():
         assert {c.hparams["warmup"] for c in heads if c.method == "rdm"} == {300}
 
 
-def test_the_gap_needs_both_matches_and_shares_a_run_with_the_curves():
+def test_fig3a_trains_both_matches_and_shares_a_run_with_fig3b():
     gap, curves = plan("fig3a", "laptop"), plan("fig3b", "laptop")
     assert [config.hparams["match"] for config in gap] == ["worst", "variance"]
     assert gap[0].id in {config.id for config in curves}
@@ -49,7 +47,7 @@ def test_the_gap_needs_both_matches_and_shares_a_run_with_the_curves():
     }
 
 
-def test_ablations_have_the_papers_values_every_test_domain_and_three_trials():
+def test_ablations_have_the_papers_values_all_test_domains_and_three_trials():
     runs = plan("fig4a", "laptop")
     assert len(runs) == 6 * 4 * 3
     assert {config.hparams["weight"] for config in runs} == {0.1, 1, 2.5, 5, 7.5, 10}
@@ -60,12 +58,13 @@ def test_ablations_have_the_papers_values_every_test_domain_and_three_trials():
     assert {config.data for config in plan("fig7", "paper")} == set(EXPERIMENTS["fig7"].data)
 
 
-def test_the_usual_value_of_an_ablation_is_a_run_of_the_table():
+def test_ablation_at_the_default_value_shares_runs_with_the_table():
     table = {config.id for config in plan("pacs", "laptop")}
-    usual = [config for config in plan("fig4a", "laptop") if config.hparams["weight"] == 5]
-    assert {config.id for config in usual} <= table
+    default = [config for config in plan("fig4a", "laptop") if config.hparams["weight"] == 5]
+    assert {config.id for config in default} <= table
     assert {config.id for config in plan("fig8", "laptop")} <= table
 
 
-def test_whoever_needs_predictions_says_so():
-    assert all(EXPERIMENTS[name].predictions and not EXPERIMENTS[name].partial for name in ALONE)
+def test_figures_of_single_domains_need_predictions_and_every_run():
+    experiments = [EXPERIMENTS[name] for name in SINGLE_DOMAIN]
+    assert all(one.predictions and not one.partial for one in experiments)

@@ -4,9 +4,9 @@ The protocol is that of the paper's released code, which follows Eastwood et al.
 whole domains as batches, Adam at 1e-4, three ReLU layers of 390 units with dropout 0.2, Xavier
 weights and a single logit. From ERM initialisation, the first 400 steps are ERM.
 
-The grids are those of Eastwood et al., and the paper's for RDM. Those of CORAL, MMD and RDM with the
-kernel are ours. MMD, and the ERM phase that it starts from, uses batches of 1,000: on whole domains
-a step would compare 2.5 · 10⁹ pairs of features, which takes minutes.
+The grids are those of Eastwood et al., and the paper's for RDM. Those of CORAL, MMD and RDM with
+the kernel are ours. MMD, and the ERM phase that it starts from, uses batches of 1,000: on whole
+domains a step would compare 2.5 · 10⁹ pairs of features, which takes minutes.
 
 Eastwood et al. divide the loss of IRM and VREx by the penalty's weight, and that of EQRM by the
 ratio of its first gradient norm to ERM's. That is left out here: every method starts with a fresh

@@ -87,12 +87,14 @@ def _config(method: str, seed: int, fields: Mapping[str, Any]) -> RunConfig:
 
 def _write(planned: Sequence[PlannedRun], out: Path) -> Output:
     results = {run.title: _validation(run.config, out / RUNS) for run in planned}
-    everything = np.concatenate([r for by_domain in results.values() for _, r in by_domain.values()])
+    everything = np.concatenate(
+        [r for by_domain in results.values() for _, r in by_domain.values()]
+    )
     edges = np.linspace(0, np.quantile(everything, 0.99), BINS + 1).tolist()
     record = {
         title: {
-            name: {"accuracy": accuracy, "risks": Distribution.of(risks, edges).to_json()}
-            for name, (accuracy, risks) in by_domain.items()
+            name: {"accuracy": accuracy, "risks": Distribution.of(values, edges).to_json()}
+            for name, (accuracy, values) in by_domain.items()
         }
         for title, by_domain in results.items()
     }

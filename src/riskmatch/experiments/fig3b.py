@@ -38,7 +38,9 @@ def _write(finished: FinishedRuns) -> Output:
         {"": curves},
         "accuracy, %",
     )
-    lines = [f"{curve.label}: mean {fmean(curve.y):.1f}, last {curve.y[-1]:.1f}" for curve in curves]
+    lines = [
+        f"{curve.label}: mean {fmean(curve.y):.1f}, last {curve.y[-1]:.1f}" for curve in curves
+    ]
     text = "\n".join(["Accuracy, per cent:", *lines])
     return write_figure(finished, after_warmup(plot, finished), text)
 

@@ -133,9 +133,7 @@ def protocols(
     ]
 
 
-def _known_fields(
-    methods: tuple[str, ...], data: str, fields: Mapping[str, Any]
-) -> dict[str, Any]:
+def _known_fields(methods: tuple[str, ...], data: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Those fields that at least one of the methods has."""
     known = {name for method in methods for name in recipe(method, data)}
     return {name: value for name, value in fields.items() if name in known}

@@ -136,8 +136,8 @@ def reproduce(
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     outcome = reproduce("vlcs", "smoke", out=folder, methods=["erm"], jobs=1)
-        >>> outcome.output.files[0].name
-        'vlcs-on-colored-digits.md'
+        >>> [path.suffix for path in outcome.output.files]
+        ['.md', '.tex', '.csv']
     """
     given: dict[Option, Sequence[str | int] | str | None] = {
         "data": data,
@@ -175,7 +175,6 @@ def reproduce(
         raise ReproductionError(str(error)) from error
 
     def train(runs: Sequence[PlannedRun]) -> Board:
-        on_plan(scope, runs)
         return run_all(
             [run.config for run in runs],
             folder / RUNS,
@@ -187,12 +186,14 @@ def reproduce(
             on_progress=on_progress,
         )
 
+    on_plan(scope, planned)
     board = None if as_is else train(planned)
     if experiment.refine is not None:
         first = {run.config.id for run in planned}
         planned = experiment.refine(scope, finished_records(planned, folder / RUNS))
         more = not first.issuperset(run.config.id for run in planned)
         if board is not None and more and not board.interrupted:
+            on_plan(scope, planned)
             board = train(planned)
     records = finished_records(planned, folder / RUNS)
     if as_is:

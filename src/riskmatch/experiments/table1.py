@@ -101,9 +101,7 @@ class Row:
         return Spread(tuple(min(curve) for curve in self.curves))
 
 
-def select(
-    runs: Sequence[GridRun], records: Mapping[str, RunRecord], rule: RuleName
-) -> list[Row]:
+def select(runs: Sequence[GridRun], records: Mapping[str, RunRecord], rule: RuleName) -> list[Row]:
     """Rows of the table: the value with the best mean validation accuracy, on all its seeds.
 
     Values are compared on the seeds that all of them have, so that a search on one seed stays one.

@@ -21,9 +21,7 @@ def search(scope: Scope) -> list[Protocol]:
 
 def _write(finished: FinishedRuns) -> Output:
     plan = [run.config for run in finished.planned]
-    return write_tables(
-        "Table 2", [overview_table(finished.records.values(), plan=plan)], finished
-    )
+    return write_tables("Table 2", [overview_table(finished.records.values(), plan=plan)], finished)
 
 
 TABLE2 = Experiment(

@@ -1,0 +1,85 @@
+from dataclasses import fields
+
+import pytest
+
+from riskmatch.data.colored_mnist import domain_names
+from riskmatch.experiments.colored_mnist import METHODS, SEEDS, TEST_P, grid_runs
+from riskmatch.objectives import methods
+from riskmatch.report.published.colored_mnist import TABLE1
+
+
+def ids(runs):
+    return [run.config.id for run in runs]
+
+
+def test_paper_budget_has_whole_grids_both_initialisations_and_ten_seeds():
+    runs = grid_runs("paper")
+    assert len(runs) == 10 * (9 * 2 * 5 + 3 + 2 + 3)
+    assert len(set(ids(runs))) == len(runs)
+
+
+def test_smaller_budgets_have_one_value_per_grid_and_fewer_seeds():
+    assert len(grid_runs("laptop")) == 3 * (10 * 2 + 1)
+    assert len(grid_runs("laptop", ["mmd"])) == 3 * 2
+    assert len(grid_runs("smoke")) == 10 * 2 + 1
+
+
+def test_laptop_runs_are_a_subset_of_paper_runs():
+    assert set(ids(grid_runs("laptop"))) < set(ids(grid_runs("paper")))
+
+
+def test_methods_seeds_and_initialisations_select_runs():
+    runs = grid_runs("paper", ["rdm", "erm"], [3, 1], ["erm"])
+    assert [(run.method, run.init, run.value, run.config.seed) for run in runs] == [
+        (method, init, value, seed)
+        for seed in (3, 1)
+        for method, init, values in (
+            ("erm", "erm", (600, 1000)),
+            ("rdm", "erm", (500, 1000, 2500, 5000, 10000)),
+        )
+        for value in values
+    ]
+    assert set(ids(runs)) <= set(ids(grid_runs("paper")))
+
+
+@pytest.mark.parametrize("budget", ["smoke", "laptop", "paper"])
+def test_methods_on_whole_domains_share_one_erm_phase_per_seed(budget):
+    runs = [run for run in grid_runs(budget) if run.init == "erm"]
+    phases = {run.config.erm_phase().id for run in runs if run.method != "mmd"}
+    assert len(phases) == len(SEEDS[budget])
+    of_mmd = {run.config.erm_phase().id for run in runs if run.method == "mmd"}
+    assert len(of_mmd - phases) == len(SEEDS[budget])  # MMD uses batches
+
+
+def test_erm_phase_is_the_run_of_erm_with_400_steps():
+    runs = grid_runs("paper")
+    whole = [run.config for run in runs if run.init == "erm" and run.method != "mmd"]
+    phases = {config.erm_phase().id for config in whole}
+    assert phases == {run.config.id for run in runs if (run.method, run.value) == ("erm", 400)}
+
+
+def test_domains_and_hyper_parameters_exist():
+    for run in grid_runs("paper", seeds=[0]):
+        options = run.config.data_options
+        names = domain_names(options["p"], options["test_p"])
+        assert run.config.test_domains == names[2:]
+        own = {item.name for item in fields(methods()[run.config.method])}
+        assert set(run.config.hparams) <= own
+        assert len(TEST_P) == 11
+
+
+def test_default_value_is_on_the_grid():
+    assert all(method.default in method.grid for method in METHODS.values())
+
+
+def test_published_numbers_of_every_row_except_rdm_with_the_kernel():
+    rows = {(name, init) for name, method in METHODS.items() for init in method.inits}
+    assert rows - set(TABLE1) == {("rdm-mmd", "random"), ("rdm-mmd", "erm")}
+    assert set(TABLE1) <= rows
+
+
+def test_run_ids_are_stable():
+    runs = grid_runs("paper", ["rdm", "oracle"], [0], ["erm"])
+    ids = {run.planned.title: run.config.id for run in runs}
+    assert ids["RDM, two moments from ERM, λ = 5000, seed 0"] == "7eb97c548a7e700a"
+    assert ids["Oracle from random weights, steps = 600, seed 0"] == "c6bec10e9b824b8f"
