@@ -42,7 +42,7 @@ def available_data(
     unavailable = missing_data(names, data_dir)
     small = budget == "smoke" and set(names) <= set(IMAGE_DATA)
     if small:
-        large = [name for name in names if DATASETS[name].samples > SMOKE_LIMIT]
+        large = [name for name in names if (DATASETS[name].samples or 0) > SMOKE_LIMIT]
         unavailable = {**dict.fromkeys(large, "too large for --budget smoke"), **unavailable}
     available = tuple(name for name in names if name not in unavailable)
     if available:
