@@ -42,19 +42,21 @@ def batch(*sizes, seed=0):
 
 @pytest.mark.parametrize("divergence", EVERY, ids=str)
 @pytest.mark.parametrize("sizes", [(2, 3, 4), (40, 7, 90)])
-def test_worst_is_the_divergence_of_the_worst_domain_from_the_pool(divergence, sizes):
+def test_worst_is_the_divergence_of_the_worst_domain_from_all_samples(divergence, sizes):
     risks, domains = batch(*sizes)
     expected = divergence(risks[domains == 10], risks)
-    got = risk_matching_penalty(risks, domains, match="worst", divergence=divergence)
+    options = {"divergence": divergence, "pool": "samples"}
+    got = risk_matching_penalty(risks, domains, match="worst", **options)
     assert torch.allclose(got, expected, rtol=1e-7, atol=1e-12)
 
 
 @pytest.mark.parametrize("divergence", EVERY, ids=str)
 @pytest.mark.parametrize("sizes", [(2, 3, 4), (40, 7, 90)])
-def test_variance_is_the_mean_divergence_of_all_domains_from_the_pool(divergence, sizes):
+def test_variance_is_the_mean_divergence_of_all_domains_from_all_samples(divergence, sizes):
     risks, domains = batch(*sizes)
     parts = [divergence(risks[domains == label], risks) for label in (10, 20, 30)]
-    got = risk_matching_penalty(risks, domains, match="variance", divergence=divergence)
+    options = {"divergence": divergence, "pool": "samples"}
+    got = risk_matching_penalty(risks, domains, match="variance", **options)
     assert torch.allclose(got, sum(parts) / 3, rtol=1e-7, atol=1e-12)
 
 
@@ -137,12 +139,12 @@ class Refused(Divergence):
 
 def test_the_parts_and_their_sum():
     risks, domains = batch(6, 4, 9)
-    out = RiskMatching(weight=3.0, variance_weight=0.5)(risks, domains)
+    out = RiskMatching(weight=3.0, variance_weight=0.5, pool="samples")(risks, domains)
     means = torch.stack([risks[domains == label].mean() for label in (10, 20, 30)])
     variance = risks.var() + risks[domains == 10].var()  # unbiased, both
     assert torch.allclose(out.domain_risks, means)
     assert torch.allclose(out.risk, means.mean())  # domains count alike, however many samples
-    assert torch.equal(out.penalty, risk_matching_penalty(risks, domains))
+    assert torch.equal(out.penalty, risk_matching_penalty(risks, domains, pool="samples"))
     assert torch.allclose(out.variance, variance)
     assert torch.allclose(out.loss, out.risk + 3 * out.penalty + 0.5 * variance)
     assert torch.equal(out.domains, torch.tensor([10, 20, 30]))
@@ -151,7 +153,7 @@ def test_the_parts_and_their_sum():
 
 def test_the_variance_match_regularises_every_domain():
     risks, domains = batch(6, 4, 9)
-    out = RiskMatching(match="variance", variance_weight=1.0)(risks, domains)
+    out = RiskMatching(match="variance", variance_weight=1.0, pool="samples")(risks, domains)
     own = torch.stack([risks[domains == label].var() for label in (10, 20, 30)])
     assert torch.allclose(out.variance, risks.var() + own.mean())
 
@@ -243,7 +245,7 @@ def test_the_module_has_no_state_and_survives_pickling():
     assert repr(copy) == repr(criterion)
     assert repr(criterion) == (
         "RiskMatching(weight=2, match='variance', divergence=Wasserstein(order=2), "
-        "variance_weight=0, rescale=True)"
+        "variance_weight=0, rescale=True, pool='domains')"
     )
 
 
@@ -269,9 +271,12 @@ def test_risks_that_are_not_finite_are_counted_by_domain():
     [
         ([0.1, 0.2], TWO, TypeError, r"risks must be a torch\.Tensor, got list"),
         (torch.tensor([1, 2]), TWO, TypeError, r"floating point, got torch\.int64; use risks\.fl"),
-        (torch.rand(2, 1), TWO, ValueError, r"got shape \(2, 1\); compute the loss with reduct"),
+        (torch.rand(2, 1), TWO, ValueError, r"got shape \(2, 1\); use risks\.squeeze\(1\)"),
+        (torch.rand(2, 3), TWO, ValueError, r"got shape \(2, 3\); compute the loss with reduct"),
         (torch.empty(0), TWO, ValueError, "risks is empty"),
-        (torch.rand(2), [0, 1], TypeError, r"domains must be a torch\.Tensor of integers, got l"),
+        (torch.rand(2), [0.5, 1], TypeError, r"integer labels or strings.* got list of float64"),
+        (torch.rand(2), ["a", None], TypeError, r"integer labels or strings.* got list of object"),
+        (torch.rand(2), ["a", "b", "c"], ValueError, r"got \(3,\) labels for \(2,\) risks"),
         (torch.rand(2), TWO.float(), TypeError, r"integer labels, got torch\.float32; use domain"),
         (torch.rand(2), TWO.bool(), TypeError, r"integer labels, got torch\.bool"),
         (torch.rand(3), TWO, ValueError, r"one label per risk, got \(2,\) labels for \(3,\) risks"),

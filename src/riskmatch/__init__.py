@@ -9,10 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from riskmatch.divergence import RBFMixture, mmd2
-    from riskmatch.matching import Matching, RiskMatching, risk_matching_penalty
+    from riskmatch.divergence import RBFMixture as RBFMixture
+    from riskmatch.divergence import mmd2 as mmd2
+    from riskmatch.matching import Matching as Matching
+    from riskmatch.matching import RiskMatching as RiskMatching
+    from riskmatch.matching import risk_matching_penalty as risk_matching_penalty
 
-__all__ = ["Matching", "RBFMixture", "RiskMatching", "mmd2", "risk_matching_penalty"]
+    __version__: str
 
 _HOMES = {
     "Matching": "riskmatch.matching",
@@ -22,13 +25,20 @@ _HOMES = {
     "risk_matching_penalty": "riskmatch.matching",
 }
 
+__all__ = ["Matching", "RBFMixture", "RiskMatching", "mmd2", "risk_matching_penalty"]
 
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that torch is loaded only where needed."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+if not TYPE_CHECKING:  # or every misspelt name would pass a type checker
+
+    def __getattr__(name: str) -> Any:
+        """Import a public name on first use, so that torch is loaded only where it is needed."""
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("riskmatch")
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})

@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from riskmatch import registry
-from riskmatch.divergence import Divergence, Groups
+from riskmatch.divergence import Divergence, Groups, Pool, pool_variance
 from riskmatch.divergence.checks import (
     NonFiniteError,
+    all_finite,
     check_option,
     check_scalars,
     describe_nonfinite,
+    is_traced,
 )
 from riskmatch.divergence.divergence import at_least_float32
 
 Match = Literal["worst", "variance"]
+NonFinite = Literal["raise", "propagate"]
 
 
 def risk_matching_penalty(
     risks: Tensor,
-    domains: Tensor,
+    domains: Tensor | Sequence[int] | Sequence[str] | Groups,
     *,
     match: Match = "worst",
     divergence: str | Divergence = "mmd",
+    pool: Pool = "domains",
+    nonfinite: NonFinite = "raise",
 ) -> Tensor:
-    r"""How far apart the risk distributions of the domains are.
+    r"""Distance between the risk distributions of the domains of a batch.
 
-    With :math:`\mathcal T_e` the risks of domain e, :math:`\mathcal T` those of all samples, w the
-    domain of the largest mean risk and D a divergence (squared MMD by default):
+    With :math:`\mathcal T_e` the risks of domain e, their pool
+    :math:`\mathcal T = \frac1m \sum_e \mathcal T_e`, w the domain of the largest mean risk and D a
+    divergence (squared MMD by default):
 
     .. math:: \texttt{worst: } D(\mathcal T_w, \mathcal T) \qquad
               \texttt{variance: } \frac1m \sum_{e=1}^m D(\mathcal T_e, \mathcal T)
@@ -41,23 +49,29 @@ def risk_matching_penalty(
 
     Args:
         risks: (n,) the loss of each sample, from any per-sample loss (``reduction="none"``).
-        domains: (n,) integer labels.
+        domains: (n,) the domain of each sample: integers of any type or strings, as a tensor, a
+            list, a NumPy array or a pandas column.
         match: ``"worst"`` or ``"variance"``.
         divergence: ``"mmd"``, ``"moments"``, ``"energy"``, ``"wasserstein-1"``,
-            ``"wasserstein-2"``, or a :class:`~riskmatch.divergence.Divergence`.
+            ``"wasserstein-2"``, ``"package.module:Name"``, or a
+            :class:`~riskmatch.divergence.Divergence`.
+        pool: ``"domains"`` gives every domain the same weight in the pool, as the paper does;
+            ``"samples"`` gives every sample the same weight, so large domains count more. The two
+            are equal where domains have equal sizes.
+        nonfinite: what to do where a risk is NaN or infinite: ``"raise"`` an error that names the
+            domain, or ``"propagate"`` NaN, so that a gradient scaler can skip the step.
 
     Returns:
         () differentiable in ``risks``.
 
     Example:
         >>> risks = torch.tensor([0.1, 0.2, 0.9, 1.4])
-        >>> domains = torch.tensor([0, 0, 1, 1])
-        >>> risk_matching_penalty(risks, domains, divergence="moments")
+        >>> risk_matching_penalty(risks, ["a", "a", "b", "b"], divergence="moments")
         tensor(0.3133)
 
     Reference: Nguyen et al., *Domain Generalisation via Risk Distribution Matching*, WACV 2024.
     """
-    return _Matched(risks, domains, match).penalty(_resolve(divergence))
+    return _Matched(risks, domains, match, pool, nonfinite).penalty(_resolve(divergence))
 
 
 @dataclass(frozen=True)
@@ -72,12 +86,18 @@ class Matching:
     """() the divergence of the risk distributions, without its weight."""
     variance: Tensor
     """() the variance that is regularised, without its weight; 0 where its weight is 0."""
-    domains: Tensor
+    domains: Tensor | tuple[str, ...]
     """(m,) the labels of the domains in the batch, ascending."""
     domain_risks: Tensor
     """(m,) the mean risk of each of them."""
-    worst: int
-    """The label of the domain with the largest mean risk."""
+    worst: Tensor
+    """() the label of the domain with the largest mean risk; its place where labels are strings."""
+
+    @property
+    def worst_domain(self) -> int | str:
+        """The label of the domain with the largest mean risk, as a Python value."""
+        place = int(self.worst)
+        return self.domains[place] if isinstance(self.domains, tuple) else place
 
 
 class RiskMatching(nn.Module):
@@ -90,20 +110,29 @@ class RiskMatching(nn.Module):
     mean over all domains. The released code divides the whole by λ where λ > 1, which keeps the
     size of the gradient; ``rescale=True`` does so.
 
+    .. warning::
+        **The whole batch at once.** The penalty compares the risks of *one call*. Called on the
+        micro-batches of an accumulated step it matches only within each micro-batch, and in
+        data-parallel training each process matches only its own share: with one domain per process
+        the penalty is always zero. Gather the risks of the whole batch before the call. A process
+        group with several processes is detected and warned about once.
+
     Args:
         weight: λ, of the penalty. At 0 the penalty is not computed.
         match: ``"worst"`` or ``"variance"``.
         divergence: a name or a divergence, as for :func:`risk_matching_penalty`.
         variance_weight: β, of the variance regularisation.
         rescale: divide the loss by λ where λ > 1.
+        pool: ``"domains"`` or ``"samples"``, as for :func:`risk_matching_penalty`.
+        nonfinite: ``"raise"`` or ``"propagate"``, as for :func:`risk_matching_penalty`.
 
     Example:
         >>> criterion = RiskMatching(weight=5.0)
         >>> risks = torch.tensor([0.1, 0.2, 0.9, 1.4], requires_grad=True)
-        >>> out = criterion(risks, torch.tensor([0, 0, 1, 1]))
+        >>> out = criterion(risks, ["calm", "calm", "stormy", "stormy"])
         >>> out.loss.backward()
-        >>> out.worst
-        1
+        >>> out.worst_domain
+        'stormy'
 
     Reference: Nguyen et al., *Domain Generalisation via Risk Distribution Matching*, WACV 2024.
     """
@@ -115,21 +144,37 @@ class RiskMatching(nn.Module):
         divergence: str | Divergence = "mmd",
         variance_weight: float = 0.0,
         rescale: bool = False,
+        pool: Pool = "domains",
+        nonfinite: NonFinite = "raise",
     ) -> None:
         super().__init__()
         for name, value in (("weight", weight), ("variance_weight", variance_weight)):
             if not 0 <= value < float("inf"):
                 raise ValueError(f"{name} must be a finite number ≥ 0, got {value!r}.")
         check_option("match", match, get_args(Match))
+        check_option("pool", pool, get_args(Pool))
+        check_option("nonfinite", nonfinite, get_args(NonFinite))
         self.weight = weight
         self.match: Match = match
         self.divergence = _resolve(divergence)
         self.variance_weight = variance_weight
         self.rescale = rescale
+        self.pool: Pool = pool
+        self.nonfinite: NonFinite = nonfinite
 
-    def forward(self, risks: Tensor, domains: Tensor) -> Matching:
-        """The objective of ``risks`` (n,) with integer labels ``domains`` (n,)."""
-        batch = _Matched(risks, domains, self.match)
+    if TYPE_CHECKING:
+
+        def __call__(
+            self, risks: Tensor, domains: Tensor | Sequence[int] | Sequence[str] | Groups
+        ) -> Matching:
+            """The type that ``nn.Module`` hides from type checkers."""
+
+    def forward(
+        self, risks: Tensor, domains: Tensor | Sequence[int] | Sequence[str] | Groups
+    ) -> Matching:
+        """The objective of ``risks`` (n,) of samples from ``domains`` (n,)."""
+        _warn_of_processes()
+        batch = _Matched(risks, domains, self.match, self.pool, self.nonfinite)
         risk = batch.domain_risks.mean()
         zero = risk.new_zeros(())
         penalty = batch.penalty(self.divergence) if self.weight else zero
@@ -142,56 +187,71 @@ class RiskMatching(nn.Module):
             risk=risk,
             penalty=penalty,
             variance=variance,
-            domains=batch.groups.labels,
+            domains=batch.names or batch.groups.labels,
             domain_risks=batch.domain_risks,
-            worst=int(batch.groups.labels[batch.worst]),
+            worst=batch.groups.labels.take(batch.worst),
         )
 
     def extra_repr(self) -> str:
         """The settings, for ``print``."""
         return (
             f"weight={self.weight:g}, match={self.match!r}, divergence={self.divergence}, "
-            f"variance_weight={self.variance_weight:g}, rescale={self.rescale}"
+            f"variance_weight={self.variance_weight:g}, rescale={self.rescale}, pool={self.pool!r}"
         )
 
 
 class _Matched:
     """A checked batch of risks, grouped by domain, and the domains to match with the pool."""
 
-    def __init__(self, risks: Tensor, domains: Tensor, match: Match) -> None:
+    def __init__(
+        self, risks: Tensor, domains: Any, match: Match, pool: Pool, nonfinite: NonFinite
+    ) -> None:
         check_option("match", match, get_args(Match))
+        check_option("pool", pool, get_args(Pool))
+        check_option("nonfinite", nonfinite, get_args(NonFinite))
         check_scalars("risks", risks)
-        _check_labels(domains, risks)
-        self.risks = risks
-        self.groups = Groups.of(domains)
-        _check_finite(risks, self.groups)
-        self.domain_risks = self.groups.means(at_least_float32(risks))
+        self.names: tuple[str, ...] = ()
+        if isinstance(domains, Groups):
+            self.groups = domains
+        else:
+            labels, self.names = _labels(domains, risks)
+            self.groups = Groups.of(labels)
+        self.risks = at_least_float32(risks)
+        self.pool: Pool = pool
+        self.finite = all_finite(risks)
+        if not self.finite and nonfinite == "raise":
+            raise _nonfinite(risks, self.groups, self.names)
+        self.domain_risks = self.groups.means(self.risks)
         self.worst = self.domain_risks.detach().argmax()
         everyone = torch.arange(len(self.groups), device=risks.device)
         self.which = self.worst[None] if match == "worst" else everyone
 
     def penalty(self, divergence: Divergence) -> Tensor:
         """() the mean divergence of the matched domains from the pool."""
-        if len(self.groups) == 1:
-            return (at_least_float32(self.risks) * 0).sum()
+        if not self.finite:
+            return self.risks.sum() * torch.nan
+        if not is_traced(self.groups.sizes) and len(self.groups) == 1:
+            return (self.risks * 0).sum()
         self._check_sizes(divergence.min_samples, type(divergence).__name__)
-        return divergence.to_pool(at_least_float32(self.risks), self.groups, self.which)
+        return divergence.to_pool(self.risks, self.groups, self.which, self.pool)
 
     def variance(self) -> Tensor:
         """() the variance of the pool plus the mean variance of the matched domains."""
+        if not self.finite:
+            return self.risks.sum() * torch.nan
         self._check_sizes(2, "variance regularisation")
-        risks = at_least_float32(self.risks)
-        parts = [risks[self.groups.index == group].var() for group in self.which]
-        return risks.var() + torch.stack(parts).mean()
+        within = self.groups.variances(self.risks)[self.which].mean()
+        return pool_variance(self.risks, self.groups, self.pool) + within
 
     def _check_sizes(self, least: int, purpose: str) -> None:
-        if least == 1:
+        if least == 1 or is_traced(self.which):
             return
         sizes = self.groups.sizes[self.which]
         if bool((sizes < least).any()):
-            label = int(self.groups.labels[self.which[sizes.argmin()]])
+            label = self.groups.labels[self.which[sizes.argmin()]]
+            name = self.names[int(label)] if self.names else int(label)
             raise ValueError(
-                f"Domain {label} has {int(sizes.min())} sample in this batch, and {purpose} needs "
+                f"Domain {name} has {int(sizes.min())} sample in this batch, and {purpose} needs "
                 f"{least} per domain to estimate a variance. Take larger batches, or a divergence "
                 "that needs no variance, such as 'mmd'."
             )
@@ -210,12 +270,22 @@ def _resolve(divergence: str | Divergence) -> Divergence:
     return made
 
 
-def _check_labels(domains: Tensor, risks: Tensor) -> None:
+def _labels(domains: Any, risks: Tensor) -> tuple[Tensor, tuple[str, ...]]:
+    """Integer labels (n,) on the device of ``risks``, and the names they stand for, if any."""
+    names: tuple[str, ...] = ()
     if not isinstance(domains, Tensor):
-        raise TypeError(
-            f"domains must be a torch.Tensor of integers, got {type(domains).__name__}; "
-            "use torch.tensor(...)."
-        )
+        import numpy as np
+
+        values = np.asarray(domains)
+        if values.dtype.kind in "OUST" and all(isinstance(value, str) for value in values.flat):
+            distinct, codes = np.unique(values.astype(str), return_inverse=True)
+            names, values = tuple(distinct.tolist()), codes.reshape(values.shape)
+        if values.dtype.kind not in "iu":
+            raise TypeError(
+                "domains must be integer labels or strings, one per risk, got "
+                f"{type(domains).__name__} of {values.dtype}."
+            )
+        domains = torch.from_numpy(values.astype(np.int64)).to(risks.device)
     if domains.is_floating_point() or domains.is_complex() or domains.dtype == torch.bool:
         raise TypeError(f"domains must be integer labels, got {domains.dtype}; use domains.long().")
     if domains.shape != risks.shape:
@@ -228,16 +298,27 @@ def _check_labels(domains: Tensor, risks: Tensor) -> None:
             f"domains are on {domains.device} and risks on {risks.device}; "
             "use domains.to(risks.device)."
         )
+    return domains.long(), names
 
 
-def _check_finite(risks: Tensor, groups: Groups) -> None:
-    if bool(torch.isfinite(risks).all()):
-        return
+def _nonfinite(risks: Tensor, groups: Groups, names: tuple[str, ...]) -> NonFiniteError:
     found = []
     for group, label in enumerate(groups.labels.tolist()):
         if description := describe_nonfinite(risks[groups.index == group]):
-            found.append(f"{description} in domain {label}")
-    raise NonFiniteError(
+            found.append(f"{description} in domain {names[label] if names else label}")
+    return NonFiniteError(
         f"Risks must be finite: {'; '.join(found)} (of {len(risks)} risks). Check the inputs and "
         "the loss of these samples, or lower the learning rate."
     )
+
+
+def _warn_of_processes() -> None:
+    if torch.compiler.is_compiling() or not torch.distributed.is_available():
+        return
+    if torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1:
+        warnings.warn(
+            "RiskMatching runs in a process group of several processes and sees only the risks of "
+            "this one: each process matches its own share of the batch. Gather the risks and "
+            "domains of all processes first.",
+            stacklevel=3,
+        )

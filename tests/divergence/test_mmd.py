@@ -353,7 +353,7 @@ def test_a_compiled_training_step_gives_the_same_gradient():
     [
         ([0.1, 0.2], TypeError, "x must be a torch.Tensor, got list"),
         (torch.tensor([1, 2]), TypeError, r"x must be floating point, got torch.int64; use x.fl"),
-        (torch.rand(3, 1), ValueError, r"got shape \(3, 1\); compute the loss with reduction='no"),
+        (torch.rand(3, 1), ValueError, r"got shape \(3, 1\); use x\.squeeze\(1\)"),
         (torch.tensor(0.5), ValueError, r"got shape \(\)"),
         (torch.empty(0), ValueError, "x is empty"),
         (torch.tensor([0.1, math.nan, math.inf, math.nan]), ValueError, "2 NaN and 1 infinite amo"),

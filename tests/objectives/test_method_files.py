@@ -4,9 +4,11 @@ import ast
 import dataclasses
 import inspect
 import itertools
+from pathlib import Path
 
 import pytest
 
+from riskmatch import objectives
 from riskmatch.objectives import methods
 
 METHODS = {
@@ -48,3 +50,9 @@ def test_every_hyper_parameter_has_a_description(method):
     for node, following in itertools.pairwise(body):
         if isinstance(node, ast.AnnAssign) and node.target.id in names:
             assert isinstance(following, ast.Expr), f"{node.target.id} has no docstring"
+
+
+def test_type_checkers_know_every_method():
+    source = Path(objectives.__file__).read_text("utf-8")
+    for name, method in methods().items():
+        assert f"from riskmatch.objectives.{name} import {method.__name__} as " in source

@@ -19,17 +19,31 @@ def check_scalars(name: str, values: Tensor) -> None:
     if not values.is_floating_point():
         raise TypeError(f"{name} must be floating point, got {values.dtype}; use {name}.float().")
     if values.dim() != 1:
+        column = values.dim() == 2 and values.shape[1] == 1
+        cure = f"use {name}.squeeze(1)" if column else "compute the loss with reduction='none'"
         raise ValueError(
             f"{name} must have one dimension, one scalar per sample, got shape "
-            f"{tuple(values.shape)}; compute the loss with reduction='none' and flatten it."
+            f"{tuple(values.shape)}; {cure}."
         )
     if values.numel() == 0:
         raise ValueError(f"{name} is empty; a distribution needs at least one sample.")
 
 
+def is_traced(values: Tensor) -> bool:
+    """Whether there are no numbers to branch on, as in ``torch.compile`` and ``torch.func``."""
+    return torch.compiler.is_compiling() or bool(
+        torch._C._functorch.is_functorch_wrapped_tensor(values)
+    )
+
+
+def all_finite(values: Tensor) -> bool:
+    """Whether every value is finite; True where the values are traced."""
+    return is_traced(values) or bool(torch.isfinite(values).all())
+
+
 def check_finite(name: str, values: Tensor) -> None:
     """Raise :class:`NonFiniteError` with the count of NaN and infinite values, if there are any."""
-    if torch.compiler.is_compiling() or bool(torch.isfinite(values).all()):
+    if all_finite(values):
         return
     raise NonFiniteError(f"{name} has {describe_nonfinite(values)} among {values.numel()} values.")
 

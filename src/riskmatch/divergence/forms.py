@@ -88,6 +88,10 @@ def _evaluate(
     weights, factors = rows.to(device, torch.float64), coefs.to(device, torch.float64)
     kernel = RBFMixture(bandwidths, cast(Reduction, reduction))
     groups = groups.to(device)
+    if not bool(torch.isfinite(x).all()):
+        value, grad = x.new_full((), torch.nan), torch.full_like(x, torch.nan)
+        grad = grad if with_grad else grad[:0]
+        return value.to(samples.device), grad.to(samples.device)
     if method == "dense" or (method == "auto" and x.numel() < _DENSE_BELOW):
         value, grad = dense.evaluate(x.double(), groups, weights, factors, kernel, with_grad)
     else:
@@ -129,13 +133,25 @@ def _backward(
 
 
 class _Function(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: torch.autograd.function.FunctionCtx, *inputs: Any) -> tuple[Tensor, Tensor]:
-        output = _evaluate(*inputs)
-        _setup_context(ctx, inputs, output)
-        return output
-
+    forward = staticmethod(_evaluate)
+    setup_context = staticmethod(_setup_context)
     backward = staticmethod(_backward)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Any, Any]:
+        """Evaluate the forms one after the other along the batched dimension."""
+        apply: Callable[..., tuple[Tensor, Tensor]] = _Function.apply
+        outputs = [
+            apply(
+                *(
+                    value.select(dim, number) if isinstance(dim, int) else value
+                    for value, dim in zip(inputs, in_dims, strict=True)
+                )
+            )
+            for number in range(info.batch_size)
+        ]
+        values, grads = zip(*outputs, strict=True)
+        return (torch.stack(values), torch.stack(grads)), (0, 0)
 
 
 _operator = torch.library.custom_op("riskmatch::kernel_forms", _evaluate, mutates_args=())

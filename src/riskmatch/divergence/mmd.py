@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from riskmatch.divergence.checks import check_option
-from riskmatch.divergence.divergence import Divergence, Groups
+from riskmatch.divergence.divergence import Divergence, Groups, Pool
 from riskmatch.divergence.forms import Method, kernel_forms
 from riskmatch.divergence.kernels import RBFMixture
 
@@ -78,31 +78,32 @@ class MMD(Divergence):
         """Two where the pairs of a sample with itself are left out."""
         return 2 if self.unbiased else 1
 
-    def between(self, x: Tensor, y: Tensor) -> Tensor:
+    def between(self, x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
         """MMD² of two samples that have been checked."""
-        pool = torch.cat([x, y])
-        groups = torch.ones(len(pool), dtype=torch.long, device=pool.device)
-        groups[: len(x)] = 0
-        sizes = torch.tensor([len(x), len(y)])
-        left, right = (1 / sizes.double()).diag().split(1)
-        return self._matched(pool, groups, left, sizes[:1], right, sizes[1:])
+        if weights is not None:  # one group per value of y
+            left = torch.cat([weights.new_full((1,), 1 / len(x)), torch.zeros_like(weights)])
+            right = torch.cat([weights.new_zeros(1), weights])
+            sizes = torch.ones(len(y) + 1, dtype=torch.long)
+            sizes[0] = len(x)
+            groups = torch.arange(1 - len(x), len(y) + 1, device=x.device).clamp(min=0)
+        else:
+            groups = (torch.arange(len(x) + len(y), device=x.device) >= len(x)).long()
+            sizes = torch.tensor([len(x), len(y)])
+            left, right = 1 / sizes.double() * torch.eye(2)
+        rows = left.double().cpu()[None], right.double().cpu()[None]
+        return self._matched(torch.cat([x, y]), groups, sizes, *rows)
 
-    def to_pool(self, risks: Tensor, groups: Groups, which: Tensor) -> Tensor:
+    def to_pool(
+        self, risks: Tensor, groups: Groups, which: Tensor, pool: Pool = "domains"
+    ) -> Tensor:
         """The mean of MMD² between each group of ``which`` and the pool: one pass for all."""
-        sizes, which = groups.sizes.cpu(), which.cpu()  # Apple's GPUs have no float64
-        left = (1 / sizes.double()).diag()[which]  # (k, m)
-        right = torch.full_like(left, 1 / risks.numel())
-        total = torch.full_like(which, risks.numel())
-        return self._matched(risks, groups.index, left, sizes[which], right, total)
+        sizes = groups.sizes.cpu()  # Apple's GPUs have no float64
+        left = (1 / sizes.double()).diag()[which.cpu()]  # (k, m)
+        right = groups.weights(pool).expand_as(left)
+        return self._matched(risks, groups.index, sizes, left, right)
 
     def _matched(
-        self,
-        samples: Tensor,
-        groups: Tensor,
-        left: Tensor,
-        left_size: Tensor,
-        right: Tensor,
-        right_size: Tensor,
+        self, samples: Tensor, groups: Tensor, sizes: Tensor, left: Tensor, right: Tensor
     ) -> Tensor:
         """The mean over k pairs of distributions, each a row of weights (k, m) on the groups."""
         rows = left - right
@@ -110,6 +111,8 @@ class MMD(Divergence):
         if not self.unbiased:
             value = kernel_forms(samples, groups, rows, coefs, self.kernel, self.method)
             return value.clamp(min=0)  # rounding may leave −1e-18
+        # Without the pairs of a sample with itself, ΣΣ w w k is divided by 1 − Σ w².
+        squares = [side.square() @ sizes.double() for side in (left, right)]  # (k,) Σ w²
         rows = torch.cat([rows, left, right])
-        coefs = torch.cat([coefs, coefs / (left_size - 1), coefs / (right_size - 1)])
+        coefs = torch.cat([coefs, *(coefs * square / (1 - square) for square in squares)])
         return kernel_forms(samples, groups, rows, coefs, self.kernel, self.method, balanced=False)

@@ -26,6 +26,10 @@ class Moments(Divergence):
 
     min_samples = 2
 
-    def between(self, x: Tensor, y: Tensor) -> Tensor:
+    def between(self, x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
         """The divergence of two samples that have been checked."""
-        return (x.mean() - y.mean()).square() + (x.var() - y.var()).square()
+        if weights is None:
+            return (x.mean() - y.mean()).square() + (x.var() - y.var()).square()
+        mean = weights @ y
+        variance = (weights @ (y - mean).square()) / (1 - weights.square().sum())
+        return (x.mean() - mean).square() + (x.var() - variance).square()

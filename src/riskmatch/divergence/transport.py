@@ -26,11 +26,11 @@ class Energy(Divergence):
     Reference: Székely and Rizzo, *Energy statistics*, JSPI 2013.
     """
 
-    def between(self, x: Tensor, y: Tensor) -> Tensor:
+    def between(self, x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
         """The divergence of two samples that have been checked."""
         points, order = torch.cat([x, y]).sort()
-        steps = points.new_full((len(points),), -1 / len(y))
-        steps[order < len(x)] = 1 / len(x)
+        below = -(y.new_full(y.shape, 1 / len(y)) if weights is None else weights)
+        steps = torch.cat([x.new_full(x.shape, 1 / len(x)), below])[order]
         difference = steps.double().cumsum(0)[:-1].to(points.dtype)
         return 2 * (difference.square() * points.diff()).sum()
 
@@ -56,20 +56,21 @@ class Wasserstein(Divergence):
         if self.order not in (1, 2):
             raise ValueError(f"The order of Wasserstein must be 1 or 2, got {self.order!r}.")
 
-    def between(self, x: Tensor, y: Tensor) -> Tensor:
+    def between(self, x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
         """The divergence of two samples that have been checked."""
-        x, y = x.sort().values, y.sort().values
+        x, (y, order) = x.sort().values, y.sort()
         n, k = len(x), len(y)
-        # Both quantile functions are constant between consecutive multiples of 1/n and 1/k. In
-        # units of 1/(nk) these are whole numbers, so no level is lost or doubled by rounding.
-        device = x.device
-        levels: Tensor = torch.cat(
-            [
-                torch.arange(1, n + 1, device=device) * k,
-                torch.arange(1, k + 1, device=device) * n,
-            ]
-        ).unique()
-        share = levels.diff(prepend=levels.new_zeros(1)).to(x.dtype) / (n * k)
-        moved = x[(levels - 1) // k] - y[(levels - 1) // n]
+        # Both quantile functions are constant between consecutive levels of either.
+        if weights is None:
+            # In units of 1/(nk) levels are whole numbers: none is lost or doubled by rounding.
+            ours = torch.arange(1, n + 1, device=x.device) * k
+            theirs = torch.arange(1, k + 1, device=x.device) * n
+        else:
+            ours = torch.arange(1, n + 1, device=x.device, dtype=torch.float64) / n
+            theirs = weights[order].double().cumsum(0)
+        levels = torch.cat([ours, theirs]).sort().values
+        share = levels.diff(prepend=levels.new_zeros(1)).to(x.dtype) / levels[-1]
+        place = torch.searchsorted(ours, levels).clamp(max=n - 1)
+        moved = x[place] - y[torch.searchsorted(theirs, levels).clamp(max=k - 1)]
         cost: Tensor = moved.abs() if self.order == 1 else moved.square()
         return (share * cost).sum()

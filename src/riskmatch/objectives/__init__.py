@@ -11,15 +11,32 @@ import importlib
 import inspect
 import pkgutil
 from functools import cache
+from typing import TYPE_CHECKING
 
 from riskmatch.contract import Objective
+
+if TYPE_CHECKING:
+    from riskmatch.objectives.causirl import CausIRL as CausIRL
+    from riskmatch.objectives.coral import CORAL as CORAL
+    from riskmatch.objectives.eqrm import EQRM as EQRM
+    from riskmatch.objectives.erm import ERM as ERM
+    from riskmatch.objectives.fish import Fish as Fish
+    from riskmatch.objectives.fishr import Fishr as Fishr
+    from riskmatch.objectives.groupdro import GroupDRO as GroupDRO
+    from riskmatch.objectives.iga import IGA as IGA
+    from riskmatch.objectives.irm import IRM as IRM
+    from riskmatch.objectives.mixup import Mixup as Mixup
+    from riskmatch.objectives.mldg import MLDG as MLDG
+    from riskmatch.objectives.mmd import FeatureMMD as FeatureMMD
+    from riskmatch.objectives.rdm import RDM as RDM
+    from riskmatch.objectives.vrex import VREx as VREx
 
 __all__ = ["Objective", "methods"]
 
 
 @cache
 def methods() -> dict[str, type[Objective]]:
-    """Every method by the name of its file."""
+    """Every built-in method by the name of its file."""
     found: dict[str, type[Objective]] = {}
     for module in pkgutil.iter_modules(__path__):
         home = f"{__name__}.{module.name}"
@@ -30,8 +47,10 @@ def methods() -> dict[str, type[Objective]]:
     return found
 
 
-def __getattr__(name: str) -> type[Objective]:
-    for method in methods().values():
-        if method.__name__ == name:
-            return method
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # type checkers know the classes above, and no others
+
+    def __getattr__(name: str) -> type[Objective]:
+        for method in methods().values():
+            if method.__name__ == name:
+                return method
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -69,7 +69,9 @@ class RDM(Objective):
         """The criterion with these hyper-parameters."""
         kernel = RBFMixture.paper() if self.kernel == "paper" else RBFMixture.authors_code()
         divergence = MMD(kernel) if self.divergence == "mmd" else self.divergence
-        return RiskMatching(self.weight, self.match, divergence, self.variance_weight)
+        return RiskMatching(
+            self.weight, self.match, divergence, self.variance_weight, pool="samples"
+        )
 
     def optim(self, base: OptimSpec, step: int) -> OptimSpec:
         """A fresh optimiser at ``lr_after`` once the warm-up is over."""
