@@ -18,14 +18,15 @@ def planned(riskmatch):
     return riskmatch
 
 
-def test_a_sweep_from_its_plan_to_its_table(riskmatch, tmp_path):
-    found = riskmatch(*PLAN)
-    assert found.out.startswith("4 runs are new in s/plan.jsonl. About 0:")
-    assert found.out.endswith("To start: riskmatch sweep run s\n")
-    found = riskmatch("sweep", "run", "s", "--jobs", "1")
-    assert found.code == 0
-    assert "4/4  rdm moments on colored-digits without 0.1, draw 0, trial 1: done" in found.err
-    assert found.out == "All 4 runs are done. Their table: riskmatch sweep table s\n"
+def test_plan_run_status_and_table(riskmatch, tmp_path):
+    result = riskmatch(*PLAN)
+    assert result.out.startswith("Added 4 runs to s/plan.jsonl. About 0:")
+    assert result.out.endswith("riskmatch sweep run s\n")
+    result = riskmatch("sweep", "run", "s", "--jobs", "1")
+    assert result.code == 0
+    assert "4/4  rdm moments on colored-digits without 0.1, draw 0, trial 1: done" in result.err
+    assert result.out.startswith("All 4 runs are done.")
+    assert result.out.endswith("riskmatch sweep table s\n")
     status = json.loads(riskmatch("sweep", "status", "s", "--json").out)
     assert (status["done"], status["methods"]["rdm moments"]["done"]) == (4, 2)
     assert status["seconds_left"] == 0
@@ -39,21 +40,18 @@ def test_a_sweep_from_its_plan_to_its_table(riskmatch, tmp_path):
     assert float(rows["ERM"]["memory (GiB)"]) > 0
     latex = riskmatch("sweep", "table", "s", "--select", "test-val", "--format", "latex").out
     assert r"\begin{tabular}" in latex
-    assert (
-        "oracle"
-        in json.loads(riskmatch("sweep", "table", "s", "--select", "test-val", "--json").out)[0][
-            "caption"
-        ]
-    )
+    tables = json.loads(riskmatch("sweep", "table", "s", "--select", "test-val", "--json").out)
+    assert "oracle" in tables[0]["caption"]
 
 
-def test_a_plan_is_extended_by_what_it_lacks(planned):
-    found = planned(*PLAN, "--draws", "2")
-    assert found.out.startswith("4 runs are new in s/plan.jsonl; 4 were there.")
-    assert planned(*PLAN, "--draws", "2").out.startswith("0 runs are new in s/plan.jsonl; 8 were")
+def test_plan_is_extended_by_the_runs_it_lacks(planned):
+    result = planned(*PLAN, "--draws", "2")
+    assert result.out.startswith("Added 4 runs to s/plan.jsonl (4 were planned already).")
+    result = planned(*PLAN, "--draws", "2")
+    assert result.out.startswith("Added 0 runs to s/plan.jsonl (8 were")
 
 
-def test_every_domain_and_pair_is_held_out_unless_some_are_named(riskmatch, tmp_path):
+def test_plan_holds_out_every_domain_and_pair_by_default(riskmatch, tmp_path):
     words = [word for word in PLAN if word not in ("--test-domain", "0.1")]
     riskmatch(*words, "--quiet", "--leave-two-out")
     lines = (tmp_path / "s" / "plan.jsonl").read_text().splitlines()[1:]
@@ -61,37 +59,40 @@ def test_every_domain_and_pair_is_held_out_unless_some_are_named(riskmatch, tmp_
     assert tests == {("0.9",), ("0.8",), ("0.1",), ("0.9", "0.8"), ("0.9", "0.1"), ("0.8", "0.1")}
 
 
-def test_failures_are_listed_left_alone_and_tried_again(planned, tmp_path):
+def test_failures_are_listed_left_alone_and_retried(planned, tmp_path):
     plan = tmp_path / "s" / "plan.jsonl"
     plan.write_text(plan.read_text().replace('"warmup": 5', '"wramup": 5', 1))
-    found = planned("sweep", "run", "s", "--jobs", "1", "--quiet")
-    assert found.code == 3
-    assert "1 of 4 runs failed; the first: rdm moments on colored-digits without 0.1" in found.err
-    assert (
-        "All of them: riskmatch sweep status s. To try again: riskmatch sweep retry s" in found.err
-    )
-    status = planned("sweep", "status", "s")
-    assert "Unknown hyper-parameter of rdm 'wramup'. Did you mean 'warmup'?" in status.out
-    assert planned("sweep", "run", "s", "--jobs", "1").err.startswith(
-        "4 runs, 4 of them done before"
-    )
-    assert planned("sweep", "retry", "s", "--jobs", "1").err.startswith("1 runs, 0 of them")
+    result = planned("sweep", "run", "s", "--jobs", "1", "--quiet")
+    assert result.code == 3
+    assert "1 of 4 runs failed; the first: rdm moments on colored-digits" in result.err
+    assert "riskmatch sweep status s." in result.err
+    assert "riskmatch sweep retry s" in result.err
+    assert "'wramup'. Did you mean 'warmup'?" in planned("sweep", "status", "s").out
+    again = planned("sweep", "run", "s", "--jobs", "1")
+    assert again.err.startswith("4 runs, 4 of them done before")
+    retried = planned("sweep", "retry", "s", "--jobs", "1")
+    assert retried.err.startswith("1 runs, 0 of them")
     missing = planned("sweep", "table", "s").out
     assert "Missing: RDM (two moments) on 0.1, trial 0: 1 of 1 runs" in missing
 
 
-def test_a_damaged_record_is_told_of_and_the_table_made_of_the_others(planned, tmp_path):
+def test_table_warns_of_damaged_records_and_uses_the_others(planned, tmp_path):
     planned("sweep", "run", "s", "--jobs", "1", "--quiet")
     path = min((tmp_path / "s" / "runs").glob(f"*/{FILE}"))
     path.write_text("{\n")
-    found = planned("sweep", "table", "s")
-    assert found.code == 0
-    assert f"{path.relative_to(tmp_path)}, line 1, is not JSON" in found.err
-    assert "Missing" in found.out
+    result = planned("sweep", "table", "s")
+    assert result.code == 0
+    assert f"{path.relative_to(tmp_path)}, line 1, is not JSON" in result.err
+    assert "Missing" in result.out
 
 
-def test_nothing_to_retry(planned):
+def test_retry_without_failures(planned):
     assert planned("sweep", "retry", "s").out == "No run has failed.\n"
+
+
+def test_help_lists_the_options_of_the_launcher(riskmatch):
+    help = riskmatch("sweep", "run", "--help").out
+    assert all(option in help for option in ("DIR", "--launcher", "--jobs", "--device"))
 
 
 @pytest.mark.parametrize(
@@ -99,8 +100,12 @@ def test_nothing_to_retry(planned):
     [
         (
             "sweep run nowhere",
-            "nowhere has no plan.jsonl. Plan one with riskmatch sweep",
+            "nowhere has no plan.jsonl. Plan a sweep with riskmatch sweep plan nowhere",
         ),
+        ("sweep run", "needs DIR"),
+        ("sweep run s --jobs 0", "jobs must be at least 1, got 0"),
+        ("sweep run s --launcher lcal", "Unknown launcher 'lcal'. Did you mean 'local'?"),
+        ("sweep run s --launcher json:loads", "json:loads is not a launcher"),
         ("sweep plan s", "needs --data"),
         ("sweep plan s --data colored-digtis", "Did you mean 'colored-digits'?"),
         ("sweep plan s --data colored-digits --methods rmd", "Did you mean 'rdm'?"),
@@ -131,14 +136,14 @@ def test_nothing_to_retry(planned):
         ),
         (
             "sweep plan s --data colored-digits --methods rdm --option divergence=mdm",
-            "Unknown divergence of rdm 'mdm'. Did you mean 'mmd'?",
+            "divergence 'mdm'. Did you mean 'mmd'?",
         ),
         ("sweep plan s --data colored-digits --steps 100", "(150 steps)"),
         ("sweep table s --select best", "Valid: 'train-val', 'test-val', 'leave-one-out'"),
     ],
 )
-def test_mistakes_cost_one_line(riskmatch, words, message):
-    found = riskmatch(*shlex.split(words))
-    assert found.code == 2
-    assert message in found.err
-    assert found.err.count("\n") == 1
+def test_mistakes_are_reported_in_one_line(riskmatch, words, message):
+    result = riskmatch(*shlex.split(words))
+    assert result.code == 2
+    assert message in result.err
+    assert result.err.count("\n") == 1

@@ -1,4 +1,4 @@
-"""``riskmatch sweep table`` on runs that nobody planned."""
+"""``riskmatch sweep table`` on runs without a plan."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def write(folder, *runs):
         records.write(Path(folder) / one.config.id, one)
 
 
-def test_runs_without_a_plan_have_the_tables_of_a_plan_that_names_them(riskmatch):
+def test_table_is_the_same_with_and_without_a_plan(riskmatch):
     runs = [
         made(d, 60 + 5 * draw, draw=draw, trial=t) for d in "abc" for t in (0, 1) for draw in (0, 1)
     ]
@@ -32,21 +32,20 @@ def test_runs_without_a_plan_have_the_tables_of_a_plan_that_names_them(riskmatch
     assert "2 draws in each of 2 trials" in planned[0]
 
 
-def test_seeds_are_trials_and_a_damaged_run_is_named(riskmatch):
+def test_seeds_count_as_trials_and_damaged_runs_are_named(riskmatch):
     write("runs", *(made("a", 60 + 2 * seed, seed=seed) for seed in range(4)))
     last = Path("runs") / made("a", 66, seed=3).config.id / records.FILE
     last.write_text("{\n")
-    found = riskmatch("sweep", "table", "runs")
-    assert found.code == 0
-    assert "1 draw in each of 3 trials" in found.out
-    assert "62.0 ± 0.9" in found.out
-    assert f"{last}, line 1, is not JSON" in found.err
+    result = riskmatch("sweep", "table", "runs")
+    assert result.code == 0
+    assert "1 draw in each of 3 trials" in result.out
+    assert "62.0 ± 0.9" in result.out
+    assert f"{last}, line 1, is not JSON" in result.err
 
 
-def test_a_folder_with_neither_plan_nor_runs_is_refused_in_one_line(riskmatch):
-    found = riskmatch("sweep", "table", "no where")
-    assert (found.code, found.out) == (2, "")
-    assert found.err == (
-        "riskmatch: no where holds neither plan.jsonl nor runs. Name a folder of runs, or plan a "
-        "sweep with riskmatch sweep plan 'no where' --data NAME.\n"
-    )
+def test_folder_without_plan_or_runs_is_an_error(riskmatch):
+    result = riskmatch("sweep", "table", "no where")
+    assert (result.code, result.out) == (2, "")
+    assert "no where has neither plan.jsonl nor runs." in result.err
+    assert "riskmatch sweep plan 'no where' --data NAME" in result.err
+    assert result.err.count("\n") == 1

@@ -1,11 +1,10 @@
 from pathlib import Path
 
 import pytest
-import torch
 
 from riskmatch.cli.parser import parse
-from riskmatch.cli.sweep_plan import Plan, _runs
-from riskmatch.data import DATASETS, Domain, DomainSet
+from riskmatch.cli.sweep import Plan
+from riskmatch.data import DATASETS
 from riskmatch.experiments import EXPERIMENTS, Scope
 from riskmatch.experiments.catalogue import name_of
 from riskmatch.experiments.experiment import STAND_IN
@@ -13,7 +12,7 @@ from riskmatch.experiments.images import protocols
 from riskmatch.objectives import methods
 from riskmatch.report.published import EFFICIENCY, PER_DOMAIN
 from riskmatch.runs.config import variant
-from riskmatch.sweep.plan import read
+from riskmatch.sweep.plan import Protocol, held_out, read
 
 RESULTS = Path(__file__).resolve().parents[2] / "results" / "pacs"
 
@@ -27,15 +26,18 @@ def ids(runs):
     return {run.config.id for run in runs}
 
 
-def empty(name):
-    domains = (Domain(d, torch.zeros(1, 1), torch.zeros(1).long()) for d in DATASETS[name].domains)
-    return DomainSet(name, tuple(domains), DATASETS[name].classes)
-
-
 @pytest.mark.parametrize("data", ["pacs", "terraincognita"])
 def test_laptop_plans_the_runs_of_a_sweep_on_frozen_features(data):
     words = f"DIR --data {data} --frozen --draws 5 --steps 1000 --eval-every 60".split()
-    swept = _runs(parse(Plan, "sweep plan", words), empty(data))
+    options = parse(Plan, "sweep plan", words)
+    swept = Protocol(
+        data,
+        tuple(sorted(methods())),
+        tuple(held_out(DATASETS[data].domains)),
+        options.draws,
+        options.trials,
+        choices=options.choices,
+    ).runs()
     assert len(swept) == 14 * 4 * 5 * 3
     assert ids(swept) == ids(plan(data, "laptop"))
     assert ids(swept) < ids(plan("table2", "laptop", (data, "vlcs")))

@@ -1,4 +1,4 @@
-"""A sweep of 24 runs of a second at most, and what two such sweeps must have in common."""
+"""A sweep of 24 short runs, and its records without times."""
 
 import json
 import shlex
@@ -17,16 +17,16 @@ def plan(folder):
 
 
 def finished(folder):
-    """How many runs have come to their end."""
+    """Count the runs that have ended."""
     return sum('"kind": "end"' in path.read_text() for path in (folder / "runs").glob(f"*/{FILE}"))
 
 
 def lines(folder):
-    """The records of every run, by id, without times and memory."""
-    found = {}
+    """Return the records of every run, by id, without times and memory."""
+    lines_by_id = {}
     for path in sorted((folder / "runs").glob(f"*/{FILE}")):
-        found[path.parent.name] = [json.loads(line) for line in path.read_text().splitlines()]
-        for entry in found[path.parent.name]:
+        lines_by_id[path.parent.name] = [json.loads(line) for line in path.read_text().splitlines()]
+        for entry in lines_by_id[path.parent.name]:
             for name in ("seconds", "seconds_per_step", "peak_memory"):
                 entry.pop(name, None)
-    return found
+    return lines_by_id

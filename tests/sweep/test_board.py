@@ -4,96 +4,145 @@ import pytest
 
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
+from riskmatch.runs.lock import lock
 from riskmatch.runs.records import Evaluation
-from riskmatch.sweep.board import Board, in_order
+from riskmatch.sweep.board import ERM_PHASES, Board, RunOutcome, status_of, with_erm_phases
+from riskmatch.sweep.plan import Protocol
 
 ERM = RunConfig("d", ("t",), "erm", steps=100)
 RDM = RunConfig("d", ("t",), "rdm", steps=100, pretrain=40)
 VREX = replace(RDM, method="vrex")
 PHASE = RDM.erm_phase()
+PLANNED = Protocol(
+    "colored-digits",
+    ("erm", "rdm"),
+    (("0.1",),),
+    draws=2,
+    trials=2,
+    choices={"steps": 100, "pretrain": 10, "weight_decay": 0.0, "warmup": 20},
+).runs()
+DONE = RunOutcome("done")
 
 
-def test_phases_come_first_and_nothing_twice():
-    assert in_order([ERM, RDM, VREX, RDM]) == [PHASE, ERM, RDM, VREX]
+def test_erm_phases_come_first_and_once():
+    assert with_erm_phases([ERM, RDM, VREX, RDM]) == [PHASE, ERM, RDM, VREX]
 
 
-def test_a_run_waits_for_its_phase_while_others_start():
-    board = Board(in_order([RDM, ERM]), jobs=2)
-    assert (board.take(), board.take(), board.take()) == (PHASE, ERM, None)
-    board.ended(PHASE)
-    assert board.take() == RDM
+def test_run_waits_for_its_erm_phase_while_others_start():
+    board = Board(with_erm_phases([RDM, ERM]), jobs=2)
+    assert (board.start_next(), board.start_next(), board.start_next()) == (PHASE, ERM, None)
+    board.close(PHASE, DONE)
+    assert board.start_next() == RDM
     assert board.total == 3
 
 
-def test_a_run_fails_with_its_phase_and_the_others_go_on():
-    board = Board(in_order([RDM, VREX, ERM]))
-    board.ended(board.take(), "no luck")
-    assert board.take() == ERM
+def test_run_fails_with_its_erm_phase_and_others_continue():
+    board = Board(with_erm_phases([RDM, VREX, ERM]))
+    board.close(board.start_next(), RunOutcome("failed", "no memory"))
+    assert board.start_next() == ERM
     assert board.failed[RDM.id] == f"its ERM phase {PHASE.id} failed"
-    board.ended(ERM)
-    assert board.take() is None
+    board.close(ERM, DONE)
+    assert board.start_next() is None
     assert board.total == 4
 
 
-def test_what_is_interrupted_is_next():
+def test_interrupted_run_is_next():
     board = Board([ERM, replace(ERM, seed=1)])
-    board.put_back(board.take())
+    board.close(board.start_next(), RunOutcome("interrupted"))
     assert board.interrupted
     assert board.waiting[0] == ERM
 
 
-def test_what_another_process_trains_is_left_to_it_and_its_followers_wait():
-    board = Board(in_order([RDM, ERM]))
-    board.leave(board.take())
-    assert (board.take(), board.take()) == (ERM, None)
-    assert (list(board.elsewhere), len(board.left), board.total) == ([PHASE.id], 3, 3)
-    board.recall(PHASE)
-    assert board.take() == PHASE
+def test_run_of_another_process_blocks_only_the_runs_that_start_from_it(tmp_path):
+    board = Board(with_erm_phases([RDM, ERM]), tmp_path)
+    (tmp_path / PHASE.id).mkdir()
+    with lock(tmp_path / PHASE.id):
+        assert (board.start_next(), board.start_next()) == (ERM, None)
+        assert (list(board.external), len(board.unfinished), board.total) == ([PHASE.id], 3, 3)
+    assert board.start_next() == PHASE
 
 
-def test_the_time_left_counts_each_kind_of_run_at_its_own_pace():
+def test_run_that_is_locked_when_it_starts_is_left_to_the_other_process(tmp_path):
+    board = Board([ERM], tmp_path)
+    board.close(board.start_next(), RunOutcome("locked"))
+    assert list(board.external) == [ERM.id]
+    assert board.start_next() == ERM
+
+
+def test_run_that_another_process_finished_is_not_started(tmp_path):
+    board = Board([ERM], tmp_path)
+    records.start(tmp_path / ERM.id, ERM)
+    records.end(tmp_path / ERM.id, "done")
+    assert board.start_next() is None
+    assert (board.done, board.finished_elsewhere) == ([ERM], {ERM.id})
+
+
+def test_time_left_uses_the_pace_of_each_group():
     board = Board([ERM, RDM, replace(ERM, method="iga")], jobs=2)
     assert board.seconds_left is None
-    board.time(replace(ERM, method="iga"), 8.0)
-    board.time(ERM, 2.0)
+    board.report_pace(replace(ERM, method="iga"), 8.0)
+    board.report_pace(ERM, 2.0)
     assert board.seconds_left == pytest.approx(100 * 8)  # the longest run
-    run = board.take()
-    board.stepped(run, 10, 10.0)  # with the trial, 12 seconds for 11 steps
+    run = board.start_next()
+    board.report_step(run, 10, 10.0)  # 12 seconds for 11 steps, with the one timed before
     board.jobs = 1
-    unknown = 20 / 12  # of RDM, as of all steps together
-    assert board.seconds_left == pytest.approx(90 * 12 / 11 + 60 * unknown + 100 * 8)
-    board.ended(run)
-    board.stepped(board.take(), 50, 30.0)  # ten steps of RDM, each three seconds
+    mean = 20 / 12  # pace of RDM, which was not timed
+    assert board.seconds_left == pytest.approx(90 * 12 / 11 + 60 * mean + 100 * 8)
+    board.close(run, DONE)
+    board.report_step(board.start_next(), 50, 30.0)  # ten steps of RDM, three seconds each
     assert board.seconds_left == pytest.approx(50 * 3 + 100 * 8)
 
 
-def test_the_same_method_on_other_data_has_a_pace_of_its_own():
+def test_data_sets_have_separate_paces():
     board = Board([ERM, replace(ERM, data="e")])
-    board.time(ERM, 1.0)
-    board.time(replace(ERM, data="e"), 3.0)
+    board.report_pace(ERM, 1.0)
+    board.report_pace(replace(ERM, data="e"), 3.0)
     assert board.seconds_left == pytest.approx(100 * (1 + 3))
 
 
-def test_what_is_on_file_is_not_run_again_and_tells_the_pace(tmp_path):
+def test_board_from_folder_knows_finished_runs_and_their_pace(tmp_path):
     for config, step in ((ERM, 100), (replace(ERM, seed=1), 50)):
         folder = tmp_path / config.id
         records.start(folder, config)
         records.append(folder, Evaluation(step, {}, 0.0, {}, {}, "a", 2.0 * step, 2.0, 0))
         if step == 100:
             records.end(folder, "done")
-    board = Board.of([ERM, replace(ERM, seed=1), replace(ERM, seed=2)], tmp_path)
+    board = Board.from_folder([ERM, replace(ERM, seed=1), replace(ERM, seed=2)], tmp_path)
     assert board.done == [ERM]
     assert board.seconds_left == pytest.approx(2.0 * (50 + 100))
 
 
-def test_failures_on_file_are_known_and_a_damaged_file_is_one(tmp_path):
+def test_board_from_folder_counts_damaged_records_as_failures(tmp_path):
     for config in (PHASE, ERM):
         records.start(tmp_path / config.id, config)
-    records.end(tmp_path / PHASE.id, "failed", "no luck")
+    records.end(tmp_path / PHASE.id, "failed", "no memory")
     (tmp_path / ERM.id / records.FILE).write_text("{not JSON}\n")
-    board = Board.of([ERM, RDM, replace(ERM, seed=1)], tmp_path)
+    board = Board.from_folder([ERM, RDM, replace(ERM, seed=1)], tmp_path)
     assert board.waiting == [replace(ERM, seed=1)]
-    assert board.failed[PHASE.id] == "no luck"
+    assert board.failed[PHASE.id] == "no memory"
     assert board.failed[RDM.id] == f"its ERM phase {PHASE.id} failed"
-    assert "line 1, is not JSON" in board.failed[ERM.id]
-    assert f"remove {tmp_path / ERM.id} to train the run again" in board.failed[ERM.id]
+    assert "line 1" in board.failed[ERM.id]
+    assert f"remove {tmp_path / ERM.id}" in board.failed[ERM.id]
+
+
+def test_status_counts_runs_by_method_and_state(tmp_path):
+    erm = [run.config for run in PLANNED if run.config.method == "erm"]
+    for config in erm:
+        records.start(tmp_path / config.id, config)
+    records.append(tmp_path / erm[0].id, Evaluation(60, {}, 0.0, {}, {}, "a", 100.0, 2.0, 0))
+    records.end(tmp_path / erm[1].id, "failed", "no memory")
+    with lock(tmp_path / erm[0].id):
+        status = status_of(PLANNED, tmp_path)
+    assert status.counts["erm"] == {"running": 1, "failed": 1}
+    assert status.counts["rdm moments"] == {"waiting": 2}
+    assert status.counts[ERM_PHASES] == {"waiting": 2}
+    assert status.failed == {erm[1].id: "no memory"}
+    assert status.total["waiting"] == 4
+    pace = 100.0 / (60 - 10)
+    assert status.seconds_left == pytest.approx(pace * (40 + 2 * 90 + 2 * 10))
+
+
+def test_status_of_an_unstarted_sweep_has_no_time_left(tmp_path):
+    status = status_of(PLANNED, tmp_path)
+    assert status.total == {"waiting": 6}
+    assert status.seconds_left is None

@@ -61,12 +61,12 @@ class Shown:
         for id in over:
             if id not in self._told:
                 self._told.add(id)
-                done = "done elsewhere" if id in board.others else "done"
+                done = "done elsewhere" if id in board.finished_elsewhere else "done"
                 state = "failed: " + board.failed[id] if id in board.failed else done
                 title = self._titles.get(id, "the ERM phase")
                 self._say(f"{len(self._told)}/{board.total}  {title}: {state}  ({_left(board)})")
         if self._bar is not None:
-            finished = board.total - len(board.left)
+            finished = board.total - len(board.unfinished)
             text = f"{finished}/{board.total} runs · {_left(board)}"
             self._bar.update(
                 self._bar.task_ids[0], completed=finished, total=board.total, description=text

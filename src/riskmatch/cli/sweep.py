@@ -1,126 +1,372 @@
-"""``riskmatch sweep``: many runs."""
+"""``riskmatch sweep``: plan many runs, train them, and tabulate them."""
 
 from __future__ import annotations
 
+import inspect
+import json
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from tyro.conf import Positional
 
 from riskmatch.cli.errors import BadInput, RunFailed
-from riskmatch.cli.parser import parse
-from riskmatch.cli.sweep_look import planned_in, status, table
-from riskmatch.cli.sweep_plan import plan
+from riskmatch.cli.options import options_of
+from riskmatch.cli.parser import Parser, parse
+from riskmatch.cli.progress import clock, progress
+from riskmatch.cli.run_tables import Tabled, accuracies, as_json, costs
 from riskmatch.cli.verbs import call
 
 if TYPE_CHECKING:
-    from riskmatch.sweep.board import Board
-    from riskmatch.sweep.plan import PlannedRun
+    from riskmatch.sweep import Board, Launcher, PlannedRun, Status
 
 
 def run(words: Sequence[str]) -> int:
-    """Many runs: plan them, train them, look at them."""
-    verbs = {"plan": plan, "run": _run, "status": status, "retry": _retry, "table": table}
+    """Run the verb that the words begin with."""
+    verbs = {"plan": _plan, "run": _run, "status": _status, "retry": _retry, "table": _table}
     return call("sweep", verbs, words, "riskmatch sweep plan sweep --data pacs --methods erm,rdm")
 
 
 @dataclass(frozen=True)
-class Run:
-    """Train the runs of the plan in DIR that are not yet done, or go on with them.
+class Plan:
+    """Write the runs of a sweep to DIR/plan.jsonl, and estimate how long they take.
 
-    Several such commands at the same time share the work. Runs that failed are left alone.
+    Each domain is left out in turn. Hyper-parameters are drawn at random; the first draw is the
+    defaults. Every trial has its own splits, weights and draws. If DIR has a plan already, the runs
+    that it lacks are added. The file is JSON lines: to leave runs out, remove their lines.
+
+    Methods, data sets and networks of your own are named package.module:Name.
+
+    Example:
+      riskmatch sweep plan sweep --data pacs --methods erm,rdm,coral --frozen --draws 5
     """
 
     dir: Positional[Path]
-    """The folder of the sweep."""
-    jobs: int | None = None
-    """Runs at a time; by default one per core, if memory allows."""
+    """Folder of the sweep."""
+    data: str
+    """Name or path of the data set."""
+    methods: str | None = None
+    """Comma-separated methods, such as erm,rdm; by default all."""
+    test_domains: tuple[str, ...] = ()
+    """Domain to leave out; by default each in turn."""
+    leave_two_out: bool = False
+    """Also leave out every pair of domains, for selection by leave-one-out."""
+    draws: int = 20
+    """Number of hyper-parameter draws; the first is the defaults."""
+    trials: int = 3
+    """Number of trials of each draw."""
+    fixed_draws: bool = False
+    """Use the same draws in all trials."""
+    steps: int | None = None
+    """Steps of each run; by default those of the data set."""
+    eval_every: int | None = None
+    """Steps between evaluations; by default those of the data set."""
+    backbone: str | None = None
+    """Network; by default that of the data set."""
+    frozen: bool = False
+    """Train only the head, on the features of a frozen backbone."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Any other field of the runs, or of the methods that have it, fixed in all draws."""
+    data_options: Mapping[str, Any] = field(default_factory=dict)
+    """Option of the data set."""
+    model_options: Mapping[str, Any] = field(default_factory=dict)
+    """Option of the network."""
     data_dir: Path | None = None
-    """A folder in which to look for the files of data sets first."""
-    device: str = "auto"
-    """Where to train: cpu, cuda:1, …; auto takes a GPU if there is one."""
+    """Folder searched first for the files of the data set."""
+    quiet: bool = False
+    """Print nothing but errors."""
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """Fields of the runs that are fixed in all draws."""
+        given = {"steps": self.steps, "eval_every": self.eval_every, "model": self.backbone}
+        frozen = {"frozen": True} if self.frozen else {}
+        return {
+            **self.options,
+            **{name: value for name, value in given.items() if value is not None},
+            "data_options": self.data_options,
+            "model_options": {**self.model_options, **frozen},
+        }
+
+
+@dataclass(frozen=True)
+class Run:
+    """Train the planned runs in DIR that are not yet done.
+
+    Interrupted runs resume from their last checkpoints; failed runs are left alone. Several such
+    commands at the same time share the work.
+    """
+
+    dir: Positional[Path]
+    """Folder of the sweep."""
+    launcher: str = "local"
+    """How to train: local, or package.module:Name."""
+    data_dir: Path | None = None
+    """Folder searched first for the files of data sets."""
     quiet: bool = False
     """Print nothing but errors."""
 
 
 @dataclass(frozen=True)
 class Retry(Run):
-    """Train those runs of the plan in DIR again that failed, from their last checkpoints."""
+    """Train the planned runs in DIR that failed again, from their last checkpoints."""
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """Count the runs of each method that are done, running, failed or waiting; list failures."""
+
+    dir: Positional[Path]
+    """Folder of the sweep."""
+    json: bool = False
+    """Print JSON."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Print accuracy by method and test domain, one table per data set, from the runs so far.
+
+    DIR can be any folder of runs, imported ones too; without a plan all runs in it count.
+
+    Rules:
+      train-val      the best validation accuracy on the training domains
+      test-val       the oracle: the best validation accuracy on the test domain
+      leave-one-out  the best accuracy on domains held out besides the test domain; needs runs
+                     planned with --leave-two-out
+    """
+
+    dir: Positional[Path]
+    """Folder of the sweep, or of runs."""
+    select: str = "train-val"
+    """Rule that chooses runs and steps."""
+    costs: bool = False
+    """Print seconds, memory and accuracy by method instead."""
+    format: Literal["markdown", "latex", "csv"] = "markdown"
+    """Format of the tables."""
+    json: bool = False
+    """Print JSON."""
+
+
+def _plan(words: Sequence[str]) -> int:
+    """Write the plan and estimate how long the runs take."""
+    options = parse(Plan, "sweep plan", words, {"backbone": ("--model",)})
+    from riskmatch.sweep import plan_sweep
+    from riskmatch.sweep.plan import FILE
+
+    with progress("images", options.quiet) as on_progress:
+        try:
+            plan = plan_sweep(
+                options.dir,
+                options.data,
+                options.methods.split(",") if options.methods else None,
+                test_domains=options.test_domains,
+                leave_two_out=options.leave_two_out,
+                draws=options.draws,
+                trials=options.trials,
+                fixed_draws=options.fixed_draws,
+                choices=options.choices,
+                data_dir=options.data_dir,
+                made_by=shlex.join(["riskmatch", "sweep", "plan", *words]),
+                on_progress=on_progress,
+            )
+        except (ValueError, OSError, ImportError) as error:
+            raise BadInput(str(error)) from error
+    if not options.quiet:
+        known = len(plan.runs) - len(plan.new)
+        already = f" ({known} were planned already)" if known else ""
+        time = "" if plan.unfinished else " All of them are done."
+        if plan.seconds:
+            time = f" About {clock(plan.seconds)} on this machine, {plan.jobs} at a time."
+        print(f"Added {len(plan.new)} runs to {options.dir / FILE}{already}.{time}")
+        print(f"Start them: {_command('run', options.dir)}")
+    return 0
 
 
 def _run(words: Sequence[str]) -> int:
-    """Train what is not yet done, several runs at a time."""
-    options = parse(Run, "sweep run", words)
-    _train(options, planned_in(options.dir), retry=False)
-    return 0
+    """Train the runs that are not yet done."""
+    return _train(Run, "sweep run", words)
 
 
 def _retry(words: Sequence[str]) -> int:
     """Train the runs that failed again."""
-    options = parse(Retry, "sweep retry", words)
-    from riskmatch.sweep.board import Board
-    from riskmatch.sweep.plan import RUNS
+    return _train(Retry, "sweep retry", words)
 
-    planned = planned_in(options.dir)
-    failed = Board.of([run.config for run in planned], options.dir / RUNS).failed
-    again = [run for run in planned if run.config.id in failed]
-    if again:
-        _train(options, again, retry=True)
-    elif not options.quiet:
-        print("No run has failed.")
+
+def _status(words: Sequence[str]) -> int:
+    """Count the runs that are done, running, failed and waiting."""
+    options = parse(Inspect, "sweep status", words)
+    from riskmatch.sweep import sweep_status
+    from riskmatch.sweep.board import STATES
+
+    titles = _titles(_read_plan(options.dir))
+    status = sweep_status(options.dir)
+    if options.json:
+        methods = {name: {s: count[s] for s in STATES} for name, count in status.counts.items()}
+        values: dict[str, Any] = {s: status.total[s] for s in STATES}
+        values |= {"methods": methods, "seconds_left": status.seconds_left}
+        values["failures"] = [
+            {"id": id, "title": titles.get(id), "error": cause}
+            for id, cause in status.failed.items()
+        ]
+        print(json.dumps(values, indent=2))
+    else:
+        _print_status(status, titles)
     return 0
 
 
-def _train(options: Run, planned: Sequence[PlannedRun], retry: bool) -> None:
+def _table(words: Sequence[str]) -> int:
+    """Print accuracy by method and test domain, beside the paper's."""
+    options = parse(Tables, "sweep table", words)
+    from riskmatch.sweep.plan import FILE
+
+    planned = (options.dir / FILE).exists()
+    runs = _planned_runs(options.dir) if planned else _unplanned_runs(options.dir)
+    tables = (costs if options.costs else accuracies)(runs, options.select)
+    if options.json:
+        print(json.dumps(as_json(tables), indent=2))
+    else:
+        print("\n\n".join(getattr(table, options.format)() for table in tables))
+    return 0
+
+
+def _train(command: type[Run], name: str, words: Sequence[str]) -> int:
+    options, launcher = _parse_with_launcher(command, name, words)
     from riskmatch.cli.board import Shown
-    from riskmatch.cli.device import device_of
-    from riskmatch.sweep.plan import RUNS
-    from riskmatch.sweep.running import run_all
+    from riskmatch.sweep import retry_sweep, run_sweep
 
-    if options.jobs is not None and options.jobs < 1:
-        raise BadInput(f"--jobs is a number of runs, one or more, not {options.jobs}.")
-    _check_data(planned, options.data_dir)
-    with Shown({run.config.id: run.title for run in planned}, options.quiet) as shown:
-        board = run_all(
-            [run.config for run in planned],
-            options.dir / RUNS,
-            jobs=options.jobs,
-            data_dir=options.data_dir,
-            device=device_of(options.device),
-            retry=retry,
-            on_change=shown,
-            on_progress=shown.loading,
-        )
+    planned = _read_plan(options.dir)
+    titles = _titles(planned)
+    train = retry_sweep if command is Retry else run_sweep
+    with Shown(titles, options.quiet) as shown:
+        try:
+            board = train(
+                options.dir,
+                launcher,
+                data_dir=options.data_dir,
+                on_change=shown,
+                on_progress=shown.loading,
+            )
+        except (ValueError, FileNotFoundError) as error:
+            raise BadInput(str(error)) from error
     if board.interrupted or board.failed:
-        raise RunFailed(_onward(board, planned, options.dir))
+        raise RunFailed(_summary(board, titles, options.dir))
     if not options.quiet:
-        table = shlex.join(["riskmatch", "sweep", "table", str(options.dir)])
-        print(f"All {board.total} runs are done. Their table: {table}")
+        table = f"All {board.total} runs are done. Tabulate them: {_command('table', options.dir)}"
+        print(table if board.total else "No run has failed.")
+    return 0
 
 
-def _check_data(planned: Sequence[PlannedRun], data_dir: Path | None) -> None:
-    """Say what is missing before anything runs, or every run would fail of it."""
-    from riskmatch.data import DATASETS
+def _parse_with_launcher(
+    command: type[Run], name: str, words: Sequence[str]
+) -> tuple[Run, Launcher]:
+    """Parse a command whose options include those of the launcher that it names."""
+    from riskmatch.sweep.launchers import launcher_class, make_launcher
 
-    for name in {run.config.data for run in planned} & DATASETS.keys():
-        if cure := DATASETS[name].cure(data_dir):
-            raise BadInput(f"{name} is not on this machine. Make it so with {cure}.")
+    common = options_of(command)
+    chosen = Parser("", "", [option for option in common if option.name == "launcher"])
+    launcher = chosen.glance(words).get("launcher", "local")
+    parser = Parser(f"riskmatch {name}", inspect.getdoc(command) or "", common)
+    try:
+        own = [item.name for item in fields(launcher_class(launcher))]
+        parser.add("launching", options_of(launcher_class(launcher)))
+        given = parser.parse(words)
+        if "dir" not in given:
+            raise BadInput(f"riskmatch {name} needs DIR, the folder of the sweep.")
+        made = make_launcher(launcher, {name: given.pop(name) for name in own if name in given})
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+    return command(**given), made
 
 
-def _onward(board: Board, planned: Sequence[PlannedRun], folder: Path) -> str:
-    def command(verb: str) -> str:
-        return shlex.join(["riskmatch", "sweep", verb, str(folder)])
+def _read_plan(folder: Path) -> list[PlannedRun]:
+    from riskmatch.sweep.plan import read
 
+    try:
+        return read(folder)
+    except FileNotFoundError as error:
+        make = f"{_command('plan', folder)} --data NAME"
+        raise BadInput(f"{error} Plan a sweep with {make}.") from None
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+
+
+def _titles(planned: Sequence[PlannedRun]) -> dict[str, str]:
+    return {run.config.id: run.title for run in planned}
+
+
+def _command(verb: str, folder: Path) -> str:
+    return shlex.join(["riskmatch", "sweep", verb, str(folder)])
+
+
+def _summary(board: Board, titles: Mapping[str, str], folder: Path) -> str:
+    """Say in one line why a sweep is not done, and how to continue."""
     if board.interrupted:
-        at = f"{len(board.done)} of {board.total} runs are done"
-        return f"Interrupted; {at}. To go on: {command('run')}"
-    titles = {run.config.id: run.title for run in planned}
-    id, why = next(iter(board.failed.items()))
-    first = f"{titles.get(id, 'an ERM phase')} ({id}): {why.rstrip('.')}"
+        done = f"{len(board.done)} of {board.total} runs are done"
+        return f"Interrupted; {done}. To continue: {_command('run', folder)}"
+    id, cause = next(iter(board.failed.items()))
+    first = f"{titles.get(id, 'an ERM phase')} ({id}): {cause.rstrip('.')}"
     return (
         f"{len(board.failed)} of {board.total} runs failed; the first: {first}. "
-        f"All of them: {command('status')}. To try again: {command('retry')}"
+        f"List all failures: {_command('status', folder)}. To retry: {_command('retry', folder)}"
     )
+
+
+def _print_status(status: Status, titles: Mapping[str, str]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from riskmatch.sweep.board import STATES
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_footer=True)
+    table.add_column("method", "all")
+    for state in STATES:
+        table.add_column(state, str(status.total[state]), justify="right")
+    for method, count in status.counts.items():
+        table.add_row(method, *(str(count[state] or "") for state in STATES))
+    console = Console(highlight=False)
+    console.print(table)
+    for id, cause in status.failed.items():
+        line = f"failed: {titles.get(id, 'an ERM phase')} ({id}): {cause}"
+        console.print(line, soft_wrap=True, markup=False)
+    if status.seconds_left:
+        jobs = max(1, status.total["running"])
+        console.print(f"about {clock(status.seconds_left)} left at {jobs} at a time")
+
+
+def _planned_runs(folder: Path) -> Tabled:
+    """Read the planned runs that exist, with a warning for each damaged record."""
+    from riskmatch.runs import records
+    from riskmatch.sweep.plan import RUNS
+
+    plan = [run.config for run in _read_plan(folder)]
+    runs = []
+    for config in plan:
+        try:
+            runs.append(records.find(folder / RUNS / config.id))
+        except ValueError as error:
+            print(f"riskmatch: {error}", file=sys.stderr)
+    return Tabled.planned(plan, [run for run in runs if run is not None])
+
+
+def _unplanned_runs(folder: Path) -> Tabled:
+    """Read all runs in a folder without a plan, with a warning for each damaged record."""
+    from riskmatch.report.findings.runs import find_runs
+    from riskmatch.sweep.plan import FILE
+
+    try:
+        runs = find_runs([folder])
+    except FileNotFoundError:
+        make = f"{_command('plan', folder)} --data NAME"
+        raise BadInput(
+            f"{folder} has neither {FILE} nor runs. Give a folder of runs, or plan a sweep with "
+            f"{make}."
+        ) from None
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+    for cause in runs.damaged:
+        print(f"riskmatch: {cause}", file=sys.stderr)
+    return Tabled.found(runs)

@@ -23,8 +23,8 @@ from riskmatch.report.figures import distributions
 from riskmatch.report.style import BLUE, DASHED, GREEN, VERMILION, Look
 from riskmatch.report.tables import Cell, Table
 from riskmatch.runs.config import RunConfig
-from riskmatch.sweep.plan import PlannedRun
-from riskmatch.sweep.running import OnChange, run_all
+from riskmatch.sweep import Local, PlannedRun, run_all
+from riskmatch.sweep.board import OnChange
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,7 +61,7 @@ def demo(
     planned = demo_runs(seed)
     on_plan(planned)
     configs = [run.config for run in planned]
-    board = run_all(configs, out / RUNS, jobs=1, on_change=on_change)
+    board = run_all(configs, out / RUNS, Local(jobs=1, device="cpu"), on_change=on_change)
     complete = not (board.interrupted or board.failed)
     return Outcome.of(_write(planned, out) if complete else None, board, planned)
 

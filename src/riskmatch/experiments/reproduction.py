@@ -31,9 +31,10 @@ from riskmatch.experiments.experiment import (
     Outcome,
     Scope,
 )
-from riskmatch.sweep.board import Board
+from riskmatch.sweep.board import Board, OnChange
+from riskmatch.sweep.launchers import Local
 from riskmatch.sweep.plan import PlannedRun
-from riskmatch.sweep.running import OnChange, run_all
+from riskmatch.sweep.run import run_all
 from riskmatch.validation import check_option
 
 OnPlan = Callable[[Scope, Sequence[PlannedRun]], None]
@@ -151,8 +152,6 @@ def reproduce(
         check_option("budget", budget, BUDGETS)
         experiment = EXPERIMENTS[name]
         _check_options(name, [option for option, value in given.items() if value is not None])
-        if jobs is not None and jobs < 1:
-            raise ValueError(f"jobs must be at least 1, got {jobs}.")
         folder = Path(out or ("reproduce-smoke" if budget == "smoke" else "reproduce"))
         source = None if data_dir is None else Path(data_dir)
         if as_is and budget != "smoke":  # finished runs need no data
@@ -170,7 +169,7 @@ def reproduce(
             inits,
         )
         planned = experiment.plan(scope)
-        target = resolve_device(device)
+        launcher = Local(1 if jobs is None and budget == "smoke" else jobs, resolve_device(device))
     except ValueError as error:
         raise ReproductionError(str(error)) from error
 
@@ -178,9 +177,8 @@ def reproduce(
         return run_all(
             [run.config for run in runs],
             folder / RUNS,
-            jobs=jobs or (1 if budget == "smoke" else None),
+            launcher,
             data_dir=source,
-            device=target,
             predictions=experiment.predictions,
             on_change=on_change,
             on_progress=on_progress,

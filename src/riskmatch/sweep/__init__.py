@@ -1,1 +1,34 @@
-"""Many runs planned together: which, in a file; and how this machine gets through them."""
+"""Many runs planned together, and the launchers that train them."""
+
+from riskmatch.sweep.board import Board, RunOutcome, Status
+from riskmatch.sweep.launchers import LAUNCHERS, Launcher, Local
+from riskmatch.sweep.plan import PlannedRun, Protocol
+from riskmatch.sweep.run import (
+    SweepPlan,
+    plan_sweep,
+    retry_sweep,
+    run_all,
+    run_sweep,
+    sweep_status,
+)
+from riskmatch.sweep.worker import StepReport, SweepSettings, Worker
+
+__all__ = [
+    "LAUNCHERS",
+    "Board",
+    "Launcher",
+    "Local",
+    "PlannedRun",
+    "Protocol",
+    "RunOutcome",
+    "Status",
+    "StepReport",
+    "SweepPlan",
+    "SweepSettings",
+    "Worker",
+    "plan_sweep",
+    "retry_sweep",
+    "run_all",
+    "run_sweep",
+    "sweep_status",
+]

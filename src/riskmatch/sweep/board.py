@@ -1,145 +1,187 @@
-"""What is to run, what runs, what is done, and how long the rest will take."""
+"""Keep the state of a sweep: which runs wait, run, are done or failed, and the time left."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from riskmatch.runs import records
-from riskmatch.runs.config import RunConfig
+from riskmatch.runs.config import RunConfig, variant
+from riskmatch.runs.lock import held
+from riskmatch.sweep.plan import PlannedRun
 
-Kind = tuple[str, str, str]
-"""Runs of one kind take steps of about one length."""
+Group = tuple[str, str, str]
+"""Data set, network and method: runs of a group have steps of about the same length."""
+State = Literal["done", "running", "failed", "waiting"]
+STATES: tuple[State, ...] = ("done", "running", "failed", "waiting")
+ERM_PHASES = "(ERM phases)"
+"""Stands for the method of the runs that planned runs start from."""
 
 
-def kind_of(config: RunConfig) -> Kind:
-    """Data set, network, method."""
+class RunOutcome(NamedTuple):
+    """How the training of a run ended in a process."""
+
+    status: Literal["done", "failed", "interrupted", "locked"]
+    """``locked``: another process trains the run."""
+    error: str | None = None
+    """Cause of the failure."""
+
+
+def group_of(config: RunConfig) -> Group:
+    """Return the group of runs that share one estimate of the seconds per step."""
     return config.data, config.model, config.method
 
 
-def in_order(configs: Sequence[RunConfig]) -> list[RunConfig]:
-    """Every run once, after the ERM phases that runs start from."""
+def with_erm_phases(configs: Sequence[RunConfig]) -> list[RunConfig]:
+    """List every run once, after the ERM phases that runs start from."""
     phases = [config.erm_phase() for config in configs if config.pretrain]
     return list({config.id: config for config in [*phases, *configs]}.values())
 
 
 @dataclass
 class Board:
-    """The runs of a sweep; a run is told apart by its id.
+    """The runs of a sweep and their state. Launchers take runs from it and report to it.
 
     Example:
         >>> board = Board([RunConfig("d", ("t",), "erm", steps=10)], jobs=2)
-        >>> run = board.take()
-        >>> board.stepped(run, step=4, seconds=8.0)
+        >>> run = board.start_next()
+        >>> board.report_step(run, step=4, seconds=8.0)
         >>> board.seconds_left
         12.0
+        >>> board.close(run, RunOutcome("done"))
+        >>> (len(board.done), board.unfinished)
+        (1, [])
     """
 
     waiting: list[RunConfig]
+    out: Path | None = None
+    """Folder of the records; None where no other process can train the same runs."""
     jobs: int = 1
-    """How many run at a time."""
+    """Number of runs at a time, which the launcher sets."""
     done: list[RunConfig] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
-    """Why, by id."""
+    """Causes of failures by run id."""
     interrupted: bool = False
     running: dict[str, RunConfig] = field(default_factory=dict)
-    """By id."""
-    elsewhere: dict[str, RunConfig] = field(default_factory=dict)
-    """Those that other processes train, by id."""
-    others: set[str] = field(default_factory=set)
-    """The ids of those that other processes brought to their end while we looked on."""
+    """Runs that the launcher trains, by id."""
+    external: dict[str, RunConfig] = field(default_factory=dict)
+    """Runs that other processes train, by id."""
+    finished_elsewhere: set[str] = field(default_factory=set)
+    """Ids of the runs that other processes finished since the board was made."""
     steps: dict[str, int] = field(default_factory=dict)
-    """The last step of each run that was begun, by id."""
-    spent: dict[Kind, float] = field(default_factory=dict)
-    """Seconds in steps; and how many steps those were."""
-    taken: dict[Kind, int] = field(default_factory=dict)
+    """Last known step of each run, by id."""
+    _seconds: dict[Group, float] = field(default_factory=dict, repr=False)
+    """Seconds of all timed steps."""
+    _timed_steps: dict[Group, int] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, configs: Sequence[RunConfig], out: Path, jobs: int = 1) -> Board:
-        """The runs of ``configs`` and their ERM phases, as they stand in the folder ``out``."""
-        board = cls([], jobs)
-        for config in in_order(configs):
-            found = _standing(out / config.id)
-            if found.step:
-                board.stepped(config, found.step, found.seconds)
-            if found.status == "done":
+    def from_folder(cls, configs: Sequence[RunConfig], out: Path) -> Board:
+        """Make the board of ``configs`` and their ERM phases from the records in ``out``."""
+        board = cls([], out)
+        for config in with_erm_phases(configs):
+            progress = _progress(out / config.id)
+            if progress.step:
+                board.report_step(config, progress.step, progress.seconds)
+            if progress.status == "done":
                 board.done.append(config)
-            elif found.status == "failed":
-                board.failed[config.id] = found.error or "no cause on file"
-            elif why := board._phase_failure(config):
-                board.failed[config.id] = why
+            elif progress.status == "failed":
+                board.failed[config.id] = progress.error or "cause not recorded"
+            elif cause := board._phase_failure(config):
+                board.failed[config.id] = cause
             else:
                 board.waiting.append(config)
         return board
 
     @property
-    def left(self) -> list[RunConfig]:
-        """Every run that has not come to its end."""
-        return [*self.waiting, *self.running.values(), *self.elsewhere.values()]
+    def unfinished(self) -> list[RunConfig]:
+        """Every run that is neither done nor failed."""
+        return [*self.waiting, *self.running.values(), *self.external.values()]
 
     @property
     def total(self) -> int:
-        """How many runs there are in all."""
-        return len(self.left) + len(self.done) + len(self.failed)
+        """Number of runs in any state."""
+        return len(self.unfinished) + len(self.done) + len(self.failed)
 
-    def take(self) -> RunConfig | None:
-        """The next run whose ERM phase is done, which then counts as running; None where none is.
+    def start_next(self) -> RunConfig | None:
+        """Move the next run that can start to ``running`` and return it.
 
-        A run whose ERM phase failed fails with it.
+        A run waits for its ERM phase, and fails with it. Runs that another process trains are
+        passed over until that process releases them; None where no run can start now.
         """
-        busy = {config.id for config in self.left}
+        for other in list(self.external.values()):
+            if not self._locked(other):
+                self.waiting.insert(0, self.external.pop(other.id))
+        while (config := self._next()) is not None:
+            if self._locked(config):
+                self.external[config.id] = self.running.pop(config.id)
+                continue
+            progress = records.standing(self.out / config.id) if self.out else None
+            if progress is None or progress.status == "unfinished":
+                return config
+            self.finished_elsewhere.add(config.id)
+            self._finish(config, progress.error)
+        return None
+
+    def report_step(self, config: RunConfig, step: int, seconds: float) -> None:
+        """Record that a run reached ``step``, ``seconds`` after its previous report."""
+        self.report_pace(config, seconds, step - self._step(config))
+        self.steps[config.id] = step
+
+    def report_pace(self, config: RunConfig, seconds: float, steps: int = 1) -> None:
+        """Record how long steps of the run's group took."""
+        group = group_of(config)
+        self._seconds[group] = self._seconds.get(group, 0.0) + seconds
+        self._timed_steps[group] = self._timed_steps.get(group, 0) + steps
+
+    def has_pace(self, config: RunConfig) -> bool:
+        """Whether steps of the run's group were timed."""
+        return bool(self._timed_steps.get(group_of(config)))
+
+    def close(self, config: RunConfig, outcome: RunOutcome) -> None:
+        """Record how a running run ended; an interrupted one waits again and stops the sweep."""
+        if outcome.status == "interrupted":
+            self.waiting.insert(0, self.running.pop(config.id))
+            self.interrupted = True
+        elif outcome.status == "locked":
+            self.external[config.id] = self.running.pop(config.id)
+        else:
+            self._finish(config, outcome.error)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimate of the time until all runs are done; None before any step was timed."""
+        if not self._timed_steps:
+            return None
+        left = [
+            self._pace(config) * max(0, config.steps - self._step(config))
+            for config in self.unfinished
+        ]
+        return max(sum(left) / self.jobs, *left, 0.0)
+
+    def _next(self) -> RunConfig | None:
+        unfinished = {config.id for config in self.unfinished}
         for config in list(self.waiting):
-            if why := self._phase_failure(config):
+            if cause := self._phase_failure(config):
                 self.waiting.remove(config)
-                self.failed[config.id] = why
-            elif not config.pretrain or config.erm_phase().id not in busy:
+                self.failed[config.id] = cause
+            elif not config.pretrain or config.erm_phase().id not in unfinished:
                 self.waiting.remove(config)
                 self.running[config.id] = config
                 return config
         return None
 
-    def stepped(self, config: RunConfig, step: int, seconds: float) -> None:
-        """Note that a run has reached ``step``, ``seconds`` after we last heard of it."""
-        self.time(config, seconds, step - self._step(config))
-        self.steps[config.id] = step
-
-    def time(self, config: RunConfig, seconds: float, steps: int = 1) -> None:
-        """Note how long steps of runs like this one took."""
-        kind = kind_of(config)
-        self.spent[kind] = self.spent.get(kind, 0.0) + seconds
-        self.taken[kind] = self.taken.get(kind, 0) + steps
-
-    def ended(self, config: RunConfig, error: str | None = None) -> None:
-        """Note that a run is done, or why it failed."""
+    def _finish(self, config: RunConfig, error: str | None) -> None:
         del self.running[config.id]
         if error is None:
             self.done.append(config)
         else:
             self.failed[config.id] = error
 
-    def put_back(self, config: RunConfig) -> None:
-        """Note that a run was interrupted and with it the sweep."""
-        self.waiting.insert(0, self.running.pop(config.id))
-        self.interrupted = True
-
-    def leave(self, config: RunConfig) -> None:
-        """Note that another process trains a run."""
-        self.elsewhere[config.id] = self.running.pop(config.id)
-
-    def recall(self, config: RunConfig) -> None:
-        """Note that no other process trains a run any more, whatever became of it."""
-        self.waiting.insert(0, self.elsewhere.pop(config.id))
-
-    @property
-    def seconds_left(self) -> float | None:
-        """An estimate; None before the first step was timed."""
-        if not self.taken:
-            return None
-        left = [
-            self._pace(config) * max(0, config.steps - self._step(config)) for config in self.left
-        ]
-        return max(sum(left) / self.jobs, *left, 0.0)
+    def _locked(self, config: RunConfig) -> bool:
+        return self.out is not None and held(self.out / config.id)
 
     def _phase_failure(self, config: RunConfig) -> str | None:
         phase = config.erm_phase().id if config.pretrain else None
@@ -149,15 +191,52 @@ class Board:
         return self.steps.get(config.id, config.pretrain)
 
     def _pace(self, config: RunConfig) -> float:
-        """Seconds per step: of the kind, or else of all."""
-        kind = kind_of(config)
-        if self.taken.get(kind):
-            return self.spent[kind] / self.taken[kind]
-        return sum(self.spent.values()) / max(1, sum(self.taken.values()))
+        """Seconds per step of the run's group or, where none was timed, of all groups."""
+        group = group_of(config)
+        if self._timed_steps.get(group):
+            return self._seconds[group] / self._timed_steps[group]
+        return sum(self._seconds.values()) / max(1, sum(self._timed_steps.values()))
 
 
-def _standing(folder: Path) -> records.Standing:
+OnChange = Callable[[Board], None]
+"""Called with the board before the first run, as runs go on, and after every run."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """Snapshot of a sweep."""
+
+    counts: dict[str, Counter[State]]
+    """Number of runs in each state, by method."""
+    failed: dict[str, str]
+    """Causes of failures by run id."""
+    seconds_left: float | None
+    """Time left with as many runs at a time as now; None before the first evaluation of a run."""
+
+    @property
+    def total(self) -> Counter[State]:
+        """Number of runs of all methods in each state."""
+        return sum(self.counts.values(), Counter())
+
+
+def status_of(planned: Sequence[PlannedRun], out: Path) -> Status:
+    """Read the status of planned runs from the records and locks in ``out``."""
+    board = Board.from_folder([run.config for run in planned], out)
+    running = {config.id for config in board.waiting if held(out / config.id)}
+    board.jobs = max(1, len(running))
+    states: dict[str, State] = dict.fromkeys(board.failed, "failed")
+    states |= {config.id: "done" for config in board.done}
+    for config in board.waiting:
+        states[config.id] = "running" if config.id in running else "waiting"
+    methods = {run.config.id: variant(run.config) for run in planned}
+    counts = {method: Counter[State]() for method in sorted(set(methods.values()))}
+    for id, state in states.items():
+        counts.setdefault(methods.get(id, ERM_PHASES), Counter())[state] += 1
+    return Status(counts, dict(board.failed), board.seconds_left)
+
+
+def _progress(folder: Path) -> records.Standing:
     try:
         return records.standing(folder) or records.Standing()
-    except ValueError as error:  # a damaged file stops one run, not the sweep
+    except ValueError as error:  # a damaged file fails its run, not the sweep
         return records.Standing("failed", str(error))

@@ -1,4 +1,4 @@
-"""One run after another in one process, with word of how far each is."""
+"""Train runs one after another in one process, and report their progress."""
 
 from __future__ import annotations
 
@@ -11,146 +11,201 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.lock import BusyError, lock
+from riskmatch.sweep.board import Board, RunOutcome, group_of
 
 if TYPE_CHECKING:
     from riskmatch.data.domain import DomainSet
     from riskmatch.data.progress import OnProgress
 
-SILENCE = 0.1
-"""Seconds from one word to the next, at least: short steps are not to wait for it."""
+REPORT_EVERY = 0.1
+"""Least seconds between two step reports, so that short steps do not wait for them."""
+TIMED_SECONDS = 0.1
+"""Seconds of steps that :func:`seconds_per_step` times."""
+TIMING_LIMIT = 20.0
+"""Seconds after which no further group of runs is timed; it takes the mean of the others."""
 
 
-class Stepped(NamedTuple):
-    """A run reached a step, so many seconds after the last word of it."""
+class StepReport(NamedTuple):
+    """A run reached a step."""
 
     step: int
     seconds: float
+    """Seconds since the previous report of the run."""
 
 
-class Ended(NamedTuple):
-    """A run is over here."""
+@dataclass(frozen=True)
+class SweepSettings:
+    """What all runs of a sweep have in common, beside their configurations."""
 
-    how: Literal["done", "failed", "interrupted", "busy"]
-    """Busy is a run that another process trains."""
-    error: str | None = None
-    """Why it failed."""
+    out: Path
+    """Folder of the records."""
+    data_dir: Path | None = None
+    """Folder searched first for the files of data sets."""
+    predictions: bool = False
+    """Whether to store the predictions of every sample at each evaluation."""
 
 
 @dataclass
-class Bench:
-    """Where runs are trained: the folder of their records, the device, the data set at hand."""
+class Worker:
+    """Trains runs in this process, and keeps the data set of the last run in memory.
 
-    out: Path
-    data_dir: Path | None = None
-    """A folder in which to look for the files of data sets first."""
+    Example:
+        >>> import tempfile
+        >>> run = RunConfig("colored-digits", ("0.1",), "erm", steps=2, eval_every=2,
+        ...     data_options={"samples": 40}, model_options={"widths": [4]})
+        >>> Worker(SweepSettings(Path(tempfile.mkdtemp()))).train(run, lambda report: None)
+        RunOutcome(status='done', error=None)
+    """
+
+    settings: SweepSettings
     device: str = "cpu"
-    predictions: bool = False
-    """Whether to keep what the models say of every sample."""
-    _at_hand: tuple[str, DomainSet] | None = field(default=None, init=False, repr=False)
+    _loaded: tuple[str, DomainSet] | None = field(default=None, init=False, repr=False)
 
     def domains(self, run: RunConfig, on_progress: OnProgress | None = None) -> DomainSet:
-        """The data set of a run; it is loaded, and embedded, where the last run had another."""
+        """Return the data set of a run, loading it unless the last run had the same."""
         from riskmatch.engine.assemble import domains_of
 
         values = run.to_json()
         key = json.dumps([values[name] for name in ("data", "data_options", "model_options")])
         key += run.model
-        if self._at_hand is None or self._at_hand[0] != key:
-            self._at_hand = None  # or two were in memory for a while
-            self._at_hand = key, domains_of(run, self.data_dir, self.device, on_progress)
-        return self._at_hand[1]
+        if self._loaded is None or self._loaded[0] != key:
+            self._loaded = None  # frees the memory before the next data set is loaded
+            domains = domains_of(run, self.settings.data_dir, self.device, on_progress)
+            self._loaded = key, domains
+        return self._loaded[1]
 
-    def train(self, run: RunConfig, tell: Callable[[Stepped], None]) -> Ended:
-        """Train a run, or go on with it; ``tell`` may raise ``KeyboardInterrupt`` to stop it."""
+    def train(self, run: RunConfig, report: Callable[[StepReport], None]) -> RunOutcome:
+        """Train a run, from its last checkpoint if there is one.
+
+        Args:
+            run: configuration of the run.
+            report: called with the progress a few times per second; a ``KeyboardInterrupt`` that
+                it raises stops the run after a checkpoint.
+        """
         from riskmatch.engine import Progress, train
         from riskmatch.engine.allocator import keep_freed_memory
 
         keep_freed_memory()
-        heard = time.monotonic()
+        reported = time.monotonic()
 
         def on_step(progress: Progress) -> None:
-            nonlocal heard
+            nonlocal reported
             now = time.monotonic()
-            if now - heard > SILENCE or progress.step == progress.steps:
-                seconds, heard = now - heard, now
-                tell(Stepped(progress.step, seconds))
+            if now - reported > REPORT_EVERY or progress.step == progress.steps:
+                seconds, reported = now - reported, now
+                report(StepReport(progress.step, seconds))
 
         try:
             train(
                 run,
-                self.out,
+                self.settings.out,
                 device=self.device,
-                data_dir=self.data_dir,
+                data_dir=self.settings.data_dir,
                 domains=self.domains(run),
                 resume=True,
-                predictions=self.predictions,
+                predictions=self.settings.predictions,
                 on_step=on_step,
             )
         except KeyboardInterrupt:
-            return Ended("interrupted")
+            return RunOutcome("interrupted")
         except BusyError:
-            return Ended("busy")
+            return RunOutcome("locked")
         except Exception as error:
-            return put_failure_on_file(self.out, run, f"{type(error).__name__}: {error}")
-        return Ended("done")
+            return record_failure(self.settings.out, run, f"{type(error).__name__}: {error}")
+        return RunOutcome("done")
+
+    def seconds_per_step(self, run: RunConfig) -> float:
+        """Time steps of a run after its warm-up, each with its share of an evaluation."""
+        from riskmatch.engine.assemble import assemble
+        from riskmatch.engine.evaluate import predict
+
+        parts = assemble(run, self.device, self.settings.data_dir, self.domains(run))
+        parts.stepper.memory.step = run.steps - 1
+        parts.stepper.step(next(parts.sampler))  # the first step of a process takes longer
+        start, steps = time.monotonic(), 0
+        while (seconds := time.monotonic() - start) < TIMED_SECONDS:
+            parts.stepper.step(next(parts.sampler))
+            steps += 1
+        sizes = {
+            name: sum(len(part) for part in splits.values())
+            for name, splits in parts.splits.items()
+        }
+        smallest = min(sizes, key=lambda name: sizes[name])
+        start = time.monotonic()
+        predict(parts.stepper.model, {smallest: parts.splits[smallest]})
+        evaluation = (time.monotonic() - start) * sum(sizes.values()) / sizes[smallest]
+        return seconds / steps + evaluation / run.eval_every
+
+    def time_groups(
+        self, board: Board, threads: int, on_progress: OnProgress | None = None
+    ) -> None:
+        """Time a step of every group of waiting runs that was never timed."""
+        start = time.monotonic()
+        with torch_threads(threads):
+            for run in {group_of(run): run for run in reversed(board.waiting)}.values():
+                if time.monotonic() - start > TIMING_LIMIT:
+                    return
+                if not board.has_pace(run):
+                    try:
+                        self.domains(run, on_progress)
+                        board.report_pace(run, self.seconds_per_step(run))
+                    except Exception:  # the run itself will fail with it and record the cause
+                        continue
 
 
-def put_failure_on_file(out: Path, run: RunConfig, why: str) -> Ended:
-    """What becomes of a run that failed here: it fails, unless another process has it or ended it.
-
-    A run that ended before has its own word on file, which stays.
-    """
+def record_failure(out: Path, run: RunConfig, cause: str) -> RunOutcome:
+    """Record that a run failed here, unless another process trains it or it has ended already."""
     folder = out / run.id
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with lock(folder):
-            found = records.find(folder)
-            if found is not None and found.status != "unfinished":
-                return Ended(found.status, found.error)
-            if found is None:
+            record = records.find(folder)
+            if record is not None and record.status != "unfinished":
+                return RunOutcome(record.status, record.error)
+            if record is None:
                 records.start(folder, run)
             else:
-                records.rewind(folder, sys.maxsize)  # or the end would follow on half a line
-            records.end(folder, "failed", why)
+                records.rewind(folder, sys.maxsize)  # removes an incomplete last line
+            records.end(folder, "failed", cause)
     except BusyError:
-        return Ended("busy")
-    except (OSError, ValueError):  # a full disk or a damaged file: it is told, if not written
+        return RunOutcome("locked")
+    except (OSError, ValueError):  # a full disk or a damaged file; the cause is still returned
         pass
-    return Ended("failed", why)
+    return RunOutcome("failed", cause)
 
 
-def serve(pipe: Connection, bench: Bench, cores: int) -> None:
-    """Train what arrives until None does; anything that arrives during a run interrupts it.
+def serve_runs(pipe: Connection, worker: Worker, threads: int) -> None:
+    """Train the runs that arrive through ``pipe`` until None does, and send back the outcomes.
 
-    If the other end of the pipe is gone, so is the reason to go on.
+    Anything that arrives during a run interrupts it, and so does the end of the parent process.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # between runs; within one, the engine holds it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent interrupts us through the pipe
 
-    def tell(said: Stepped) -> None:
+    def report(progress: StepReport) -> None:
         try:
-            pipe.send(said)
+            pipe.send(progress)
             if not pipe.poll():
                 return
         except OSError:
             pass
         raise KeyboardInterrupt
 
-    with threads(cores):
+    with torch_threads(threads):
         try:
             while (run := pipe.recv()) is not None:
-                pipe.send(bench.train(run, tell))
+                pipe.send(worker.train(run, report))
         except (EOFError, OSError):
             return
 
 
 @contextmanager
-def threads(number: int) -> Iterator[None]:
-    """Let torch use so many threads, for a while."""
+def torch_threads(number: int) -> Iterator[None]:
+    """Set the number of torch threads within a ``with`` block."""
     import torch
 
     before = torch.get_num_threads()

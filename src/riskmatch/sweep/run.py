@@ -1,0 +1,254 @@
+"""Plan, run, inspect and retry sweeps: one call for each command of ``riskmatch sweep``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from riskmatch.data.progress import OnProgress
+from riskmatch.runs import records
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.lock import BusyError, lock
+from riskmatch.sweep.board import Board, OnChange, Status, status_of
+from riskmatch.sweep.launchers import Launcher, Local, make_launcher, threads_per_job
+from riskmatch.sweep.plan import RUNS, PlannedRun, Protocol, extend, held_out, read
+from riskmatch.sweep.worker import SweepSettings, Worker
+from riskmatch.validation import check_option
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """What :func:`plan_sweep` planned."""
+
+    runs: list[PlannedRun]
+    """All runs that were asked for."""
+    new: list[PlannedRun]
+    """Those that the plan lacked before."""
+    unfinished: int
+    """Number of runs that are not yet done, ERM phases included."""
+    seconds: float | None
+    """Estimate of the time that these take on this machine; None if no step could be timed."""
+    jobs: int
+    """Number of runs at a time in this estimate."""
+
+
+def plan_sweep(
+    folder: Path | str,
+    data: str,
+    methods: Sequence[str] | None = None,
+    *,
+    test_domains: Sequence[str] = (),
+    leave_two_out: bool = False,
+    draws: int = 20,
+    trials: int = 3,
+    fixed_draws: bool = False,
+    choices: Mapping[str, Any] | None = None,
+    data_dir: Path | None = None,
+    made_by: str = "riskmatch.sweep.plan_sweep",
+    on_progress: OnProgress | None = None,
+) -> SweepPlan:
+    """Write the plan of a sweep, or add runs to it, and estimate how long they take.
+
+    Args:
+        folder: folder of the sweep; the plan is its file ``plan.jsonl``.
+        data: name or path of a data set, or ``package.module:function``.
+        methods: names of methods, or ``package.module:Class``; by default all built-in ones.
+        test_domains: domains to leave out; by default each in turn.
+        leave_two_out: also leave out every pair of domains, for selection by leave-one-out.
+        draws: number of hyper-parameter draws; the first is the defaults.
+        trials: number of trials of each draw.
+        fixed_draws: use the same draws in all trials.
+        choices: fields of the runs, or of the methods that have them, fixed in all draws.
+        data_dir: folder searched first for the files of the data set.
+        made_by: command written above the runs in the plan.
+        on_progress: called while the data set is loaded.
+
+    Raises:
+        ValueError: a method, a domain or an option does not exist, or a value does not fit.
+        FileNotFoundError: the files of the data set are not on this machine.
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> tiny = {"steps": 10, "warmup": 5, "eval_every": 10,
+        ...     "data_options": {"samples": 40}, "model_options": {"widths": [4]}}
+        >>> plan = plan_sweep(folder, "colored-digits", ["erm", "rdm"],
+        ...     test_domains=["0.1"], draws=1, trials=1, choices=tiny)
+        >>> [run.title for run in plan.new][0]
+        'erm on colored-digits without 0.1, draw 0, trial 0'
+        >>> len(run_sweep(folder, Local(jobs=1)).done)
+        2
+        >>> sweep_status(folder).total["done"]
+        2
+    """
+    from riskmatch.data import load
+    from riskmatch.engine.assemble import objective
+    from riskmatch.objectives import methods as built_in
+
+    choices, out = dict(choices or {}), Path(folder) / RUNS
+    domains = load(data, choices.get("data_options", {}), data_dir, on_progress)
+    for domain in test_domains:
+        check_option(f"domain of {data}", domain, domains.names)
+    wanted = set(test_domains or domains.names)
+    tests = held_out(domains.names, domains.test_only, leave_two_out)
+    runs = Protocol(
+        data,
+        tuple(methods or sorted(built_in())),
+        tuple(test for test in tests if wanted & set(test)),
+        draws,
+        trials,
+        fixed_draws,
+        choices,
+    ).runs()
+    for config in {run.config.method: run.config for run in runs}.values():
+        objective(config.method, config.hparams)  # raises if a value does not fit
+    board = Board.from_folder([run.config for run in runs], out)
+    launcher, worker = Local(device="cpu"), Worker(SweepSettings(out, data_dir))
+    board.jobs = launcher.jobs_for(len(board.waiting))
+    worker.domains(runs[0].config, on_progress)
+    worker.time_groups(board, threads_per_job(board.jobs))
+    new = extend(Path(folder), runs, made_by)
+    return SweepPlan(runs, new, len(board.waiting), board.seconds_left, board.jobs)
+
+
+def run_sweep(
+    folder: Path | str,
+    launcher: Launcher | str = "local",
+    *,
+    data_dir: Path | None = None,
+    predictions: bool = False,
+    on_change: OnChange = lambda board: None,
+    on_progress: OnProgress | None = None,
+) -> Board:
+    """Train the planned runs that are not yet done; runs that failed before are left alone.
+
+    Args:
+        folder: folder of the sweep.
+        launcher: where to train: a launcher, or its name.
+        data_dir: folder searched first for the files of data sets.
+        predictions: store the predictions of every sample at each evaluation.
+        on_change: called before the first run, as runs go on, and after every run.
+        on_progress: called while data sets are loaded.
+
+    Raises:
+        FileNotFoundError: the folder has no plan, or a data set is not on this machine.
+
+    Example:
+        See :func:`plan_sweep`.
+    """
+    return _run_planned(
+        read(Path(folder)), folder, launcher, False, data_dir, predictions, on_change, on_progress
+    )
+
+
+def retry_sweep(
+    folder: Path | str,
+    launcher: Launcher | str = "local",
+    *,
+    data_dir: Path | None = None,
+    predictions: bool = False,
+    on_change: OnChange = lambda board: None,
+    on_progress: OnProgress | None = None,
+) -> Board:
+    """Train the planned runs that failed again, from their last checkpoints.
+
+    The arguments are those of :func:`run_sweep`; the board holds the failed runs only, so that its
+    ``total`` is 0 where no run had failed.
+    """
+    planned = read(Path(folder))
+    failed = status_of(planned, Path(folder) / RUNS).failed
+    again = [run for run in planned if run.config.id in failed]
+    if not again:
+        return Board([], Path(folder) / RUNS)
+    return _run_planned(
+        again, folder, launcher, True, data_dir, predictions, on_change, on_progress
+    )
+
+
+def sweep_status(folder: Path | str) -> Status:
+    """Count the runs of a sweep by method and state, and estimate the time left.
+
+    Example:
+        See :func:`plan_sweep`.
+    """
+    return status_of(read(Path(folder)), Path(folder) / RUNS)
+
+
+def run_all(
+    configs: Sequence[RunConfig],
+    out: Path,
+    launcher: Launcher | str = "local",
+    *,
+    data_dir: Path | None = None,
+    retry: bool = True,
+    predictions: bool = False,
+    on_change: OnChange = lambda board: None,
+    on_progress: OnProgress | None = None,
+) -> Board:
+    """Train every run that is not yet done, shared ERM phases first.
+
+    A run that fails does not stop the others. On Ctrl-C every run writes a checkpoint, from which
+    the next call resumes. Several calls on one folder at the same time share the work: a run that
+    another process trains is left to it.
+
+    Args:
+        configs: configurations of the runs.
+        out: folder of their records.
+        launcher: where to train: a launcher, or its name.
+        data_dir: folder searched first for the files of data sets.
+        retry: also train runs that failed before.
+        predictions: store the predictions of every sample at each evaluation.
+        on_change: called before the first run, as runs go on, and after every run.
+        on_progress: called while data sets are loaded.
+    """
+    if retry:
+        reopen(configs, out)
+    board = Board.from_folder(configs, out)
+    settings = SweepSettings(out, data_dir, predictions)
+    make_launcher(launcher).launch(board, settings, on_change, on_progress)
+    return board
+
+
+def reopen(configs: Sequence[RunConfig], out: Path) -> None:
+    """Mark failed runs and their ERM phases as unfinished, to resume from their checkpoints."""
+    for id in Board.from_folder(configs, out).failed:
+        with suppress(BusyError, FileNotFoundError, ValueError), lock(out / id):
+            progress = records.standing(out / id)
+            if progress is not None and progress.status == "failed":
+                records.rewind(out / id, sys.maxsize)
+
+
+def _run_planned(
+    planned: Sequence[PlannedRun],
+    folder: Path | str,
+    launcher: Launcher | str,
+    retry: bool,
+    data_dir: Path | None,
+    predictions: bool,
+    on_change: OnChange,
+    on_progress: OnProgress | None,
+) -> Board:
+    _check_data(planned, data_dir)
+    return run_all(
+        [run.config for run in planned],
+        Path(folder) / RUNS,
+        launcher,
+        data_dir=data_dir,
+        retry=retry,
+        predictions=predictions,
+        on_change=on_change,
+        on_progress=on_progress,
+    )
+
+
+def _check_data(planned: Sequence[PlannedRun], data_dir: Path | None) -> None:
+    """Raise an error if a data set is missing, with which every run on it would fail."""
+    from riskmatch.data import DATASETS
+
+    for name in {run.config.data for run in planned} & DATASETS.keys():
+        if cure := DATASETS[name].cure(data_dir):
+            raise FileNotFoundError(f"{name} is not on this machine. Get it with {cure}.")
