@@ -220,7 +220,13 @@ def _status(words: Sequence[str]) -> int:
 def _table(words: Sequence[str]) -> int:
     """Print accuracy by method and test domain, beside the paper's."""
     options = parse(Tables, "sweep table", words)
+    from riskmatch.registry import PartError, find
     from riskmatch.sweep.plan import FILE
+
+    try:
+        find("selection", options.select)
+    except PartError as error:
+        raise BadInput(str(error)) from error
 
     planned = (options.dir / FILE).exists()
     runs = _planned_runs(options.dir) if planned else _unplanned_runs(options.dir)
