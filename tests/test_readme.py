@@ -1,4 +1,4 @@
-"""The figures of the README are those on file."""
+"""The tables and links of the README agree with the files in results/."""
 
 from pathlib import Path
 
@@ -20,22 +20,22 @@ README = (ROOT / "README.md").read_text()
         "pacs/fine-tuned/costs",
     ],
 )
-def test_a_table_is_the_one_its_run_wrote(name):
+def test_table_equals_the_committed_file(name):
     assert (ROOT / "results" / f"{name}.md").read_text().strip() in README
 
 
-def test_table_1_is_the_one_its_runs_gave():
+def test_table1_equals_the_committed_file():
     written = (ROOT / "results" / "colored-mnist" / "table1.md").read_text()
     first = written.split("# Table 1\n\n")[1].split("\n\nAccuracy at every p")[0]
     assert first in README
 
 
-def test_the_table_of_pacs_is_the_one_its_runs_gave():
+def test_pacs_table_equals_the_committed_file():
     written = (ROOT / "results" / "pacs" / "frozen" / "pacs.md").read_text()
     assert written.split("\n\nThe budget")[0].removeprefix("# Table 7\n\n") in README
 
 
-def test_every_picture_and_file_it_links_to_is_there():
+def test_linked_files_exist():
     for target in README.split("](")[1:]:
         path = target.split(")")[0]
         assert path.startswith("http") or (ROOT / path).exists(), path

@@ -1,4 +1,4 @@
-"""What the paper proves, what it assumes, and where the assumption fails."""
+"""The paper's claims on L (match variance) and L̂ (match worst), and a counterexample."""
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ def both_matches(parts, kernel=KERNEL):
 
 
 @given(st.lists(domain, min_size=2, max_size=4))
-def test_the_variance_is_below_the_worst_match_if_the_worst_domain_is_the_farthest(numbers):
+def test_variance_match_is_at_most_worst_match_if_the_worst_domain_is_farthest_from_the_pool(numbers):
     parts = [torch.tensor(part, dtype=torch.float64) for part in numbers]
     pool = torch.cat(parts)
     weights = torch.cat([torch.full_like(part, 1 / (len(parts) * len(part))) for part in parts])
@@ -34,10 +34,10 @@ def test_the_variance_is_below_the_worst_match_if_the_worst_domain_is_the_farthe
     assert variance_match <= worst_match + 1e-12
 
 
-def test_the_variance_can_exceed_the_worst_match_if_the_worst_domain_is_near_the_pool():
-    # The first domain has the largest mean, and half of it is where most of the pool is. A narrow
-    # kernel only sees which risks coincide, so the embeddings are the shares on 0, 0.9 and 2:
-    # the pool has (3, 2, 1)/6, the domains (3, 0, 3)/6, (6, 0, 0)/6 and (0, 6, 0)/6.
+def test_variance_match_can_exceed_worst_match_if_the_worst_domain_is_near_the_pool():
+    # The first domain has the largest mean, but half of its risks are where most of the pool is.
+    # A narrow kernel only compares equal risks, so the embeddings are the shares at 0, 0.9 and 2:
+    # (3, 2, 1)/6 for the pool, (3, 0, 3)/6, (6, 0, 0)/6 and (0, 6, 0)/6 for the domains.
     parts = [torch.tensor(part, dtype=torch.float64) for part in ([0, 2], [0, 0], [0.9, 0.9])]
     variance_match, worst_match = both_matches(parts, RBFMixture(1e-4))
     assert float(worst_match) == pytest.approx((0 + 4 + 4) / 36)
@@ -60,7 +60,7 @@ def test_variance_match_is_the_variance_of_the_embeddings(method, sizes):
 
 
 @pytest.mark.parametrize("sizes", [(25, 25), (10, 40)])
-def test_two_domains_make_both_matches_equal(sizes):
+def test_both_matches_are_equal_for_two_domains(sizes):
     generator = torch.Generator().manual_seed(0)
     parts = [
         torch.rand(size, generator=generator, dtype=torch.float64) + shift
@@ -71,9 +71,9 @@ def test_two_domains_make_both_matches_equal(sizes):
     assert torch.allclose(worst_match, mmd2(*parts, kernel=KERNEL) / 4, rtol=1e-8)
 
 
-def test_matching_pulls_the_worst_domain_towards_the_pool():
+def test_gradient_moves_the_worst_domain_towards_the_pool():
     risks = torch.tensor([0.1, 0.3, 1.0, 1.2], dtype=torch.float64, requires_grad=True)
-    wide = MMD(RBFMixture(10.0))  # a narrow kernel would also push apart what is in one domain
+    wide = MMD(RBFMixture(10.0))  # a narrow kernel would also spread the risks within a domain
     risk_matching_penalty(risks, torch.tensor([0, 0, 1, 1]), divergence=wide).backward()
-    assert (risks.grad[2:] > 0).all()  # a step down the gradient lowers the worst domain's risks
+    assert (risks.grad[2:] > 0).all()  # gradient descent lowers the worst domain's risks
     assert (risks.grad[:2] < 0).all()
