@@ -23,7 +23,7 @@ def both_matches(parts, kernel=KERNEL):
 
 
 @given(st.lists(domain, min_size=2, max_size=4))
-def test_variance_match_is_at_most_worst_match_if_the_worst_domain_is_farthest_from_the_pool(numbers):
+def test_variance_match_is_at_most_worst_match_if_the_worst_domain_is_farthest(numbers):
     parts = [torch.tensor(part, dtype=torch.float64) for part in numbers]
     pool = torch.cat(parts)
     weights = torch.cat([torch.full_like(part, 1 / (len(parts) * len(part))) for part in parts])
@@ -34,7 +34,7 @@ def test_variance_match_is_at_most_worst_match_if_the_worst_domain_is_farthest_f
     assert variance_match <= worst_match + 1e-12
 
 
-def test_variance_match_can_exceed_worst_match_if_the_worst_domain_is_near_the_pool():
+def test_variance_match_can_exceed_worst_match_if_the_worst_domain_is_near():
     # The first domain has the largest mean, but half of its risks are where most of the pool is.
     # A narrow kernel only compares equal risks, so the embeddings are the shares at 0, 0.9 and 2:
     # (3, 2, 1)/6 for the pool, (3, 0, 3)/6, (6, 0, 0)/6 and (0, 6, 0)/6 for the domains.
