@@ -39,15 +39,19 @@ def available_data(
         ValueError: no data set is available; the message has the commands that get them.
     """
     names = requested_data(experiment, names)
-    unavailable = missing_data(names, data_dir)
+    missing = missing_data(names, data_dir)
     small = budget == "smoke" and set(names) <= set(IMAGE_DATA)
-    if small:
-        large = [name for name in names if (DATASETS[name].samples or 0) > SMOKE_LIMIT]
-        unavailable = {**dict.fromkeys(large, "too large for --budget smoke"), **unavailable}
+    large = {name for name in names if small and (DATASETS[name].samples or 0) > SMOKE_LIMIT}
+    unavailable = {
+        name: missing.get(name, "too large for --budget smoke")
+        for name in names
+        if name in missing or name in large
+    }
     available = tuple(name for name in names if name not in unavailable)
     if available:
         return available, unavailable
-    missing = missing_data([STAND_IN], data_dir) if small else unavailable
+    if small:
+        missing = missing_data([STAND_IN], data_dir)
     if missing:
         cures = " or ".join(f"{name} ({cure})" for name, cure in missing.items())
         raise ValueError(f"{experiment.paper} needs a data set that is not here. Get {cures}.")
