@@ -1,56 +1,138 @@
-from dataclasses import fields
+"""Defaults of runs: the order of the layers, presets, frozen backbones, parts of the user's own."""
+
+import os
+from dataclasses import dataclass, fields
 from itertools import pairwise
 
 import pytest
 
+from riskmatch.contract import Objective, Terms
 from riskmatch.data.images.benchmarks import BENCHMARKS
-from riskmatch.defaults import FROZEN, IMAGES, ON_DATA, PATH, PRESETS, configure, recipe, space_of
+from riskmatch.defaults import (
+    FROZEN,
+    IMAGES,
+    ON_DATA,
+    PATH,
+    PRESETS,
+    field_names,
+    given_for,
+    resolve,
+    run_config,
+    search_space,
+)
 from riskmatch.objectives import methods
+from riskmatch.registry import PartError
 from riskmatch.runs.config import RunConfig
-from riskmatch.space import draw
+from riskmatch.space import Tuned, Uniform, draw, later, tuned
 
 RUN = {field.name for field in fields(RunConfig)}
 
 
-def own(method):
+@dataclass(frozen=True)
+class Own(Objective):
+    """A method of the user's own."""
+
+    weight: float = tuned(2.0, Uniform(1, 3), pacs=Tuned(5.0, Uniform(4, 6)))
+    pool: str = later("domains", absent="samples")
+
+    citation = "None"
+
+    def __call__(self, ev, memory):
+        return Terms({"risk": ev.risk})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demanding(Own):
+    """A method with a field that has no default."""
+
+    target: float
+
+
+class Undecorated(Own):
+    """A method that lacks the decorator."""
+
+    depth: int = 3
+
+
+OWN = f"{__name__}:Own"
+
+
+def hparams(method):
     return {field.name for field in fields(methods()[method])} if method else set()
 
 
 @pytest.mark.parametrize("method", sorted(methods()))
 @pytest.mark.parametrize("data", [None, "colored-digits", "domainnet"])
-def test_a_recipe_sets_every_field_and_nothing_else(method, data):
-    found = recipe(method, data)
-    assert set(found) == own(method) | RUN - {"data", "test_domains", "method", "hparams"}
-    config = configure(method, "some", ("a",), found)
-    assert set(config.hparams) == own(method)
+def test_every_field_of_run_and_method_has_a_value(method, data):
+    values = resolve(method, data)
+    expected = hparams(method) | RUN - {"data", "test_domains", "method", "hparams"}
+    assert set(values) == set(field_names(method)) == expected
+    config = run_config(method, "pacs", ("photo",))
     methods()[method](**config.hparams)
 
 
-def test_what_is_chosen_on_a_data_set_exists_and_is_not_searched_there():
-    for data, choices in ON_DATA.items():
-        for method, values in choices.items():
-            assert values.keys() <= own(method) | RUN
-            assert not values.keys() & space_of(method, data).keys()
+def test_each_layer_wins_over_those_before():
+    assert resolve()["lr"] == 5e-5
+    assert resolve("rdm", "rotated-mnist")["lr"] == 1e-3  # the method on the data set
+    assert resolve("erm", "colored-mnist")["dropout"] == 0.2  # the data set
+    assert resolve("rdm", "colored-mnist")["weight"] == 1e4
+    assert resolve("rdm", "colored-mnist", preset="paper")["weight"] == 5000.0
+    given = {"weight": 7.0}
+    assert resolve("rdm", "colored-mnist", preset="paper", given=given)["weight"] == 7.0
 
 
-def test_on_colored_digits_every_warm_up_ends_before_the_run_does():
+def test_options_are_merged_by_key_and_none_removes_a_default():
+    usual = resolve("erm", "colored-mnist")["model_options"]
+    given = {"model_options": {"widths": [8]}}
+    assert resolve("erm", "colored-mnist", given=given)["model_options"] == usual | {"widths": [8]}
+    given = {"model_options": {"init": None}}
+    options = resolve("erm", "colored-mnist", given=given)["model_options"]
+    assert options == {name: value for name, value in usual.items() if name != "init"}
+    given = {"data_options": {"seed": 1}}
+    options = resolve("rdm", "colored-mnist", preset="paper", given=given)["data_options"]
+    assert options == {"preset": "paper", "seed": 1}
+
+
+def test_options_of_another_network_are_dropped():
+    values = resolve("erm", "colored-mnist", given={"model": "cnn"})
+    assert (values["model"], values["model_options"]) == ("cnn", {})
+    given = {"model": "mlp", "model_options": {"widths": [8]}}
+    assert resolve("erm", "pacs", given=given)["model_options"] == {"widths": [8]}
+
+
+def test_integers_become_floats_where_the_field_is_a_float():
+    one, other = (run_config("rdm", "pacs", ["photo"], given={"weight": w}) for w in (3, 3.0))
+    assert one.id == other.id
+
+
+def test_values_set_by_data_set_or_preset_exist_and_are_not_searched():
+    for data, by_method in ON_DATA.items():
+        for method, values in by_method.items():
+            assert values.keys() <= hparams(method) | RUN
+            assert not values.keys() & search_space(method, data).keys()
+    space = search_space("rdm", "colored-digits", preset="paper")
+    assert not space.keys() & PRESETS["rdm"]["paper"].on("colored-digits").keys()
+
+
+def test_warmups_end_before_the_run_on_colored_digits():
     for method in methods():
-        found = recipe(method, "colored-digits")
-        assert found.get("warmup", 0) < found["steps"], method
+        values = resolve(method, "colored-digits")
+        assert values.get("warmup", 0) < values["steps"], method
 
 
 @pytest.mark.parametrize("data", IMAGES)
-def test_a_head_alone_takes_as_many_steps_but_larger_ones_and_the_rest_is_kept(data):
+def test_frozen_backbone_scales_learning_rates_and_warmup_only(data):
     for method in methods():
-        whole, head = recipe(method, data), recipe(method, data, frozen=True)
+        whole, head = resolve(method, data), resolve(method, data, frozen=True)
+        assert head.pop("model_options") == {"frozen": True}
         assert head["steps"] == whole["steps"] == 5000
         assert head["eval_every"] == whole["eval_every"] == (1000 if data == "domainnet" else 300)
         assert head["lr"] == pytest.approx(20 * whole["lr"])
         assert head.get("warmup", 0) < head["steps"]
         assert {name: head[name] for name in head if name not in FROZEN} == {
-            name: whole[name] for name in whole if name not in FROZEN
+            name: whole[name] for name in head if name not in FROZEN
         }
-        space, scaled = space_of(method, data), space_of(method, data, frozen=True)
+        space, scaled = search_space(method, data), search_space(method, data, frozen=True)
         assert space.keys() == scaled.keys()
         drawn, ours = draw(space, 7, data), draw(scaled, 7, data)
         for name, entry in scaled.items():
@@ -62,25 +144,110 @@ def test_a_head_alone_takes_as_many_steps_but_larger_ones_and_the_rest_is_kept(d
             assert ours[name] in entry.on(data).range
 
 
-def test_presets_choose_what_exists_and_differ():
+def test_frozen_can_be_given_as_an_option_of_the_network():
+    given = {"model_options": {"frozen": True}}
+    assert resolve("rdm", "pacs", given=given) == resolve("rdm", "pacs", frozen=True)
+
+
+def test_presets_set_existing_fields_and_differ():
     for method, presets in PRESETS.items():
-        for preset in presets.values():
+        for name, preset in presets.items():
             for data in [None, *preset.by_data]:
-                assert preset.on(data).keys() <= own(method) | RUN
-                found = {**recipe(method, data), **preset.on(data)}
-                assert found["warmup"] < found["steps"]
-        everything = [recipe(method, preset=name) for name in presets]
+                assert preset.on(data).keys() <= hparams(method) | RUN
+                values = resolve(method, data, preset=name)
+                assert values["warmup"] < values["steps"]
+        everything = [resolve(method, preset=name) for name in presets]
         assert all(one != other for one, other in pairwise(everything))
 
 
-def test_images_are_trained_with_a_pretrained_backbone_and_the_papers_with_its_own():
+def test_images_have_a_pretrained_backbone():
     for data in ["pacs", "domainnet", "./pets", "pets.csv"]:
-        assert recipe("erm", data)["model"] == "lite0"
-        assert recipe("rdm", data, "paper")["model"] == "timm:resnet50.tv_in1k"
-    assert recipe("erm", "pacs")["batch_size"] == 32
-    small = recipe("erm", "rotated-mnist")
+        assert resolve("erm", data)["model"] == "lite0"
+        assert resolve("rdm", data, preset="paper")["model"] == "timm:resnet50.tv_in1k"
+    assert resolve("erm", "pacs")["batch_size"] == 32
+    small = resolve("erm", "rotated-mnist")
     assert (small["model"], small["lr"], small["batch_size"]) == ("cnn", 1e-3, 64)
 
 
-def test_the_names_of_image_benchmarks_are_those_of_the_catalogue():
+def test_image_benchmarks_are_those_of_the_catalogue():
     assert {*IMAGES, PATH} == {*BENCHMARKS, PATH}
+
+
+@pytest.mark.parametrize("method", [OWN, Own])
+def test_own_method_has_the_defaults_and_ranges_of_its_dataclass(method):
+    assert resolve(method)["weight"] == 2.0
+    assert resolve(method, "pacs")["weight"] == 5.0
+    assert str(search_space(method, "pacs")["weight"].on("pacs").range) == "U(4, 6)"
+    config = run_config(method, "pacs", ["photo"], given={"weight": 4})
+    assert (config.method, config.hparams["weight"]) == (OWN, 4.0)
+
+
+def test_later_fields_are_left_out_where_they_equal_their_absence():
+    assert run_config(OWN, "pacs", ["photo"]).hparams == {"weight": 5.0, "pool": "domains"}
+    config = run_config(OWN, "pacs", ["photo"], given={"pool": "samples"})
+    assert config.hparams == {"weight": 5.0}
+    assert given_for(config) == {"pool": "samples"}
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "message"),
+    [
+        ("rdm", {"wieght": 1}, "Did you mean 'weight'"),
+        ("rdm", {"weight": "much"}, "weight of rdm must be a number, got 'much'"),
+        ("rdm", {"match": "wrost"}, "Did you mean 'worst'"),
+        ("rdm", {"divergence": "mdm"}, "Did you mean 'mmd'"),
+        ("erm", {"lr": -1.0}, "lr must be positive, got -1.0"),
+        ("erm", {"method": "rdm"}, "Unknown option of erm 'method'"),
+        ("erm", {"data_options": {"image_sise": 3}}, "Did you mean 'image_size'"),
+        ("erm", {"model_options": {"size": "big"}}, "size of lite0 must be an integer or None"),
+        ("erm", {"model": "timm:resnet18", "model_options": {"sise": 1}}, "Did you mean 'size'"),
+        ("rmd", {}, "Did you mean 'rdm'"),
+        ("json:JSONDecoder", {}, "must be a frozen dataclass"),
+        (f"{__name__}:Undecorated", {}, "lacks @dataclass"),
+    ],
+)
+def test_wrong_values_are_refused(method, given, message):
+    with pytest.raises(ValueError, match=message):
+        run_config(method, "pacs", ["photo"], given=given)
+
+
+def test_unknown_preset_is_refused():
+    with pytest.raises(ValueError, match="Did you mean 'paper'"):
+        resolve("rdm", preset="papr")
+
+
+def test_field_without_default_must_be_given():
+    with pytest.raises(ValueError, match="Give target"):
+        run_config(Demanding, "pacs", ["photo"])
+    assert run_config(Demanding, "pacs", ["photo"], given={"target": 1}).hparams["target"] == 1.0
+
+
+def test_path_is_the_same_from_any_folder(tmp_path, monkeypatch):
+    (tmp_path / "pets").mkdir()
+    monkeypatch.chdir(tmp_path)
+    config = run_config("erm", "pets", ["ink"])
+    assert config.data == str(tmp_path / "pets")
+    monkeypatch.chdir("pets")
+    assert run_config("erm", os.path.join("..", "pets"), ["ink"]) == config
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"weight": 1 / 3, "clip": 1.0, "seed": 7},
+        {"model_options": {"init": None, "widths": [8]}, "data_options": {"seed": 3}},
+        {"model": "cnn"},
+        {"model": "lite0", "model_options": {"frozen": True}},
+        {"model": "lite0", "model_options": {"frozen": True, "size": 64}, "lr": 0.5},
+    ],
+)
+def test_given_for_inverts_run_config(given):
+    config = run_config("rdm", "colored-mnist", ["0.9"], given=given)
+    assert given_for(config) == given
+    assert run_config("rdm", "colored-mnist", ["0.9"], given=given_for(config)) == config
+
+
+def test_given_for_needs_a_known_method():
+    with pytest.raises(PartError):
+        given_for(RunConfig("pacs", ("photo",), "sagnet"))

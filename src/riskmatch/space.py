@@ -189,6 +189,12 @@ def without_later(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in values.items() if k not in absent or v != absent[k]}
 
 
+def with_later(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """``values`` of a dataclass with the later fields they lack, as their absence means."""
+    absent = {i.name: i.metadata["absent"] for i in fields(cls) if "absent" in i.metadata}
+    return {**absent, **values}
+
+
 def ranges(objective: type) -> dict[str, Tuned]:
     """The tuned fields of a dataclass, by name."""
     return {

@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from dataclasses import is_dataclass
+from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-_TOLD = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+_NOUNS = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
 _LISTS = {Sequence: (list, tuple), tuple: (tuple,)}
 
 
@@ -47,29 +48,25 @@ def check_keywords(name: str, given: Iterable[str], function: Callable[..., Any]
 
 
 def check_options(name: str, options: Mapping[str, Any], make: Callable[..., Any]) -> None:
-    """Raise ``ValueError`` unless ``make`` has these keyword arguments and takes their values.
+    """Raise ``ValueError`` unless ``make`` has these keyword-only arguments and takes these values.
 
     Example:
         >>> def blur(image, *, radius: int = 1): ...
         >>> check_options("blur", {"radius": "big"}, blur)
         Traceback (most recent call last):
-        ValueError: Option radius of blur: 'big' is not a whole number.
+        ValueError: radius of blur must be an integer, got 'big'.
     """
     check_keywords(f"option of {name}", options, make)
-    try:
-        kinds = get_type_hints(make.func if isinstance(make, partial) else make)
-    except NameError:  # of an annotation whose names are for type checkers alone
-        kinds = {}
-    check_values(name, options, kinds)
+    check_values(name, options, type_hints(make))
 
 
-def check_values(name: str, values: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` where a value is not of its kind.
+def check_values(name: str, values: Mapping[str, Any], types: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` where a value does not match its type annotation.
 
     Args:
-        name: of what the values are options of.
-        values: by name.
-        kinds: the annotation of each; a value without one may be anything.
+        name: what the values are options of.
+        values: values by name.
+        types: annotations by name; a value without one is not checked.
 
     Example:
         >>> check_values("rdm", {"match": "wrost"}, {"match": Literal["worst", "variance"]})
@@ -77,56 +74,78 @@ def check_values(name: str, values: Mapping[str, Any], kinds: Mapping[str, Any])
         ValueError: Unknown match of rdm 'wrost'. Did you mean 'worst'? Valid: 'worst', 'variance'.
     """
     for option, value in values.items():
-        kind = kinds.get(option, Any)
-        if get_origin(kind) is Literal:
-            check_option(f"{option} of {name}", value, get_args(kind))
-        elif told := misfit(value, kind):
-            raise ValueError(f"Option {option} of {name}: {value!r} is not {told}.")
+        type_ = types.get(option, Any)
+        if get_origin(type_) is Literal:
+            check_option(f"{option} of {name}", value, get_args(type_))
+        elif expected := mismatch(value, type_):
+            raise ValueError(f"{option} of {name} must be {expected}, got {value!r}.")
 
 
-def misfit(value: Any, kind: Any) -> str | None:
-    """What a value should be, where it is something else.
+@cache
+def type_hints(make: Callable[..., Any]) -> Mapping[str, Any]:
+    """Annotations of a function's parameters, of a class's constructor, or of a partial's function.
 
-    A whole number is a number, and ``True`` is neither. Of kinds that nobody types, such as
-    classes, nothing is said.
+    Empty where an annotation cannot be evaluated.
 
     Example:
-        >>> misfit("big", int), misfit(3, float), misfit(True, int), misfit(None, float | None)
-        ('a whole number', None, 'a whole number', None)
+        >>> def blur(image, *, radius: int = 1): ...
+        >>> type_hints(partial(blur, None))
+        {'radius': <class 'int'>}
     """
-    return None if not _is_known(kind) or _is(value, kind) else _told(kind)
+    function: Any = make.func if isinstance(make, partial) else make
+    if isinstance(function, type) and not is_dataclass(function):
+        function = vars(function).get("__init__", function)
+    try:
+        return get_type_hints(function)
+    except NameError:  # a name imported for type checkers alone
+        return {}
 
 
-def _is_known(kind: Any) -> bool:
-    if get_origin(kind) in (Union, UnionType):
-        return all(_is_known(part) for part in get_args(kind) if part is not NoneType)
-    if get_origin(kind) in _LISTS:
-        return _is_known(get_args(kind)[0])
-    return kind in _TOLD or get_origin(kind) is Mapping
+def mismatch(value: Any, type_: Any) -> str | None:
+    """Expected type in words if ``value`` does not match the annotation ``type_``, else None.
+
+    An integer is a number; a boolean is neither. Annotations other than plain types, lists,
+    mappings and unions of these are not checked.
+
+    Example:
+        >>> mismatch("big", int), mismatch(3, float), mismatch(True, int)
+        ('an integer', None, 'an integer')
+        >>> mismatch("big", float | None)
+        'a number or None'
+    """
+    return None if not _is_checked(type_) or _matches(value, type_) else _noun(type_)
 
 
-def _is(value: Any, kind: Any) -> bool:
-    origin = get_origin(kind)
+def _is_checked(type_: Any) -> bool:
+    if get_origin(type_) in (Union, UnionType):
+        return all(_is_checked(part) for part in get_args(type_) if part is not NoneType)
+    if get_origin(type_) in _LISTS:
+        return _is_checked(get_args(type_)[0])
+    return type_ in _NOUNS or get_origin(type_) is Mapping
+
+
+def _matches(value: Any, type_: Any) -> bool:
+    origin = get_origin(type_)
     if origin in (Union, UnionType):
-        return any(_is(value, part) for part in get_args(kind))
+        return any(_matches(value, part) for part in get_args(type_))
     if origin in _LISTS:
         return isinstance(value, _LISTS[origin]) and all(
-            _is(entry, get_args(kind)[0]) for entry in value
+            _matches(entry, get_args(type_)[0]) for entry in value
         )
     if origin is Mapping:
         return isinstance(value, Mapping)
     if isinstance(value, bool):
-        return kind is bool
-    return isinstance(value, int | float if kind is float else kind)
+        return type_ is bool
+    return isinstance(value, int | float if type_ is float else type_)
 
 
-def _told(kind: Any) -> str:
-    origin = get_origin(kind)
+def _noun(type_: Any) -> str:
+    origin = get_origin(type_)
     if origin in _LISTS:
-        return f"a list of {_told(get_args(kind)[0]).removeprefix('a ')}s"
+        return f"a list of {_noun(get_args(type_)[0]).split(' ', 1)[1]}s"
     if origin is Mapping:
         return "a table"
     if origin in (Union, UnionType):
-        told = _told(next(part for part in get_args(kind) if part is not NoneType))
-        return f"{told.replace(' or ', ', ')} or null"
-    return _TOLD[kind]
+        parts = " or ".join(_noun(part) for part in get_args(type_) if part is not NoneType)
+        return f"{parts.replace(' or ', ', ')} or None" if NoneType in get_args(type_) else parts
+    return _NOUNS[type_]

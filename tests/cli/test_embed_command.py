@@ -69,18 +69,18 @@ def test_weights_come_from_a_file_where_one_is_named(riskmatch, pets):
         ("pets --out f.npz --backbone lite1", "Unknown backbone 'lite1'. Did you mean 'lite0'?"),
         (
             "pets --out f.npz --model-option size=big",
-            "Option size of lite0: 'big' is not a whole number or null.",
+            "size of lite0 must be an integer or None, got 'big'.",
         ),
         (
             "pets --out f.npz --model-option pretrained=no",
-            "Option pretrained of lite0: 'no' is not true or false.",
+            "pretrained of lite0 must be true or false, got 'no'.",
         ),
         ("pets --out f.npz --model-option frozen=true", "Unknown option of lite0 'frozen'."),
         (
             "pets --out f.npz --model-option weights=no.pt",
             "The file of weights no.pt does not exist",
         ),
-        ("pets --out f.npz --device gpu", "--device gpu: "),
+        ("pets --out f.npz --device gpu", "Device gpu is not available: "),
         ("pacs --out f.npz", "PACS is not on this machine; looked for "),
         ("colored-digits --out f.npz", "Unknown data set of images 'colored-digits'."),
     ],

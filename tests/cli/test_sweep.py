@@ -120,19 +120,19 @@ def test_help_lists_the_options_of_the_launcher(riskmatch):
         ),
         (
             "sweep plan s --data colored-digits --option lr=abc",
-            "No run can have lr = 'abc', which is not a number.",
+            "lr must be a number, got 'abc'.",
         ),
         (
             "sweep plan s --data colored-digits --option steps=abc",
-            "No run can have steps = 'abc', which is not a whole number.",
+            "steps must be an integer, got 'abc'.",
         ),
         (
             "sweep plan s --data colored-digits --methods rdm --option warmup=abc",
-            "Option warmup of rdm: 'abc' is not a whole number.",
+            "warmup of rdm must be an integer, got 'abc'.",
         ),
         (
             "sweep plan s --data colored-digits --methods vrex --option weight=abc",
-            "Option weight of vrex: 'abc' is not a number.",
+            "weight of vrex must be a number, got 'abc'.",
         ),
         (
             "sweep plan s --data colored-digits --methods rdm --option divergence=mdm",

@@ -176,10 +176,10 @@ def test_a_sample_keeps_the_shares_and_is_part_of_the_whole(made):
     ("options", "message"),
     [
         ({"preset": "papr"}, "Unknown preset of colored-mnist 'papr'. Did you mean 'paper'"),
-        ({"p": 0.5}, "Option p of colored-mnist: 0.5 is not a list of numbers"),
+        ({"p": 0.5}, "p of colored-mnist must be a list of numbers, got 0.5"),
         ({"p": []}, "p lists one probability per domain"),
         ({"test_p": [1.5]}, "test_p lists probabilities, from 0 to 1, not 1.5"),
-        ({"p": "0.5"}, "Option p of colored-mnist: '0.5' is not a list of numbers"),
+        ({"p": "0.5"}, "p of colored-mnist must be a list of numbers, got '0.5'"),
         ({"samples": 5}, "samples is a number of digits, 12 or more: 5"),
     ],
 )

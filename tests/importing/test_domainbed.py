@@ -205,7 +205,7 @@ def lacking(*path):
         (as_bytes(other(-3)), ", line 1: step is -3"),
         (as_bytes(other(0, [])), ", line 1: no accuracies"),
         (as_bytes(other(0, [(88.4, 0.5)])), ", line 1: env0_in_acc is 88.4, no share of samples"),
-        (as_bytes(other(0, hparams={"lr": -1.0})), ", line 1: No run can have lr = -1.0."),
+        (as_bytes(other(0, hparams={"lr": -1.0})), ", line 1: lr must be positive, got -1.0."),
         (as_bytes(other(0, hparams={"lr": math.inf})), ", line 1: lr is inf"),
         (as_bytes(other(0, hparams={"lr": "fast"})), ", line 1: lr is 'fast'"),
         (as_bytes(other(0, seed=1.5)), ", line 1: seed is 1.5"),

@@ -1,4 +1,4 @@
-"""What no run can be, refused in a line; what is on file loads, with its id."""
+"""Checks of a configuration, and ids of the committed runs."""
 
 import json
 from dataclasses import replace
@@ -13,56 +13,76 @@ RESULTS = Path(__file__).resolve().parents[2] / "results"
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "kind"),
+    ("name", "value", "expected"),
     [
-        ("data", 3, "a text"),
-        ("test_domains", "0.1", "a list of texts"),
-        ("test_domains", (0.1,), "a list of texts"),
-        ("method", None, "a text"),
+        ("data", 3, "a string"),
+        ("test_domains", "0.1", "a list of strings"),
+        ("test_domains", (0.1,), "a list of strings"),
+        ("method", None, "a string"),
         ("hparams", [1], "a table"),
-        ("model", 3, "a text"),
+        ("model", 3, "a string"),
         ("lr", "abc", "a number"),
         ("lr", True, "a number"),
         ("weight_decay", "0", "a number"),
         ("dropout", None, "a number"),
-        ("batch_size", True, "a whole number"),
-        ("steps", 100.0, "a whole number"),
-        ("eval_every", "10", "a whole number"),
-        ("clip", "1", "a number or null"),
+        ("batch_size", True, "an integer"),
+        ("steps", 100.0, "an integer"),
+        ("eval_every", "10", "an integer"),
+        ("clip", "1", "a number or None"),
         ("amp", 1, "true or false"),
-        ("seed", "0", "a whole number"),
-        ("trial", False, "a whole number"),
-        ("pretrain", 0.5, "a whole number"),
-        ("micro_batch", None, "a whole number"),
+        ("seed", "0", "an integer"),
+        ("trial", False, "an integer"),
+        ("pretrain", 0.5, "an integer"),
+        ("micro_batch", None, "an integer"),
         ("data_options", 3, "a table"),
         ("model_options", "widths", "a table"),
     ],
 )
-def test_a_value_of_the_wrong_type_is_told_with_its_field(name, value, kind):
-    with pytest.raises(ValueError, match="No run can have") as refused:
+def test_wrong_type_names_field_expected_type_and_value(name, value, expected):
+    with pytest.raises(ValueError, match=f"^{name} ") as error:
         replace(RUN, **{name: value})
-    assert str(refused.value) == f"No run can have {name} = {value!r}, which is not {kind}."
+    assert expected in str(error.value)
+    assert repr(value) in str(error.value)
 
 
-def test_a_schedule_is_one_of_those_there_are():
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("lr", 0.0),
+        ("weight_decay", -1.0),
+        ("dropout", 1.0),
+        ("batch_size", -1),
+        ("steps", 0),
+        ("eval_every", 0),
+        ("clip", 0.0),
+        ("pretrain", 5000),
+        ("micro_batch", -1),
+    ],
+)
+def test_value_out_of_range_is_refused(name, value):
+    with pytest.raises(ValueError, match=f"^{name} must be .*got {value}"):
+        replace(RUN, **{name: value})
+
+
+def test_unknown_schedule_is_refused():
     with pytest.raises(ValueError, match=r"Unknown schedule 'cosin'\. Did you mean 'cosine'\?"):
         replace(RUN, schedule="cosin")
     with pytest.raises(ValueError, match="Unknown schedule None"):
         replace(RUN, schedule=None)
 
 
-def test_a_whole_number_is_a_number():
+def test_integers_are_accepted_as_floats():
     assert replace(RUN, lr=1, weight_decay=0, clip=5).lr == 1
 
 
 @pytest.mark.parametrize("tests", ["sketch", None, 3])
-def test_test_domains_on_file_are_a_list(tests):
-    with pytest.raises(ValueError, match="No run can have test_domains = "):
+def test_test_domains_must_be_a_list(tests):
+    with pytest.raises(ValueError, match=r"^test_domains must be a list of strings"):
         RunConfig.from_json({**RUN.to_json(), "test_domains": tests})
 
 
 @pytest.mark.parametrize("name", ["records.jsonl", "plan.jsonl"])
-def test_every_run_on_file_loads_and_keeps_its_id(name):
+def test_committed_runs_keep_their_ids(name):
     entries = [
         (path, json.loads(line))
         for path in RESULTS.rglob(name)

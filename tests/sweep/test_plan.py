@@ -3,7 +3,7 @@ from collections import defaultdict
 
 import pytest
 
-from riskmatch.defaults import recipe, space_of
+from riskmatch.defaults import resolve, search_space
 from riskmatch.sweep.plan import FILE, PlannedRun, Protocol, extend, held_out, read, title_of
 
 PACS = ("art_painting", "cartoon", "photo", "sketch")
@@ -14,7 +14,7 @@ RUNS = Protocol("colored-digits", ("erm", "vrex"), (("0.1",),), draws=2, trials=
 def hyper_parameters(config, data="pacs"):
     """The values that a search may change, by name."""
     values = {**config.to_json(), **config.hparams}
-    return {name: values[name] for name in space_of(config.method, data)}
+    return {name: values[name] for name in search_space(config.method, data)}
 
 
 def draws_by_place(fixed):
@@ -36,13 +36,13 @@ def test_default_protocol_has_20_draws_and_3_trials_per_domain():
 
 
 def test_first_draw_is_the_defaults_and_others_lie_in_their_ranges():
-    usual = recipe("rdm", "pacs")
+    usual = resolve("rdm", "pacs")
     for run in Protocol("pacs", ("rdm",), TESTS).runs():
         drawn = hyper_parameters(run.config)
         if run.draw == 0:
             assert drawn == {name: usual[name] for name in drawn}
         else:
-            space = space_of("rdm", "pacs")
+            space = search_space("rdm", "pacs")
             assert all(drawn[name] in entry.range for name, entry in space.items())
 
 
@@ -85,7 +85,7 @@ def test_choices_are_not_drawn_and_apply_to_the_methods_that_have_them():
 
 
 def test_equal_runs_are_listed_once():
-    fixed = {name: recipe("erm", "pacs")[name] for name in space_of("erm", "pacs")}
+    fixed = {name: resolve("erm", "pacs")[name] for name in search_space("erm", "pacs")}
     assert len(Protocol("pacs", ("erm",), TESTS, 5, 1, choices=fixed).runs()) == 4
 
 

@@ -66,9 +66,10 @@ def run(words: Sequence[str]) -> int:
 
 def describe(name: str, method: type[Objective]) -> dict[str, Any]:
     """A method as plain JSON values."""
-    from riskmatch.defaults import ON_DATA, PRESETS, chosen
+    from riskmatch.defaults import ON_DATA, PRESETS
+    from riskmatch.defaults import on_data as values_on
 
-    on_data = {data: chosen(name, data) for data in ON_DATA}
+    on_data = {data: values_on(name, data) for data in ON_DATA}
 
     def entry(key: str, tuned: Tuned | None, default: Any, help: Mapping[str, str]) -> Any:
         by_data = {

@@ -12,7 +12,7 @@ from riskmatch.cli.errors import BadInput, check_name
 from riskmatch.cli.options import Option, options_of, range_of
 from riskmatch.cli.parser import Parser
 from riskmatch.cli.toml import words_of
-from riskmatch.defaults import PRESETS, configure, recipe, space_of
+from riskmatch.defaults import PRESETS, method_class, resolve, run_config, search_space
 from riskmatch.runs.config import RunConfig
 
 TEXT = """\
@@ -108,8 +108,8 @@ def _check(what: What) -> None:
 
 def _parser(what: What, data: str | None = None) -> Parser:
     """The parser for a method; its help shows what holds on the data set ``data``."""
-    values = recipe(what.method, data, what.preset, what.frozen)
-    space = space_of(what.method, data, what.frozen)
+    values = resolve(what.method, data, preset=what.preset, frozen=what.frozen)
+    space = search_space(what.method, data, preset=what.preset, frozen=what.frozen)
 
     def told(cls: type) -> Iterator[Option]:
         for option in options_of(cls):
@@ -125,18 +125,12 @@ def _parser(what: What, data: str | None = None) -> Parser:
     thing = Option("data", str, "The name of a data set, or a path", thing=True, required=True)
     parser = Parser("riskmatch train", TEXT, [thing, *options_of(What)])
     if what.method:
-        parser.add(what.method, told(_objective(what.method)))
+        parser.add(what.method, told(method_class(what.method)))
     run = [option for option in told(RunConfig) if option.name not in ("data", "method", "hparams")]
     parser.add("run", run)
     parser.add("machine", options_of(Machine))
     parser.elsewhere = _elsewhere(what.method) if what.method else {}
     return parser
-
-
-def _objective(method: str) -> type:
-    from riskmatch.objectives import methods
-
-    return methods()[method]
 
 
 def _elsewhere(method: str) -> dict[str, str]:
@@ -162,38 +156,16 @@ def _request(what: What, given: dict[str, Any], command: str) -> Request:
     tests = given.get("test_domains")
     if not tests:
         raise BadInput(f"Which domain to test on? Give --test-domain, {_domains(data, given)}.")
-    from riskmatch.data.catalogue import resolve
-    from riskmatch.data.images.index import spelt
-
-    values = recipe(method, data, what.preset, what.frozen)
-    if given.get("model", values["model"]) != values["model"]:
-        values["model_options"] = {}  # those of another network
-    values |= {name: value for name, value in given.items() if name in values}
-    if what.frozen:
-        values["model_options"] = {**values["model_options"], "frozen": True}
     machine = {item.name: given[item.name] for item in fields(Machine) if item.name in given}
+    others = {"data", "test_domains", *machine, *(item.name for item in fields(What))}
+    values = {name: value for name, value in given.items() if name not in others}
     try:
-        resolve(data).check_options(values["data_options"])
-        config = configure(method, _placed(data), tuple(map(spelt, tests)), values)
+        config = run_config(
+            method, data, tests, preset=what.preset, frozen=what.frozen, given=values
+        )
     except ValueError as error:
         raise BadInput(str(error)) from error
     return Request(config=config, command=command, **machine)
-
-
-def _placed(data: str) -> str:
-    """A path as it is from anywhere, so that a run is the same however it was told."""
-    from riskmatch.data.catalogue import is_path
-
-    if not is_path(data):
-        return data
-    path = Path(data)
-    # A link to a manifest stays, for images are relative to the folder in which it is found.
-    place = str(path.resolve() if path.is_dir() else path.parent.resolve() / path.name)
-    try:
-        place.encode()
-    except UnicodeEncodeError:
-        raise BadInput(f"The path {place!r} is not UTF-8, as records are. Rename it.") from None
-    return place
 
 
 def _domains(data: str, given: dict[str, Any]) -> str:

@@ -24,6 +24,7 @@ from riskmatch.objectives import methods
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.identity import DataIdentity
 from riskmatch.runs.records import Split
+from riskmatch.space import with_later
 from riskmatch.validation import check_option
 
 
@@ -51,7 +52,7 @@ def objective(method: str, hparams: Mapping[str, Any]) -> Objective:
     names = [item.name for item in fields(cast(Any, kind))]
     for name in hparams:
         check_option(f"hyper-parameter of {method}", name, names)
-    return kind(**hparams)
+    return kind(**with_later(kind, hparams))
 
 
 def domains_of(

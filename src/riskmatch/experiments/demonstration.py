@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from riskmatch.defaults import configure, recipe
+from riskmatch.defaults import resolve, run_config
 from riskmatch.experiments.experiment import RUNS, Outcome, Output
 from riskmatch.files import write_whole
 from riskmatch.report.distribution import Array, Distribution
@@ -77,12 +77,11 @@ def demo_runs(seed: int = 0) -> list[PlannedRun]:
 
 
 def _config(method: str, seed: int, fields: Mapping[str, Any]) -> RunConfig:
-    values = {**recipe(method, DATA), **fields, "seed": seed, "data_options": {"seed": seed}}
+    warmup = resolve("rdm", DATA)["warmup"]
+    given = {**fields, "seed": seed, "data_options": {"seed": seed}, "pretrain": warmup}
     if method == "rdm":
-        warmup, values["warmup"] = values["warmup"], 0
-    else:
-        warmup = recipe("rdm", DATA)["warmup"]
-    return configure(method, DATA, (TEST_DOMAIN,), {**values, "pretrain": warmup})
+        given["warmup"] = 0
+    return run_config(method, DATA, (TEST_DOMAIN,), given=given)
 
 
 def _write(planned: Sequence[PlannedRun], out: Path) -> Output:

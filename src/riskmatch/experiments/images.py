@@ -17,7 +17,7 @@ from typing import Any
 
 from riskmatch import registry
 from riskmatch.data import DATASETS
-from riskmatch.defaults import PRESETS, recipe
+from riskmatch.defaults import PRESETS, field_names
 from riskmatch.experiments.experiment import STAND_IN, Budget, FinishedRuns, Output, Scope
 from riskmatch.files import write_whole
 from riskmatch.report.figures import Lines, Plot, read_plot, save
@@ -126,16 +126,15 @@ def protocols(
             tests,
             size.draws,
             size.trials,
-            choices=_known_fields(group, data, {**size.fields_on(data), **preset})
-            | dict(fields or {}),
+            choices=_known_fields(group, {**size.fields_on(data), **preset}) | dict(fields or {}),
         )
         for group, preset in groups
     ]
 
 
-def _known_fields(methods: tuple[str, ...], data: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+def _known_fields(methods: tuple[str, ...], fields: Mapping[str, Any]) -> dict[str, Any]:
     """Those fields that at least one of the methods has."""
-    known = {name for method in methods for name in recipe(method, data)}
+    known = {name for method in methods for name in field_names(method)}
     return {name: value for name, value in fields.items() if name in known}
 
 

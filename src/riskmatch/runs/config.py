@@ -1,4 +1,4 @@
-"""A run as a value: everything its result depends on, and the id that follows from it."""
+"""Configuration of a run: everything its result depends on, and the id derived from it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from functools import cache, cached_property
 from typing import Any, Literal, get_args, get_type_hints
 
 from riskmatch.space import without_later
-from riskmatch.validation import check_option, misfit
+from riskmatch.validation import check_option, mismatch
 
 Schedule = Literal["constant", "cosine", "cosine-after-warmup"]
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """One training, in full: two runs with equal configurations give equal bits on one machine.
+    """Complete configuration of one training; equal ones give equal bits on one machine.
 
     Example:
         >>> config = RunConfig("colored-digits", ("0.1",), "erm")
@@ -26,89 +26,89 @@ class RunConfig:
     """
 
     data: str
-    """The name of a data set, or a path."""
+    """Data set: a name, a path, or package.module:Name."""
     test_domains: tuple[str, ...]
-    """The domains that training never sees."""
+    """Domains held out from training."""
     method: str
-    """The name of an objective."""
+    """Method: a name, or package.module:Name."""
     hparams: Mapping[str, Any] = field(default_factory=dict)
-    """Every field of the objective."""
+    """Hyper-parameters of the method by name."""
     model: str = "mlp"
-    """The name of a network."""
+    """Network: a name, timm:NAME, or package.module:Name."""
     lr: float = 1e-3
     """Learning rate."""
     weight_decay: float = 0.0
-    """Weight of the squared norm of the weights."""
+    """Weight decay."""
     dropout: float = 0.0
-    """Share of activations dropped in training."""
+    """Probability of dropping an activation in training."""
     batch_size: int = 32
-    """Samples per training domain and step; 0 takes every domain whole."""
+    """Samples per training domain and step; 0 takes whole domains."""
     steps: int = 5000
-    """Steps of the optimiser."""
+    """Number of optimiser steps."""
     eval_every: int = 300
-    """Steps from one evaluation on every domain to the next."""
+    """Steps between evaluations on every domain."""
     schedule: Schedule = "constant"
-    """Of the learning rate: the cosine ends at zero on the last step."""
+    """Schedule of the learning rate; cosine ends at zero on the last step."""
     clip: float | None = None
-    """Largest norm of the gradient."""
+    """Maximum norm of the gradient."""
     amp: bool = False
-    """Mixed precision, in bfloat16."""
+    """Train in mixed precision (bfloat16)."""
     seed: int = 0
-    """Of the weights, the batches and the method's own choices."""
+    """Seed of the weights, the batches and the method's random choices."""
     trial: int = 0
-    """Of the split of each domain into training and validation."""
+    """Number of the trial, which seeds the split into training and validation."""
     pretrain: int = 0
-    """Steps of ERM before the method starts, trained once and shared by all runs alike so far."""
+    """Steps of ERM before the method starts; runs that agree so far share them."""
     micro_batch: int = 0
-    """Samples per forward pass, where a batch is passed in pieces; 0 passes it whole."""
+    """Samples per forward pass; 0 passes a batch whole."""
     data_options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the data set, by name."""
+    """Options of the data set by name."""
     model_options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the network, by name."""
+    """Options of the network by name."""
 
     def __post_init__(self) -> None:
         check_option("schedule", self.schedule, get_args(Schedule))
-        for name, kind in _kinds().items():
+        for name, type_ in _types().items():
             value = getattr(self, name)
-            if told := misfit(value, kind):
-                raise ValueError(f"No run can have {name} = {value!r}, which is not {told}.")
-        sane = {
-            "lr": self.lr > 0,
-            "weight_decay": self.weight_decay >= 0,
-            "dropout": 0 <= self.dropout < 1,
-            "batch_size": self.batch_size >= 0,
-            "steps": self.steps > 0,
-            "eval_every": self.eval_every > 0,
-            "clip": self.clip is None or self.clip > 0,
-            "pretrain": 0 <= self.pretrain < self.steps,
-            "micro_batch": self.micro_batch >= 0,
+            if expected := mismatch(value, type_):
+                raise ValueError(f"{name} must be {expected}, got {value!r}.")
+        ranges = {
+            "lr": ("positive", self.lr > 0),
+            "weight_decay": ("at least 0", self.weight_decay >= 0),
+            "dropout": ("in [0, 1)", 0 <= self.dropout < 1),
+            "batch_size": ("at least 0", self.batch_size >= 0),
+            "steps": ("positive", self.steps > 0),
+            "eval_every": ("positive", self.eval_every > 0),
+            "clip": ("positive or None", self.clip is None or self.clip > 0),
+            "pretrain": (f"in [0, {self.steps})", 0 <= self.pretrain < self.steps),
+            "micro_batch": ("at least 0", self.micro_batch >= 0),
         }
-        for name, holds in sane.items():
+        for name, (expected, holds) in ranges.items():
             if not holds:
-                raise ValueError(f"No run can have {name} = {getattr(self, name)}.")
+                raise ValueError(f"{name} must be {expected}, got {getattr(self, name)}.")
 
     def erm_phase(self) -> RunConfig:
-        """The run whose end this one starts from, where ``pretrain`` is not 0."""
+        """Configuration of the ERM phase of ``pretrain`` steps that this run starts from."""
         return replace(
             self, method="erm", hparams={}, steps=self.pretrain, pretrain=0, schedule="constant"
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The configuration as plain JSON values."""
+        """Configuration as plain JSON values."""
         return dict(json.loads(json.dumps(asdict(self))))
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> RunConfig:
-        """The configuration that :meth:`to_json` wrote."""
+        """Configuration from the values of :meth:`to_json`."""
         tests = values["test_domains"]
         return cls(**{**values, "test_domains": tuple(tests) if isinstance(tests, list) else tests})
 
     @cached_property
     def id(self) -> str:
-        """Sixteen hexadecimal digits of the hash of the configuration.
+        """First 16 hexadecimal digits of the SHA-256 of the configuration.
 
-        A field declared with :func:`~riskmatch.space.later` counts only where it differs from what
-        its absence means, so that ids of earlier versions stand.
+        Fields declared with :func:`~riskmatch.space.later` count only where they differ from what
+        their absence means, so that ids of earlier versions do not change.
         """
         values = without_later(type(self), self.to_json())
         text = json.dumps(values, sort_keys=True, separators=(",", ":"))
@@ -137,6 +137,6 @@ def variant(config: RunConfig) -> str:
 
 
 @cache
-def _kinds() -> dict[str, Any]:
-    """The annotations of the fields but for the schedule, one of a few names."""
-    return {name: kind for name, kind in get_type_hints(RunConfig).items() if name != "schedule"}
+def _types() -> dict[str, Any]:
+    """Annotations of the fields except the schedule, which is checked by name."""
+    return {name: type_ for name, type_ in get_type_hints(RunConfig).items() if name != "schedule"}

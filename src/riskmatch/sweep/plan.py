@@ -20,7 +20,7 @@ from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
-from riskmatch.defaults import configure, recipe, space_of
+from riskmatch.defaults import field_names, run_config, search_space
 from riskmatch.files import write_whole
 from riskmatch.runs.config import RunConfig, variant
 from riskmatch.space import draw
@@ -29,7 +29,6 @@ from riskmatch.validation import check_option
 FILE = "plan.jsonl"
 RUNS = "runs"
 """Folder of the records, beside the plan."""
-_OPTIONS = "data_options", "model_options"
 
 
 @dataclass(frozen=True)
@@ -103,15 +102,11 @@ class Protocol:
     """Fields of the run, or of the methods that have them, fixed in all draws."""
 
     def __post_init__(self) -> None:
-        from riskmatch.objectives import methods
-
-        for method in self.methods:
-            check_option("method", method, sorted(methods()))
         for name, number in (("draws", self.draws), ("trials", self.trials)):
             if number < 1:
                 raise ValueError(f"{name} must be at least 1, got {number}.")
-        own = {"data", "test_domains", "method", "hparams", "seed", "trial"}
-        known = {name for method in self.methods for name in recipe(method, self.data)} - own
+        known = {name for method in self.methods for name in field_names(method)}
+        known -= {"seed", "trial"}
         for name in self.choices:
             check_option(f"option of {', '.join(self.methods)}", name, sorted(known))
 
@@ -129,16 +124,14 @@ class Protocol:
         return list(planned.values())
 
     def _run(self, number: int, trial: int, tests: tuple[str, ...], method: str) -> RunConfig:
-        usual = recipe(method, self.data, frozen=self.frozen)
-        values = dict(usual)
+        choices = {n: value for n, value in self.choices.items() if n in field_names(method)}
+        drawn = {}
         if number > 0:
             seed = _seed(self.data, method, 0 if self.fixed_draws else trial, number)
-            values |= draw(space_of(method, self.data, self.frozen), seed, self.data)
-        values |= {name: value for name, value in self.choices.items() if name in values}
-        for name in _OPTIONS:
-            values[name] = {**usual[name], **values[name]}
-        values |= {"seed": trial, "trial": trial}
-        run, warmup = configure(method, self.data, tests, values), values.get("warmup", 0)
+            drawn = draw(search_space(method, self.data, frozen=self.frozen), seed, self.data)
+        given = {**drawn, **choices, "seed": trial, "trial": trial}
+        run = run_config(method, self.data, tests, frozen=self.frozen, given=given)
+        warmup = run.hparams.get("warmup", 0)
         # The field's ranges contain draws that are all warm-up; the defaults must not be.
         if number == 0 and warmup >= run.steps:
             raise ValueError(

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from riskmatch.defaults import configure, recipe
+from riskmatch.defaults import run_config
 from riskmatch.engine.run import train
 from riskmatch.report.findings import page_data
 from riskmatch.runs import predictions, records
@@ -19,14 +19,13 @@ DOMAINS = ["0.9", "0.8", "0.1"]
 
 def tiny(method, **others):
     values = {
-        **recipe(method, "colored-digits"),
         "steps": 20,
         "eval_every": 5,
         "data_options": {"samples": 100},
         "model_options": {"widths": [8]},
         **others,
     }
-    return configure(method, "colored-digits", ("0.1",), values)
+    return run_config(method, "colored-digits", ("0.1",), given=values)
 
 
 @pytest.fixture(scope="module")

@@ -6,17 +6,14 @@ from dataclasses import replace
 import pytest
 
 from riskmatch.cli.request import read
-from riskmatch.defaults import configure, recipe
+from riskmatch.defaults import run_config
 from riskmatch.objectives import methods
 from riskmatch.report.findings.reproduce import command
 from riskmatch.runs.config import RunConfig
 
 
 def usual(method, data, frozen=False, **values):
-    chosen = recipe(method, data, frozen=frozen)
-    if frozen:
-        chosen["model_options"] = {**chosen["model_options"], "frozen": True}
-    return configure(method, data, ("0.1",), {**chosen, **values})
+    return run_config(method, data, ("0.1",), frozen=frozen, given=values)
 
 
 def again(config):
@@ -29,7 +26,7 @@ USUAL = [*((name, "colored-mnist", False) for name in sorted(methods())), ("rdm"
 
 
 @pytest.mark.parametrize(("method", "data", "frozen"), USUAL)
-def test_what_the_recipe_says_is_not_said_again(method, data, frozen):
+def test_defaults_are_left_out_of_the_command(method, data, frozen):
     config = usual(method, data, frozen)
     expected = f"riskmatch train {data} --method {method} --test-domain 0.1"
     assert command(config) == expected + " --frozen" * frozen
@@ -45,8 +42,9 @@ def test_what_the_recipe_says_is_not_said_again(method, data, frozen):
         usual("eqrm", "colored-mnist", log_tail=None, pretrain=400),
         usual("erm", "colored-digits", data_options={"samples": 100, "seed": 3}),
         usual("erm", "colored-mnist", data_options={"preset": "authors-code", "p": [0.1, 0.2]}),
-        usual("erm", "colored-digits", model_options={"widths": [8], "init": "true"}),
-        usual("erm", "colored-digits", model="cnn", model_options={}),
+        usual("erm", "colored-digits", model_options={"widths": [8], "init": None}),
+        usual("erm", "colored-digits", model="lite0", model_options={"weights": "true"}),
+        usual("erm", "colored-digits", model="cnn"),
         replace(usual("erm", "colored-mnist"), test_domains=("0.9", "test 0.1", "-1")),
     ],
     ids=lambda config: config.id,
@@ -55,10 +53,10 @@ def test_a_command_gives_the_same_run(config):
     assert again(config) == config
 
 
-def test_there_is_none_for_methods_of_others():
+def test_an_unknown_method_has_no_command():
     assert command(RunConfig("pacs", ("photo",), "sagnet")) == ""
 
 
-def test_there_is_none_for_imported_runs_of_a_method_of_ours():
+def test_an_imported_run_has_no_command():
     config = RunConfig("pacs", ("photo",), "erm", {"resnet18": False, "hparams_seed": 3})
     assert command(config) == ""

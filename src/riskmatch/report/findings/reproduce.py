@@ -20,27 +20,22 @@ def command(config: RunConfig) -> str:
         >>> command(RunConfig("colored-digits", ("0.1",), "groupdro", {"eta": 0.1}))
         'riskmatch train colored-digits --method groupdro --test-domain 0.1 --eta 0.1 ...'
     """
-    from riskmatch.defaults import recipe
-    from riskmatch.objectives import methods
+    from riskmatch.defaults import given_for
+    from riskmatch.registry import PartError
 
-    if config.method not in methods() or seed_of_draw(config) is not None:
+    if seed_of_draw(config) is not None:
         return ""
-    frozen = bool(config.model_options.get("frozen"))
-    values = recipe(config.method, config.data, frozen=frozen)
-    if config.model != values["model"]:
-        values["model_options"] = {}  # those of another network
+    try:
+        given = given_for(config)
+    except PartError:
+        return ""
+    frozen = given.get("model_options", {}).pop("frozen", False)
     words = ["riskmatch", "train", config.data, "--method", config.method]
     for domain in config.test_domains:
         words += ["--test-domain", domain]
     words += ["--frozen"] * frozen
-    told = config.to_json()
-    own = {**told.pop("hparams"), **told}
-    for name in ("data", "method", "test_domains"):
-        own.pop(name)
-    own["model_options"].pop("frozen", None)
-    for name, value in own.items():
-        if name not in values or json.dumps(value) != json.dumps(values[name]):
-            words += _option(name, value)
+    for name, value in given.items():
+        words += _option(name, value)
     return shlex.join(words)
 
 
