@@ -226,3 +226,36 @@ def test_rdm_takes_a_divergence_instance_and_refuses_an_unknown_name():
     assert RDM(divergence=Energy()).criterion.divergence == Energy()
     with pytest.raises(ValueError, match=r"divergence 'enrgy'.*'energy'"):
         RDM(divergence="enrgy")
+
+
+def test_irm_on_the_whole_domain_squares_the_gradient_of_the_scale():
+    model, data = network().double(), batch()
+    data = replace(data, x=data.x.double())
+    ev = Eval(model, data)
+    scale = torch.ones((), dtype=torch.float64, requires_grad=True)
+    squares = []
+    for x, y in zip(data.x.split(SIZES), data.y.split(SIZES), strict=True):
+        risk = nn.functional.cross_entropy(scale * model(x)[1], y)
+        (slope,) = torch.autograd.grad(risk, scale)
+        squares.append(slope.square())
+    terms = IRM(weight=2.0, warmup=0, estimate="whole")(ev, Memory())
+    assert terms.raw["penalty"].item() == pytest.approx(torch.stack(squares).mean().item())
+
+
+@pytest.mark.parametrize(
+    ("spec", "built"),
+    [
+        (OptimSpec("adam"), torch.optim.Adam),
+        (OptimSpec("adamw"), torch.optim.AdamW),
+        (OptimSpec("sgd", momentum=0.9), torch.optim.SGD),
+    ],
+)
+def test_each_optimiser_is_the_one_that_is_named(spec, built):
+    assert type(spec.build([torch.zeros(1)])) is built
+
+
+def test_unknown_optimisers_and_stray_momentum_are_refused():
+    with pytest.raises(ValueError, match=r"optimiser 'adamax'.*'adam'"):
+        OptimSpec("adamax")
+    with pytest.raises(ValueError, match=r"momentum.*sgd.*0\.9"):
+        OptimSpec("adam", momentum=0.9)

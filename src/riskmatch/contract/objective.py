@@ -13,25 +13,42 @@ from torch import Tensor
 
 from riskmatch.contract.evaluation import Eval
 from riskmatch.space import TRAINING, Tuned
+from riskmatch.validation import check_option
 
 Needs = Literal["risks", "logits", "features", "gradients", "other data", "other weights"]
 
 
 @dataclass(frozen=True)
 class OptimSpec:
-    """An optimiser as a value; the engine starts a fresh one whenever this value changes."""
+    """An optimiser as a value; the engine starts a fresh one whenever this value changes.
 
-    kind: Literal["adam", "sgd"] = "adam"
+    Example:
+        >>> OptimSpec("sgd", lr=0.1, momentum=0.9).build([torch.zeros(2)]).defaults["momentum"]
+        0.9
+    """
+
+    kind: Literal["adam", "adamw", "sgd"] = "adam"
+    """Adam and SGD add the weight decay to the gradient, AdamW to the step."""
     lr: float = 1e-3
+    """Learning rate."""
     weight_decay: float = 0.0
+    """Weight of the squared norm of the weights."""
     generation: int = 0
+    """Number of the phase: two phases with the same settings still get an optimiser each."""
+    momentum: float = 0.0
+    """Momentum of SGD."""
+
+    def __post_init__(self) -> None:
+        check_option("optimiser", self.kind, _OPTIMISERS)
+        if self.momentum and self.kind != "sgd":
+            raise ValueError(f"momentum is for sgd, got momentum={self.momentum} for {self.kind}.")
 
     def after_warmup(self, step: int, warmup: int, lr: float | None = None) -> OptimSpec:
         """This optimiser during the warm-up; then a fresh one, at ``lr`` where one is given.
 
         Example:
             >>> OptimSpec(lr=1e-3).after_warmup(step=5, warmup=4, lr=1e-4)
-            OptimSpec(kind='adam', lr=0.0001, weight_decay=0.0, generation=1)
+            OptimSpec(kind='adam', lr=0.0001, weight_decay=0.0, generation=1, momentum=0.0)
         """
         if step < warmup:
             return self
@@ -39,9 +56,15 @@ class OptimSpec:
 
     def build(self, params: list[Tensor]) -> torch.optim.Optimizer:
         """The optimiser of ``params``."""
-        if self.kind == "adam":
-            return torch.optim.Adam(params, lr=self.lr, weight_decay=self.weight_decay)
-        return torch.optim.SGD(params, lr=self.lr, weight_decay=self.weight_decay)
+        more = {"momentum": self.momentum} if self.kind == "sgd" else {}
+        return _OPTIMISERS[self.kind](params, lr=self.lr, weight_decay=self.weight_decay, **more)
+
+
+_OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+    "sgd": torch.optim.SGD,
+}
 
 
 @dataclass

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from riskmatch.contract import Eval, Memory, Objective, OptimSpec, Terms
-from riskmatch.space import LogUniform, tuned
+from riskmatch.space import LogUniform, later, tuned
 
 
 @dataclass(frozen=True)
@@ -19,15 +20,18 @@ class IRM(Objective):
               g = \operatorname*{mean}_i \partial_s\, r(s z_i, y_i) \big|_{s=1}
 
     with the two means over the even and the odd samples of a domain, which makes the product an
-    unbiased estimate of the squared gradient. By the chain rule ∂r/∂s = z · ∂r/∂z, which is
-    Σ p·z − z_y for cross-entropy. A domain with a single sample contributes nothing. Before
-    ``warmup`` the weight λ is 1; then a fresh optimiser starts.
+    unbiased estimate of the squared gradient; ``estimate="whole"`` takes the square of the mean
+    over all samples. By the chain rule ∂r/∂s = z · ∂r/∂z, which is Σ p·z − z_y for cross-entropy.
+    In halves, a domain with a single sample contributes nothing. Before ``warmup`` the weight λ is
+    1; then a fresh optimiser starts.
     """
 
     weight: float = tuned(100.0, LogUniform(-1, 5))
     """λ, of the squared gradients."""
     warmup: int = tuned(500, LogUniform(0, 4, integer=True))
     """Steps of weight 1 before λ applies."""
+    estimate: Literal["halves", "whole"] = later("halves")
+    """How the squared gradient is estimated: from two halves of a domain, or from all of it."""
 
     needs = "logits"
     citation = "Arjovsky et al., Invariant Risk Minimization, arXiv 2019"
@@ -39,13 +43,11 @@ class IRM(Objective):
     def __call__(self, ev: Eval, memory: Memory) -> Terms:
         """The terms of one step."""
         weight = 1.0 if memory.step < self.warmup else self.weight
-        return Terms.penalised(ev.risk, weight, lambda: _squared_slopes(ev))
+        return Terms.penalised(ev.risk, weight, lambda: self._penalty(ev))
 
-
-def _squared_slopes(ev: Eval) -> Tensor:
-    slopes = (ev.residuals * ev.logits).sum(1)  # (n,)
-    products = [
-        part[::2].mean() * part[1::2].sum() / max(1, len(part) // 2)
-        for part in ev.per_domain(slopes)
-    ]
-    return torch.stack(products).mean()
+    def _penalty(self, ev: Eval) -> Tensor:
+        slopes = ev.per_domain((ev.residuals * ev.logits).sum(1))  # (n_e,) each
+        if self.estimate == "whole":
+            return torch.stack([part.mean().square() for part in slopes]).mean()
+        halves = [(part[::2].mean(), part[1::2].sum() / max(1, len(part) // 2)) for part in slopes]
+        return torch.stack([even * odd for even, odd in halves]).mean()
