@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import TYPE_CHECKING, Literal
 
 from riskmatch.experiments.colored_mnist import (
@@ -44,11 +43,14 @@ from riskmatch.report.style import (
     Look,
 )
 from riskmatch.report.tables import Cell, Spread, Table
-from riskmatch.runs.records import Evaluation, RunRecord
+from riskmatch.runs.frame import frame_of
+from riskmatch.runs.records import RunRecord
+from riskmatch.selection import cases, choose_among, find_rule
 from riskmatch.sweep.plan import PlannedRun
 from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 RuleName = Literal["colored-mnist-best", "colored-mnist-last"]
@@ -101,60 +103,53 @@ class Row:
         return Spread(tuple(min(curve) for curve in self.curves))
 
 
-def select(runs: Sequence[GridRun], records: Mapping[str, RunRecord], rule: RuleName) -> list[Row]:
-    """Rows of the table: the value with the best mean validation accuracy, on all its seeds.
-
-    Values are compared on the seeds that all of them have, so that a search on one seed stays one.
-    The first of equally good values and steps is selected.
+def select(runs: Sequence[GridRun], records: Mapping[str, RunRecord]) -> dict[RuleName, list[Row]]:
+    """Rows of the table under each selection rule.
 
     Args:
         runs: runs of the table.
         records: records of those that are done, by run id.
-        rule: ``colored-mnist-best`` takes the best step of each run, ``colored-mnist-last`` the
-            last one.
     """
-    searches: dict[tuple[str, Init], dict[float, dict[int, Evaluation]]] = {}
+    searches: dict[str, list[GridRun]] = {}
     for run in runs:
-        values = searches.setdefault((run.method, run.init), {})
-        if record := records.get(run.config.id):
-            values.setdefault(run.value, {})[run.config.seed] = _evaluation(
-                record, run.method, rule
-            )
-    rows = []
-    for (method, init), values in searches.items():
-        if not values:
-            rows.append(Row(method, init, rule, None))
-            continue
-        best = _best(values, method)
-        curves = tuple(_curve(evaluation, method) for evaluation in values[best].values())
-        rows.append(Row(method, init, rule, best, curves))
-    return rows
+        searches.setdefault(f"{run.method} from {run.init}", []).append(run)
+    frame = frame_of(records[run.config.id] for run in runs if run.config.id in records)
+    chosen = {rule: {} for rule in RULES} if frame.empty else _choose(searches, frame)
+    return {
+        rule: [_row(search, rule, chosen[rule].get(name)) for name, search in searches.items()]
+        for rule in RULES
+    }
 
 
-def _best(values: Mapping[float, Mapping[int, Evaluation]], method: str) -> float:
-    shared = set.intersection(*(set(seeds) for seeds in values.values()))
+def _choose(
+    searches: Mapping[str, Sequence[GridRun]], frame: pd.DataFrame
+) -> dict[RuleName, dict[str, pd.DataFrame]]:
+    """Evaluations chosen from each search that has records, one per seed."""
+    search_of = {run.config.id: name for name, search in searches.items() for run in search}
+    table = cases(frame, plan=[run.config for search in searches.values() for run in search])
+    table = table[table["test_domain"] == f"{TARGET_P:g}"]
+    table = table.assign(variant=table["run"].map(search_of))
+    evaluations = frame.set_index(["run", "step"])
+    chosen: dict[RuleName, dict[str, pd.DataFrame]] = {}
+    for rule in RULES:
+        by_search = choose_among(table, frame, find_rule(rule)).groupby("variant")
+        chosen[rule] = {
+            str(name): evaluations.loc[list(zip(own["run"], own["step"], strict=True))]
+            for name, own in by_search
+        }
+    return chosen
 
-    def mean(value: float) -> float:
-        seeds = values[value]
-        return fmean(_validation(seeds[seed], method) for seed in (shared or seeds))
 
-    return max(values, key=mean)
-
-
-def _evaluation(record: RunRecord, method: str, rule: RuleName) -> Evaluation:
-    if rule == "colored-mnist-last":
-        return record.evaluations[-1]
-    return max(record.evaluations, key=lambda evaluation: _validation(evaluation, method))
-
-
-def _validation(evaluation: Evaluation, method: str) -> float:
-    return evaluation.scores[domain_name(TARGET_P, METHODS[method].p)]["val"].accuracy
-
-
-def _curve(evaluation: Evaluation, method: str) -> tuple[float, ...]:
-    """Accuracy on MNIST's test digits at every p, in per cent."""
-    names = (domain_name(p, METHODS[method].p) for p in TEST_P)
-    return tuple(100 * evaluation.scores[name]["train"].accuracy for name in names)
+def _row(search: Sequence[GridRun], rule: RuleName, chosen: pd.DataFrame | None) -> Row:
+    """Row of one method and initialisation, from the evaluations chosen for each seed."""
+    method, init = search[0].method, search[0].init
+    if chosen is None:
+        return Row(method, init, rule, None)
+    ids = {run for run, _ in chosen.index}
+    value = next(run.value for run in search if run.config.id in ids)
+    names = [f"accuracy/train/{domain_name(p, METHODS[method].p)}" for p in TEST_P]
+    curves = tuple(tuple(100 * curve) for curve in chosen[names].to_numpy())
+    return Row(method, init, rule, value, curves)
 
 
 def narrowed(
@@ -164,8 +159,8 @@ def narrowed(
     searched = [run for run in runs if run.config.seed in search_seeds]
     selected = {
         (row.method, row.init, row.value)
-        for rule in RULES
-        for row in select(searched, records, rule)
+        for rows in select(searched, records).values()
+        for row in rows
     }
     return [
         run
@@ -195,7 +190,7 @@ def _refine(scope: Scope, records: Mapping[str, RunRecord]) -> list[PlannedRun]:
 def _write(finished: FinishedRuns) -> Output:
     ids = {run.config.id for run in finished.planned}
     runs = [run for run in _grid(finished.scope) if run.config.id in ids]
-    rows = {rule: select(runs, finished.records, rule) for rule in RULES}
+    rows = select(runs, finished.records)
     tables = [comparison_table(rows), *map(accuracy_by_p, rows.values())]
     notes = [f"Written by `{finished.command}`.", f"The paper's numbers: {CITATION}."]
     if finished.scope.budget == "smoke":
