@@ -26,7 +26,7 @@ from riskmatch.data import Sampler
 from riskmatch.data.images.dataset import image_domains
 from riskmatch.data.images.folder import index_folder
 from riskmatch.data.images.index import ImageIndex
-from riskmatch.engine.allocator import keep_freed_memory
+from riskmatch.engine.memory import keep_freed_memory
 from riskmatch.models.timm_body import import_torchvision
 
 BATCH, WORKERS, AHEAD = 32, 2, 2

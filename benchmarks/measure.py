@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from riskmatch.engine.memory import forget_peak, peak_memory
+from riskmatch.engine.memory import peak_memory, reset_peak_memory
 
 CPU = torch.device("cpu")
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "bench"
@@ -58,7 +58,7 @@ def peak_megabytes(action: Action) -> float | None:
     """How far the process's memory rises above its level before ``action``; only Linux tells."""
     if sys.platform != "linux":
         return None
-    forget_peak(CPU)
+    reset_peak_memory(CPU)
     before = peak_memory(CPU)
     action()
     return (peak_memory(CPU) - before) / 2**20

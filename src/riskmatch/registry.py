@@ -129,6 +129,11 @@ def find(kind: Kind, name: str) -> Part:
     raise AssertionError(name)
 
 
+def part_of(kind: Kind, name: str, value: object) -> Part:
+    """Describe an object that was not found by name, with the origin of its class."""
+    return _part(kind, name, value, type(value).__module__)
+
+
 def names(kind: Kind) -> list[str]:
     """The names of the built-in parts, then those that installed packages announce.
 
@@ -174,14 +179,19 @@ def _own(kind: Kind, name: str) -> Part:
             check_option(f"name in {module_name}", attribute, public)
         except ValueError as error:
             raise PartError(f"The {NOUNS[kind]} '{name}' does not exist. {error}") from None
+    return _part(kind, name, getattr(module, attribute), module_name)
+
+
+def _part(kind: Kind, name: str, value: Any, module_name: str) -> Part:
     distribution = _distribution(module_name)
+    file = getattr(sys.modules.get(module_name), "__file__", None)
     return Part(
         kind,
         name,
-        getattr(module, attribute),
+        value,
         distribution=distribution,
         version=metadata.version(distribution) if distribution else None,
-        sha256=None if distribution else _sha256(module.__file__),
+        sha256=None if distribution else _sha256(file),
     )
 
 

@@ -179,7 +179,7 @@ def test_tensorboard_events_hold_every_evaluation(riskmatch):
 
 def test_on_a_terminal_a_bar_moves_and_leaves(monkeypatch, capsys):
     from riskmatch.cli.watch import Bar
-    from riskmatch.engine.run import Progress
+    from riskmatch.engine.loop import Progress
 
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "100")

@@ -1,8 +1,8 @@
-"""Kill runs and let them go on: `crash_driver.py OUT KILLS`, one JSON object on standard output.
+"""Kill runs and continue them: `crash_driver.py OUT KILLS` prints one JSON object.
 
-Every life of a run is a process of its own. It is forked, so that torch is imported once, and ends
-by SIGKILL, which no process can answer. This process takes no step itself: what it has in memory
-when it forks is what a fresh process has after its imports.
+Each attempt is a process of its own, forked so that torch is imported once, and ended by SIGKILL.
+This process takes no training step itself, so that a fork starts like a fresh process after its
+imports.
 """
 
 import json
@@ -14,7 +14,7 @@ import time
 import traceback
 from pathlib import Path
 
-# Imported before the forks: the first optimiser and the data would do it in every process.
+# Imported before the forks, or every process would import them.
 import sklearn.datasets  # noqa: F401
 import torch._dynamo  # noqa: F401
 from tiny_runs import HPARAMS, tiny
@@ -23,8 +23,8 @@ from riskmatch import files
 from riskmatch.engine import train
 
 
-def live(config, out, fatal_sync=None):
-    """Start a process that goes on with the run; it may kill itself at its n-th fsync."""
+def attempt(config, out, fatal_sync=None):
+    """Start a process that continues the run; it may kill itself at its n-th fsync."""
     pid = os.fork()
     if pid:
         return pid
@@ -51,7 +51,7 @@ def die_at_sync(number):
 
 
 def killed(pid):
-    """Wait for the end of a process; whether it was killed."""
+    """Wait for the end of a process; return whether it was killed."""
     _, status = os.waitpid(pid, 0)
     if os.WIFEXITED(status) and os.WEXITSTATUS(status) != 0:
         sys.exit("a run failed")
@@ -59,41 +59,41 @@ def killed(pid):
 
 
 def at_random_moments(config, out, kills, rng):
-    """Kill a run so often, then let it end; should it end sooner, begin another one."""
+    """Kill a run this often, then let it end; if it ends sooner, start another one."""
     begun = time.monotonic()
-    assert not killed(live(config, out / "whole"))
+    assert not killed(attempt(config, out / "whole"))
     duration = time.monotonic() - begun
-    lives = 0
+    attempts = 0
     while kills:
-        lives += 1
+        attempts += 1
         ended = False
         while not ended:
-            pid = live(config, out / f"life {lives}")
+            pid = attempt(config, out / f"run {attempts}")
             if kills:
                 time.sleep(rng.uniform(0, duration))
                 os.kill(pid, signal.SIGKILL)
             ended = not killed(pid)
             kills -= not ended
-    return lives
+    return attempts
 
 
 def at_every_sync(config, out):
-    """Kill a run at its first fsync, another at its second, and so on; each then goes on."""
+    """Kill a run at its first fsync, another at its second, and so on; then continue each."""
     number = 1
-    while killed(live(config, out / f"sync {number}", number)):
-        assert not killed(live(config, out / f"sync {number}"))
+    while killed(attempt(config, out / f"sync {number}", number)):
+        assert not killed(attempt(config, out / f"sync {number}"))
         number += 1
     return number - 1
 
 
 def main(out, kills):
     rng = random.Random(0)
-    lives = {
+    attempts = {
         method: at_random_moments(tiny(method), out / method, kills, rng) for method in HPARAMS
     }
     short = tiny(steps=12, eval_every=4)
-    assert not killed(live(short, out / "short" / "whole"))
-    print(json.dumps({"lives": lives, "syncs": at_every_sync(short, out / "short")}))
+    assert not killed(attempt(short, out / "short" / "whole"))
+    print(json.dumps({"runs": attempts, "syncs": at_every_sync(short, out / "short")}))
 
 
 if __name__ == "__main__":

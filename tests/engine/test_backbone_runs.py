@@ -4,11 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from tiny_runs import assert_same_run, final_state
+from torch.nn.functional import cross_entropy
 
+from riskmatch.data import load, split
 from riskmatch.engine import train
 from riskmatch.engine.assemble import domains_of, network
-from riskmatch.engine.final import final_model
+from riskmatch.engine.load import load_run
 from riskmatch.models import Trunk
 from riskmatch.runs.config import RunConfig
 
@@ -70,12 +73,18 @@ def test_frozen_run_learns_and_resumes_to_the_same_bits(folder, tmp_path, views)
     assert weights == ["model/classifier.bias", "model/classifier.weight"]
 
 
-def test_the_final_model_of_a_frozen_run_judges_features(folder, tmp_path):
-    run = config(folder, steps=5)
-    train(run, tmp_path)
-    model, domains = final_model(run, tmp_path)
-    assert domains.input_shape == (1280,)
-    assert model(domains.domains[0].x)[1].shape == (4, 2)
+@pytest.mark.parametrize("views", [1, 2])
+def test_model_of_a_frozen_run_takes_images(folder, tmp_path, views):
+    run = config(folder, steps=5, model_options={"frozen": True, "views": views})
+    record = train(run, tmp_path, predictions=True)
+    model = load_run(tmp_path / run.id).model()
+    assert not model.training
+    for domain in load(str(folder), {"image_size": 32}).domains:
+        part = split(domain, run.trial)["val"]
+        with torch.no_grad():
+            logits = model(part.x[:])[1]
+        risk = cross_entropy(logits, part.y).item()
+        assert risk == pytest.approx(record.evaluations[-1].scores[domain.name]["val"].risk, 1e-4)
 
 
 def test_fine_tuned_run_resumes_to_the_same_bits(folder, tmp_path):
@@ -83,7 +92,7 @@ def test_fine_tuned_run_resumes_to_the_same_bits(folder, tmp_path):
     run = config(folder, model_options=options, batch_size=1, steps=3, eval_every=3, lr=1e-4)
     train(run, tmp_path / "a")
     assert_same_run(tmp_path / "a" / run.id, interrupted(run, tmp_path / "b", step=2))
-    model, _ = final_model(run, tmp_path / "a")
+    model = load_run(tmp_path / "a" / run.id).model()
     start = config(folder, model_options=options, steps=1)
     assert model.trunk.body._bn0.running_mean.equal(fresh(start).trunk.body._bn0.running_mean)
     assert not model.trunk.body._bn0.weight.equal(fresh(start).trunk.body._bn0.weight)

@@ -7,14 +7,13 @@ from tiny_runs import HPARAMS, tiny
 
 from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import assemble
-from riskmatch.engine.checkpoint import CheckpointError
-from riskmatch.engine.snapshot import Snapshot, capture, restore
+from riskmatch.engine.checkpoint import CheckpointError, Snapshot, capture, restore
 
 
 def snapshot(step: int) -> Snapshot:
     tensors = {
         "model/w": torch.full((4, 3), float(step)),
-        "model/count": torch.tensor(step),  # no dimension
+        "model/count": torch.tensor(step),  # zero-dimensional
         "memory/mask": torch.tensor([True, False]),
         "memory/half": torch.tensor([0.1], dtype=torch.bfloat16),
         "memory/none": torch.zeros(0),
@@ -22,7 +21,7 @@ def snapshot(step: int) -> Snapshot:
     return Snapshot({"step": step, "notes": {}}, tensors)
 
 
-def test_what_is_saved_is_loaded(tmp_path):
+def test_save_and_load_round_trip(tmp_path):
     path = checkpoint.save(tmp_path, "run", snapshot(3))
     loaded = checkpoint.load(path, "run")
     assert loaded.values == snapshot(3).values
@@ -31,14 +30,14 @@ def test_what_is_saved_is_loaded(tmp_path):
         assert loaded.tensors[name].dtype == value.dtype
 
 
-def test_the_last_two_are_kept(tmp_path):
+def test_last_two_checkpoints_are_kept(tmp_path):
     for step in (1, 2, 30, 200):
         checkpoint.save(tmp_path, "run", snapshot(step))
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["00000030.safetensors", "00000200.safetensors"]
 
 
-def test_a_file_cut_at_any_length_is_refused(tmp_path):
+def test_truncated_file_raises(tmp_path):
     path = checkpoint.save(tmp_path, "run", snapshot(3))
     whole = path.read_bytes()
     for length in range(len(whole)):
@@ -47,7 +46,7 @@ def test_a_file_cut_at_any_length_is_refused(tmp_path):
             checkpoint.load(path, "run")
 
 
-def test_a_flipped_bit_is_refused_or_harmless(tmp_path):
+def test_flipped_bit_raises_or_is_harmless(tmp_path):
     path = checkpoint.save(tmp_path, "run", snapshot(3))
     whole = path.read_bytes()
     expected = checkpoint.load(path, "run")
@@ -61,12 +60,12 @@ def test_a_flipped_bit_is_refused_or_harmless(tmp_path):
         except CheckpointError:
             refused += 1
             continue
-        assert loaded.values == expected.values  # padding of the header carries nothing
+        assert loaded.values == expected.values  # the padding of the header is ignored
         assert all(torch.equal(v, expected.tensors[name]) for name, v in loaded.tensors.items())
     assert refused >= len(whole) - 8
 
 
-def test_foreign_files_are_refused_with_the_reason(tmp_path):
+def test_foreign_files_raise_with_the_reason(tmp_path):
     path = checkpoint.save(tmp_path, "run", snapshot(3))
     with pytest.raises(CheckpointError, match="belongs to run run, not other"):
         checkpoint.load(path, "other")
@@ -75,34 +74,34 @@ def test_foreign_files_are_refused_with_the_reason(tmp_path):
     save_file({"w": torch.zeros(2)}, path)
     with pytest.raises(CheckpointError, match="has the format 'none'"):
         checkpoint.load(path, "run")
-    path.write_bytes(b"\x80\x04 something pickled, say")
+    path.write_bytes(b"\x80\x04 a pickle")
     with pytest.raises(CheckpointError, match="truncated or damaged"):
         checkpoint.load(path, "run")
 
 
-def test_the_one_before_steps_in_and_the_refused_one_is_set_aside(tmp_path):
+def test_load_last_skips_and_renames_a_damaged_checkpoint(tmp_path):
     checkpoint.save(tmp_path, "run", snapshot(1))
     newest = checkpoint.save(tmp_path, "run", snapshot(2))
     newest.write_bytes(newest.read_bytes()[:-5])
-    found, reasons = checkpoint.load_last(tmp_path, "run")
-    assert found is not None
-    assert found.step == 1
-    assert len(reasons) == 1
-    assert "00000002.safetensors is truncated or damaged" in reasons[0]
+    snapshot_, faults = checkpoint.load_last(tmp_path, "run")
+    assert snapshot_ is not None
+    assert snapshot_.step == 1
+    assert len(faults) == 1
+    assert "00000002.safetensors is truncated or damaged" in faults[0]
     assert newest.with_suffix(".refused").exists()
     assert checkpoint.load_last(tmp_path, "run")[1] == []
 
 
-def test_with_nothing_left_there_is_nothing(tmp_path):
+def test_load_last_without_valid_checkpoints(tmp_path):
     assert checkpoint.load_last(tmp_path / "absent", "run") == (None, [])
     checkpoint.save(tmp_path, "other", snapshot(1))
-    found, reasons = checkpoint.load_last(tmp_path, "run")
-    assert found is None
-    assert "belongs to run other" in reasons[0]
+    snapshot_, faults = checkpoint.load_last(tmp_path, "run")
+    assert snapshot_ is None
+    assert "belongs to run other" in faults[0]
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
-def test_a_write_that_fails_leaves_the_earlier_file(tmp_path, monkeypatch, call):
+def test_failed_write_keeps_the_earlier_file(tmp_path, monkeypatch, call):
     path = checkpoint.save(tmp_path, "run", snapshot(3))
     before = path.read_bytes()
 
@@ -121,7 +120,7 @@ def test_a_write_that_fails_leaves_the_earlier_file(tmp_path, monkeypatch, call)
 
 @pytest.mark.parametrize("method", [*HPARAMS, "mixup"])  # which draws from its own stream
 @pytest.mark.parametrize("stop", [0, 7, 20, 25])
-def test_a_restored_run_takes_the_same_steps(tmp_path, method, stop):
+def test_restored_run_takes_the_same_steps(tmp_path, method, stop):
     config = tiny(method, schedule="cosine-after-warmup", weight_decay=0.01)
     torch.manual_seed(0)
     first = assemble(config, "cpu")

@@ -1,4 +1,4 @@
-"""Runs that are killed, and go on to the same bits."""
+"""Killed runs continue to the same bits."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tiny_runs import HPARAMS, assert_same_run, tiny
 
-KILLS = 4  # of each method
+KILLS = 4  # per method
 
 
 @pytest.fixture(scope="module")
@@ -28,19 +28,19 @@ def crashed(tmp_path_factory):
 
 
 @pytest.mark.parametrize("method", HPARAMS)
-def test_a_run_killed_at_random_moments_ends_in_the_same_bits(crashed, method):
-    out, told = crashed
+def test_run_killed_at_random_moments_ends_in_the_same_bits(crashed, method):
+    out, counts = crashed
     config = tiny(method)
-    for life in range(1, told["lives"][method] + 1):
-        folder = out / method / f"life {life}" / config.id
+    for number in range(1, counts["runs"][method] + 1):
+        folder = out / method / f"run {number}" / config.id
         assert_same_run(folder, out / method / "whole" / config.id)
 
 
-def test_a_run_killed_at_any_write_ends_in_the_same_bits(crashed):
-    out, told = crashed
+def test_run_killed_at_any_write_ends_in_the_same_bits(crashed):
+    out, counts = crashed
     config = tiny(steps=12, eval_every=4)
-    assert told["syncs"] >= 14  # the configuration, three evaluations, four checkpoints, the end
-    for number in range(1, told["syncs"] + 1):
+    assert counts["syncs"] >= 14  # the configuration, three evaluations, four checkpoints, the end
+    for number in range(1, counts["syncs"] + 1):
         folder = out / "short" / f"sync {number}" / config.id
         assert_same_run(folder, out / "short" / "whole" / config.id)
         leftovers = {path.suffix for path in (folder / "checkpoints").iterdir()}

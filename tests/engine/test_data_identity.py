@@ -1,4 +1,4 @@
-"""A run and the data that it was trained on."""
+"""Changes of the data that a run was trained on."""
 
 import json
 from dataclasses import replace
@@ -12,7 +12,7 @@ from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.engine import train
 from riskmatch.engine.assemble import domains_of
 from riskmatch.engine.data_identity import DataChangedError, identity_of
-from riskmatch.engine.final import final_model
+from riskmatch.engine.load import final_network
 from riskmatch.runs import records
 from riskmatch.runs.identity import DataIdentity
 
@@ -43,31 +43,31 @@ OTHERS = {
     "a class is renamed": (
         data(class_names=("even", "odd")),
         data(class_names=("odd", "uneven")),
-        r"class 'even' is gone, class 'uneven' is new",
+        r"class 'even' was removed, class 'uneven' was added",
     ),
-    "a class is new": (data(), data(classes=3), r"class '2' is new"),
+    "a class is new": (data(), data(classes=3), r"class '2' was added"),
     "classes change places": (
         data(class_names=("even", "odd")),
         data(class_names=("odd", "even")),
-        r"the classes are in another order",
+        r"the order of the classes differs",
     ),
     "samples are gone": (
         data(),
         data(domains=(data().domains[0].take(torch.arange(50)), *data().domains[1:])),
-        r"'0.9' has 50 samples, not 200",
+        r"'0.9' has 50 samples instead of 200",
     ),
     "a domain is new": (
         data(),
         data(domains=(*data().domains, replace(data().domains[0], name="0.7"))),
-        r"domain '0.7' is new",
+        r"domain '0.7' was added",
     ),
-    "labels are swapped": (data(), changed(0, y=1 - data().domains[0].y), "samples are others"),
-    "an input is another": (data(), changed(2, x=data().domains[2].x / 2), "samples are others"),
+    "labels are swapped": (data(), changed(0, y=1 - data().domains[0].y), "samples differ"),
+    "an input is another": (data(), changed(2, x=data().domains[2].x / 2), "samples differ"),
 }
 
 
 @pytest.mark.parametrize("case", OTHERS)
-def test_a_run_does_not_go_on_with_other_data(tmp_path, case):
+def test_resuming_with_other_data_raises(tmp_path, case):
     before, after, message = OTHERS[case]
     config = tiny()
     folder = tmp_path / config.id
@@ -75,32 +75,32 @@ def test_a_run_does_not_go_on_with_other_data(tmp_path, case):
     record = (folder / records.FILE).read_bytes()
     with pytest.raises(DataChangedError, match=message) as caught:
         train(config, tmp_path, domains=after, resume=True)
-    assert f"Restore them to go on, or remove {folder} to start again." in str(caught.value)
+    assert f"Restore them to continue, or remove {folder} to start again." in str(caught.value)
     assert "\n" not in str(caught.value)
     assert (folder / records.FILE).read_bytes() == record
-    train(config, tmp_path, domains=before, resume=True)  # restored, it goes on as if nothing
+    train(config, tmp_path, domains=before, resume=True)
     train(config, tmp_path / "whole", domains=before)
     assert_same_run(folder, tmp_path / "whole" / config.id)
 
 
 @pytest.mark.parametrize("case", OTHERS)
-def test_a_finished_run_warns_of_other_data(tmp_path, case):
+def test_finished_run_warns_of_other_data(tmp_path, case):
     before, after, message = OTHERS[case]
     done = train(tiny(steps=2), tmp_path, domains=before)
-    with pytest.warns(UserWarning, match=f"The data differ now .* trained on: .*{message}"):
+    with pytest.warns(UserWarning, match=f"The data differ .* trained on: .*{message}"):
         assert train(tiny(steps=2), tmp_path, domains=after) == done
     with pytest.raises(DataChangedError, match=message):
-        final_model(tiny(steps=2), tmp_path, domains=after)
+        final_network(done.config, tmp_path / done.config.id, after)
 
 
-def test_before_its_first_checkpoint_a_run_starts_again_with_the_data_there_are(tmp_path):
+def test_run_without_checkpoint_starts_again_with_the_current_data(tmp_path):
     before, after, _ = OTHERS["a class is new"]
     config = tiny(steps=2)
     records.start(tmp_path / config.id, config, identity_of(before))
     assert train(config, tmp_path, domains=after, resume=True).data == identity_of(after)
 
 
-def test_a_run_does_not_start_from_an_erm_phase_on_other_data(tmp_path):
+def test_erm_phase_on_other_data_raises(tmp_path):
     before, after, message = OTHERS["a class is renamed"]
     config = tiny("rdm", pretrain=20)
     phase = tmp_path / config.erm_phase().id
@@ -113,7 +113,7 @@ def test_a_run_does_not_start_from_an_erm_phase_on_other_data(tmp_path):
 
 
 def without_identity(folder):
-    """Turn a record into one that does not say what its data were."""
+    """Remove the identity of the data from a record."""
     file = folder / records.FILE
     first, *others = file.read_text().splitlines(keepends=True)
     values = json.loads(first)
@@ -121,16 +121,16 @@ def without_identity(folder):
     file.write_text("".join([json.dumps(values) + "\n", *others]))
 
 
-def test_a_record_that_does_not_name_its_data_goes_on_as_ever(tmp_path):
+def test_record_without_identity_can_be_resumed(tmp_path):
     config = tiny()
     stopped(config, tmp_path)
     without_identity(tmp_path / config.id)
-    found = train(config, tmp_path, resume=True)
-    assert (found.status, found.data) == ("done", None)
-    assert train(config, tmp_path, domains=data(class_names=("a", "b"))) == found
+    record = train(config, tmp_path, resume=True)
+    assert (record.status, record.data) == ("done", None)
+    assert train(config, tmp_path, domains=data(class_names=("a", "b"))) == record
 
 
-def test_a_checkpoint_that_does_not_fit_says_what_to_do(tmp_path):
+def test_checkpoint_that_does_not_fit_raises_with_the_cure(tmp_path):
     config = tiny()
     stopped(config, tmp_path)
     without_identity(tmp_path / config.id)
@@ -138,7 +138,7 @@ def test_a_checkpoint_that_does_not_fit_says_what_to_do(tmp_path):
         train(config, tmp_path, domains=data(classes=3), resume=True)
 
 
-def test_what_is_known_of_a_data_set_is_found_once(monkeypatch):
+def test_identity_is_computed_once_per_data_set(monkeypatch):
     domains = data()
     first = identity_of(domains)
     monkeypatch.setattr(
@@ -147,21 +147,21 @@ def test_what_is_known_of_a_data_set_is_found_once(monkeypatch):
     assert identity_of(domains) is first
 
 
-def test_validation_samples_count_and_their_content_too():
+def test_identity_includes_validation_samples():
     x, y = torch.zeros(4, 2), torch.zeros(4, dtype=torch.long)
 
-    def found(value):
+    def identity(value):
         validation = Domain("a", torch.full((3, 2), value), y[:3])
         return identity_of(DomainSet("made", (Domain("a", x, y, validation),), classes=2))
 
-    assert found(0.0) == found(0.0)
-    assert found(0.0).samples == {"a": 7}
-    assert found(0.0).changes(found(1.0)) == "the samples are others"
+    assert identity(0.0) == identity(0.0)
+    assert identity(0.0).samples == {"a": 7}
+    assert identity(0.0).changes(identity(1.0)) == "the samples differ"
 
 
-def test_many_changes_are_told_in_a_few_words():
+def test_long_list_of_changes_is_shortened():
     then, now = (DataIdentity(tuple(f"{c}{k}" for k in range(9)), {}) for c in "ab")
-    assert then.changes(now).endswith("class 'a3' is gone, and 14 more")
+    assert then.changes(now).endswith("class 'a3' was removed, and 14 more")
 
 
 @pytest.fixture
@@ -185,26 +185,26 @@ def pets(tmp_path, monkeypatch):
     )
 
 
-def test_features_are_told_by_their_images(pets):
+def test_features_have_the_identity_of_their_images(pets):
     assert identity_of(domains_of(pets)) == identity_of(load(pets.data, {"image_size": 32}))
 
 
 @pytest.mark.parametrize("phase", [False, True])
-def test_images_of_other_classes_are_refused_before_any_is_read(pets, tmp_path, phase):
+def test_changed_classes_raise_before_images_are_read(pets, tmp_path, phase):
     config = replace(pets, pretrain=20) if phase else pets
     if phase:
         train(config.erm_phase(), tmp_path)
     else:
         stopped(config, tmp_path)
     (tmp_path / "pets" / "a" / "cat").rename(tmp_path / "pets" / "a" / "zebra")
-    with pytest.raises(DataChangedError, match="class 'zebra' is new"):
+    with pytest.raises(DataChangedError, match="class 'zebra' was added"):
         train(config, tmp_path, resume=True, on_progress=lambda *_: pytest.fail("reading"))
 
 
-def test_images_that_changed_places_are_noticed(pets, tmp_path):
+def test_swapped_images_raise(pets, tmp_path):
     stopped(pets, tmp_path)
     a = tmp_path / "pets" / "a"
     for old, new in (("cat", "tmp"), ("dog", "cat"), ("tmp", "dog")):
         (a / old).rename(a / new)
-    with pytest.raises(DataChangedError, match="the samples are others"):
+    with pytest.raises(DataChangedError, match="the samples differ"):
         train(pets, tmp_path, resume=True)

@@ -35,7 +35,7 @@ def splits(n):
     return {"a": {"val": domain}}, domain
 
 
-def test_scores_equal_a_plain_computation(net):
+def test_scores_equal_a_direct_computation(net):
     domains, domain = splits(2 * CHUNK + 7)
     score = scores(predict(net, domains))["a"]["val"]
     with torch.no_grad():
@@ -46,13 +46,13 @@ def test_scores_equal_a_plain_computation(net):
     assert score.quantiles == pytest.approx([np.quantile(risks, level) for level in LEVELS])
 
 
-def test_memory_is_bounded_by_the_chunk(net):
+def test_forward_passes_are_bounded_by_the_chunk(net):
     domains, _ = splits(3 * CHUNK + 1)
     predict(net, domains)
     assert net.largest == CHUNK
 
 
-def test_nothing_is_left_behind(net):
+def test_predict_has_no_side_effects(net):
     domains, _ = splits(10)
     net.train()
     net.norm.eval()  # a frozen layer stays frozen

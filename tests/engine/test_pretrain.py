@@ -1,4 +1,4 @@
-"""Runs that start where a shared ERM phase ended."""
+"""Runs that start from a shared ERM phase."""
 
 import pytest
 import torch
@@ -12,16 +12,18 @@ from riskmatch.objectives import ERM
 from riskmatch.runs import records
 
 
-def test_a_method_after_the_phase_is_the_method_after_its_own_warm_up(tmp_path):
+def test_pretraining_equals_a_warm_up(tmp_path):
     warm, shared = tiny("rdm"), tiny("rdm", pretrain=20)
     train(warm, tmp_path)
     train(shared, tmp_path)
     one, other = final_state(tmp_path / warm.id), final_state(tmp_path / shared.id)
     assert one == other
-    assert lines(tmp_path / shared.id)[2:] == lines(tmp_path / warm.id)[3:]  # but for ERM's own
+    assert (
+        lines(tmp_path / shared.id)[2:] == lines(tmp_path / warm.id)[3:]
+    )  # except for the evaluation of ERM
 
 
-def test_the_phase_is_trained_once_and_shared(tmp_path):
+def test_erm_phase_is_trained_once_and_shared(tmp_path):
     methods = [tiny(name, pretrain=20) for name in ("rdm", "groupdro", "fishr")]
     phase = methods[0].erm_phase()
     assert {config.erm_phase().id for config in methods} == {phase.id}
@@ -46,19 +48,21 @@ def test_on_evaluation_gets_each_evaluation_of_both_runs_once_it_is_on_disk(tmp_
     assert calls == [(phase, 20), (phase, 30), (config.id, 40), (config.id, 60)]
 
 
-def test_a_phase_whose_checkpoints_are_gone_is_trained_again(tmp_path):
+def test_erm_phase_without_checkpoints_is_trained_again(tmp_path):
     config = tiny("rdm", pretrain=20)
     train(config, tmp_path / "kept")
     phase = config.erm_phase()
-    train(phase, tmp_path / "gone")
-    for file in (tmp_path / "gone" / phase.id / "checkpoints").iterdir():
+    train(phase, tmp_path / "removed")
+    for file in (tmp_path / "removed" / phase.id / "checkpoints").iterdir():
         file.unlink()
-    train(config, tmp_path / "gone")
-    assert final_state(tmp_path / "gone" / config.id) == final_state(tmp_path / "kept" / config.id)
+    train(config, tmp_path / "removed")
+    assert final_state(tmp_path / "removed" / config.id) == final_state(
+        tmp_path / "kept" / config.id
+    )
 
 
 @pytest.mark.filterwarnings("ignore:.*truncated or damaged")
-def test_a_phase_whose_last_checkpoint_is_damaged_is_named_with_the_cure(tmp_path):
+def test_damaged_erm_phase_raises_with_the_cure(tmp_path):
     config = tiny("rdm", pretrain=20)
     phase = config.erm_phase()
     train(phase, tmp_path)
@@ -68,7 +72,7 @@ def test_a_phase_whose_last_checkpoint_is_damaged_is_named_with_the_cure(tmp_pat
         train(config, tmp_path)
 
 
-def test_the_cosine_spans_the_method_s_own_steps_and_ends_at_zero():
+def test_cosine_spans_the_steps_of_the_method_and_ends_at_zero():
     settings = StepSettings(schedule="cosine", start=2, steps=6)
     memory = Memory(base=OptimSpec("sgd", lr=1.0), step=2)
     stepper = Stepper(MLP(3, 2, widths=(4,)), ERM(), memory, settings)
@@ -81,7 +85,7 @@ def test_the_cosine_spans_the_method_s_own_steps_and_ends_at_zero():
 
 
 @pytest.mark.parametrize("method", ["rdm", "fishr"])
-def test_pieces_of_a_batch_give_the_whole_batch_s_step(tmp_path, method):
+def test_micro_batches_give_the_step_of_the_whole_batch(tmp_path, method):
     whole = tiny(method, dropout=0.0, steps=5, eval_every=5, batch_size=0)
     pieces = tiny(method, dropout=0.0, steps=5, eval_every=5, batch_size=0, micro_batch=37)
     results = []
@@ -94,7 +98,7 @@ def test_pieces_of_a_batch_give_the_whole_batch_s_step(tmp_path, method):
             assert score.risk == pytest.approx(results[1].scores[domain][split].risk, rel=1e-4)
 
 
-def test_xavier_and_a_single_logit():
+def test_xavier_init_and_single_logit():
     torch.manual_seed(0)
     model = MLP(6, 2, widths=(8, 8), init="xavier", single_logit=True)
     _, logits = model(torch.randn(5, 6))

@@ -12,7 +12,7 @@ from tiny_runs import assert_same_run, final_state, last_checkpoint, lines, tiny
 
 from riskmatch.data import DATASETS
 from riskmatch.engine import BusyError, DivergedError, UnfinishedError, train
-from riskmatch.engine.final import final_predictions
+from riskmatch.engine.load import final_predictions
 from riskmatch.models.mlp import ReLUDropout
 from riskmatch.runs import predictions, records
 from riskmatch.runs.lock import lock
@@ -27,14 +27,14 @@ def stop_at(step):
 
 
 def interrupted_at(step, config, out):
-    """Run, interrupt, go on; the folder of the run."""
+    """Run, interrupt, resume; return the folder of the run."""
     with pytest.raises(KeyboardInterrupt):
         train(config, out, on_step=stop_at(step))
     train(config, out, resume=True)
     return out / config.id
 
 
-def test_a_run_is_told_in_full(tmp_path):
+def test_record_of_a_run(tmp_path):
     config, seen = tiny("rdm", eval_every=25), []
     run = train(config, tmp_path, on_step=seen.append)
     assert (run.status, run.config) == ("done", config)
@@ -54,7 +54,7 @@ def test_a_run_is_told_in_full(tmp_path):
     assert last.scores["0.9"]["val"].accuracy > 0.8
 
 
-def test_a_finished_run_is_returned_at_once(tmp_path):
+def test_finished_run_is_returned_at_once(tmp_path):
     config = tiny(steps=5)
     first = train(config, tmp_path)
     before = (tmp_path / config.id / records.FILE).read_bytes()
@@ -62,7 +62,7 @@ def test_a_finished_run_is_returned_at_once(tmp_path):
     assert (tmp_path / config.id / records.FILE).read_bytes() == before
 
 
-def test_a_seed_fixes_a_run_to_the_bit_whatever_the_global_stream(tmp_path):
+def test_seed_fixes_all_bits_whatever_the_global_stream(tmp_path):
     config = tiny(steps=20)
     torch.manual_seed(1)
     train(config, tmp_path / "a")
@@ -75,26 +75,26 @@ def test_a_seed_fixes_a_run_to_the_bit_whatever_the_global_stream(tmp_path):
     assert final_state(tmp_path / other.id) != final_state(tmp_path / "a" / config.id)
 
 
-def test_an_unfinished_run_says_how_to_go_on(tmp_path):
+def test_unfinished_run_raises_with_the_cure(tmp_path):
     config = tiny()
     with pytest.raises(KeyboardInterrupt):
         train(config, tmp_path, on_step=stop_at(33))
     with pytest.raises(
-        UnfinishedError, match=r"is unfinished; .* step 20 of 60. Go on with resume"
+        UnfinishedError, match=r"is unfinished; .* step 20 of 60. Continue it with resume"
     ):
         train(config, tmp_path)
     assert last_checkpoint(tmp_path / config.id).name == "00000033.safetensors"
 
 
 @pytest.mark.parametrize("step", [1, 20, 33, 60])
-def test_an_interrupted_run_equals_an_undisturbed_one(tmp_path, step):
+def test_interrupted_run_equals_an_uninterrupted_one(tmp_path, step):
     config = tiny("rdm")
     train(config, tmp_path / "whole")
     folder = interrupted_at(step, config, tmp_path / "parts")
     assert_same_run(folder, tmp_path / "whole" / config.id)
 
 
-def test_predictions_are_kept_on_demand_agree_with_the_scores_and_survive_interruption(tmp_path):
+def test_predictions_agree_with_the_scores_and_survive_interruption(tmp_path):
     config = tiny("rdm")
     with pytest.raises(KeyboardInterrupt):
         train(config, tmp_path, predictions=True, on_step=stop_at(33))
@@ -102,26 +102,26 @@ def test_predictions_are_kept_on_demand_agree_with_the_scores_and_survive_interr
     run = train(config, tmp_path, predictions=True, resume=True)
     assert predictions.steps(tmp_path / config.id) == (20, 40, 60)
     for entry in run.evaluations:
-        said = predictions.read(tmp_path / config.id, entry.step)
+        read = predictions.read(tmp_path / config.id, entry.step)
         for domain, splits in entry.scores.items():
             for split, score in splits.items():
-                found = said[domain][split]
-                assert score.risk == pytest.approx(found.risk.mean())
-                assert score.accuracy == (found.label == found.predicted).mean()
-                assert (found.confidence >= 1 / 2).all()
-                right = found.label == found.predicted
-                risk = -np.log(found.confidence[right])
-                assert risk == pytest.approx(found.risk[right], abs=1e-5)
-    again = final_predictions(config, tmp_path)
+                values = read[domain][split]
+                assert score.risk == pytest.approx(values.risk.mean())
+                assert score.accuracy == (values.label == values.predicted).mean()
+                assert (values.confidence >= 1 / 2).all()
+                right = values.label == values.predicted
+                risk = -np.log(values.confidence[right])
+                assert risk == pytest.approx(values.risk[right], abs=1e-5)
+    again = final_predictions(config, tmp_path / config.id)
     for domain, splits in again.items():
         for split, values in splits.items():
-            assert np.array_equal(values.risk, said[domain][split].risk)
+            assert np.array_equal(values.risk, read[domain][split].risk)
     train(config, tmp_path / "without")
     assert not predictions.steps(tmp_path / "without" / config.id)
     assert_same_run(tmp_path / config.id, tmp_path / "without" / config.id)
 
 
-def test_a_signal_waits_for_the_end_of_its_step(tmp_path):
+def test_interrupt_waits_for_the_end_of_the_step(tmp_path):
     config, steps = tiny(), []
 
     class Signalling(ReLUDropout):
@@ -142,7 +142,7 @@ def test_a_signal_waits_for_the_end_of_its_step(tmp_path):
     assert_same_run(tmp_path / "parts" / config.id, tmp_path / "whole" / config.id)
 
 
-def test_seconds_add_up_over_resumes(tmp_path):
+def test_seconds_accumulate_over_resumes(tmp_path):
     config = tiny(steps=4, eval_every=1)
     with pytest.raises(KeyboardInterrupt):
         train(config, tmp_path, on_step=stop_at(2))
@@ -150,25 +150,25 @@ def test_seconds_add_up_over_resumes(tmp_path):
     assert seconds == sorted(seconds)
 
 
-def test_the_lock_keeps_others_out_and_dies_with_its_holder(tmp_path):
+def test_lock_excludes_other_processes_and_ends_with_its_holder(tmp_path):
     config = tiny(steps=3)
     (tmp_path / config.id).mkdir()
     code = (
         "import pathlib, sys, time\n"
         "from riskmatch.runs.lock import lock\n"
         "with lock(pathlib.Path(sys.argv[1])):\n"
-        "    print('held', flush=True); time.sleep(60)\n"
+        "    print('locked', flush=True); time.sleep(60)\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path / config.id)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout.readline() == "held\n"
+        assert holder.stdout.readline() == "locked\n"
         with pytest.raises(BusyError, match="Another process is training"):
             train(config, tmp_path)
         holder.kill()
     assert train(config, tmp_path).status == "done"
 
 
-def test_the_lock_is_released_after_an_error(tmp_path):
+def test_lock_is_released_after_an_error(tmp_path):
     with pytest.raises(RuntimeError), lock(tmp_path):
         raise RuntimeError
     with lock(tmp_path):
@@ -176,7 +176,7 @@ def test_the_lock_is_released_after_an_error(tmp_path):
 
 
 def poisoned(*, samples, seed=0):
-    """Coloured digits with a value that is no number in the domain 0.8."""
+    """Coloured digits with NaN in the domain 0.8."""
     from riskmatch.data.colored_digits import colored_digits
 
     data = colored_digits(samples=samples, seed=seed)
@@ -184,7 +184,7 @@ def poisoned(*, samples, seed=0):
     return data
 
 
-def test_divergence_is_recorded_by_name_and_raised(tmp_path, monkeypatch):
+def test_divergence_is_recorded_and_raised(tmp_path, monkeypatch):
     source = replace(DATASETS["colored-digits"], load=poisoned)
     monkeypatch.setitem(DATASETS, "colored-digits", source)
     config = tiny("groupdro")
@@ -202,26 +202,26 @@ def test_divergence_is_recorded_by_name_and_raised(tmp_path, monkeypatch):
         train(config, tmp_path)
 
 
-def test_a_run_that_fails_late_keeps_its_last_good_checkpoint(tmp_path):
+def test_failed_run_keeps_its_last_checkpoint(tmp_path):
     config = tiny(steps=60, eval_every=10)
 
     def spoil(progress):
         if progress.step == 25 and not spoilt:
             spoilt.append(True)
-            raise FloatingPointError("by hand")
+            raise FloatingPointError("injected")
 
     spoilt = []
     with pytest.raises(FloatingPointError):
         train(config, tmp_path / "parts", on_step=spoil)
     folder = tmp_path / "parts" / config.id
-    assert records.read(folder).error == "FloatingPointError: by hand"
+    assert records.read(folder).error == "FloatingPointError: injected"
     assert last_checkpoint(folder).name == "00000020.safetensors"
     train(config, tmp_path / "parts", resume=True, on_step=spoil)
     train(config, tmp_path / "whole")
     assert_same_run(folder, tmp_path / "whole" / config.id)
 
 
-def test_weights_that_are_no_numbers_are_not_saved(tmp_path):
+def test_non_finite_weights_are_not_saved(tmp_path):
     config = tiny(lr=1e30, steps=9, eval_every=5, clip=None)
     with pytest.raises(DivergedError):
         train(config, tmp_path, checkpoint_every=1)
@@ -232,33 +232,33 @@ def test_weights_that_are_no_numbers_are_not_saved(tmp_path):
         assert all(v.isfinite().all() for name, v in weights.items() if name.startswith("model/"))
 
 
-def test_a_damaged_checkpoint_is_reported_and_the_one_before_steps_in(tmp_path):
+def test_damaged_checkpoint_warns_and_the_previous_one_is_used(tmp_path):
     config = tiny()
     with pytest.raises(KeyboardInterrupt):
         train(config, tmp_path / "parts", on_step=stop_at(33))
     folder = tmp_path / "parts" / config.id
     path = last_checkpoint(folder)
     path.write_bytes(path.read_bytes()[:500])
-    with pytest.warns(UserWarning, match=r"00000033.* truncated .* Going on from step 20"):
+    with pytest.warns(UserWarning, match=r"00000033.* truncated .* Continuing from step 20"):
         train(config, tmp_path / "parts", resume=True)
     train(config, tmp_path / "whole")
     assert_same_run(folder, tmp_path / "whole" / config.id)
 
 
-def test_without_any_good_checkpoint_the_run_starts_again(tmp_path):
+def test_run_without_valid_checkpoint_starts_again(tmp_path):
     config = tiny()
     with pytest.raises(KeyboardInterrupt):
         train(config, tmp_path / "parts", on_step=stop_at(33))
     folder = tmp_path / "parts" / config.id
     for path in (folder / "checkpoints").iterdir():
         path.write_bytes(b"")
-    with pytest.warns(UserWarning, match="Going on from the start"):
+    with pytest.warns(UserWarning, match="Continuing from the start"):
         train(config, tmp_path / "parts", resume=True)
     train(config, tmp_path / "whole")
     assert_same_run(folder, tmp_path / "whole" / config.id)
 
 
-def test_checkpoints_without_a_record_are_not_gone_on_from(tmp_path):
+def test_checkpoints_without_a_record_are_ignored(tmp_path):
     config = tiny()
     train(config, tmp_path)
     before = lines(tmp_path / config.id)
@@ -295,7 +295,7 @@ def test_every_setting_has_an_effect_and_resumes(tmp_path, changes):
     assert_same_run(interrupted_at(27, config, tmp_path / "parts"), whole)
 
 
-def test_bad_configurations_are_refused_before_anything_is_written(tmp_path):
+def test_invalid_configurations_raise_before_anything_is_written(tmp_path):
     for changes, message in [
         ({"method": "rmd"}, "Unknown method 'rmd'. Did you mean 'rdm'"),
         ({"hparams": {"waight": 1}}, "Unknown hyper-parameter of rdm 'waight'. Did you mean 'wei"),

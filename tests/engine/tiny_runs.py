@@ -1,4 +1,4 @@
-"""Short runs, and what two runs must have in common."""
+"""Short runs, and comparison of two runs."""
 
 import json
 from dataclasses import replace
@@ -16,7 +16,7 @@ HPARAMS = {
     "fishr": {"warmup": 20, "weight": 1.0},
     "fish": {"meta_lr": 0.5},
 }
-"""One of each kind: no state, phases, weights, moving averages, an optimiser of its own."""
+"""Methods without state, with phases, weights, moving averages, and an optimiser of its own."""
 
 TINY = RunConfig(
     data="colored-digits",
@@ -36,12 +36,12 @@ def tiny(method="erm", **changes):
 
 
 def lines(folder: Path):
-    """The records without times and memory."""
-    found = [json.loads(line) for line in (folder / FILE).read_text().splitlines()]
-    for entry in found:
+    """Lines of the record without times and memory."""
+    entries = [json.loads(line) for line in (folder / FILE).read_text().splitlines()]
+    for entry in entries:
         for name in ("seconds", "seconds_per_step", "peak_memory"):
             entry.pop(name, None)
-    return found
+    return entries
 
 
 def last_checkpoint(folder: Path) -> Path:
@@ -49,7 +49,7 @@ def last_checkpoint(folder: Path) -> Path:
 
 
 def final_state(folder: Path):
-    """Every tensor of the last checkpoint, as bytes."""
+    """Shape and bytes of every tensor of the last checkpoint."""
     tensors = load_file(last_checkpoint(folder))
     return {name: (value.shape, value.numpy().tobytes()) for name, value in tensors.items()}
 

@@ -30,8 +30,8 @@ def run(words: Sequence[str]) -> int:
 
 def _train(request: Request) -> RunRecord:
     from riskmatch.engine import checkpoint
-    from riskmatch.engine.allocator import keep_freed_memory
-    from riskmatch.engine.run import CHECKPOINTS, UnfinishedError, train
+    from riskmatch.engine.memory import keep_freed_memory
+    from riskmatch.engine.run import UnfinishedError, train
     from riskmatch.engine.step import DivergedError
     from riskmatch.runs.lock import BusyError
 
@@ -75,7 +75,7 @@ def _train(request: Request) -> RunRecord:
         if watch.last_step is None and isinstance(error, ValueError | ImportError | OSError):
             raise BadInput(str(error)) from error
         cause = f"{type(error).__name__}: {error}".rstrip(".")
-        if not checkpoint.exists(request.folder / CHECKPOINTS):
+        if not checkpoint.exists(request.folder / checkpoint.FOLDER):
             raise RunFailed(f"{cause} (--debug shows the traceback)") from error
         raise RunFailed(f"{cause}. To go on from the last checkpoint: {request.onward}") from error
     finally:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from riskmatch.cli.progress import Log, Pace, Row, clock
 
 if TYPE_CHECKING:
-    from riskmatch.engine.run import Progress
+    from riskmatch.engine.loop import Progress
     from riskmatch.runs.config import RunConfig
     from riskmatch.runs.records import Evaluation
 

@@ -1,11 +1,13 @@
-"""The engine: how an objective becomes steps, and steps a run."""
+"""The engine: trains a network with an objective, and runs from their configuration."""
 
 from riskmatch.contract import Eval, Memory, Objective, OptimSpec, Terms
 from riskmatch.data.batch import Batch
 from riskmatch.engine.data_identity import DataChangedError
-from riskmatch.engine.fit import fit
-from riskmatch.engine.run import Progress, UnfinishedError, train
-from riskmatch.engine.step import DivergedError, Stepper, StepSettings
+from riskmatch.engine.instances import InstanceError, Instances
+from riskmatch.engine.load import Run, load_run
+from riskmatch.engine.loop import Progress
+from riskmatch.engine.run import UnfinishedError, train
+from riskmatch.engine.step import DivergedError, Stepper, StepSettings, fit
 from riskmatch.runs.lock import BusyError
 
 __all__ = [
@@ -14,14 +16,18 @@ __all__ = [
     "DataChangedError",
     "DivergedError",
     "Eval",
+    "InstanceError",
+    "Instances",
     "Memory",
     "Objective",
     "OptimSpec",
     "Progress",
+    "Run",
     "StepSettings",
     "Stepper",
     "Terms",
     "UnfinishedError",
     "fit",
+    "load_run",
     "train",
 ]

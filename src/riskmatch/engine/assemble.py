@@ -1,26 +1,30 @@
-"""From a configuration to the parts of a run."""
+"""Assemble the parts of a run from its configuration."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from riskmatch import data, models
+from riskmatch import data, models, registry
 from riskmatch.contract import Memory, Objective, OptimSpec
+from riskmatch.data.catalogue import resolve
 from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.data.progress import OnProgress
 from riskmatch.data.sampler import Sampler
 from riskmatch.data.streams import stream
-from riskmatch.engine.data_identity import identity_of, known_as
+from riskmatch.engine.data_identity import identity_of, with_identity
+from riskmatch.engine.evaluate import evaluation_mode
+from riskmatch.engine.instances import Instances, Kind, is_instance
 from riskmatch.engine.step import Stepper, StepSettings
 from riskmatch.models import Trunk
 from riskmatch.models.embedding import embed
-from riskmatch.objectives import methods
+from riskmatch.registry import Part, PartError
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.identity import DataIdentity
 from riskmatch.runs.records import Split
@@ -29,30 +33,53 @@ from riskmatch.validation import check_option
 
 
 @dataclass(frozen=True)
-class Parts:
-    """What a run consists of, before its first step."""
+class Assembly:
+    """The parts of a run before its first step."""
 
     stepper: Stepper
     sampler: Sampler
     splits: dict[str, dict[Split, Domain]]
-    """Every domain, training and test domains alike, by name."""
+    """Splits of every domain, training and test domains alike, by name."""
     data: DataIdentity
-    """What these domains are."""
+    """Identity of the data."""
+    input_shape: tuple[int, ...]
+    """Shape of one input of the network."""
+    origins: Mapping[str, Mapping[str, str | None]]
+    """Origin of each part that is not built in, for the record."""
+
+
+def find_method(name: str) -> Part:
+    """Find a method by name.
+
+    Raises:
+        PartError: there is no such method, or it is not an objective.
+
+    Example:
+        >>> find_method("riskmatch.models:MLP")
+        Traceback (most recent call last):
+        riskmatch.registry.PartError: riskmatch.models:MLP is not an Objective: ...
+    """
+    part = registry.find("method", name)
+    if not (isinstance(part.value, type) and issubclass(part.value, Objective)):
+        raise PartError(
+            f"{name} is not an Objective: a method is a frozen dataclass derived from "
+            "riskmatch.contract.Objective."
+        )
+    return part
 
 
 def objective(method: str, hparams: Mapping[str, Any]) -> Objective:
-    """The objective of this name; fields without a value take their defaults.
+    """Make the objective of this name; fields without a value have their defaults.
 
     Example:
         >>> objective("groupdro", {"eta": 0.1})
         GroupDRO(eta=0.1)
     """
-    check_option("method", method, methods())
-    kind = methods()[method]
-    names = [item.name for item in fields(cast(Any, kind))]
+    cls = find_method(method).value
+    names = [item.name for item in fields(cls)]
     for name in hparams:
         check_option(f"hyper-parameter of {method}", name, names)
-    return kind(**with_later(kind, hparams))
+    return cast(Objective, cls(**with_later(cls, hparams)))
 
 
 def domains_of(
@@ -60,6 +87,7 @@ def domains_of(
     data_dir: Path | None = None,
     device: torch.device | str = "cpu",
     on_progress: OnProgress | None = None,
+    instances: Instances | None = None,
 ) -> DomainSet:
     """Load the run's data set, as features if the backbone is frozen.
 
@@ -68,17 +96,26 @@ def domains_of(
         data_dir: folder that is searched first for files of the data set.
         device: device of a frozen backbone.
         on_progress: called with each image that is read, decoded or embedded.
+        instances: parts that ``config`` refers to by instance.
     """
-    options = config.model_options
-    models.check(config.model, options)
-    if not is_frozen(config):
+
+    def load() -> DomainSet:
+        passed: DomainSet | None = (instances or Instances()).get("data", config)
+        if passed is not None:
+            return passed
         return data.load(config.data, config.data_options, data_dir, on_progress)
+
+    if not is_instance(config.model):
+        models.check(config.model, config.model_options)
+    if not is_frozen(config):
+        return load()
+    options = config.model_options
     trunk = models.seeded_trunk(config.model, options)  # before images are decoded: it may fail
-    domains = data.load(config.data, config.data_options, data_dir, on_progress)
+    domains = load()
     features = embed(
         domains, trunk, views=options.get("views", 1), device=device, on_progress=on_progress
     )
-    return known_as(features, identity_of(domains))
+    return with_identity(features, identity_of(domains))
 
 
 def is_frozen(config: RunConfig) -> bool:
@@ -86,23 +123,36 @@ def is_frozen(config: RunConfig) -> bool:
     return models.is_backbone(config.model) and bool(config.model_options.get("frozen"))
 
 
-def network(config: RunConfig, domains: DomainSet, trunk: Trunk | None = None) -> nn.Module:
+def network(
+    config: RunConfig,
+    domains: DomainSet,
+    trunk: Trunk | None = None,
+    instances: Instances | None = None,
+) -> nn.Module:
     """Build the run's network as it is before the first step.
 
     Args:
         config: configuration of the run.
         domains: data set of the run.
         trunk: the trunk of its backbone where it is built already.
+        instances: parts that ``config`` refers to by instance; a network is copied.
     """
-    return models.build(
-        config.model,
-        domains.input_shape,
-        domains.classes,
-        config.dropout,
-        config.model_options,
-        config.seed,
-        trunk,
-    )
+    passed: nn.Module | None = (instances or Instances()).get("model", config)
+    if passed is not None:
+        model = copy.deepcopy(passed)
+    else:
+        model = models.build(
+            config.model,
+            domains.input_shape,
+            domains.classes,
+            config.dropout,
+            config.model_options,
+            config.seed,
+            trunk,
+        )
+    if passed is not None or not models.find_network(config.model).built_in:
+        _check_outputs(config.model, model, domains)
+    return model
 
 
 def assemble(
@@ -111,28 +161,31 @@ def assemble(
     data_dir: Path | None = None,
     domains: DomainSet | None = None,
     on_progress: OnProgress | None = None,
-) -> Parts:
-    """Everything the run needs; weights, batches and the method's choices follow from the seed.
+    instances: Instances | None = None,
+) -> Assembly:
+    """Assemble a run; weights, batches and the method's random choices follow from its seed.
 
     Args:
-        config: of the run.
-        device: where it trains.
-        data_dir: where files of the data set are looked for first.
-        domains: what :func:`domains_of` gave for the same data and network, so as not to load it
-            again.
-        on_progress: told of every image that is read, decoded or embedded.
+        config: configuration of the run.
+        device: device to train on.
+        data_dir: folder that is searched first for files of the data set.
+        domains: result of :func:`domains_of` for the same data and network, if it is loaded.
+        on_progress: called with each image that is read, decoded or embedded.
+        instances: parts that ``config`` refers to by instance.
     """
-    formula = objective(config.method, config.hparams)
+    instances = instances or Instances()
+    passed: Objective | None = instances.get("method", config)
+    formula = objective(config.method, config.hparams) if passed is None else passed
     trunk = None
     if domains is None:
         if models.is_backbone(config.model) and not is_frozen(config):
             models.check(config.model, config.model_options)
             # Built before images are decoded, because the weights may be missing.
             trunk = models.seeded_trunk(config.model, config.model_options, config.seed)
-        domains = domains_of(config, data_dir, device, on_progress)
+        domains = domains_of(config, data_dir, device, on_progress, instances)
     training = tuple(domain.name for domain in domains.without(config.test_domains))
     splits = split_all(domains, config.trial, device)
-    model = network(config, domains, trunk)
+    model = network(config, domains, trunk, instances)
     stepper = Stepper(
         model.to(device).train(),
         formula,
@@ -152,16 +205,59 @@ def assemble(
     )
     batches = [splits[name]["train"] for name in training]
     sampler = Sampler(batches, config.batch_size, config.seed, domains.augment)
-    return Parts(stepper, sampler, splits, identity_of(domains))
+    return Assembly(
+        stepper,
+        sampler,
+        splits,
+        identity_of(domains),
+        domains.input_shape,
+        origins(config, instances),
+    )
+
+
+def origins(config: RunConfig, instances: Instances) -> dict[str, dict[str, str | None]]:
+    """Origin of each part of a run that is not built in: its package and version, or its file."""
+    found: dict[Kind, Part | None] = {
+        "data": None if is_instance(config.data) else resolve(config.data).part,
+        "method": None if is_instance(config.method) else find_method(config.method),
+        "model": None if is_instance(config.model) else models.find_network(config.model),
+    }
+    for kind in found:
+        if is_instance(getattr(config, kind)):
+            value = instances.get(kind, config)
+            found[kind] = registry.part_of(kind, getattr(config, kind), value)
+    return {kind: part.to_json() for kind, part in found.items() if part and not part.built_in}
 
 
 def split_all(
     domains: DomainSet, trial: int, device: torch.device | str = "cpu"
 ) -> dict[str, dict[Split, Domain]]:
-    """Both splits of every domain, by name, as a run of this trial has them."""
+    """Both splits of every domain by name, as in a run of this trial."""
     return {
         domain.name: {
             cast(Split, name): part.to(device) for name, part in data.split(domain, trial).items()
         }
         for domain in domains.domains
     }
+
+
+def _check_outputs(name: str, model: nn.Module, domains: DomainSet) -> None:
+    """Raise ``PartError`` unless the network returns features and logits."""
+    weight = next(model.parameters(), None)
+    if weight is None:
+        raise PartError(f"The network {name} has no weights to train.")
+    x = domains.domains[0].x[:2].to(weight.device)
+    with evaluation_mode(model), torch.no_grad():
+        out = model(x)
+    pair = isinstance(out, tuple | list) and len(out) == 2
+    if not (pair and all(isinstance(part, Tensor) for part in out)):
+        raise PartError(
+            f"The network {name} must return a pair of tensors (features, logits), got "
+            f"{type(out).__name__}."
+        )
+    shapes = [tuple(part.shape) for part in out]
+    if len(shapes[0]) != 2 or shapes[1] != (len(x), domains.classes):
+        raise PartError(
+            f"The network {name} must return features (n, width) and logits (n, "
+            f"{domains.classes}), got {shapes[0]} and {shapes[1]} for {len(x)} samples."
+        )

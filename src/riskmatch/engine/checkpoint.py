@@ -1,33 +1,123 @@
-"""Snapshots on the disk: one safetensors file each, whole or absent, and never a pickle.
+"""Checkpoints: the state of a run between two steps, saved without pickle.
 
-The header of the file carries the values as JSON and a checksum over values and tensors.
+A checkpoint is one safetensors file that is written whole or not at all. Its header holds the
+plain values as JSON and a checksum over values and tensors.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from riskmatch.engine.snapshot import Snapshot
+from riskmatch.contract import OptimSpec
+from riskmatch.data.sampler import Sampler
+from riskmatch.engine.step import Stepper
 from riskmatch.files import write_whole
 
+FOLDER = "checkpoints"
+"""Folder of the checkpoints in the folder of a run."""
 FORMAT = "riskmatch checkpoint 1"
 KEPT = 2
+"""Number of checkpoints that are kept."""
 SUFFIX = ".safetensors"
 
 
+@dataclass(frozen=True)
+class Snapshot:
+    """State of a run between two steps."""
+
+    values: Mapping[str, Any]
+    """Plain values: the step, the optimiser's phase and settings, the position of the sampler."""
+    tensors: Mapping[str, Tensor]
+    """Copies of weights and buffers, optimiser state, the objective's memory, random streams."""
+
+    @property
+    def step(self) -> int:
+        """Number of steps taken."""
+        return int(self.values["step"])
+
+    @property
+    def notes(self) -> Mapping[str, Any]:
+        """Further plain values, as given to :func:`capture`."""
+        return dict(self.values["notes"])
+
+    def weights(self) -> dict[str, Tensor]:
+        """State dict of the network."""
+        return dict(_under("model/", self.tensors))
+
+
+def capture(stepper: Stepper, sampler: Sampler, notes: Mapping[str, Any]) -> Snapshot:
+    """Copy the state of a run; ``notes`` are plain values to keep with it."""
+    memory, groups, plain = stepper.memory, [], {}
+    tensors = {f"model/{name}": value for name, value in stepper.model.state_dict().items()}
+    if stepper.optimizer is not None:
+        state = stepper.optimizer.state_dict()
+        groups = state["param_groups"]
+        for number, entry in state["state"].items():
+            for name, value in entry.items():
+                key = f"{number}/{name}"
+                if isinstance(value, Tensor):
+                    tensors[f"optimizer/{key}"] = value
+                else:
+                    plain[key] = value
+    tensors |= {f"memory/{name}": value for name, value in memory.state.items()}
+    tensors |= _streams(memory.generator)
+    values = {
+        "step": memory.step,
+        "base": asdict(memory.base),
+        "spec": None if stepper.spec is None else asdict(stepper.spec),
+        "phase_start": stepper.phase_start,
+        "optimizer_groups": groups,
+        "optimizer_values": plain,
+        "sampler": sampler.state(),
+        "notes": dict(notes),
+    }
+    return Snapshot(values, {name: _copy(value) for name, value in tensors.items()})
+
+
+def restore(snapshot: Snapshot, stepper: Stepper, sampler: Sampler) -> Mapping[str, Any]:
+    """Set a run to the state of a snapshot; return the notes.
+
+    Raises:
+        ValueError: the weights do not fit the network.
+    """
+    values, memory = snapshot.values, stepper.memory
+    try:
+        stepper.model.load_state_dict(snapshot.weights())
+    except RuntimeError as error:
+        raise ValueError(
+            f"The checkpoint of step {snapshot.step} does not fit the network: the data, or the "
+            "package of the network, have changed. Restore them to continue, or remove the folder "
+            "of the run to start again."
+        ) from error
+    device = next(stepper.model.parameters()).device
+    memory.step, memory.base = snapshot.step, OptimSpec(**values["base"])
+    memory.state = {name: v.to(device) for name, v in _under("memory/", snapshot.tensors)}
+    stepper.phase_start = values["phase_start"]
+    if values["spec"] is not None:
+        stepper.spec = OptimSpec(**values["spec"])
+        stepper.optimizer = stepper.spec.build(stepper.trainable())
+        stepper.optimizer.load_state_dict(_optimizer_state(snapshot))
+    sampler.restore(values["sampler"])
+    _restore_streams(snapshot.tensors, memory.generator)
+    return snapshot.notes
+
+
 class CheckpointError(ValueError):
-    """A file is no checkpoint of this run, or no longer one."""
+    """A file is not a valid checkpoint of the run."""
 
 
 def save(folder: Path, run: str, snapshot: Snapshot) -> Path:
-    """Write a checkpoint of the run with the id ``run``; the last two are kept."""
+    """Write a checkpoint of the run with the id ``run``, and keep the last two."""
     folder.mkdir(parents=True, exist_ok=True)
     values = json.dumps(snapshot.values, sort_keys=True)
     header = {"format": FORMAT, "run": run, "values": values}
@@ -40,23 +130,27 @@ def save(folder: Path, run: str, snapshot: Snapshot) -> Path:
 
 
 def path_of(folder: Path, step: int) -> Path:
-    """Where the checkpoint of a step is, if it is there."""
+    """Path of the checkpoint of a step."""
     return folder / f"{step:08d}{SUFFIX}"
 
 
 def exists(folder: Path) -> bool:
-    """Whether there is any checkpoint to go on from."""
+    """Whether the folder holds any checkpoint."""
     return bool(_checkpoints(folder))
 
 
 def load(path: Path, run: str) -> Snapshot:
-    """Read a checkpoint of the run with the id ``run``, or raise :class:`CheckpointError`."""
+    """Read a checkpoint of the run with the id ``run``.
+
+    Raises:
+        CheckpointError: the file is damaged, or is a checkpoint of another run.
+    """
     try:
         with safe_open(path, framework="pt") as file:
             header = dict(file.metadata() or {})
             if header.get("format") != FORMAT:
-                found = header.get("format", "none")
-                raise CheckpointError(f"{path.name} has the format '{found}', not '{FORMAT}'.")
+                format_ = header.get("format", "none")
+                raise CheckpointError(f"{path.name} has the format '{format_}', not '{FORMAT}'.")
             if header["run"] != run:
                 raise CheckpointError(f"{path.name} belongs to run {header['run']}, not {run}.")
             names = file.keys()
@@ -69,22 +163,22 @@ def load(path: Path, run: str) -> Snapshot:
 
 
 def load_last(folder: Path, run: str) -> tuple[Snapshot | None, list[str]]:
-    """The newest checkpoint that can be read, and why each newer one was refused.
+    """Read the newest valid checkpoint; return it and the faults of any newer ones.
 
-    What is refused is set aside under another name, so that it is not met again.
+    An invalid file is renamed, so that it is not tried again.
     """
-    reasons: list[str] = []
+    faults: list[str] = []
     for path in reversed(_checkpoints(folder)):
         try:
-            return load(path, run), reasons
+            return load(path, run), faults
         except CheckpointError as error:
-            reasons.append(str(error))
+            faults.append(str(error))
             path.rename(path.with_suffix(".refused"))
-    return None, reasons
+    return None, faults
 
 
 def clear(folder: Path) -> None:
-    """Remove every checkpoint, for a run that starts again."""
+    """Remove all checkpoints."""
     for path in _checkpoints(folder):
         path.unlink()
 
@@ -99,3 +193,46 @@ def _checksum(header: dict[str, str], tensors: dict[str, Tensor]) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
+
+
+def _optimizer_state(snapshot: Snapshot) -> dict[str, Any]:
+    state: dict[int, dict[str, Any]] = {}
+    parts = [
+        *_under("optimizer/", snapshot.tensors),
+        *snapshot.values["optimizer_values"].items(),
+    ]
+    for key, value in parts:
+        number, name = key.split("/", 1)
+        state.setdefault(int(number), {})[name] = value
+    groups = [
+        # JSON has no tuples: every list of a group except its parameters was one.
+        {k: tuple(v) if isinstance(v, list) and k != "params" else v for k, v in group.items()}
+        for group in snapshot.values["optimizer_groups"]
+    ]
+    return {"state": state, "param_groups": groups}
+
+
+def _streams(generator: torch.Generator) -> dict[str, Tensor]:
+    streams = {"random/torch": torch.get_rng_state(), "random/method": generator.get_state()}
+    if torch.cuda.is_available():
+        states = torch.cuda.get_rng_state_all()
+        streams |= {f"random/cuda/{number}": state for number, state in enumerate(states)}
+    return streams
+
+
+def _restore_streams(tensors: Mapping[str, Tensor], generator: torch.Generator) -> None:
+    torch.set_rng_state(tensors["random/torch"])
+    generator.set_state(tensors["random/method"])
+    if torch.cuda.is_available():
+        for number, state in _under("random/cuda/", tensors):
+            torch.cuda.set_rng_state(state, int(number))
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    for name, value in tensors.items():
+        if name.startswith(prefix):
+            yield name.removeprefix(prefix), value
+
+
+def _copy(value: Tensor) -> Tensor:
+    return value.detach().cpu().clone(memory_format=torch.contiguous_format)

@@ -1,4 +1,4 @@
-"""Whether the data of a run are still those that it was trained on."""
+"""Detect that the data of a run have changed since it started."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from riskmatch.runs.identity import DataIdentity
 from riskmatch.runs.records import RunRecord
 
 # A sweep has hundreds of runs on one data set.
-_known: WeakKeyDictionary[DomainSet, DataIdentity] = WeakKeyDictionary()
+_identities: WeakKeyDictionary[DomainSet, DataIdentity] = WeakKeyDictionary()
 
 
 class DataChangedError(ValueError):
@@ -25,78 +25,81 @@ class DataChangedError(ValueError):
 
 
 def identity_of(domains: DomainSet) -> DataIdentity:
-    """Classes, samples and content of a data set; found once for each that is loaded.
+    """Classes, number of samples and content of a data set; computed once per loaded data set.
 
-    Images are not read for it: the cache knows them by their content.
+    Stored images are not read: their cache knows the hash of their content.
     """
-    if domains not in _known:
-        parts = [part for domain in domains.domains for part in _parts(domain)]
-        _known[domains] = DataIdentity(
+    if domains not in _identities:
+        parts = [part for domain in domains.domains for part in _with_validation(domain)]
+        _identities[domains] = DataIdentity(
             domains.class_names or tuple(map(str, range(domains.classes))),
-            {domain.name: sum(map(len, _parts(domain))) for domain in domains.domains},
+            {domain.name: sum(map(len, _with_validation(domain))) for domain in domains.domains},
             _hash(*(text for part in parts for text in (hash_inputs(part.x), _labels(part.y)))),
         )
-    return _known[domains]
+    return _identities[domains]
 
 
-def listed(data: str, data_dir: Path | None) -> DataIdentity | None:
-    """The identity of images by the names of their files; None where there are none to list."""
+def identity_of_files(data: str, data_dir: Path | None) -> DataIdentity | None:
+    """Identity of a data set of images by the names of its files; None if it has no such files."""
     try:
         named = resolve(data)
         if not named.has_image_files:
             return None
         index = named.index(data_dir)
     except (OSError, ValueError):
-        return None  # without its data a run that is done can still be shown
+        return None  # a finished run can be shown without its data
     counts = {domain: sum(row.values()) for domain, row in index.counts().items()}
     return DataIdentity(index.class_names, counts)
 
 
-def known_as(domains: DomainSet, identity: DataIdentity) -> DomainSet:
-    """``domains``, to be told by the data that they were made from.
+def with_identity(domains: DomainSet, identity: DataIdentity) -> DomainSet:
+    """Give a data set of features the identity of the images they were computed from.
 
-    Features differ in their last bits from machine to machine, their images do not.
+    Features differ in their last bits between machines; images do not.
     """
-    _known[domains] = identity
+    _identities[domains] = identity
     return domains
 
 
-def check_unchanged(found: RunRecord, now: DataIdentity, folder: Path) -> None:
-    """Raise :class:`DataChangedError` where the run in ``folder`` began with other data.
+def check_unchanged(record: RunRecord, current: DataIdentity, folder: Path) -> None:
+    """Raise :class:`DataChangedError` if the run in ``folder`` started with other data.
 
-    A record that does not say what its data were passes.
+    A record without an identity passes.
     """
-    if found.data is not None and (changes := found.data.changes(now)):
+    if record.data is not None and (changes := record.data.changes(current)):
         raise DataChangedError(
-            f"The data have changed since this run began: {changes}. "
-            f"Restore them to go on, or remove {folder} to start again."
+            f"The data have changed since this run started: {changes}. "
+            f"Restore them to continue, or remove {folder} to start again."
         )
 
 
-def check_files(folder: Path, data_dir: Path | None) -> None:
-    """As :func:`check_unchanged`, by the names of the files of images, before any is read."""
-    found = records.find(folder)
-    if found is not None and (now := listed(found.config.data, data_dir)) is not None:
-        check_unchanged(found, now, folder)
+def check_files_unchanged(folder: Path, data_dir: Path | None) -> None:
+    """Check like :func:`check_unchanged` by the names of image files, before any is read."""
+    record = records.find(folder)
+    if record is not None and (current := identity_of_files(record.config.data, data_dir)):
+        check_unchanged(record, current, folder)
 
 
-def warn_if_changed(found: RunRecord, domains: DomainSet | None, data_dir: Path | None) -> None:
-    """Warn where the data differ now from those of a finished run.
+def warn_if_changed(record: RunRecord, domains: DomainSet | None, data_dir: Path | None) -> None:
+    """Warn if the data differ from those that a finished run was trained on.
 
-    Of data that are not loaded only the files are listed: their names tell classes and counts.
+    Data that are not loaded are compared by the names of their files.
     """
-    if found.data is None:
+    if record.data is None:
         return
-    now = listed(found.config.data, data_dir) if domains is None else identity_of(domains)
-    if now is not None and (changes := found.data.changes(now)):
+    if domains is None:
+        current = identity_of_files(record.config.data, data_dir)
+    else:
+        current = identity_of(domains)
+    if current is not None and (changes := record.data.changes(current)):
         warnings.warn(
-            f"The data differ now from those that this run was trained on: {changes}.",
-            stacklevel=3,
+            f"The data differ from those that this run was trained on: {changes}.", stacklevel=3
         )
 
 
-def _parts(domain: Domain) -> list[Domain]:
-    return [domain] if domain.validation is None else [domain, *_parts(domain.validation)]
+def _with_validation(domain: Domain) -> list[Domain]:
+    """The domain and its separate validation samples."""
+    return [domain] if domain.validation is None else [domain, *_with_validation(domain.validation)]
 
 
 def _labels(y: Tensor) -> str:

@@ -1,4 +1,4 @@
-"""A model on data: what it says of every sample, without a trace."""
+"""Evaluate a network on domains."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from riskmatch.runs.predictions import ByDomain, Predictions
 from riskmatch.runs.records import LEVELS, Score, Split
 
 CHUNK = 512
-"""Samples per forward pass, at most."""
+"""Most samples per forward pass."""
 VALUES = 1 << 23
-"""Input values per forward pass, at most: 55 images of 3 × 224 × 224."""
+"""Most input values per forward pass: 55 images of 3 × 224 × 224."""
 
 
 def predict(
@@ -26,27 +26,41 @@ def predict(
     domains: Mapping[str, Mapping[Split, Domain]],
     risk: RiskFunction = cross_entropy_risks,
 ) -> dict[str, dict[Split, Predictions]]:
-    """What the model says of every sample of every split of every domain.
+    """Predictions on every sample of every split of every domain.
 
-    Random streams and the training mode of every layer are afterwards as they were.
+    Random streams and the training mode of every layer are left as they were.
     """
-    with _untouched(model), torch.no_grad():
+    with evaluation_mode(model), torch.no_grad():
         return {
             name: {split: _predict(model, part, risk) for split, part in splits.items()}
             for name, splits in domains.items()
         }
 
 
-def scores(found: ByDomain) -> dict[str, dict[Split, Score]]:
-    """The score of every split of every domain."""
+def scores(predictions: ByDomain) -> dict[str, dict[Split, Score]]:
+    """Score of every split of every domain."""
     return {
         name: {split: _score(values) for split, values in splits.items()}
-        for name, splits in found.items()
+        for name, splits in predictions.items()
     }
 
 
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Set evaluation mode; restore the mode of every layer and the random streams at the end."""
+    modes = {layer: layer.training for layer in model.modules()}
+    devices = {p.device.index for p in model.parameters() if p.device.type == "cuda"}
+    with torch.random.fork_rng(devices=devices):
+        model.eval()
+        try:
+            yield
+        finally:
+            for layer, mode in modes.items():
+                layer.training = mode
+
+
 def _predict(model: nn.Module, domain: Domain, risk: RiskFunction) -> Predictions:
-    """The model on one domain, a chunk at a time so that memory is bounded."""
+    """Predictions on one domain, in chunks so that memory is bounded."""
     risks, classes, confidences = [], [], []
     chunk = max(1, min(CHUNK, VALUES // math.prod(domain.x.shape[1:])))
     for x, y in zip(domain.x.split(chunk), domain.y.split(chunk), strict=True):
@@ -68,24 +82,11 @@ def _score(values: Predictions) -> Score:
     risks = values.risk.astype(np.float64)
     return Score(
         accuracy=float(np.mean(values.predicted == values.label)),
-        risk=_short(risks.mean()),
-        quantiles=tuple(map(_short, np.quantile(risks, LEVELS))),
+        risk=_rounded(risks.mean()),
+        quantiles=tuple(map(_rounded, np.quantile(risks, LEVELS))),
     )
 
 
-def _short(value: float) -> float:
-    """A number to the digits that single precision has."""
+def _rounded(value: float) -> float:
+    """Round to the digits of single precision."""
     return float(f"{value:.7g}")
-
-
-@contextmanager
-def _untouched(model: nn.Module) -> Iterator[None]:
-    modes = {layer: layer.training for layer in model.modules()}
-    devices = {p.device.index for p in model.parameters() if p.device.type == "cuda"}
-    with torch.random.fork_rng(devices=devices):
-        model.eval()
-        try:
-            yield
-        finally:
-            for layer, mode in modes.items():
-                layer.training = mode

@@ -1,4 +1,4 @@
-"""How much memory a run takes, in a process that may have had others before it."""
+"""Memory of the process: measure its peak, and keep freed memory between steps."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from pathlib import Path
 import torch
 
 _PROCESS = Path("/proc/self")
+_MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # parameters of glibc's mallopt
+_KEPT_BYTES = 1 << 30
 
 
-def forget_peak(device: torch.device) -> None:
-    """Let :func:`peak_memory` count from here.
+def reset_peak_memory(device: torch.device) -> None:
+    """Let :func:`peak_memory` count from now on.
 
-    On Linux what earlier runs left free goes back to the system first, and the process's high-water
-    mark comes down to what it holds. Other systems keep the mark.
+    On Linux, memory that earlier runs freed is returned to the system first, and the high-water
+    mark of the process is reset. Other systems keep the mark.
     """
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
@@ -27,17 +29,37 @@ def forget_peak(device: torch.device) -> None:
 
 
 def peak_memory(device: torch.device) -> int:
-    """Bytes: the most that the device's tensors took if it is a GPU, else that the process held.
+    """Peak memory in bytes: of the tensors on a GPU, or else of the process.
 
-    On Linux files that are mapped into memory, such as a cache of images, do not count.
+    On Linux, files mapped into memory, such as the cache of images, do not count.
     """
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     with suppress(OSError, KeyError):
         lines = (_PROCESS / "status").read_text().splitlines()
-        held = dict(line.split(":", 1) for line in lines)
-        return 1024 * (int(held["VmHWM"].split()[0]) - int(held["RssFile"].split()[0]))
-    import resource  # POSIX only
-
+        status = dict(line.split(":", 1) for line in lines)
+        return 1024 * (int(status["VmHWM"].split()[0]) - int(status["RssFile"].split()[0]))
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def keep_freed_memory() -> bool:
+    """Let the C library keep freed memory for the next step instead of returning it.
+
+    By default glibc returns the large blocks of a step's activations to the system, which clears
+    them page by page when the next step allocates them again; on large batches this takes about as
+    long as the arithmetic. The setting applies to the whole process, whose resident memory then
+    stays at its peak.
+
+    Returns:
+        Whether the C library supports the setting.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return False
+    return bool(mallopt(_MMAP_THRESHOLD, _KEPT_BYTES) and mallopt(_TRIM_THRESHOLD, _KEPT_BYTES))

@@ -1,9 +1,9 @@
-"""One step of training: terms, gradient, optimiser."""
+"""Training steps: terms, gradient, optimiser."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -24,7 +24,7 @@ from riskmatch.runs.config import Schedule
 
 
 class DivergedError(RuntimeError):
-    """A term stopped being a number."""
+    """A term of the loss or a weight is not finite."""
 
     def __init__(self, step: int, term: str, domain: str | int | None, detail: str = "") -> None:
         where = "" if domain is None else f" in domain {domain!r}"
@@ -34,29 +34,29 @@ class DivergedError(RuntimeError):
 
 @dataclass(frozen=True)
 class StepSettings:
-    """How every step is taken, whatever the objective."""
+    """Settings of a step that do not depend on the objective."""
 
     risk: RiskFunction = cross_entropy_risks
     """Per-sample loss of (logits, y)."""
     schedule: Schedule = "constant"
     """``cosine`` over the whole run, or from the end of the objective's warm-up on."""
     start: int = 0
-    """The first step of the run; the cosine starts there."""
+    """First step of the run, where the cosine starts."""
     steps: int = 0
-    """The last step of the run; the cosine reaches zero there."""
+    """Last step of the run, where the cosine reaches zero."""
     clip: float | None = None
-    """Largest norm of the gradient; longer ones are shortened to it."""
+    """Maximum norm of the gradient; larger ones are scaled down."""
     amp: bool = False
-    """Forward passes in bfloat16 where that is safe."""
+    """Mixed precision: forward passes in bfloat16 where that is safe."""
     micro_batch: int = 0
     """Samples per forward pass; 0 passes a batch whole."""
 
 
 @dataclass
 class Stepper:
-    """A model in training: takes a batch, changes the weights, reports numbers.
+    """A network in training, one batch at a time.
 
-    A fresh optimiser starts whenever ``objective.optim`` returns a new value, which is how warm-up
+    A fresh optimiser starts whenever ``objective.optim`` returns a new value: this is how warm-up
     phases, new learning rates and resets are expressed.
     """
 
@@ -65,15 +65,15 @@ class Stepper:
     memory: Memory
     settings: StepSettings = field(default_factory=StepSettings)
     spec: OptimSpec | None = None
-    """The current optimiser's value; None before the first step."""
+    """Settings of the current optimiser; None before the first step."""
     optimizer: torch.optim.Optimizer | None = None
     phase_start: int = 0
-    """The step at which the current optimiser started."""
+    """Step at which the current optimiser started."""
     domains: tuple[str, ...] = ()
-    """The names of the domains of a batch, where they have any."""
+    """Names of the domains of a batch; empty if they have none."""
 
     def step(self, batch: Batch) -> dict[str, float]:
-        """Take one step on ``batch``; returns the loss, its terms and the raw penalties."""
+        """Take one step on ``batch``; return the loss, its terms and the raw penalties."""
         optimizer = self.enter_phase()
         settings = self.settings
         ev = Eval(
@@ -91,7 +91,7 @@ class Stepper:
         return _numbers(terms, ev)
 
     def enter_phase(self) -> torch.optim.Optimizer:
-        """The optimiser of the coming step, a fresh one where its value has changed."""
+        """Return the optimiser of the next step: a fresh one if its settings have changed."""
         spec = self.objective.optim(self.memory.base, self.memory.step)
         if self.optimizer is None or spec != self.spec:
             self.spec, self.phase_start = spec, self.memory.step
@@ -120,11 +120,11 @@ class Stepper:
         return self.spec.lr * 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
 
     def trainable(self) -> list[Tensor]:
-        """The weights that the optimiser changes."""
+        """Weights that the optimiser changes."""
         return [p for p in self.model.parameters() if p.requires_grad]
 
     def _bad_domain(self, ev: Eval) -> str | int | None:
-        """The first domain with a risk that is not finite: its name, or else its number."""
+        """Name, or else number, of the first domain with a risk that is not finite."""
         for domain, risks in enumerate(ev.per_domain(ev.risks.detach())):
             if not bool(torch.isfinite(risks).all()):
                 return self.domains[domain] if self.domains else domain
@@ -139,3 +139,38 @@ def _numbers(terms: Terms, ev: Eval) -> dict[str, float]:
     if "risks" in ev.__dict__:
         out["worst domain"] = float(ev.domain_risks.argmax())
     return out
+
+
+def fit(
+    model: nn.Module,
+    objective: Objective,
+    batches: Iterable[Batch],
+    optim: OptimSpec,
+    memory: Memory | None = None,
+    settings: StepSettings | None = None,
+) -> list[dict[str, float]]:
+    """Train ``model`` with ``objective``, one step per batch.
+
+    Args:
+        model: network x → ``(features, logits)``; changed in place.
+        objective: a method of :mod:`riskmatch.objectives`, or one of your own.
+        batches: iterable of batches on the model's device.
+        optim: optimiser, which the objective may change from step to step.
+        memory: memory of an earlier call, to continue from it.
+        settings: per-sample loss, schedule, clipping, mixed precision.
+
+    Returns:
+        For every step: the loss, its terms, the raw penalties and the number of the worst domain.
+
+    Example:
+        >>> from riskmatch.models import MLP
+        >>> from riskmatch.objectives import ERM
+        >>> batch = Batch(torch.randn(6, 2), torch.tensor([0, 1, 0, 1, 0, 1]), (2, 4))
+        >>> history = fit(MLP(2, 2), ERM(), [batch] * 20, OptimSpec("adam", lr=0.01))
+        >>> history[-1]["loss"] < history[0]["loss"]
+        True
+    """
+    memory = memory or Memory()
+    memory.base = optim
+    stepper = Stepper(model.train(), objective, memory, settings or StepSettings())
+    return [stepper.step(batch) for batch in batches]

@@ -147,9 +147,11 @@ def _validation(config: RunConfig, out: Path) -> dict[str, tuple[float, Array]]:
 
     from riskmatch.contract import cross_entropy_risks
     from riskmatch.data import split
-    from riskmatch.engine.final import final_model
+    from riskmatch.engine.assemble import domains_of
+    from riskmatch.engine.load import final_network
 
-    model, domains = final_model(config, out)
+    domains = domains_of(config)
+    model = final_network(config, out / config.id, domains)
     results = {}
     for domain in domains.domains:
         part = split(domain, config.trial)["val"]

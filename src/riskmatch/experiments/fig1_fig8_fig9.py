@@ -60,10 +60,10 @@ def _predictions(finished: FinishedRuns, run: PlannedRun) -> ByDomain:
     folder = finished.runs / run.config.id
     if steps := predictions.steps(folder):
         return predictions.read(folder, steps[-1])
-    from riskmatch.engine.final import final_predictions  # imports torch
+    from riskmatch.engine.load import final_predictions  # imports torch
 
     try:
-        return final_predictions(run.config, finished.runs, finished.data_dir)
+        return final_predictions(run.config, folder, finished.data_dir)
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"{folder} has neither predictions nor a final checkpoint. Remove this folder and run "

@@ -89,9 +89,11 @@ def _risks(config: RunConfig, out: Path, data_dir: Path | None = None) -> dict[s
     import torch
 
     from riskmatch.contract import cross_entropy_risks
-    from riskmatch.engine.final import final_model
+    from riskmatch.engine.assemble import domains_of
+    from riskmatch.engine.load import final_network
 
-    model, domains = final_model(config, out, data_dir)
+    domains = domains_of(config, data_dir)
+    model = final_network(config, out / config.id, domains)
     by_name = {domain.name: domain for domain in domains.domains}
     risks = {}
     for p in P:

@@ -1,4 +1,4 @@
-"""What data a run was trained on, in a few values: enough to notice that they are others now."""
+"""Identity of the data of a run: a few values by which a change is detected."""
 
 from __future__ import annotations
 
@@ -6,56 +6,59 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-TOLD = 4
-"""Changes named in a line, at most."""
+MAX_CHANGES = 4
+"""Most changes that a message lists."""
 
 
 @dataclass(frozen=True)
 class DataIdentity:
-    """A data set as a run found it."""
+    """Classes, number of samples and content of a data set."""
 
     classes: tuple[str, ...]
-    """The names of the classes by label; their labels where they have no names."""
+    """Names of the classes by label; the labels if they have no names."""
     samples: Mapping[str, int]
-    """How many there are, by domain."""
+    """Number of samples by domain."""
     content: str = ""
-    """A hash of inputs and labels; empty where nobody looked into the samples."""
+    """Hash of inputs and labels; empty if the samples were not read."""
 
-    def changes(self, now: DataIdentity) -> str:
-        """What is otherwise ``now``, in a line; empty where nothing is.
+    def changes(self, current: DataIdentity) -> str:
+        """Describe how ``current`` differs, in one line; empty if it does not.
 
         Example:
-            >>> then = DataIdentity(("cat", "dog"), {"ink": 6}, "1f")
-            >>> then.changes(DataIdentity(("dog", "owl"), {"ink": 5}))
-            "class 'cat' is gone, class 'owl' is new, 'ink' has 5 samples, not 6"
-            >>> then.changes(DataIdentity(("cat", "dog"), {"ink": 6}, "2e"))
-            'the samples are others'
+            >>> before = DataIdentity(("cat", "dog"), {"ink": 6}, "1f")
+            >>> before.changes(DataIdentity(("dog", "owl"), {"ink": 5}))
+            "class 'cat' was removed, class 'owl' was added, 'ink' has 5 samples instead of 6"
+            >>> before.changes(DataIdentity(("cat", "dog"), {"ink": 6}, "2e"))
+            'the samples differ'
         """
-        found = [*self._classes(now), *self._samples(now)]
-        if not found and self.content and now.content and self.content != now.content:
-            found = ["the samples are others"]
-        more = [f"and {len(found) - TOLD} more"] if len(found) > TOLD else []
-        return ", ".join([*found[:TOLD], *more])
+        changes = [*self._classes(current), *self._samples(current)]
+        if not changes and self.content and current.content and self.content != current.content:
+            changes = ["the samples differ"]
+        more = [f"and {len(changes) - MAX_CHANGES} more"] if len(changes) > MAX_CHANGES else []
+        return ", ".join([*changes[:MAX_CHANGES], *more])
 
-    def _classes(self, now: DataIdentity) -> Iterator[str]:
-        yield from (f"class '{name}' is gone" for name in self.classes if name not in now.classes)
-        yield from (f"class '{name}' is new" for name in now.classes if name not in self.classes)
-        if self.classes != now.classes and set(self.classes) == set(now.classes):
-            yield "the classes are in another order"
+    def _classes(self, current: DataIdentity) -> Iterator[str]:
+        removed = [name for name in self.classes if name not in current.classes]
+        added = [name for name in current.classes if name not in self.classes]
+        yield from (f"class '{name}' was removed" for name in removed)
+        yield from (f"class '{name}' was added" for name in added)
+        if not removed and not added and self.classes != current.classes:
+            yield "the order of the classes differs"
 
-    def _samples(self, now: DataIdentity) -> Iterator[str]:
+    def _samples(self, current: DataIdentity) -> Iterator[str]:
         for name, count in self.samples.items():
-            if name not in now.samples:
-                yield f"domain '{name}' is gone"
-            elif now.samples[name] != count:
-                yield f"'{name}' has {now.samples[name]:,} samples, not {count:,}"
-        yield from (f"domain '{name}' is new" for name in now.samples if name not in self.samples)
+            if name not in current.samples:
+                yield f"domain '{name}' was removed"
+            elif current.samples[name] != count:
+                yield f"'{name}' has {current.samples[name]:,} samples instead of {count:,}"
+        added = [name for name in current.samples if name not in self.samples]
+        yield from (f"domain '{name}' was added" for name in added)
 
     def to_json(self) -> dict[str, Any]:
-        """The identity as plain JSON values."""
+        """Identity as plain JSON values."""
         return {**asdict(self), "classes": list(self.classes)}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> DataIdentity:
-        """The identity that :meth:`to_json` wrote."""
+        """Identity from the values of :meth:`to_json`."""
         return cls(tuple(values["classes"]), dict(values["samples"]), values["content"])

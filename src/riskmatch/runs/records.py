@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -86,7 +86,9 @@ class RunRecord:
     error: str | None = None
     """Why it failed."""
     data: DataIdentity | None = None
-    """What it was trained on; None where the file does not say."""
+    """Identity of the data; None if the file does not state it."""
+    parts: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
+    """Origin of each part that is not built in (name, distribution, version, sha256), by kind."""
 
 
 class RecordError(ValueError):
@@ -106,10 +108,16 @@ class Standing:
     """Since the run began, at that step."""
 
 
-def start(folder: Path, config: RunConfig, data: DataIdentity | None = None) -> None:
-    """Begin the file of a run with its configuration, in place of any earlier file."""
+def start(
+    folder: Path,
+    config: RunConfig,
+    data: DataIdentity | None = None,
+    parts: Mapping[str, Mapping[str, str | None]] | None = None,
+) -> None:
+    """Start the file of a run with its configuration, in place of any earlier file."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / FILE, (_first_line(config, data) + "\n").encode())
+    run = RunRecord(config, data=data, parts=parts or {})
+    write_whole(folder / FILE, (_first_line(run) + "\n").encode())
 
 
 def append(folder: Path, evaluation: Evaluation) -> None:
@@ -131,7 +139,7 @@ def end(folder: Path, status: Literal["done", "failed"], error: str | None = Non
 
 def write(folder: Path, run: RunRecord) -> bool:
     """Write a run that is known whole; returns whether that changed its file."""
-    lines = [_first_line(run.config, run.data)]
+    lines = [_first_line(run)]
     lines += [_line("evaluation", asdict(evaluation)) for evaluation in run.evaluations]
     if run.status != "unfinished":
         lines.append(_line("end", {"status": run.status, "error": run.error}))
@@ -218,9 +226,13 @@ def read_all(out: Path) -> list[RunRecord]:
     return [run for run in found if run is not None]
 
 
-def _first_line(config: RunConfig, data: DataIdentity | None) -> str:
-    values = {"version": version("riskmatch"), "id": config.id, "config": config.to_json()}
-    return _line("config", values if data is None else {**values, "data": data.to_json()})
+def _first_line(run: RunRecord) -> str:
+    values = {"version": version("riskmatch"), "id": run.config.id, "config": run.config.to_json()}
+    if run.data is not None:
+        values["data"] = run.data.to_json()
+    if run.parts:
+        values["parts"] = run.parts
+    return _line("config", values)
 
 
 def _line(kind: str, values: Mapping[str, Any]) -> str:
@@ -277,7 +289,8 @@ def parse(
 
 def _begun(values: dict[str, Any]) -> RunRecord:
     config, data = RunConfig.from_json(values["config"]), values.get("data")
-    return RunRecord(config, data=None if data is None else DataIdentity.from_json(data))
+    identity = None if data is None else DataIdentity.from_json(data)
+    return RunRecord(config, data=identity, parts=values.get("parts", {}))
 
 
 def _evaluation(values: dict[str, Any]) -> Evaluation:

@@ -88,7 +88,7 @@ class Worker:
                 it raises stops the run after a checkpoint.
         """
         from riskmatch.engine import Progress, train
-        from riskmatch.engine.allocator import keep_freed_memory
+        from riskmatch.engine.memory import keep_freed_memory
 
         keep_freed_memory()
         reported = time.monotonic()

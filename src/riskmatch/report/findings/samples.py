@@ -47,10 +47,10 @@ def _from_checkpoint(run: RunOnFile, sources: Sources) -> dict[str, Predictions]
     if not checkpoint.exists():  # torch need not be imported to see this
         raise NotOnFileError("neither predictions nor a last checkpoint are on file")
     from riskmatch.engine.evaluate import predict
-    from riskmatch.engine.final import final_model
+    from riskmatch.engine.load import final_network
 
     domains = sources.inputs(run.config)
-    model, _ = final_model(run.config, run.folder.parent, domains=domains)
+    model = final_network(run.config, run.folder, domains)
     found = {}
     for domain in domains.domains:
         rows, part = _some(domain, run.config.trial)

@@ -1,0 +1,162 @@
+"""Parts of a run that are passed as objects instead of names.
+
+The configuration of such a run names the class, ``instance:package.module.Class``, and holds a
+fingerprint of the object's state in place of its options. The object itself is not saved: it must
+be passed again to continue the run or to load its network.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
+from importlib import import_module
+from types import FunctionType
+from typing import Any, Literal
+
+import numpy as np
+from torch import Tensor, nn
+
+from riskmatch.contract import Objective
+from riskmatch.data.domain import DomainSet
+from riskmatch.engine.data_identity import identity_of
+from riskmatch.models.embedding import hash_inputs, hash_weights
+from riskmatch.objectives import methods
+from riskmatch.runs.config import RunConfig
+
+PREFIX = "instance:"
+"""Prefix of the name of an instance in a configuration."""
+FINGERPRINT = "fingerprint"
+"""Option that holds the fingerprint."""
+
+Kind = Literal["data", "method", "model"]
+OPTIONS: dict[Kind, str] = {"data": "data_options", "method": "hparams", "model": "model_options"}
+"""Field of the configuration that holds the options of each part."""
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+class InstanceError(ValueError):
+    """An instance that a run was trained with is missing, or another one was passed."""
+
+
+@dataclass(frozen=True)
+class Instances:
+    """Objects to use where the configuration of a run names an instance."""
+
+    data: DomainSet | None = None
+    method: Objective | None = None
+    model: nn.Module | None = None
+
+    def get(self, kind: Kind, config: RunConfig) -> Any:
+        """Return the object that ``config`` refers to; None if ``config`` names a part.
+
+        Raises:
+            InstanceError: the object was not passed, or it is not the one of the run.
+        """
+        name: str = getattr(config, kind)
+        if not is_instance(name):
+            return None
+        value, expected = getattr(self, kind), getattr(config, OPTIONS[kind])[FINGERPRINT]
+        what = f"The {kind} of run {config.id} is an instance of {name.removeprefix(PREFIX)}"
+        if value is None:
+            raise InstanceError(
+                f"{what}, which is not saved with the run: pass the same object as {kind} to "
+                "riskmatch.train or riskmatch.load_run."
+            )
+        actual = fingerprint(value)
+        if actual != expected:
+            raise InstanceError(
+                f"{what} with fingerprint {expected[:12]}, but the {kind} passed has fingerprint "
+                f"{actual[:12]}: pass the object that the run was trained with, in the same state."
+            )
+        return value
+
+
+def is_instance(name: str) -> bool:
+    """Whether the name of a part in a configuration stands for an instance."""
+    return name.startswith(PREFIX)
+
+
+def instance_name(value: object) -> str:
+    """Name of an instance in a configuration.
+
+    Example:
+        >>> from riskmatch.models import MLP
+        >>> instance_name(MLP(2, 2))
+        'instance:riskmatch.models.mlp.MLP'
+    """
+    return f"{PREFIX}{type(value).__module__}.{type(value).__qualname__}"
+
+
+def named_objective(objective: Objective) -> tuple[str, dict[str, Any]] | None:
+    """Name and hyper-parameters that give an equal objective; None if there are none.
+
+    There are if the class can be imported by name and its fields are plain JSON values.
+
+    Example:
+        >>> from riskmatch.objectives import GroupDRO
+        >>> named_objective(GroupDRO(eta=0.1))
+        ('groupdro', {'eta': 0.1})
+    """
+    cls = type(objective)
+    built_in = {method: name for name, method in methods().items()}
+    name = built_in.get(cls, f"{cls.__module__}:{cls.__qualname__}")
+    hparams = {item.name: getattr(objective, item.name) for item in fields(objective)}
+    try:
+        importable = cls in built_in or (
+            cls.__module__ != "__main__"
+            and getattr(import_module(cls.__module__), cls.__qualname__, None) is cls
+        )
+        same = importable and cls(**json.loads(json.dumps(hparams, allow_nan=False))) == objective
+    except (ImportError, TypeError, ValueError):
+        return None
+    return (name, hparams) if same else None
+
+
+def fingerprint(value: object) -> str:
+    """SHA-256 of the state of an object: fields, weights, or samples.
+
+    Example:
+        >>> from riskmatch.objectives import GroupDRO
+        >>> fingerprint(GroupDRO(eta=0.1)) == fingerprint(GroupDRO(eta=0.2))
+        False
+    """
+    return hashlib.sha256(json.dumps(_state(value)).encode()).hexdigest()
+
+
+def _state(value: Any) -> Any:
+    """Plain JSON value that determines the state of an object."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Tensor):
+        return hash_inputs(value)
+    if isinstance(value, np.ndarray):
+        return [str(value.dtype), value.shape, hashlib.sha256(value.tobytes()).hexdigest()]
+    if isinstance(value, Mapping):
+        return [[_state(key), _state(entry)] for key, entry in value.items()]
+    if isinstance(value, list | tuple):
+        return [_state(entry) for entry in value]
+    if isinstance(value, DomainSet):
+        state = [identity_of(value).to_json(), list(value.test_only), _state(value.augment)]
+        return [instance_name(value), *state]
+    if isinstance(value, nn.Module):
+        trainable = [name for name, weight in value.named_parameters() if weight.requires_grad]
+        text = _ADDRESS.sub("", repr(value))
+        return [instance_name(value), hash_weights(value), text, trainable]
+    if isinstance(value, partial):
+        return ["partial", _state(value.func), _state(value.args), _state(value.keywords)]
+    if isinstance(value, FunctionType):
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        code = [value.__code__.co_code.hex(), _ADDRESS.sub("", repr(value.__code__.co_consts))]
+        return [value.__module__, value.__qualname__, code, _state(cells)]
+    if is_dataclass(value) and not isinstance(value, type):
+        return [
+            instance_name(value),
+            {f.name: _state(getattr(value, f.name)) for f in fields(value)},
+        ]
+    if hasattr(value, "__dict__") and not isinstance(value, type):
+        return [instance_name(value), _state(vars(value))]
+    return _ADDRESS.sub("", repr(value))

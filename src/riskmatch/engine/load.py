@@ -1,0 +1,203 @@
+"""Load a run: configuration, evaluations, predictions and the trained network."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from riskmatch import models
+from riskmatch.data.domain import DomainSet
+from riskmatch.engine import checkpoint
+from riskmatch.engine.assemble import domains_of, is_frozen, network, split_all
+from riskmatch.engine.checkpoint import Snapshot
+from riskmatch.engine.data_identity import check_unchanged, identity_of
+from riskmatch.engine.evaluate import predict
+from riskmatch.engine.instances import Instances, is_instance
+from riskmatch.models import Backbone, Head
+from riskmatch.runs import predictions, records
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.predictions import Predictions
+from riskmatch.runs.records import LEVELS, RunRecord, Split
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run on disk."""
+
+    folder: Path
+    record: RunRecord
+    """Configuration, evaluations and status as the record states them."""
+    instances: Instances = field(default_factory=Instances, repr=False)
+    """Objects that the run was trained with, where it was trained in this process."""
+
+    @property
+    def config(self) -> RunConfig:
+        """Configuration of the run."""
+        return self.record.config
+
+    @cached_property
+    def evaluations(self) -> pd.DataFrame:
+        """Evaluations, one row per step, domain and split.
+
+        Columns: ``step``, ``domain``, ``split`` (``train`` or ``val``), ``test`` (whether it is a
+        test domain), ``accuracy``, ``risk`` (mean), ``risk_q0`` … ``risk_q1`` (quantiles of the
+        risks), ``loss`` (of the last step), ``seconds``.
+        """
+        import pandas as pd
+
+        names = [f"risk_q{level:g}" for level in LEVELS]
+        columns = ["step", "domain", "split", "test", "accuracy", "risk", *names, "loss", "seconds"]
+        rows = [
+            {
+                "step": evaluation.step,
+                "domain": domain,
+                "split": split,
+                "test": domain in self.config.test_domains,
+                "accuracy": score.accuracy,
+                "risk": score.risk,
+                **dict(zip(names, score.quantiles, strict=True)),
+                "loss": evaluation.loss,
+                "seconds": evaluation.seconds,
+            }
+            for evaluation in self.record.evaluations
+            for domain, splits in evaluation.scores.items()
+            for split, score in splits.items()
+        ]
+        return pd.DataFrame(rows, columns=columns)
+
+    @cached_property
+    def predictions(self) -> pd.DataFrame:
+        """Predictions on disk, one row per step and sample; see :mod:`riskmatch.runs.predictions`.
+
+        Columns: ``step``, ``domain``, ``split``, ``index`` (position of the sample in its split),
+        ``label``, ``predicted``, ``confidence`` (probability of the predicted class), ``risk``.
+        """
+        import pandas as pd
+
+        columns = ["index", "label", "predicted", "confidence", "risk"]
+        frames = [
+            pd.DataFrame({name: getattr(values, name) for name in columns}).assign(
+                step=step, domain=domain, split=split
+            )
+            for step in predictions.steps(self.folder)
+            for domain, splits in predictions.read(self.folder, step).items()
+            for split, values in splits.items()
+        ]
+        order = ["step", "domain", "split", *columns]
+        return (
+            pd.concat(frames, ignore_index=True)[order] if frames else pd.DataFrame(columns=order)
+        )
+
+    def model(self, network: nn.Module | None = None) -> nn.Module:
+        """Return the trained network of the last step, on the CPU and in evaluation mode.
+
+        It maps inputs to ``(features, logits)``. The network of a run with a frozen backbone takes
+        images: backbone and head are returned as one network.
+
+        Args:
+            network: the network that was passed to :func:`riskmatch.train`, in its state before
+                training, if the run was trained with one of the user's own objects.
+
+        Raises:
+            FileNotFoundError: there is no checkpoint of the last step.
+            InstanceError: ``network`` is missing, or is not the one of the run.
+        """
+        last = _last_checkpoint(self.config, self.folder)
+        instances = self.instances if network is None else Instances(model=network)
+        if is_instance(self.config.model):
+            model: nn.Module = copy.deepcopy(instances.get("model", self.config)).cpu()
+        else:
+            model = self._build(last)
+        model.load_state_dict(last.weights())
+        if is_frozen(self.config):
+            assert isinstance(model, Head)
+            trunk = models.seeded_trunk(self.config.model, self.config.model_options)
+            model = Backbone(trunk, model, freeze_bn=True)
+        return model.eval()
+
+    def _build(self, last: Snapshot) -> nn.Module:
+        """Build the network of the run with any weights."""
+        shape = last.notes.get("input_shape")
+        if shape is None or self.record.data is None:  # a checkpoint of an earlier version
+            domains = domains_of(self.config, instances=self.instances)
+            shape, classes = domains.input_shape, domains.classes
+        else:
+            classes = len(self.record.data.classes)
+        options: dict[str, Any] = dict(self.config.model_options)
+        if models.is_backbone(self.config.model) and not is_frozen(self.config):
+            # All weights come from the checkpoint: published ones need not be loaded.
+            pretrained = options.get("pretrained", True) or options.get("weights") is not None
+            options = {"freeze_bn": pretrained, **options, "pretrained": False, "weights": None}
+        return models.build(self.config.model, tuple(shape), classes, self.config.dropout, options)
+
+
+def load_run(path: Path | str, *, model: nn.Module | None = None) -> Run:
+    """Load a run from its folder, or from its file of records.
+
+    Args:
+        path: folder of the run, or its ``records.jsonl``.
+        model: the network that was passed to :func:`riskmatch.train`, if it was one of the user's
+            own objects; :meth:`Run.model` needs it.
+
+    Raises:
+        FileNotFoundError: ``path`` does not hold a run.
+        RecordError: the record is damaged.
+    """
+    folder = Path(path).parent if Path(path).name == records.FILE else Path(path)
+    return Run(folder, records.read(folder), Instances(model=model))
+
+
+def final_network(
+    config: RunConfig, folder: Path, domains: DomainSet, instances: Instances | None = None
+) -> nn.Module:
+    """The trained network of the last step, for the inputs that the run was trained on.
+
+    With a frozen backbone these are features, see :func:`~riskmatch.engine.assemble.domains_of`;
+    :meth:`Run.model` returns a network for images.
+
+    Raises:
+        FileNotFoundError: there is no checkpoint of the last step.
+        DataChangedError: the run was trained on other data.
+    """
+    last = _last_checkpoint(config, folder)
+    if record := records.find(folder):
+        check_unchanged(record, identity_of(domains), folder)
+    model = network(config, domains, instances=instances)
+    model.load_state_dict(last.weights())
+    return model.eval()
+
+
+def final_predictions(
+    config: RunConfig, folder: Path, data_dir: Path | None = None
+) -> Mapping[str, Mapping[Split, Predictions]]:
+    """Predictions of the trained network of the last step on every sample.
+
+    Raises:
+        FileNotFoundError: there is no checkpoint of the last step.
+        DataChangedError: the run was trained on other data.
+    """
+    _check_last_checkpoint(config, folder)  # before the data are loaded
+    domains = domains_of(config, data_dir)
+    return predict(final_network(config, folder, domains), split_all(domains, config.trial))
+
+
+def _last_checkpoint(config: RunConfig, folder: Path) -> Snapshot:
+    _check_last_checkpoint(config, folder)
+    return checkpoint.load(checkpoint.path_of(folder / checkpoint.FOLDER, config.steps), config.id)
+
+
+def _check_last_checkpoint(config: RunConfig, folder: Path) -> None:
+    if not checkpoint.path_of(folder / checkpoint.FOLDER, config.steps).exists():
+        raise FileNotFoundError(
+            f"{folder / checkpoint.FOLDER} has no checkpoint of step {config.steps}; train the run "
+            "to its end."
+        )

@@ -1,0 +1,192 @@
+"""The training loop of a run: steps, evaluations, checkpoints, interrupts."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+from riskmatch.engine import checkpoint
+from riskmatch.engine.assemble import Assembly
+from riskmatch.engine.evaluate import predict, scores
+from riskmatch.engine.memory import peak_memory, reset_peak_memory
+from riskmatch.engine.step import DivergedError
+from riskmatch.runs import predictions, records
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.records import Evaluation
+
+
+@dataclass(frozen=True)
+class Progress:
+    """State of a run after a step."""
+
+    step: int
+    steps: int
+    loss: float
+    worst_domain: str | None
+    """Domain with the largest mean risk in the batch; None if the method does not use risks."""
+    seconds_left: float
+
+
+OnStep = Callable[[Progress], None]
+"""Called after every step."""
+OnEvaluation = Callable[[RunConfig, Evaluation], None]
+"""Called with the configuration of a run and each of its evaluations, once it is on disk."""
+
+
+@dataclass
+class Session:
+    """The part of a run that this process trains."""
+
+    folder: Path
+    config: RunConfig
+    assembly: Assembly
+    device: torch.device
+    write_predictions: bool
+    checkpoint_every: int | None = None
+    on_step: OnStep | None = None
+    on_evaluation: OnEvaluation | None = None
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    """Numbers that the last step returned."""
+    seconds_before: float = 0.0
+    """Seconds that earlier processes took."""
+    started: float = field(default_factory=time.monotonic)
+    first_step: int = 0
+    evaluated: int = 0
+    """Step of the last evaluation on disk."""
+    saved: int = 0
+    """Step of the last checkpoint."""
+    step_seconds: float = 0.0
+    """Seconds inside steps since the last evaluation."""
+    steps_taken: int = 0
+    """Steps since the last evaluation."""
+
+    @property
+    def step(self) -> int:
+        """Number of steps taken."""
+        return self.assembly.stepper.memory.step
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the run started, over all its processes."""
+        return self.seconds_before + time.monotonic() - self.started
+
+    def run(self) -> None:
+        """Train to the last step; an interrupt is handled between two steps."""
+        with deferred_interrupts() as raise_interrupt:
+            while True:
+                self._evaluate_or_save()
+                if self.step >= self.config.steps:
+                    return
+                begun = time.monotonic()
+                self.numbers = self.assembly.stepper.step(next(self.assembly.sampler))
+                self.step_seconds += time.monotonic() - begun
+                self.steps_taken += 1
+                try:
+                    if self.on_step is not None:
+                        self.on_step(self._progress())
+                    raise_interrupt()
+                except KeyboardInterrupt:
+                    self._save()
+                    raise
+
+    def _evaluate_or_save(self) -> None:
+        """Evaluate, or write a checkpoint, if it is due at this step."""
+        last = self.step == self.config.steps
+        if (last or self._is_due(self.config.eval_every)) and self.evaluated < self.step:
+            evaluation = self._evaluate()
+            records.append(self.folder, evaluation)
+            self.evaluated, self.step_seconds, self.steps_taken = self.step, 0.0, 0
+            self._save()
+            if self.on_evaluation is not None:
+                self.on_evaluation(self.config, evaluation)
+            reset_peak_memory(self.device)
+        elif self._is_due(self.checkpoint_every) and self.saved < self.step:
+            self._save()
+
+    def _is_due(self, every: int | None) -> bool:
+        return self.step > 0 and bool(every) and self.step % (every or 1) == 0
+
+    def _save(self) -> None:
+        stepper = self.assembly.stepper
+        for name, weight in stepper.model.named_parameters():
+            if not bool(torch.isfinite(weight).all()):
+                raise DivergedError(self.step, f"the weight {name}", None)
+        notes: dict[str, Any] = {
+            "numbers": dict(self.numbers),
+            "seconds": self.seconds,
+            "input_shape": list(self.assembly.input_shape),
+        }
+        snapshot = checkpoint.capture(stepper, self.assembly.sampler, notes)
+        checkpoint.save(self.folder / checkpoint.FOLDER, self.config.id, snapshot)
+        self.saved = self.step
+
+    def _evaluate(self) -> Evaluation:
+        stepper, peak = self.assembly.stepper, peak_memory(self.device)
+        predicted = predict(stepper.model, self.assembly.splits, stepper.settings.risk)
+        if self.write_predictions:
+            predictions.write(self.folder, self.step, predicted)
+        by_domain = scores(predicted)
+        numbers = dict(self.numbers)
+        loss = numbers.pop("loss")
+        numbers.pop("worst domain", None)
+        raw = {name: value for name, value in numbers.items() if name.startswith("raw ")}
+        return Evaluation(
+            step=self.step,
+            scores=by_domain,
+            loss=loss,
+            terms={name: value for name, value in numbers.items() if name not in raw},
+            raw={name.removeprefix("raw "): value for name, value in raw.items()},
+            worst_domain=max(stepper.domains, key=lambda name: by_domain[name]["train"].risk),
+            seconds=self.seconds,
+            seconds_per_step=self.step_seconds / max(1, self.steps_taken),
+            peak_memory=peak,
+        )
+
+    def _progress(self) -> Progress:
+        steps, worst = self.config.steps, self.numbers.get("worst domain")
+        seconds_per_step = (time.monotonic() - self.started) / (self.step - self.first_step)
+        return Progress(
+            self.step,
+            steps,
+            self.numbers["loss"],
+            None if worst is None else self.assembly.stepper.domains[int(worst)],
+            seconds_per_step * (steps - self.step),
+        )
+
+
+@contextmanager
+def deferred_interrupts() -> Iterator[Callable[[], None]]:
+    """Defer the first Ctrl-C until the yielded function is called; the second acts at once.
+
+    Outside the main thread, which alone receives signals, nothing changes.
+    """
+    interrupted = False
+
+    def raise_interrupt() -> None:
+        if interrupted:
+            raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield raise_interrupt
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def defer(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupted
+        interrupted = True
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, defer)
+    try:
+        yield raise_interrupt
+    finally:
+        signal.signal(signal.SIGINT, before)
