@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from tiny_runs import assert_same_run, tiny
 
-from riskmatch.engine.assemble import find_method
+from riskmatch.engine.assemble import objective
 from riskmatch.engine.run import train
 from riskmatch.models import build
 from riskmatch.registry import PartError
@@ -132,8 +132,8 @@ def test_built_in_parts_are_not_listed_in_the_record(tmp_path):
 
 @pytest.mark.parametrize("name", ["my_parts:Net", "my_parts:blobs", "my_parts:number"])
 def test_part_that_is_no_objective_raises(module, name):
-    with pytest.raises(PartError, match=f"{name} is not an Objective"):
-        find_method(name)
+    with pytest.raises(PartError, match=f"'{name}' must be a frozen dataclass derived from"):
+        objective(name, {})
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.data.progress import OnProgress
 from riskmatch.data.sampler import Sampler
 from riskmatch.data.streams import stream
+from riskmatch.defaults import method_class
 from riskmatch.engine.data_identity import identity_of, with_identity
 from riskmatch.engine.evaluate import evaluation_mode
 from riskmatch.engine.instances import Instances, Kind, is_instance
@@ -48,26 +49,6 @@ class Assembly:
     """Origin of each part that is not built in, for the record."""
 
 
-def find_method(name: str) -> Part:
-    """Find a method by name.
-
-    Raises:
-        PartError: there is no such method, or it is not an objective.
-
-    Example:
-        >>> find_method("riskmatch.models:MLP")
-        Traceback (most recent call last):
-        riskmatch.registry.PartError: riskmatch.models:MLP is not an Objective: ...
-    """
-    part = registry.find("method", name)
-    if not (isinstance(part.value, type) and issubclass(part.value, Objective)):
-        raise PartError(
-            f"{name} is not an Objective: a method is a frozen dataclass derived from "
-            "riskmatch.contract.Objective."
-        )
-    return part
-
-
 def objective(method: str, hparams: Mapping[str, Any]) -> Objective:
     """Make the objective of this name; fields without a value have their defaults.
 
@@ -75,11 +56,11 @@ def objective(method: str, hparams: Mapping[str, Any]) -> Objective:
         >>> objective("groupdro", {"eta": 0.1})
         GroupDRO(eta=0.1)
     """
-    cls = find_method(method).value
+    cls = method_class(method)
     names = [item.name for item in fields(cls)]
     for name in hparams:
         check_option(f"hyper-parameter of {method}", name, names)
-    return cast(Objective, cls(**with_later(cls, hparams)))
+    return cls(**with_later(cls, hparams))
 
 
 def domains_of(
@@ -219,7 +200,7 @@ def origins(config: RunConfig, instances: Instances) -> dict[str, dict[str, str 
     """Origin of each part of a run that is not built in: its package and version, or its file."""
     found: dict[Kind, Part | None] = {
         "data": None if is_instance(config.data) else resolve(config.data).part,
-        "method": None if is_instance(config.method) else find_method(config.method),
+        "method": None if is_instance(config.method) else registry.find("method", config.method),
         "model": None if is_instance(config.model) else models.find_network(config.model),
     }
     for kind in found:
