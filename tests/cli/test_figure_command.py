@@ -6,14 +6,14 @@ import shutil
 import pytest
 from tiny import train
 
-from riskmatch.report.figures.kinds import KINDS
+from riskmatch.report.figures import FIGURES
 
-DRAWN = [name for name in KINDS if name != "ablation"]
+NAMES = [name for name in FIGURES if name != "ablation"]
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A folder with the runs of two methods."""
+    """Folder with runs of two methods."""
     from riskmatch.cli import main
 
     out = tmp_path_factory.mktemp("runs")
@@ -22,13 +22,13 @@ def runs(tmp_path_factory):
     return out
 
 
-def test_without_a_name_the_figures_are_listed(riskmatch):
+def test_figures_are_listed(riskmatch):
     text = riskmatch("figure").out
-    assert all(f"{name} " in text and kind.summary in text for name, kind in KINDS.items())
+    assert all(f"{name} " in text and type_.summary in text for name, type_ in FIGURES.items())
 
 
-@pytest.mark.parametrize("name", DRAWN)
-def test_every_figure_of_real_runs(riskmatch, runs, tmp_path, name):
+@pytest.mark.parametrize("name", NAMES)
+def test_every_figure_of_trained_runs(riskmatch, runs, tmp_path, name):
     done = riskmatch("figure", name, str(runs), "-o", f"here/{name}.svg", "--width", "column")
     assert (done.code, done.out, done.err) == (0, f"here/{name}.svg\n", "")
     text = (tmp_path / "here" / f"{name}.svg").read_text("utf-8")
@@ -36,7 +36,7 @@ def test_every_figure_of_real_runs(riskmatch, runs, tmp_path, name):
     assert 'width="237.6pt"' in text
 
 
-def test_some_runs_by_their_folders_and_a_name_of_our_own(riskmatch, runs, tmp_path):
+def test_several_folders_and_output_files(riskmatch, runs, tmp_path):
     folders = sorted(str(path) for path in runs.iterdir())
     assert riskmatch("figure", "curves", *folders).out == "curves.png\n"
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
@@ -48,16 +48,16 @@ def test_some_runs_by_their_folders_and_a_name_of_our_own(riskmatch, runs, tmp_p
     ("words", "message"),
     [
         ("rsks RUNS", "Unknown figure 'rsks'. Did you mean 'risks'?"),
-        ("risks", "Of which runs? As in riskmatch figure risks runs/ID -o risks.pdf."),
-        ("risks nowhere", "There is no nowhere."),
+        ("risks", "riskmatch figure risks runs/ID -o risks.pdf"),
+        ("risks nowhere", "nowhere does not exist."),
         ("risks RUNS -o risks.jpg", "Unknown ending of --out '.jpg'."),
-        ("ablation RUNS", "These runs are all alike in weight and in batch_size:"),
+        ("ablation RUNS", "These runs have the same weight and batch_size"),
         ("fig1.json", "No such file or directory: 'fig1.json'"),
-        ("fig1.json RUNS", "fig1.json holds all that it shows; name no runs besides."),
-        ("-o a.png", "Which figure? riskmatch figure --help lists them."),
+        ("fig1.json RUNS", "fig1.json holds all its numbers"),
+        ("-o a.png", "riskmatch figure --help lists them."),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_a_line(riskmatch, runs, words, message):
+def test_errors_are_one_line(riskmatch, runs, words, message):
     done = riskmatch("figure", *words.replace("RUNS", str(runs)).split())
     assert done.code == 2
     assert done.err.startswith("riskmatch: ")
@@ -65,26 +65,24 @@ def test_what_makes_no_sense_is_refused_in_a_line(riskmatch, runs, words, messag
     assert done.err.count("\n") == 1
 
 
-def test_without_predictions_the_cure_is_told(riskmatch, runs, tmp_path):
+def test_missing_predictions_name_the_cure(riskmatch, runs, tmp_path):
     first = next(path for path in runs.iterdir())
     (tmp_path / "bare").mkdir()
     (tmp_path / "bare" / "records.jsonl").write_text((first / "records.jsonl").read_text())
     done = riskmatch("figure", "risks", "bare")
     assert done.code == 2
-    assert "bare holds no predictions, which this figure shows." in done.err
+    assert "bare holds no predictions" in done.err
     assert riskmatch("figure", "worst", "bare").code == 0
 
 
-def test_too_many_panels_are_refused(riskmatch, runs, monkeypatch):
-    monkeypatch.setattr("riskmatch.report.figures.kinds.MOST", 1)
+def test_too_many_panels_are_rejected(riskmatch, runs, monkeypatch):
+    monkeypatch.setattr("riskmatch.report.figures.catalogue.MAX_PANELS", 1)
     done = riskmatch("figure", "risks", str(runs))
-    assert (done.code, done.err) == (2, "riskmatch: 2 runs would be 2 panels; name 1 or fewer.\n")
+    assert (done.code, done.err) == (2, "riskmatch: 2 runs need 2 panels; give at most 1 runs.\n")
 
 
 @pytest.mark.parametrize("name", ["fig5", "fig8"])
-def test_a_figure_of_the_paper_can_be_drawn_again_without_its_runs(
-    riskmatch, tmp_path, monkeypatch, name
-):
+def test_figure_of_the_paper_is_redrawn_from_its_json(riskmatch, tmp_path, monkeypatch, name):
     monkeypatch.delenv("RISKMATCH_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     done = riskmatch("reproduce", name, "--budget", "smoke", "--out", "here")

@@ -4,7 +4,7 @@ import pytest
 from tiny import train
 
 
-def test_a_run_becomes_one_file(riskmatch):
+def test_report_is_one_file(riskmatch):
     riskmatch(*train("rdm"), "--quiet")
     done = riskmatch("report", "runs", "-o", "out/look.html")
     assert done.code == 0
@@ -24,23 +24,23 @@ def test_several_folders_are_compared(riskmatch):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (
             (),
-            "riskmatch report needs DIR: The folder of a run or of a sweep; several are compared.",
+            "riskmatch report needs DIR: Folder of a run or of a sweep; several are compared.",
         ),
-        (("gone",), "There is no folder gone. Give that of a run or of a sweep."),
+        (("gone",), "There is no folder gone. Give the folder of a run or of a sweep."),
         ((".", "-o", "x.pdf"), "Unknown ending of --out '.pdf'. Valid: '.html'."),
         ((".", "--ouput", "x.html"), "Unknown option '--ouput'. Did you mean '--out'?"),
     ],
 )
-def test_mistakes_are_one_line(riskmatch, words, told):
+def test_errors_are_one_line(riskmatch, words, message):
     done = riskmatch("report", *words)
-    assert (done.code, done.err) == (2, f"riskmatch: {told}\n")
+    assert (done.code, done.err) == (2, f"riskmatch: {message}\n")
 
 
-def test_a_folder_without_runs_is_refused(riskmatch):
+def test_folder_without_runs_is_rejected(riskmatch):
     done = riskmatch("report", ".")
     assert done.code == 2
     assert len(done.err.splitlines()) == 1

@@ -20,7 +20,7 @@ PLAN = shlex.split(
 
 @pytest.fixture
 def trained(riskmatch):
-    """The ids of an ERM run and of an RDM run, the newest, in runs/."""
+    """Ids of an ERM run and of a newer RDM run in runs/."""
     found = []
     for method in "erm", "rdm":
         assert riskmatch(*train(method, "--quiet")).code == 0
@@ -30,7 +30,7 @@ def trained(riskmatch):
     return found
 
 
-def test_without_a_name_the_newest_run_is_shown(riskmatch, trained):
+def test_default_is_the_newest_run(riskmatch, trained):
     shown = riskmatch("show")
     assert (shown.code, shown.err) == (0, "")
     assert shown.out.startswith("RDM (two moments) on colored-digits without 0.1\n")
@@ -38,7 +38,7 @@ def test_without_a_name_the_newest_run_is_shown(riskmatch, trained):
     assert shown.out == riskmatch("show", trained[1][:8]).out
 
 
-def test_a_run_is_shown_with_its_domains_and_histograms(riskmatch, trained, monkeypatch):
+def test_single_run_shows_domains_and_histograms(riskmatch, trained, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     out = riskmatch("show", trained[0]).out
     assert max(map(len, out.splitlines())) <= 80
@@ -56,27 +56,27 @@ def test_a_run_is_shown_with_its_domains_and_histograms(riskmatch, trained, monk
     assert lines["worst"].startswith("worst training domain: 0.")
 
 
-def test_json_has_the_same_numbers(riskmatch, trained):
-    told = json.loads(riskmatch("show", trained[0], "--json").out)
-    assert (told["run"]["id"], told["run"]["status"]) == (trained[0], "done")
-    shares = told["run"]["histograms"]["shares"]
+def test_json_output(riskmatch, trained):
+    summary = json.loads(riskmatch("show", trained[0], "--json").out)
+    assert (summary["run"]["id"], summary["run"]["status"]) == (trained[0], "done")
+    shares = summary["run"]["histograms"]["shares"]
     assert list(shares) == ["0.9", "0.8", "0.1"]
-    assert {len(one) for one in shares.values()} == {len(told["run"]["histograms"]["edges"]) - 1}
+    assert {len(one) for one in shares.values()} == {len(summary["run"]["histograms"]["edges"]) - 1}
     assert 0.9 < sum(map(sum, shares.values())) / 3 <= 1
 
 
-def test_several_runs_are_shown_side_by_side(riskmatch, trained):
+def test_several_runs_are_compared(riskmatch, trained):
     out = riskmatch("show", "runs").out
     assert out.startswith("2 methods on colored-digits\n")
-    assert "RDM (two moments) against ERM: " in out
+    assert "RDM (two moments) − ERM: " in out
     assert " (1 pair)" in out
 
 
-def test_a_sweep_is_shown_as_far_as_it_is(riskmatch):
+def test_unfinished_sweep(riskmatch):
     assert riskmatch(*PLAN).code == 0
     empty = riskmatch("show", "s")
     assert empty.code == 2
-    assert empty.err.endswith("No run of s has begun yet. Start with: riskmatch sweep run s\n")
+    assert empty.err.endswith("Start with: riskmatch sweep run s\n")
     assert riskmatch("sweep", "run", "s", "--jobs", "1", "--quiet").code == 0
     done = riskmatch("show", "s").out
     assert done.startswith("2 methods on colored-digits\n")
@@ -85,7 +85,7 @@ def test_a_sweep_is_shown_as_far_as_it_is(riskmatch):
     assert "note: 1 of 2 planned runs are missing: " in riskmatch("show", "s").out
 
 
-def test_without_torch(riskmatch, trained):
+def test_show_does_not_load_torch(riskmatch, trained):
     code = (
         "import sys; from riskmatch.cli import main; "
         f"sys.exit(main(['show', '{trained[0]}']) or 'torch' in sys.modules)"
@@ -98,27 +98,26 @@ def test_without_torch(riskmatch, trained):
     [
         ([], "There is no run in runs/. Name one, or train one: riskmatch train"),
         (["0a1b"], "There is no folder 0a1b, and no run of that id in runs/."),
-        (["."], ". holds no run: name the folder of a run, of several runs, or of a sweep"),
+        (["."], ". holds no run. Give the folder of a run"),
     ],
 )
-def test_where_there_is_no_run_the_cure_is_named(riskmatch, words, cause):
+def test_error_without_runs_names_the_cure(riskmatch, words, cause):
     shown = riskmatch("show", *words)
     assert (shown.code, shown.out) == (2, "")
     assert shown.err.startswith(f"riskmatch: {cause}")
 
 
-def test_an_id_that_is_too_short_is_not_guessed(riskmatch):
+def test_ambiguous_id_is_rejected(riskmatch):
     for name in "ab12", "ab34":
         (Path("runs") / name).mkdir(parents=True)
-    assert riskmatch("show", "ab").err == (
-        "riskmatch: 2 runs in runs/ begin with ab: give more digits.\n"
-    )
+    error = riskmatch("show", "ab").err
+    assert "2 runs in runs/ start with ab" in error
 
 
-def test_a_failed_run_says_why(riskmatch, trained):
+def test_failed_run_shows_its_error(riskmatch, trained):
     folder = Path("runs") / trained[0]
     records.rewind(folder, 0)
     records.end(folder, "failed", "The loss is not finite.")
     out = riskmatch("show", trained[0]).out
-    assert "The run is failed: The loss is not finite." in out
-    assert "note: The run has not been evaluated yet." in out
+    assert "Status: failed: The loss is not finite." in out
+    assert "note: The run has no evaluation yet." in out

@@ -52,7 +52,7 @@ def _domainbed(words: Sequence[str]) -> int:
     options = parse(DomainBed, "import domainbed", words)
     from riskmatch.importing.domainbed import read_domainbed, write_runs
     from riskmatch.importing.domainbed_files import FILE
-    from riskmatch.report.findings.runs import Found, RunOnFile
+    from riskmatch.report.page.runs import RunSet, StoredRun
 
     if not options.dir.exists():
         raise BadInput(f"There is no {options.dir}. Give the folder of a sweep of DomainBed.")
@@ -64,8 +64,8 @@ def _domainbed(words: Sequence[str]) -> int:
     if not sweep.runs:
         raise BadInput(f"None of the {FILE} in {options.dir} holds a run that can be read.")
     changed = write_runs(sweep.runs, options.out)
-    written = (RunOnFile(options.out / run.config.id, run) for run in sweep.runs)
-    tables = accuracies(Tabled.found(Found(tuple(written))), options.select)
+    written = (StoredRun(options.out / run.config.id, run) for run in sweep.runs)
+    tables = accuracies(Tabled.found(RunSet(tuple(written))), options.select)
     if options.json:
         faults = [str(fault) for fault in sweep.faults]
         told = {"runs": len(sweep.runs), "faults": faults, "tables": as_json(tables)}

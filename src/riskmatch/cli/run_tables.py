@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from riskmatch.report.findings.runs import Found
+    from riskmatch.report.page.runs import RunSet
     from riskmatch.report.tables import Table
     from riskmatch.runs.config import RunConfig
     from riskmatch.runs.records import RunRecord
@@ -34,9 +34,9 @@ class Tabled:
         return cls(runs, names, names, plan)
 
     @classmethod
-    def found(cls, found: Found) -> Tabled:
+    def found(cls, found: RunSet) -> Tabled:
         """Runs that nobody planned, read as ``riskmatch show`` reads them."""
-        from riskmatch.report.findings.cases import Cases
+        from riskmatch.report.page.cases import Cases
 
         cases = Cases.of(found)
         return cls(cases.records, cases.data, cases.main_data)

@@ -1,4 +1,4 @@
-"""``riskmatch show``: how a run or a sweep went, in the terminal."""
+"""``riskmatch show``: summary of a run or a sweep in the terminal."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
-COLUMNS = 8
-"""Of a table that fits 80 columns, at most."""
+MAX_COLUMNS = 8
+"""Most columns of a table that fits 80 characters."""
 
 
 @dataclass(frozen=True)
 class Show:
-    """Accuracy on the test domain by selection rule, and the risks of every domain.
+    """Show the accuracy on the test domain by selection rule, and the risks of every domain.
 
-    Of several runs, methods side by side.
+    Several runs are compared by method.
 
     Examples:
       riskmatch show
@@ -35,77 +35,60 @@ class Show:
     """
 
     run: Positional[str | None] = None
-    """The folder of a run, of several or of a sweep; or the first digits of the id of a run in
-    --out. Without it, the newest run there."""
+    """Folder of a run, of several runs or of a sweep, or the first digits of the id of a run in
+    --out. By default the newest run there."""
     out: Path = Path("runs")
-    """The folder of all runs."""
+    """Folder of all runs."""
     data_dir: Path | None = None
-    """A folder in which to look for data first, where predictions must be made again."""
+    """Folder in which to look for data first, where predictions must be computed."""
     json: bool = False
-    """As JSON."""
+    """Print JSON."""
 
 
 def run(words: Sequence[str]) -> int:
-    """Print how runs went."""
+    """Print a summary of runs."""
     options = parse(Show, "show", words)
-    from riskmatch.report.findings.glance import glance
+    from riskmatch.report.page import find_run, summarise
 
     try:
-        told = glance([_path(options.run, options.out)], options.data_dir)
+        path = find_run(options.run, options.out)
+        summary = summarise(path, data_dir=options.data_dir)
     except (OSError, ValueError) as error:
         raise BadInput(str(error)) from error
     if options.json:
-        print(json.dumps(told, indent=2, allow_nan=False, ensure_ascii=False))
+        print(json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False))
     else:
-        _print(told)
+        _print(summary)
     return 0
 
 
-def _path(named: str | None, out: Path) -> Path:
-    from riskmatch.report.findings.runs import newest
-
-    if named is None:
-        found = newest(out)
-        if found is None:
-            raise BadInput(f"There is no run in {out}/. Name one, or train one: riskmatch train")
-        return found
-    if Path(named).exists():
-        return Path(named)
-    alike = sorted(path for path in out.glob(f"{named}*") if path.is_dir())
-    if len(alike) == 1:
-        return alike[0]
-    if alike:
-        raise BadInput(f"{len(alike)} runs in {out}/ begin with {named}: give more digits.")
-    raise BadInput(f"There is no folder {named}, and no run of that id in {out}/.")
-
-
-def _print(told: Mapping[str, Any]) -> None:
+def _print(summary: Mapping[str, Any]) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
-    console.print(told["title"], style="bold", markup=False, soft_wrap=True)
-    if told["run"]:
-        _print_run(console, told["headline"], told["run"])
+    console.print(summary["title"], style="bold", markup=False, soft_wrap=True)
+    if summary["run"]:
+        _print_run(console, summary["headline"], summary["run"])
     else:
-        console.print(_table(told["headline"]["columns"], told["headline"]["rows"]))
-        _print_comparison(console, told["comparison"], "run" in told["headline"]["columns"])
-    for note in told["notes"]:
+        console.print(_table(summary["headline"]["columns"], summary["headline"]["rows"]))
+        _print_comparison(console, summary["comparison"], "run" in summary["headline"]["columns"])
+    for note in summary["notes"]:
         console.print(f"note: {note}", markup=False, soft_wrap=True)
 
 
 def _print_run(console: Console, headline: Mapping[str, Any], run: Mapping[str, Any]) -> None:
-    # The run is in the title already.
+    # the title names the run already
     console.print(_table(headline["columns"][1:], [row[1:] for row in headline["rows"]]))
     if run["status"] != "done":
-        why = f": {run['error']}" if run["error"] else ""
-        console.print(f"The run is {run['status']}{why}", markup=False, soft_wrap=True)
+        cause = f": {run['error']}" if run["error"] else ""
+        console.print(f"Status: {run['status']}{cause}", markup=False, soft_wrap=True)
     if not run["domains"]:
         return
     tests = {row[1] for row in headline["rows"]}
     columns = ["domain", "accuracy,\ntrain", "\nval", "mean risk,\nval"]
-    shapes = run["histograms"] or {"shares": {}}
-    if shapes["shares"]:
-        columns.append(f"risks, val,\nfrom 0 to {shapes['edges'][-1]:.3g}")
+    histograms = run["histograms"] or {"shares": {}}
+    if histograms["shares"]:
+        columns.append(f"risks, val,\nfrom 0 to {histograms['edges'][-1]:.3g}")
     rows = []
     for name, scores in run["domains"].items():
         accuracy, risk = scores["accuracy"], scores["risk"]
@@ -114,43 +97,43 @@ def _print_run(console: Console, headline: Mapping[str, Any], run: Mapping[str, 
             *(None if accuracy.get(s) is None else 100 * accuracy[s] for s in ("train", "val")),
             None if risk.get("val") is None else f"{risk['val']:.3f}",
         ]
-        if shapes["shares"]:
-            row.append(blocks(shapes["shares"].get(name, [])))
+        if histograms["shares"]:
+            row.append(blocks(histograms["shares"].get(name, [])))
         rows.append(row)
     console.print(f"At step {run['step']}:")
     console.print(_table(columns, rows, left=("domain", columns[-1] if len(columns) > 4 else "")))
-    if shapes["shares"] and shapes["step"] != run["step"]:
-        console.print(f"The risks are those of step {shapes['step']}.")
+    if histograms["shares"] and histograms["step"] != run["step"]:
+        console.print(f"The risks are from step {histograms['step']}.")
     if run["worst"]:
-        line = spells(run["worst"])
+        line = worst_periods(run["worst"])
         console.print(f"worst training domain: {line}", markup=False, soft_wrap=True)
 
 
 def _print_comparison(console: Console, comparison: Mapping[str, Any], by_run: bool) -> None:
-    """Methods by test domain; the differences from ERM too, unless the headline has them."""
-    if 2 < len(comparison["columns"]) <= COLUMNS:
+    """Print accuracy by method and test domain, and differences from ERM where ``by_run``."""
+    if 2 < len(comparison["columns"]) <= MAX_COLUMNS:
         console.print(_table(comparison["columns"], comparison["rows"]))
-    for one in comparison["differences"] if by_run else ():
-        told = f"{one['mean']:+.1f}".replace("-", "−")
-        if one["low"] is not None:
-            told += f", 95 % interval {one['low']:.1f} to {one['high']:.1f}".replace("-", "−")
-        pairs = f"{one['pairs']} pair{'s' * (one['pairs'] != 1)}"
-        line = f"{one['method']} against {one['against']}: {told} ({pairs})"
+    for row in comparison["differences"] if by_run else ():
+        mean = f"{row['mean']:+.1f}"
+        if row["low"] is not None:
+            mean += f", 95 % interval {row['low']:.1f} to {row['high']:.1f}"
+        pairs = f"{row['pairs']} pair{'s' * (row['pairs'] != 1)}"
+        line = f"{row['method']} − {row['against']}: {mean.replace('-', '−')} ({pairs})"
         console.print(line, markup=False, soft_wrap=True)
 
 
 def _table(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], left: Sequence[str] = ()
 ) -> Table:
-    """A table of text and numbers; all but the first column, or those of ``left``, to the right."""
+    """Table of text and numbers, right-aligned except the first column, or those in ``left``."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for place, column in enumerate(columns):
-        plain = column in left if left else place == 0
-        table.add_column(Text(column), justify="left" if plain else "right", overflow="fold")
+        text = column in left if left else place == 0
+        table.add_column(Text(column), justify="left" if text else "right", overflow="fold")
     for row in rows:
         table.add_row(*(Text(_cell(value)) for value in row))
     return table
@@ -163,31 +146,32 @@ def _cell(value: Any) -> str:
 
 
 def blocks(shares: Sequence[float]) -> str:
-    """A histogram in one line, whose tallest bin is a full block.
+    """Histogram in one line; the highest bin is a full block.
 
     Example:
         >>> blocks([0.0, 0.01, 0.4, 0.8])
         ' ▁▄█'
     """
-    steps, tallest = len(BLOCKS) - 1, max(shares, default=0)
-    heights = (max(1, round(steps * share / tallest)) if share else 0 for share in shares)
+    levels, highest = len(BLOCKS) - 1, max(shares, default=0)
+    heights = (max(1, round(levels * share / highest)) if share else 0 for share in shares)
     return "".join(BLOCKS[height] for height in heights)
 
 
-def spells(worst: Sequence[Mapping[str, Any]], most: int = 6) -> str:
-    """Which domain was worst over time, in a line; in the middle some may be left out.
+def worst_periods(periods: Sequence[Mapping[str, Any]], limit: int = 6) -> str:
+    """Worst training domain over the steps in one line, shortened in the middle.
 
     Example:
-        >>> spells([{"domain": "a", "from": 10, "to": 30}, {"domain": "b", "from": 40, "to": 40}])
+        >>> first = {"domain": "a", "from": 10, "to": 30}
+        >>> worst_periods([first, {"domain": "b", "from": 40, "to": 40}])
         'a (steps 10–30), then b (step 40)'
     """
-    told = [
-        f"{one['domain']} (step {one['from']})"
-        if one["from"] == one["to"]
-        else f"{one['domain']} (steps {one['from']}–{one['to']})"
-        for one in worst
+    parts = [
+        f"{period['domain']} (step {period['from']})"
+        if period["from"] == period["to"]
+        else f"{period['domain']} (steps {period['from']}–{period['to']})"
+        for period in periods
     ]
-    if len(told) > most:
-        half = most // 2
-        told = [*told[:half], f"{len(told) - 2 * half} changes more", *told[-half:]]
-    return ", then ".join(told)
+    if len(parts) > limit:
+        half = limit // 2
+        parts = [*parts[:half], f"{len(parts) - 2 * half} more changes", *parts[-half:]]
+    return ", then ".join(parts)

@@ -360,7 +360,7 @@ def _planned_runs(folder: Path) -> Tabled:
 
 def _unplanned_runs(folder: Path) -> Tabled:
     """Read all runs in a folder without a plan, with a warning for each damaged record."""
-    from riskmatch.report.findings.runs import find_runs
+    from riskmatch.report.page.runs import find_runs
     from riskmatch.sweep.plan import FILE
 
     try:

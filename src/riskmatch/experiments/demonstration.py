@@ -18,9 +18,9 @@ import numpy as np
 from riskmatch.defaults import resolve, run_config
 from riskmatch.experiments.experiment import RUNS, Outcome, Output
 from riskmatch.files import write_whole
-from riskmatch.report.distribution import Array, Distribution
-from riskmatch.report.figures import distributions
-from riskmatch.report.style import BLUE, DASHED, GREEN, VERMILION, Look
+from riskmatch.report.density import Array, DensityEstimate
+from riskmatch.report.figures import draw_densities
+from riskmatch.report.style import BLUE, DASHED, GREEN, VERMILION, LineStyle
 from riskmatch.report.tables import Cell, Table
 from riskmatch.runs.config import RunConfig
 from riskmatch.sweep import Local, PlannedRun, run_all
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 DATA = "colored-digits"
 DOMAINS = ("0.9", "0.8", "0.1")
 TEST_DOMAIN = "0.1"
-LOOKS = (Look(BLUE), Look(GREEN, DASHED), Look(VERMILION))
+LOOKS = (LineStyle(BLUE), LineStyle(GREEN, DASHED), LineStyle(VERMILION))
 BINS = 50
 
 
@@ -92,7 +92,7 @@ def _write(planned: Sequence[PlannedRun], out: Path) -> Output:
     edges = np.linspace(0, np.quantile(everything, 0.99), BINS + 1).tolist()
     record = {
         title: {
-            name: {"accuracy": accuracy, "risks": Distribution.of(values, edges).to_json()}
+            name: {"accuracy": accuracy, "risks": DensityEstimate.of(values, edges).to_json()}
             for name, (accuracy, values) in by_domain.items()
         }
         for title, by_domain in results.items()
@@ -127,13 +127,13 @@ def draw(record: Mapping[str, Any]) -> Figure:
     panels = {
         title: {
             f"colour agrees {float(name):.0%}, {'test' if name == TEST_DOMAIN else 'training'}": (
-                Distribution.from_json(by_domain[name]["risks"])
+                DensityEstimate.from_json(by_domain[name]["risks"])
             )
             for name in DOMAINS
         }
         for title, by_domain in record.items()
     }
-    return distributions(
+    return draw_densities(
         panels,
         LOOKS,
         title="Risks of validation samples by domain; ticks mark their means",

@@ -9,8 +9,8 @@ from __future__ import annotations
 from riskmatch.experiments.experiment import Experiment, FinishedRuns, Output
 from riskmatch.experiments.images import runs_without, write_figure
 from riskmatch.report import titles
-from riskmatch.report.figures.on_file import about
-from riskmatch.report.figures.risks import density_plot, labelled
+from riskmatch.report.figures.risks import density_plot, label_risks
+from riskmatch.report.naming import setup
 from riskmatch.runs import predictions
 from riskmatch.runs.predictions import ByDomain
 from riskmatch.sweep.plan import PlannedRun
@@ -40,13 +40,13 @@ def _experiment(
 def _write(finished: FinishedRuns, domains: tuple[str, ...]) -> Output:
     panels = {}
     for run in finished.planned:
-        risks = labelled(_predictions(finished, run), run.config.test_domains)
+        risks = label_risks(_predictions(finished, run), run.config.test_domains)
         shown = {name: risks[name] for name in domains if name in risks}
         panels[titles.METHODS[run.config.method]] = shown or risks  # stand-in: other domains
     plot = density_plot(
         panels,
         "Risks of validation samples; ticks mark their means",
-        about(run.config for run in finished.planned),
+        setup(run.config for run in finished.planned),
     )
     lines = [
         f"{title}: " + ", ".join(f"{name} {risks.mean():.3f}" for name, risks in by_domain.items())

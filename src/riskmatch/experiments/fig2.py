@@ -15,9 +15,9 @@ import numpy as np
 from riskmatch.experiments.colored_mnist import METHODS, domain_name, grid_runs
 from riskmatch.experiments.experiment import Experiment, FinishedRuns, Output, Scope
 from riskmatch.files import write_whole
-from riskmatch.report.distribution import Array, Distribution
-from riskmatch.report.figures import distributions
-from riskmatch.report.style import BLUE, DASHED, GREEN, PURPLE, VERMILION, Look
+from riskmatch.report.density import Array, DensityEstimate
+from riskmatch.report.figures import draw_densities
+from riskmatch.report.style import BLUE, DASHED, GREEN, PURPLE, VERMILION, LineStyle
 from riskmatch.runs.config import RunConfig
 from riskmatch.sweep.plan import PlannedRun
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 P = (0.1, 0.2, 0.5, 0.9)
 """p of the two training domains and of two others."""
 BINS = 60
-LOOKS = (Look(BLUE), Look(GREEN, DASHED), Look(PURPLE), Look(VERMILION))
+LOOKS = (LineStyle(BLUE), LineStyle(GREEN, DASHED), LineStyle(PURPLE), LineStyle(VERMILION))
 QUANTILE = 0.99
 """Share of all risks that the axes show."""
 PANELS = {METHODS[name].objective: METHODS[name].label for name in ("erm", "rdm")}
@@ -65,7 +65,7 @@ def _describe(risks: dict[str, dict[str, Array]]) -> dict[str, dict[str, dict[st
     everything = np.concatenate([values for by_p in risks.values() for values in by_p.values()])
     edges = np.linspace(0, np.quantile(everything, QUANTILE), BINS + 1).tolist()
     return {
-        model: {p: Distribution.of(values, edges).to_json() for p, values in by_p.items()}
+        model: {p: DensityEstimate.of(values, edges).to_json() for p, values in by_p.items()}
         for model, by_p in risks.items()
     }
 
@@ -73,10 +73,10 @@ def _describe(risks: dict[str, dict[str, Array]]) -> dict[str, dict[str, dict[st
 def draw(record: dict[str, dict[str, dict[str, Any]]]) -> Figure:
     """Draw the figure from the content of the file ``fig2.json``."""
     panels = {
-        model: {f"p = {p}": Distribution.from_json(values) for p, values in by_p.items()}
+        model: {f"p = {p}": DensityEstimate.from_json(values) for p, values in by_p.items()}
         for model, by_p in record.items()
     }
-    return distributions(
+    return draw_densities(
         panels,
         LOOKS,
         title="Risks of MNIST's test digits in the colours of four domains; ticks mark their means",

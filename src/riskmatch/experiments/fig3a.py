@@ -16,7 +16,7 @@ from riskmatch.experiments.images import (
     warmup_of,
     write_figure,
 )
-from riskmatch.report.figures.matching import gap
+from riskmatch.report.figures.training import gap
 from riskmatch.sweep.plan import PlannedRun
 
 TITLES = {"worst": "RDM with L̂", "variance": "RDM with L"}

@@ -18,13 +18,13 @@ from riskmatch.experiments.images import (
 )
 from riskmatch.report import titles
 from riskmatch.report.figures import Curve, Lines
-from riskmatch.report.figures.on_file import about
-from riskmatch.report.style import BLUE, DASHED, DOTTED, GREEN, VERMILION, Look
+from riskmatch.report.naming import setup
+from riskmatch.report.style import BLUE, DASHED, DOTTED, GREEN, VERMILION, LineStyle
 
 LOOKS = {
-    "rdm": Look(VERMILION, width=2.0),
-    "coral": Look(GREEN, DASHED),
-    "fish": Look(BLUE, DOTTED),
+    "rdm": LineStyle(VERMILION, width=2.0),
+    "coral": LineStyle(GREEN, DASHED),
+    "fish": LineStyle(BLUE, DOTTED),
 }
 TRIALS = 3
 
@@ -34,7 +34,7 @@ def _write(finished: FinishedRuns) -> Output:
     plot = Lines(
         "Accuracy on the test domain during training",
         "step",
-        f"Mean and standard deviation over trials. {about(r.config for r in finished.planned)}",
+        f"Mean and standard deviation over trials. {setup(r.config for r in finished.planned)}",
         {"": curves},
         "accuracy, %",
     )

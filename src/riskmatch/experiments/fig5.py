@@ -13,7 +13,7 @@ from riskmatch.experiments.images import (
     warmup_of,
     write_figure,
 )
-from riskmatch.report.figures.matching import matching
+from riskmatch.report.figures.training import matching
 
 
 def _write(finished: FinishedRuns) -> Output:

@@ -21,7 +21,7 @@ from riskmatch.defaults import PRESETS, field_names
 from riskmatch.experiments.experiment import STAND_IN, Budget, FinishedRuns, Output, Scope
 from riskmatch.files import write_whole
 from riskmatch.report.figures import Lines, Plot, read_plot, save
-from riskmatch.report.findings.runs import RunOnFile
+from riskmatch.report.page.runs import StoredRun
 from riskmatch.report.tables import Table
 from riskmatch.sweep.plan import PlannedRun, Protocol, held_out
 
@@ -194,9 +194,9 @@ def after_warmup(plot: Lines, finished: FinishedRuns) -> Lines:
     return replace(plot, note=f"{note} {plot.note}")
 
 
-def run_on_file(finished: FinishedRuns, run: PlannedRun) -> RunOnFile:
+def run_on_file(finished: FinishedRuns, run: PlannedRun) -> StoredRun:
     """Folder and record of a run that is done."""
-    return RunOnFile(finished.runs / run.config.id, finished.records[run.config.id])
+    return StoredRun(finished.runs / run.config.id, finished.records[run.config.id])
 
 
 def write_tables(title: str, tables: Sequence[Table], finished: FinishedRuns) -> Output:

@@ -28,7 +28,7 @@ from riskmatch.experiments.experiment import (
     Scope,
 )
 from riskmatch.files import write_whole
-from riskmatch.report.figures import Curve, curves
+from riskmatch.report.figures import Curve, draw_curves
 from riskmatch.report.published.colored_mnist import CITATION, OPTIMUM
 from riskmatch.report.published.colored_mnist import TABLE1 as PUBLISHED
 from riskmatch.report.style import (
@@ -40,7 +40,7 @@ from riskmatch.report.style import (
     GREY,
     ORANGE,
     VERMILION,
-    Look,
+    LineStyle,
 )
 from riskmatch.report.tables import Cell, Spread, Table
 from riskmatch.runs.frame import frame_of
@@ -60,17 +60,17 @@ RULES: dict[RuleName, str] = {
 }
 """Selection rules with their titles."""
 LOOKS = {
-    "erm": Look(GREY, width=2.0),
-    "groupdro": Look(ORANGE),
-    "iga": Look(ORANGE, DASHED),
-    "irm": Look(BLUE),
-    "vrex": Look(BLUE, DASHED),
-    "eqrm": Look(BLUE, DOTTED),
-    "coral": Look(GREEN),
-    "mmd": Look(GREEN, DASHED),
-    "rdm": Look(VERMILION, width=2.4),
-    "rdm-mmd": Look(VERMILION, DASHED, width=2.4),
-    "oracle": Look(BLACK, DASHED),
+    "erm": LineStyle(GREY, width=2.0),
+    "groupdro": LineStyle(ORANGE),
+    "iga": LineStyle(ORANGE, DASHED),
+    "irm": LineStyle(BLUE),
+    "vrex": LineStyle(BLUE, DASHED),
+    "eqrm": LineStyle(BLUE, DOTTED),
+    "coral": LineStyle(GREEN),
+    "mmd": LineStyle(GREEN, DASHED),
+    "rdm": LineStyle(VERMILION, width=2.4),
+    "rdm-mmd": LineStyle(VERMILION, DASHED, width=2.4),
+    "oracle": LineStyle(BLACK, DASHED),
 }
 """Line styles; methods of one family share a colour."""
 _P = tuple(f"p = {p:g}" for p in TEST_P)
@@ -297,7 +297,7 @@ def figure(rows: Mapping[RuleName, Sequence[Row]]) -> Figure:
         for init in INITS
         if any(row.init == init for row in found)
     }
-    return curves(
+    return draw_curves(
         panels,
         columns=max(1, len(panels) // len(RULES)),
         title="ColoredMNIST: accuracy against the probability that colour and label disagree",

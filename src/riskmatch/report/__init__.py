@@ -1,1 +1,30 @@
-"""Tables and figures from plain numbers; nothing here knows of torch."""
+"""Tables, figures and HTML reports of runs.
+
+>>> from riskmatch import report
+>>> report.write_report("runs", "report.html")  # doctest: +SKIP
+>>> report.summarise("runs")["headline"]["rows"]  # doctest: +SKIP
+>>> report.draw_figure("curves", "runs", "curves.pdf")  # doctest: +SKIP
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from riskmatch.report.figures import draw_figure
+    from riskmatch.report.html import write_report
+    from riskmatch.report.page import summarise
+
+__all__ = ["draw_figure", "summarise", "write_report"]
+
+_HOMES = {
+    "draw_figure": "riskmatch.report.figures",
+    "summarise": "riskmatch.report.page",
+    "write_report": "riskmatch.report.html",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use: importing a single module loads no other."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,4 +1,4 @@
-"""The look of every figure: colours that every eye tells apart (Okabe and Ito), dashes, sizes."""
+"""Style of all figures: colour-blind safe colours (Okabe and Ito), dashes, sizes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 PURPLE, SKY, BLACK, GREY = "#CC79A7", "#56B4E9", "#000000", "#888888"
 SOLID, DASHED, DOTTED = (0.0, ()), (0.0, (5.0, 2.0)), (0.0, (1.0, 1.2))
-DASH_DOT, LONG = (0.0, (5.0, 1.5, 1.0, 1.5)), (0.0, (9.0, 2.0))
+DASH_DOT, LONG_DASHED = (0.0, (5.0, 1.5, 1.0, 1.5)), (0.0, (9.0, 2.0))
 
 Width = Literal["column", "page"]
 INCHES: dict[Width, float] = {"column": 3.3, "page": 6.9}
-"""How wide a figure is: a column of a page, or all of it."""
+"""Figure widths: one column of a two-column page, or the full page."""
 
 TITLE, TEXT, SMALL = 8.5, 7.5, 7.0
-"""Sizes of type, in points."""
+"""Font sizes in points."""
 RC: dict[str, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib, so files do not depend on the machine
-    "text.parse_math": False,  # a dollar in the name of a domain is a dollar
+    "text.parse_math": False,  # a dollar sign in a domain name is a dollar sign
     "font.size": TEXT,
     "figure.titlesize": TITLE,
     "axes.titlesize": TEXT,
@@ -34,55 +34,59 @@ RC: dict[str, Any] = {
     "legend.frameon": False,
     "axes.linewidth": 0.6,
     "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "riskmatch",  # or the names inside differ from file to file
-    "pdf.fonttype": 42,  # fonts are embedded as they are
+    "svg.hashsalt": "riskmatch",  # the same element ids in every file
+    "pdf.fonttype": 42,  # TrueType fonts are embedded
 }
-"""What differs from matplotlib's defaults."""
+"""Settings that differ from matplotlib's defaults."""
 
 
 @dataclass(frozen=True)
-class Look:
-    """A line: what belongs together has one colour, dashes tell its members apart."""
+class LineStyle:
+    """Style of one line."""
 
     color: str
     dashes: tuple[float, tuple[float, ...]] = SOLID
     width: float = 1.4
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Look:
-        """The look of which ``values`` are the fields."""
+    def from_json(cls, values: dict[str, Any]) -> LineStyle:
+        """Line style from the JSON values of its fields."""
         offset, lengths = values["dashes"]
         return cls(values["color"], (offset, tuple(lengths)), values["width"])
 
 
 SERIES = (
-    Look(BLUE),
-    Look(GREEN, DASHED),
-    Look(PURPLE, DASH_DOT),
-    Look(ORANGE, LONG),
-    Look(SKY, DOTTED),
-    Look(BLACK, DASHED),
-    Look(GREY),
+    LineStyle(BLUE),
+    LineStyle(GREEN, DASHED),
+    LineStyle(PURPLE, DASH_DOT),
+    LineStyle(ORANGE, LONG_DASHED),
+    LineStyle(SKY, DOTTED),
+    LineStyle(BLACK, DASHED),
+    LineStyle(GREY),
 )
-"""Of things of one rank, in their order."""
-TESTS = (Look(VERMILION, width=1.8), Look(VERMILION, DASHED, 1.8), Look(VERMILION, DOTTED, 1.8))
-"""Of test domains, which stand out."""
+"""Styles of ordinary lines, in order of use."""
+TESTS = (
+    LineStyle(VERMILION, width=1.8),
+    LineStyle(VERMILION, DASHED, 1.8),
+    LineStyle(VERMILION, DOTTED, 1.8),
+)
+"""Styles of test domains, which stand out."""
 
 
-def looks(labels: Iterable[str], tests: Iterable[str] = ()) -> dict[str, Look]:
-    """A look for each label, the first ones all different; ``tests`` stand out.
+def line_styles(labels: Iterable[str], tests: Iterable[str] = ()) -> dict[str, LineStyle]:
+    """Assign a line style to each label; labels in ``tests`` get the styles of test domains.
 
     Example:
-        >>> looks(["photo", "sketch"], tests=["sketch"])["sketch"].color == VERMILION
+        >>> line_styles(["photo", "sketch"], tests=["sketch"])["sketch"].color == VERMILION
         True
     """
-    standing_out = dict(zip(dict.fromkeys(tests), cycle(TESTS), strict=False))
-    others = [label for label in dict.fromkeys(labels) if label not in standing_out]
-    return {**dict(zip(others, cycle(SERIES), strict=False)), **standing_out}
+    highlighted = dict(zip(dict.fromkeys(tests), cycle(TESTS), strict=False))
+    others = [label for label in dict.fromkeys(labels) if label not in highlighted]
+    return {**dict(zip(others, cycle(SERIES), strict=False)), **highlighted}
 
 
-def plain(axes: Axes) -> None:
-    """Axes without a box, with a light grid behind the data."""
+def style_axes(axes: Axes) -> None:
+    """Remove the box around the axes and draw a light grid behind the data."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color="#E6E6E6", linewidth=0.6)
     axes.set_axisbelow(True)

@@ -1,29 +1,28 @@
-"""What holds for every figure, whatever it shows."""
+"""Layout and files of all figures."""
 
 from itertools import combinations
 
 import pytest
 from matplotlib.text import Text
-from runs_on_file import HOSTILE, run_on_file
+from stored_runs import HOSTILE, stored_run
 
-from riskmatch.report.figures import Curve, Lines, save
-from riskmatch.report.figures.kinds import KINDS
-from riskmatch.report.style import BLUE, INCHES, SERIES, Look, looks
+from riskmatch.report.figures import FIGURES, Curve, Lines, save
+from riskmatch.report.style import BLUE, INCHES, SERIES, LineStyle, line_styles
 
-DRAWN = [name for name in KINDS if name != "ablation"]
+NAMES = [name for name in FIGURES if name != "ablation"]
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     out = tmp_path_factory.mktemp("runs")
     return {
-        "RDM on PACS without sketch": run_on_file(out),
-        "ERM on PACS without sketch": run_on_file(out, "erm"),
+        "RDM on PACS without sketch": stored_run(out),
+        "ERM on PACS without sketch": stored_run(out, "erm"),
     }
 
 
 def boxes(figure):
-    """Where each piece of text is, once the figure is laid out."""
+    """Bounding boxes of all texts after layout."""
     figure.draw_without_rendering()
     parts = [text for text in figure.texts if text.get_text()] + figure.legends
     for axes in figure.axes:
@@ -34,9 +33,9 @@ def boxes(figure):
 
 
 @pytest.mark.parametrize("width", ["column", "page"])
-@pytest.mark.parametrize("name", DRAWN)
-def test_it_can_be_read_and_no_text_lies_on_another_or_leaves_it(runs, name, width):
-    figure = KINDS[name].make(runs).draw(width)
+@pytest.mark.parametrize("name", NAMES)
+def test_texts_are_readable_and_do_not_overlap(runs, name, width):
+    figure = FIGURES[name].plot(runs).draw(width)
     found = boxes(figure)
     assert figure.get_figwidth() == INCHES[width]
     for text in figure.findobj(Text):
@@ -49,28 +48,28 @@ def test_it_can_be_read_and_no_text_lies_on_another_or_leaves_it(runs, name, wid
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
-def test_the_same_figure_gives_the_same_bytes_without_a_date(runs, tmp_path, suffix):
+def test_equal_figures_give_equal_bytes_without_a_date(runs, tmp_path, suffix):
     for name in ("one", "two"):
-        save(KINDS["curves"].make(runs).draw(), tmp_path / f"{name}.{suffix}")
+        save(FIGURES["curves"].plot(runs).draw(), tmp_path / f"{name}.{suffix}")
     data = (tmp_path / f"one.{suffix}").read_bytes()
     assert data == (tmp_path / f"two.{suffix}").read_bytes()
     assert b"CreationDate" not in data
     assert b"<dc:date>" not in data
 
 
-def test_text_is_text_in_svg_and_fonts_are_in_pdf(runs, tmp_path):
-    figure = KINDS["curves"].make(runs).draw()
+def test_svg_keeps_text_and_pdf_embeds_fonts(runs, tmp_path):
+    figure = FIGURES["curves"].plot(runs).draw()
     save(figure, tmp_path / "a.svg")
     save(figure, tmp_path / "a.pdf")
     assert ">sketch (test)</text>" in (tmp_path / "a.svg").read_text("utf-8")
     assert b"/FontFile2" in (tmp_path / "a.pdf").read_bytes()
 
 
-def test_hostile_names_are_shown_as_text(tmp_path):
-    run = run_on_file(tmp_path, domains=HOSTILE, tests=HOSTILE[:1], worst=HOSTILE[1:3])
-    for name in DRAWN:
+def test_hostile_names_are_escaped(tmp_path):
+    run = stored_run(tmp_path, domains=HOSTILE, tests=HOSTILE[:1], worst=HOSTILE[1:3])
+    for name in NAMES:
         if name not in ("gap", "matching"):
-            save(KINDS[name].make({HOSTILE[3]: run}).draw("column"), tmp_path / f"{name}.svg")
+            save(FIGURES[name].plot({HOSTILE[3]: run}).draw("column"), tmp_path / f"{name}.svg")
     text = (tmp_path / "curves.svg").read_text("utf-8")
     for shown in (
         "$x^{$ (test)",
@@ -84,19 +83,19 @@ def test_hostile_names_are_shown_as_text(tmp_path):
     assert "ü" * 100 not in text
 
 
-def test_a_persons_own_settings_change_nothing(runs):
+def test_user_settings_of_matplotlib_are_ignored(runs):
     import matplotlib
 
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "black"}):
-        figure = KINDS["curves"].make(runs).draw()
+        figure = FIGURES["curves"].plot(runs).draw()
     assert figure.axes[0].xaxis.label.get_fontsize() < 9
     assert figure.axes[0].get_facecolor() == (1, 1, 1, 1)
 
 
 @pytest.mark.parametrize(("top", "shown"), [(0.04, "0.02"), (100.0, "1")])
-def test_a_logarithmic_axis_has_plain_numbers_enough_to_read_it(top, shown):
+def test_log_axis_has_at_least_two_plain_numbers(top, shown):
     plot = Lines(
-        "all", "x", "", {"": [Curve("a", (1, 2), (0.015, top), Look(BLUE))]}, "y", log=True
+        "all", "x", "", {"": [Curve("a", (1, 2), (0.015, top), LineStyle(BLUE))]}, "y", log=True
     )
     axes = plot.draw().axes[0]
     axes.figure.draw_without_rendering()
@@ -107,15 +106,15 @@ def test_a_logarithmic_axis_has_plain_numbers_enough_to_read_it(top, shown):
     assert len(inside) >= 2
 
 
-def test_many_panels_stand_in_rows_of_equal_length():
-    line = [Curve("a", (1, 2), (1, 2), Look(BLUE))]
+def test_panels_are_arranged_in_equal_rows():
+    line = [Curve("a", (1, 2), (1, 2), LineStyle(BLUE))]
     for number, columns in ((1, 1), (3, 3), (4, 2), (5, 3), (6, 3)):
         plot = Lines("all", "x", "", {str(k): line for k in range(number)}, "y")
         assert plot.draw("page").axes[0].get_gridspec().ncols == columns
 
 
-def test_looks_differ_in_colour_and_in_dashes_and_tests_stand_out():
-    found = looks(["a", "b", "c", "t"], ["t"])
-    assert len({look.color for look in found.values()}) == 4
-    assert found["t"].width > max(look.width for name, look in found.items() if name != "t")
-    assert len({look.color for look in SERIES}) == len(SERIES)
+def test_line_styles_differ_and_test_domains_stand_out():
+    found = line_styles(["a", "b", "c", "t"], ["t"])
+    assert len({style.color for style in found.values()}) == 4
+    assert found["t"].width > max(style.width for name, style in found.items() if name != "t")
+    assert len({style.color for style in SERIES}) == len(SERIES)

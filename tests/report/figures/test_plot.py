@@ -1,16 +1,16 @@
 import math
+from pathlib import Path
 
 import pytest
-from runs_on_file import run_on_file
+from stored_runs import stored_run
 
-from riskmatch.report.figures import Curve, Lines, read_plot, save
-from riskmatch.report.figures.kinds import KINDS
-from riskmatch.report.style import BLUE, DASHED, Look
+from riskmatch.report.figures import FIGURES, Curve, Lines, read_plot, save
+from riskmatch.report.style import BLUE, DASHED, LineStyle
 
 
-@pytest.mark.parametrize("name", [name for name in KINDS if name != "ablation"])
-def test_the_json_of_a_figure_gives_the_same_figure(tmp_path, name):
-    text = KINDS[name].make({"RDM": run_on_file(tmp_path)}).json()
+@pytest.mark.parametrize("name", [name for name in FIGURES if name != "ablation"])
+def test_json_restores_the_figure(tmp_path, name):
+    text = FIGURES[name].plot({"RDM": stored_run(tmp_path)}).json()
     again = read_plot(text)
     assert again.json() == text
     for file in ("one", "two"):
@@ -18,23 +18,29 @@ def test_the_json_of_a_figure_gives_the_same_figure(tmp_path, name):
     assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
 
 
-def test_what_is_not_a_number_stays_so():
-    curve = Curve("a", (1, 2), (math.nan, 0.5), Look(BLUE, DASHED), sd=None)
+def test_json_keeps_nan():
+    curve = Curve("a", (1, 2), (math.nan, 0.5), LineStyle(BLUE, DASHED), sd=None)
     plot = Lines("all", "x", "", {"": [curve]}, "y")
     (again,) = read_plot(plot.json()).panels[""]
     assert math.isnan(again.y[0])
-    assert (again.y[1], again.sd, again.look) == (0.5, None, curve.look)
+    assert (again.y[1], again.sd, again.style) == (0.5, None, curve.style)
 
 
-def test_one_panel_is_a_column_and_two_are_a_page():
-    line = [Curve("a", (1, 2), (1, 2), Look(BLUE))]
+def test_default_width_depends_on_the_number_of_panels():
+    line = [Curve("a", (1, 2), (1, 2), LineStyle(BLUE))]
     for panels, inches in (({"": line}, 3.3), ({"a": line, "b": line}, 6.9)):
         assert Lines("all", "x", "", panels, "y").draw().get_figwidth() == inches
 
 
 @pytest.mark.parametrize("text", ["[]", "{", "{}", '{"kind": "lines", "panels": {}}'])
-def test_another_json_is_refused(text):
+def test_other_json_is_rejected(text):
     with pytest.raises(ValueError, match="not the JSON of a figure"):
         read_plot(text)
-    with pytest.raises(ValueError, match="but of 'pie'"):
+    with pytest.raises(ValueError, match="unknown kind 'pie'"):
         read_plot('{"kind": "pie", "panels": {}}')
+
+
+def test_older_files_call_styles_looks():
+    text = (Path(__file__).parents[3] / "results/figures/fig3a.json").read_text("utf-8")
+    assert '"look"' in text
+    assert read_plot(text).draw().axes

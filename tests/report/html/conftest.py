@@ -1,4 +1,4 @@
-"""One browser for all tests of a process."""
+"""Chromium for the tests of HTML reports."""
 
 import shutil
 
@@ -16,7 +16,7 @@ FLAGS = (
 
 @pytest.fixture(scope="session")
 def chromium():
-    """A headless Chromium."""
+    """Headless Chromium, shared by all tests of a process."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         pytest.skip("needs Chromium: apt install chromium")
@@ -29,7 +29,7 @@ def chromium():
 
 @pytest.fixture
 def visit(chromium, tmp_path):
-    """A function that opens a page; at the end nothing was reported and nothing was asked for."""
+    """Function that opens a page; fails on console messages, errors, dialogs and requests."""
     reports, contexts = [], []
 
     def visit(html, width=1280, **options):
@@ -41,13 +41,13 @@ def visit(chromium, tmp_path):
         page.on("console", lambda message: reports.append(message.text))
         page.on("pageerror", lambda error: reports.append(str(error)))
         page.on("dialog", lambda dialog: (reports.append(dialog.message), dialog.dismiss()))
-        page.on("request", lambda request: asked(request.url, file.as_uri()))
+        page.on("request", lambda request: check_request(request.url, file.as_uri()))
         page.goto(file.as_uri())
         return page
 
-    def asked(url, itself):
+    def check_request(url, itself):
         if url != itself and not url.startswith("data:"):
-            reports.append(f"request of {url}")
+            reports.append(f"request for {url}")
 
     yield visit
     for context in contexts:

@@ -1,4 +1,4 @@
-"""Page data made by hand: believable numbers from a seed, in the shape that findings have."""
+"""Synthetic page data: random numbers in the structure of page_data."""
 
 import base64
 import struct
@@ -18,11 +18,11 @@ HOSTILE = (
     "__proto__",
     "a " * 20 + "z",
 )
-"""Names that a page must show as they are, and do nothing else with."""
+"""Names that a page must show as plain text."""
 
 
 def page_data(*, runs=1, training=TRAINING, test=TEST, classes=CLASSES, **changes):
-    """The page data of one run, or of a comparison of as many methods as ``runs``."""
+    """Page data of one run, or of a comparison of ``runs`` methods."""
     methods = ["ERM", "RDM", "VREx", "CORAL", "IRM", "Fish"][:runs]
     many = runs > 1
     data = {
@@ -45,7 +45,7 @@ def page_data(*, runs=1, training=TRAINING, test=TEST, classes=CLASSES, **change
 
 
 def bare():
-    """The page data of a run that failed before its first evaluation."""
+    """Page data of a run that failed before its first evaluation."""
     data = page_data()
     data["runs"][0] |= {
         "status": "failed",
@@ -186,7 +186,7 @@ def calibration(rng, accuracy):
 
 
 def hardest(rng, classes, seed):
-    """Thumbnails, but rows of a table for every other run."""
+    """Hardest samples, with thumbnails or, for odd seeds, rows of features."""
     return [
         {
             "risk": 9.5 - 0.7 * place,
@@ -202,7 +202,7 @@ def hardest(rng, classes, seed):
 
 
 def picture(rng, side=24):
-    """A small PNG of one colour that changes from the top to the bottom."""
+    """A small PNG with a vertical colour gradient."""
     first, second = rng.integers(0, 256, (2, 3))
     rows = b"".join(
         b"\0" + bytes((first + (second - first) * y // side).astype(np.uint8)) * side

@@ -1,21 +1,20 @@
-"""The page as text: what it says without its script, and that names cannot break it."""
+"""HTML text of the page: content without script, escaping, size."""
 
 import base64
 import hashlib
 import json
 import re
-import sys
 from html.parser import HTMLParser
 
 import pytest
 from made_page import HOSTILE, bare, page_data
 
-from riskmatch.report.html import page
-from riskmatch.report.html.document import LIMIT, PARTS
+from riskmatch.report.html import render
+from riskmatch.report.html.render import LIMIT, SECTIONS
 
 
 class Reader(HTMLParser):
-    """The elements of a page, and its text outside of styles and scripts."""
+    """Elements of a page, and its text outside styles and scripts."""
 
     def __init__(self, html):
         super().__init__()
@@ -38,22 +37,28 @@ def embedded(html):
     return json.loads(html.split('id="page-data">')[1].split("</script>")[0])
 
 
-def test_the_page_says_the_essential_without_its_script():
-    text = Reader(page(page_data(runs=3))).text
-    for told in ("ERM and RDM on PACS", "71.2", "9.5 ± 0.4", "hparams.weight", "Two runs have no"):
-        assert told in text
+def test_text_and_tables_need_no_script():
+    text = Reader(render(page_data(runs=3))).text
+    for expected in (
+        "ERM and RDM on PACS",
+        "71.2",
+        "9.5 ± 0.4",
+        "hparams.weight",
+        "Two runs have no",
+    ):
+        assert expected in text
     assert text.count("riskmatch train pacs --method rdm") == 1
-    assert all(text.count(title) == 3 + 1 for title in PARTS.values())  # and in the contents
+    assert all(text.count(title) == 3 + 1 for title in SECTIONS.values())  # and in the navigation
 
 
-def test_nothing_is_asked_of_the_network_by_any_element():
-    for tag, attributes in Reader(page(page_data(runs=2))).elements:
+def test_no_element_requests_anything():
+    for tag, attributes in Reader(render(page_data(runs=2))).elements:
         for name in ("src", "href", "action", "srcset", "data", "poster"):
             assert attributes.get(name, "#").startswith(("#", "data:")), (tag, attributes)
 
 
-def test_the_policy_names_the_style_and_the_script_that_are_there():
-    html = page(page_data())
+def test_policy_allows_the_inlined_style_and_script():
+    html = render(page_data())
     policy = re.search('Content-Security-Policy" content="([^"]+)"', html)[1].replace("&#39;", "'")
     assert policy.startswith("default-src 'none'")
     for tag in ("style", "script"):
@@ -62,8 +67,8 @@ def test_the_policy_names_the_style_and_the_script_that_are_there():
         assert f"{tag}-src 'sha256-{digest}'" in policy
 
 
-def test_hostile_names_are_text_and_survive_in_the_data():
-    html = page(page_data(runs=2, training=HOSTILE[:4], test=HOSTILE[4:], classes=HOSTILE))
+def test_hostile_names_are_escaped():
+    html = render(page_data(runs=2, training=HOSTILE[:4], test=HOSTILE[4:], classes=HOSTILE))
     reader = Reader(html)
     assert [tag for tag, _ in reader.elements].count("script") == 2
     assert not any(
@@ -73,72 +78,64 @@ def test_hostile_names_are_text_and_survive_in_the_data():
     assert embedded(html)["domains"] == list(HOSTILE)
 
 
-def test_a_file_name_that_is_no_text_does_not_stop_the_page():
+def test_undecodable_file_names_are_replaced():
     data = page_data()
     data["runs"][0]["hardest"]["art"][0]["name"] = "caf\udce9.jpg"
-    assert "caf?.jpg" in page(data)
+    assert "caf?.jpg" in render(data)
 
 
-def test_the_data_are_what_was_given_with_four_digits():
+def test_chart_data_have_four_digits():
     data = page_data()
-    run, shown = data["runs"][0], embedded(page(data))["runs"][0]
+    run, shown = data["runs"][0], embedded(render(data))["runs"][0]
     assert shown["curves"]["steps"] == run["curves"]["steps"]
-    for name, told in run["snapshots"][-1]["domains"].items():
+    for name, given in run["snapshots"][-1]["domains"].items():
         small = shown["snapshots"][-1]["domains"][name]
-        assert small["density"] == pytest.approx(told["density"], rel=1e-3)
-        assert shown["grids"][small["x"]] == pytest.approx(told["x"], rel=1e-3)
-        assert shown["grids"][small["edges"]] == pytest.approx(told["edges"], rel=1e-3)
-    assert len(shown["grids"]) == 2  # what all share is there once
+        assert small["density"] == pytest.approx(given["density"], rel=1e-3)
+        assert shown["grids"][small["x"]] == pytest.approx(given["x"], rel=1e-3)
+        assert shown["grids"][small["edges"]] == pytest.approx(given["edges"], rel=1e-3)
+    assert len(shown["grids"]) == 2  # shared grids are stored once
 
 
-def test_what_is_absent_says_why():
-    text = " ".join(Reader(page(bare())).text.split())
-    for told in (
-        "No risks of single samples were kept",
-        "This run was not evaluated",
-        "Which class was taken for which is not known",
-        "How confident the model was is not known",
-        "Which samples are hardest is not known",
+def test_absent_sections_give_the_reason():
+    text = " ".join(Reader(render(bare())).text.split())
+    for expected in (
+        "risks of single samples are unknown",
+        "This run has no evaluation",
+        "This run stored no predictions",
         "holds no configuration",
-        "No command is known",
+        "No command repeats this run",
         "RuntimeError: out of memory",
-        "too little in these records",
+        "too few evaluations",
     ):
-        assert told in text
+        assert expected in text
 
 
-def test_a_page_that_grows_too_large_shows_fewer_steps_and_examples():
+def test_large_pages_show_fewer_steps_and_samples():
     data = page_data()
-    whole = page(data)
+    whole = render(data)
     assert len(whole.encode()) < LIMIT
-    assert "Fewer steps" not in whole
+    assert "fewer steps" not in whole
     limit = len(whole.encode()) * 9 // 10
-    small = page(data, limit=limit)
+    small = render(data, limit=limit)
     assert len(small.encode()) <= limit
-    assert "Fewer steps and examples are shown" in small
+    assert "fewer steps and samples" in small
     steps = [shot["step"] for shot in embedded(small)["runs"][0]["snapshots"]]
     assert 1 < len(steps) < 6
     assert (steps[0], steps[-1]) == (0, 300)
 
 
-def test_with_many_classes_the_most_confused_pairs_take_the_place_of_matrices():
+def test_many_classes_show_the_most_confused_pairs():
     classes = tuple(f"class {number}" for number in range(31))
     data = page_data(training=("art",), classes=classes)
-    shown = embedded(page(data))["runs"][0]["confusion"]["art"]
+    shown = embedded(render(data))["runs"][0]["confusion"]["art"]
     matrix = data["runs"][0]["confusion"]["art"]
     wrong = sorted((n for i, row in enumerate(matrix) for j, n in enumerate(row) if i != j))
     assert [count for _, _, count, _ in shown["pairs"]] == wrong[: -20 - 1 : -1]
     assert all(matrix[i][j] == n and sum(matrix[i]) == of for i, j, n, of in shown["pairs"])
 
 
-def test_numbers_that_are_not_finite_are_gaps():
+def test_non_finite_numbers_become_null():
     data = page_data()
     data["runs"][0]["curves"]["loss"][3] = float("nan")
     data["headline"]["rows"][0][1] = float("inf")
-    assert embedded(page(data))["runs"][0]["curves"]["loss"][3] is None
-
-
-def test_without_jinja_the_cure_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(ImportError, match=r"pip install 'riskmatch\[report\]'"):
-        page(page_data())
+    assert embedded(render(data))["runs"][0]["curves"]["loss"][3] is None

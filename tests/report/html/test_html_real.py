@@ -1,4 +1,4 @@
-"""Reports of runs on real data, from the command line to the browser."""
+"""Reports of runs on real data, in the browser."""
 
 import os
 import shlex
@@ -12,7 +12,7 @@ from riskmatch.cli import main
 pytestmark = pytest.mark.needs_data
 
 
-def real(name):
+def real_data(name):
     file = Path(os.environ.get("RISKMATCH_DATA", "")) / name
     if "RISKMATCH_DATA" not in os.environ or not file.exists():
         pytest.skip(f"needs {name} in the folder that RISKMATCH_DATA names")
@@ -23,7 +23,7 @@ def command(line):
     assert main([*shlex.split(line), "--quiet"]) == 0
 
 
-def nothing_is_absent(shown):
+def check_all_sections(shown):
     assert shown.locator(".absent").all_inner_texts() == []
     for text in shown.locator("section:visible").all_inner_texts():
         assert len(text) > 50
@@ -31,9 +31,9 @@ def nothing_is_absent(shown):
         assert box.locator("svg.chart, table").count(), box.get_attribute("data-chart")
 
 
-def test_a_run_on_images_of_pacs(visit, tmp_path, monkeypatch):
+def test_report_of_a_run_on_pacs(visit, tmp_path, monkeypatch):
     pytest.importorskip("efficientnet_lite_pytorch", reason="needs the extra riskmatch[images]")
-    archive, taken = real("PACS.tar"), {}
+    archive, taken = real_data("PACS.tar"), {}
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     with tarfile.open(archive) as tar:
@@ -50,7 +50,7 @@ def test_a_run_on_images_of_pacs(visit, tmp_path, monkeypatch):
     )
     command("report runs -o pacs.html")
     shown = visit(Path("pacs.html").read_text("utf-8"))
-    nothing_is_absent(shown)
+    check_all_sections(shown)
     pictures = shown.locator("#run-0-hardest img")
     assert pictures.count() >= 4
     assert pictures.evaluate_all("all => all.every(image => image.naturalWidth > 0)")
@@ -60,8 +60,8 @@ def test_a_run_on_images_of_pacs(visit, tmp_path, monkeypatch):
     assert shown.locator("output").inner_text() == "step 2"
 
 
-def test_a_comparison_on_colored_mnist(visit, tmp_path, monkeypatch):
-    real("mnist")
+def test_report_of_a_comparison_on_colored_mnist(visit, tmp_path, monkeypatch):
+    real_data("mnist")
     monkeypatch.chdir(tmp_path)
     size = "--test-domain 0.9 --steps 4 --eval-every 2 --batch-size 64 --model-option widths=[8]"
     for method in ("erm", "rdm --warmup 1"):
@@ -69,7 +69,7 @@ def test_a_comparison_on_colored_mnist(visit, tmp_path, monkeypatch):
             command(f"train colored-mnist --method {method} {size} --seed {seed}")
     command("report runs -o comparison.html")
     shown = visit(Path("comparison.html").read_text("utf-8"), 360)
-    nothing_is_absent(shown)
+    check_all_sections(shown)
     assert shown.locator("[data-chart=differences] .interval").count() == 1
     assert shown.get_by_label("Run").locator("option").count() == 4
     head = shown.locator("#headline th", has_text="test-val").first

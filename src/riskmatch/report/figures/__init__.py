@@ -1,24 +1,23 @@
-"""Figures from plain numbers, as matplotlib figures; those of runs are in ``figures.kinds``.
+"""Figures: from runs by name (:func:`draw_figure`), or from numbers."""
 
-``plot_of("risks", [Path("runs/3f2a…")]).draw("column")`` is the figure of a run at the width of a
-column, and ``save`` writes it.
-"""
-
-from riskmatch.report.figures.bands import bands
-from riskmatch.report.figures.canvas import save
-from riskmatch.report.figures.curves import Curve, curves
-from riskmatch.report.figures.densities import distributions
+from riskmatch.report.figures.canvas import SUFFIXES, save
+from riskmatch.report.figures.catalogue import FIGURES, draw_figure, plot_runs
+from riskmatch.report.figures.charts import Curve, draw_curves, draw_densities, draw_spans
 from riskmatch.report.figures.plot import Bands, Densities, Lines, Plot, read_plot
 
 __all__ = [
+    "FIGURES",
+    "SUFFIXES",
     "Bands",
     "Curve",
     "Densities",
     "Lines",
     "Plot",
-    "bands",
-    "curves",
-    "distributions",
+    "draw_curves",
+    "draw_densities",
+    "draw_figure",
+    "draw_spans",
+    "plot_runs",
     "read_plot",
     "save",
 ]

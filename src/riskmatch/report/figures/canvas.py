@@ -1,18 +1,18 @@
-"""What every figure is drawn on: panels of one size, one title, one key, one file."""
+"""Figure layout: panels of equal size, one title, one legend, one note; saving to a file."""
 
 from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from riskmatch.files import write_whole
-from riskmatch.report.figures.lettering import PAD, SAMPLE, clipped, side_by_side, tall, wrapped
-from riskmatch.report.style import INCHES, RC, SMALL, TEXT, TITLE, Look, Width, plain
+from riskmatch.report.style import INCHES, RC, SMALL, TEXT, TITLE, LineStyle, Width, style_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,27 +20,33 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SUFFIXES = (".png", ".svg", ".pdf")
-SIDE_BY_SIDE: dict[Width, int] = {"column": 1, "page": 3}
-"""Panels, at most."""
-HEIGHT = 1.9
-"""Of a panel with its title and its numbers, in inches."""
-KEY = 8.5
-"""The size of type that the lines of a key take, in points."""
-FEW = 30
-"""Up to this ratio of its ends a logarithmic axis has too few powers of ten to go by."""
+MAX_COLUMNS: dict[Width, int] = {"column": 1, "page": 3}
+"""Most panels side by side."""
+PANEL_HEIGHT = 1.9
+"""Height of a panel with its title and tick labels, in inches."""
+LEGEND_SIZE = 8.5
+"""Line height of the legend, in points."""
+FEW_DECADES = 30
+"""Below this ratio of its limits a logarithmic axis needs minor tick labels."""
+PAD = 0.04
+"""Padding in inches."""
+CHARACTER = 0.58
+"""Mean width of a character, as a fraction of the font size."""
+LEGEND_LINE = 5 * SMALL
+"""Width of the line sample beside a legend label, with padding, in points."""
 
 
 @dataclass(frozen=True)
 class Canvas:
-    """A figure whose panels are still empty."""
+    """A figure with empty panels."""
 
     figure: Figure
     panels: list[Axes]
-    """Row by row."""
+    """Panels row by row."""
     columns: int
 
     def label(self, xlabel: str, ylabel: str) -> None:
-        """Label the axes at the left and at the bottom of all panels."""
+        """Label the axes of the first column and of the last row."""
         for number, axes in enumerate(self.panels):
             if number % self.columns == 0:
                 axes.set_ylabel(ylabel)
@@ -51,66 +57,70 @@ class Canvas:
 
 def canvas(
     titles: Sequence[str],
-    key: Mapping[str, Look],
+    legend: Mapping[str, LineStyle],
     *,
     width: Width,
     title: str,
     note: str = "",
     columns: int | None = None,
-    height: float = HEIGHT,
+    height: float = PANEL_HEIGHT,
     sharey: bool = True,
 ) -> Canvas:
-    """A figure for panels; to be called within :func:`styled`.
+    """Create a figure with empty panels. Call it within :func:`figure_style`.
 
     Args:
-        titles: of the panels.
-        key: of all of them: how each label looks.
-        width: of the figure.
-        title: of the whole.
-        note: what stands below, in small type.
-        columns: panels side by side; by default as many as have room, in rows of equal length.
-        height: of a panel, in inches.
-        sharey: whether all panels have the same heights.
+        titles: titles of the panels.
+        legend: line style by label, shared by all panels.
+        width: width of the figure.
+        title: title of the figure.
+        note: text below the panels, in a small font.
+        columns: panels per row; by default as many as fit, in rows of equal length.
+        height: height of a panel in inches.
+        sharey: use the same y limits in all panels.
     """
     from matplotlib.figure import Figure
 
     inches = INCHES[width]
-    rows = -(-len(titles) // (columns or SIDE_BY_SIDE[width]))
+    rows = -(-len(titles) // (columns or MAX_COLUMNS[width]))
     columns = columns or -(-len(titles) // rows)
-    head, foot = wrapped(title, inches, TITLE), wrapped(note, inches, SMALL)
-    entries = side_by_side(key, inches)
-    above, below = (tall(len(t.splitlines()), p) for t, p in ((head, TITLE), (foot, SMALL)))
-    middle = tall(-(-len(key) // entries), KEY)
-    total = above + middle + height * rows + below
+    header, footer = fit_text(title, inches, TITLE), fit_text(note, inches, SMALL)
+    entries = _entries_per_row(legend, inches)
+    above, below = (
+        _text_height(len(text.splitlines()), points)
+        for text, points in ((header, TITLE), (footer, SMALL))
+    )
+    legend_height = _text_height(-(-len(legend) // entries), LEGEND_SIZE)
+    total = above + legend_height + height * rows + below
     figure = Figure(figsize=(inches, total), layout="constrained", dpi=200)
     engine = figure.get_layout_engine()
     assert engine is not None
-    room = (0, below / total, 1, height * rows / total)
-    engine.set(rect=room, w_pad=PAD, h_pad=PAD)  # type: ignore[call-arg]
-    figure.text(0.5, 1 - PAD / total, head, va="top", ha="center", size=TITLE, weight="bold")
-    figure.text(0.5, PAD / total, foot, va="bottom", ha="center", size=SMALL, color="#444444")
-    if key:
-        _add_key(figure, key, entries, 1 - above / total)
+    panel_area = (0, below / total, 1, height * rows / total)
+    engine.set(rect=panel_area, w_pad=PAD, h_pad=PAD)  # type: ignore[call-arg]
+    figure.text(0.5, 1 - PAD / total, header, va="top", ha="center", size=TITLE, weight="bold")
+    figure.text(0.5, PAD / total, footer, va="bottom", ha="center", size=SMALL, color="#444444")
+    if legend:
+        _add_legend(figure, legend, entries, 1 - above / total)
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=sharey)
     for number, axes in enumerate(grid.flat):
         if number >= len(titles):
             axes.set_visible(False)
             continue
-        plain(axes)
-        axes.set_title(wrapped(titles[number], inches / columns - 0.5, TEXT, most=2))
+        style_axes(axes)
+        axes.set_title(fit_text(titles[number], inches / columns - 0.5, TEXT, max_lines=2))
     return Canvas(figure, list(grid.flat[: len(titles)]), columns)
 
 
-def _add_key(figure: Figure, key: Mapping[str, Look], entries: int, top: float) -> None:
+def _add_legend(figure: Figure, legend: Mapping[str, LineStyle], entries: int, top: float) -> None:
     from matplotlib.lines import Line2D
 
-    labels = [clipped(label, figure.get_figwidth() - SAMPLE / 72) for label in key]
+    labels = [fit_label(label, figure.get_figwidth() - LEGEND_LINE / 72) for label in legend]
     figure.legend(
         [
-            Line2D([], [], color=look.color, linestyle=look.dashes, linewidth=look.width)
-            for look in key.values()
+            Line2D([], [], color=style.color, linestyle=style.dashes, linewidth=style.width)
+            for style in legend.values()
         ],
-        [f" {label}" if label.startswith("_") else label for label in labels],  # or it is left out
+        # matplotlib omits labels that start with an underscore
+        [f" {label}" if label.startswith("_") else label for label in labels],
         loc="upper center",
         bbox_to_anchor=(0.5, top),
         ncols=entries,
@@ -121,39 +131,76 @@ def _add_key(figure: Figure, key: Mapping[str, Look], entries: int, top: float) 
     )
 
 
-def logarithmic(axis: Axis, low: float, high: float) -> None:
-    """Plain numbers on a logarithmic axis, from ``low`` to ``high``: enough of them to read it."""
+def label_log_axis(axis: Axis, low: float, high: float) -> None:
+    """Label a logarithmic axis from ``low`` to ``high`` with at least two plain numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    plainly = FuncFormatter(lambda value, _: f"{value:g}")
-    axis.set_major_formatter(plainly)
-    if high < FEW * low:
+    plain_number = FuncFormatter(lambda value, _: f"{value:g}")
+    axis.set_major_formatter(plain_number)
+    if high < FEW_DECADES * low:
         axis.set_minor_locator(LogLocator(subs=(2, 5)))
-        axis.set_minor_formatter(plainly)
+        axis.set_minor_formatter(plain_number)
     else:
         axis.set_minor_formatter(NullFormatter())
 
 
 @contextmanager
-def styled() -> Iterator[None]:
-    """The one style, whatever the user's own settings are."""
-    try:
-        from matplotlib import style
-    except ImportError as error:
-        raise ImportError("Figures need matplotlib: pip install 'riskmatch[figures]'.") from error
+def figure_style() -> Iterator[None]:
+    """Context in which figures have our style, whatever the user's matplotlib settings are."""
+    from matplotlib import style
+
     with style.context(["default", RC]):
         yield
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG, SVG or PDF by the suffix, whole or not at all.
+    """Write a figure as PNG, SVG or PDF, by the suffix of ``path``, atomically.
 
-    The same figure gives the same bytes: no file holds a date.
+    Equal figures give equal bytes: no file contains a date.
     """
-    kind = path.suffix.removeprefix(".")
-    undated: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
+    format_ = path.suffix.removeprefix(".")
+    no_date: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     data = io.BytesIO()
-    with styled(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a box is drawn for it
-        figure.savefig(data, format=kind, metadata=undated)
+    with figure_style(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # drawn as a box
+        figure.savefig(data, format=format_, metadata=no_date.get(format_, {}))
     write_whole(path, data.getvalue())
+
+
+def fit_label(label: str, inches: float) -> str:
+    """Shorten a label to one line of a given width.
+
+    Example:
+        >>> fit_label("a name that nobody can read", 1.0)
+        'a name that nobo…'
+    """
+    label, limit = " ".join(label.split()), int(72 * inches / (SMALL * CHARACTER))
+    return label if len(label) <= limit else label[: limit - 1] + "…"
+
+
+def fit_text(text: str, inches: float, points: float, max_lines: int | None = None) -> str:
+    """Wrap text to a given width in lines of similar length; cut it after ``max_lines``.
+
+    Example:
+        >>> print(fit_text("ticks mark the means", 1.2, 8))
+        ticks mark
+        the means
+    """
+    limit = int(72 * inches / (points * CHARACTER))
+    lines = wrap(text, limit, max_lines=max_lines, placeholder=" …", break_on_hyphens=False)
+    if max_lines is None:
+        even = (wrap(text, width, break_on_hyphens=False) for width in range(limit // 2, limit))
+        lines = next((wrapped for wrapped in even if len(wrapped) == len(lines)), lines)
+    return "\n".join(lines)
+
+
+def _text_height(lines: int, points: float) -> float:
+    """Height of lines of text with padding, in inches."""
+    return 1.3 * points / 72 * lines + 2 * PAD if lines else 0.0
+
+
+def _entries_per_row(labels: Iterable[str], inches: float) -> int:
+    """Legend entries that fit side by side; at least one."""
+    lengths = [len(label) for label in labels]
+    longest = max(lengths, default=0) * SMALL * CHARACTER + LEGEND_LINE
+    return max(1, min(int(72 * inches / longest), len(lengths)))

@@ -1,4 +1,4 @@
-"""A figure as a value: the numbers that are drawn, which a JSON file can keep."""
+"""Figures as values: the numbers to draw, which can be stored as JSON and drawn again."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from riskmatch.report.distribution import Distribution
-from riskmatch.report.figures.bands import Spans, bands
-from riskmatch.report.figures.curves import Curve, curves
-from riskmatch.report.figures.densities import distributions
-from riskmatch.report.style import Look, Width
+from riskmatch.report.density import DensityEstimate
+from riskmatch.report.figures.charts import (
+    Curve,
+    Spans,
+    draw_curves,
+    draw_densities,
+    draw_spans,
+)
+from riskmatch.report.rounding import rounded
+from riskmatch.report.style import LineStyle, Width
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,31 +26,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plot(ABC):
-    """What all figures have."""
+    """Numbers and texts of a figure."""
 
     title: str
     xlabel: str
     note: str
-    """What stands below."""
+    """Text below the panels."""
     panels: Mapping[str, Any]
-    """By title."""
+    """Content of the panels by title."""
 
     def draw(self, width: Width | None = None) -> Figure:
-        """The matplotlib figure; a single panel takes a column, several take a page."""
+        """Matplotlib figure; by default one panel has column width, several have page width."""
         return self._draw(width or ("column" if len(self.panels) == 1 else "page"))
 
     @abstractmethod
     def _draw(self, width: Width) -> Figure: ...
 
     def json(self) -> str:
-        """The text of a file from which :func:`read_plot` has the same figure again."""
-        values = {"kind": type(self).__name__.lower(), **_plain(asdict(self))}
+        """JSON text from which :func:`read_plot` restores the figure."""
+        values = {"kind": type(self).__name__.lower(), **rounded(asdict(self))}
         return json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 @dataclass(frozen=True)
 class Lines(Plot):
-    """Curves, see :func:`~riskmatch.report.figures.curves.curves`."""
+    """Curves; see :func:`~riskmatch.report.figures.charts.draw_curves`."""
 
     panels: Mapping[str, Sequence[Curve]]
     ylabel: str
@@ -54,72 +59,69 @@ class Lines(Plot):
     sharey: bool = True
 
     def _draw(self, width: Width) -> Figure:
-        return curves(**vars(self), width=width)
+        return draw_curves(**vars(self), width=width)
 
 
 @dataclass(frozen=True)
 class Densities(Plot):
-    """Distributions, see :func:`~riskmatch.report.figures.densities.distributions`."""
+    """Density estimates; see :func:`~riskmatch.report.figures.charts.draw_densities`."""
 
-    panels: Mapping[str, Mapping[str, Distribution]]
-    looks: Mapping[str, Look]
+    panels: Mapping[str, Mapping[str, DensityEstimate]]
+    styles: Mapping[str, LineStyle]
     log: bool = False
 
     def _draw(self, width: Width) -> Figure:
-        return distributions(**vars(self), width=width)
+        return draw_densities(**vars(self), width=width)
 
 
 @dataclass(frozen=True)
 class Bands(Plot):
-    """What held when, see :func:`~riskmatch.report.figures.bands.bands`."""
+    """Intervals; see :func:`~riskmatch.report.figures.charts.draw_spans`."""
 
     panels: Mapping[str, Mapping[str, Spans]]
 
     def _draw(self, width: Width) -> Figure:
-        return bands(**vars(self), width=width)
+        return draw_spans(**vars(self), width=width)
 
 
 def read_plot(text: str) -> Plot:
-    """The figure that :meth:`Plot.json` wrote.
+    """Restore a figure from the text that :meth:`Plot.json` returned.
 
     Raises:
-        ValueError: the text is none.
+        ValueError: the text is not the JSON of a figure.
     """
     try:
-        values = _numbers(json.loads(text))
+        values = _restore_nan(json.loads(text))
         kind, panels = values.pop("kind"), values.pop("panels")
         if kind == "lines":
-            made = {title: [Curve.from_json(c) for c in lines] for title, lines in panels.items()}
-            return Lines(**values, panels=made)
+            curves = {title: [Curve.from_json(c) for c in panel] for title, panel in panels.items()}
+            return Lines(**values, panels=curves)
         if kind == "densities":
-            looks = {label: Look.from_json(look) for label, look in values.pop("looks").items()}
-            shown = {
-                title: {label: Distribution.from_json(d) for label, d in named.items()}
-                for title, named in panels.items()
+            # older files call the styles "looks"
+            styles = values.pop("looks", None) or values.pop("styles")
+            estimates = {
+                title: {label: DensityEstimate.from_json(e) for label, e in panel.items()}
+                for title, panel in panels.items()
             }
-            return Densities(**values, panels=shown, looks=looks)
+            return Densities(
+                **values,
+                panels=estimates,
+                styles={label: LineStyle.from_json(style) for label, style in styles.items()},
+            )
         if kind == "bands":
             return Bands(**values, panels=panels)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"This is not the JSON of a figure: {error!r}.") from error
-    raise ValueError(f"This is not the JSON of a figure, but of {kind!r}.")
+    raise ValueError(
+        f"This is not the JSON of a figure: unknown kind {kind!r}, expected 'lines', 'densities' "
+        "or 'bands'."
+    )
 
 
-def _plain(value: Any) -> Any:
-    """``value`` with six digits in every number, and None for those that are not finite."""
-    if isinstance(value, Mapping):
-        return {key: _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, float):
-        return float(f"{value:.6g}") if math.isfinite(value) else None
-    return value
-
-
-def _numbers(value: Any, below: bool = False) -> Any:
+def _restore_nan(value: Any, in_list: bool = False) -> Any:
     """``value`` with NaN for every None inside a list."""
     if isinstance(value, dict):
-        return {key: _numbers(entry) for key, entry in value.items()}
+        return {key: _restore_nan(entry) for key, entry in value.items()}
     if isinstance(value, list):
-        return [_numbers(entry, True) for entry in value]
-    return math.nan if value is None and below else value
+        return [_restore_nan(entry, True) for entry in value]
+    return math.nan if value is None and in_list else value

@@ -1,4 +1,4 @@
-"""The risks of every domain at the end of a run: their densities, their distribution functions."""
+"""Figures of the risk distribution of every domain at the end of a run: density and CDF."""
 
 from __future__ import annotations
 
@@ -6,101 +6,133 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from riskmatch.report.distribution import Array, Distribution
-from riskmatch.report.figures.curves import Curve
-from riskmatch.report.figures.on_file import Runs, about_runs, last_predictions
+from riskmatch.report.density import Array, DensityEstimate
+from riskmatch.report.figures.charts import Curve
 from riskmatch.report.figures.plot import Densities, Lines
-from riskmatch.report.findings.snapshots import edges_of, finite_risks
-from riskmatch.report.style import Look, looks
+from riskmatch.report.naming import setup
+from riskmatch.report.page.risks import bin_edges, finite_risks
+from riskmatch.report.page.runs import StoredRun
+from riskmatch.report.style import LineStyle, line_styles
+from riskmatch.runs import predictions
 from riskmatch.runs.predictions import ByDomain, Predictions
 from riskmatch.runs.records import Split
 
 BINS = 40
 LEVELS = np.linspace(0, 1, 301)
-"""At which a distribution function is drawn."""
-SMALL = 0.1
-"""The share of the axis below which the median risk asks for a logarithmic one."""
-TINY = 1e-7
-"""The smallest risk that is told from none."""
+"""Levels at which a distribution function is drawn."""
+LOG_BELOW = 0.1
+"""The axis is logarithmic where the median risk is below this fraction of its upper end."""
+SMALLEST = 1e-7
+"""Lower end of a logarithmic axis, at least."""
 TEST = " (test)"
 XLABEL = "risk of a sample (cross-entropy)"
 
+Runs = Mapping[str, StoredRun]
+"""Runs by panel title."""
 Risks = Mapping[str, Mapping[str, Array]]
-"""By run and by domain, labelled."""
+"""Risks by panel title and domain label."""
 
 
-def risks(runs: Runs) -> Densities:
-    """Histogram and density of the held-out risks of every domain, a panel for each run."""
-    return density_plot(held_out(runs), "Risks by domain; ticks mark their means", about_runs(runs))
+class NoPredictions(FileNotFoundError):
+    """A run stored no predictions."""
+
+
+def densities(runs: Runs) -> Densities:
+    """Histogram and density of the validation risks of every domain, one panel per run."""
+    note = setup(run.config for run in runs.values())
+    return density_plot(validation_risks(runs), "Risks by domain; ticks mark the means", note)
 
 
 def cdf(runs: Runs) -> Lines:
-    """The empirical distribution functions of the held-out risks of every domain."""
-    found = held_out(runs)
-    shown = _looks(found)
-    right = edges_of([values for named in found.values() for values in named.values()])[-1]
-    panels = {}
-    for title, named in found.items():
-        panels[title] = [
-            Curve(label, *_function(values, right), shown[label]) for label, values in named.items()
+    """Empirical distribution functions of the validation risks of every domain."""
+    risks = validation_risks(runs)
+    styles = _styles(risks)
+    right = bin_edges([values for panel in risks.values() for values in panel.values()])[-1]
+    panels = {
+        title: [
+            Curve(label, *_distribution_function(values, right), styles[label])
+            for label, values in panel.items()
         ]
+        for title, panel in risks.items()
+    }
     return Lines(
-        title="The share of a domain's samples below a risk",
+        title="Cumulative distribution of risks by domain",
         xlabel=XLABEL,
-        note=about_runs(runs),
-        ylabel="share of samples",
+        note=setup(run.config for run in runs.values()),
+        ylabel="fraction of samples",
         panels=panels,
     )
 
 
-def density_plot(found: Risks, title: str, note: str) -> Densities:
-    """The densities of risks, all on the same bins.
+def density_plot(risks: Risks, title: str, note: str) -> Densities:
+    """Densities of risks in common bins.
 
-    Where most risks are next to nothing beside the largest, they are shown by orders of magnitude.
+    The axis is logarithmic where most risks are small compared with the largest ones.
     """
-    samples = [values for named in found.values() for values in named.values()]
-    edges, of = edges_of(samples, BINS), Distribution.of
-    everything = np.concatenate(samples)
-    log = bool(np.median(everything) < SMALL * edges[-1])
+    samples = [values for panel in risks.values() for values in panel.values()]
+    edges, estimate = bin_edges(samples, BINS), DensityEstimate.of
+    pool = np.concatenate(samples)
+    log = bool(np.median(pool) < LOG_BELOW * edges[-1])
     if log:
-        ends = max(TINY, np.quantile(everything, 0.01)), everything.max()
-        edges, of = np.geomspace(*ends, BINS + 1).tolist(), Distribution.of_logs
+        ends = max(SMALLEST, np.quantile(pool, 0.01)), pool.max()
+        edges, estimate = np.geomspace(*ends, BINS + 1).tolist(), DensityEstimate.per_decade
     panels = {
-        run: {label: of(values, edges) for label, values in named.items()}
-        for run, named in found.items()
+        title: {label: estimate(values, edges) for label, values in panel.items()}
+        for title, panel in risks.items()
     }
-    return Densities(title, XLABEL, note, panels, _looks(found), log)
+    return Densities(title, XLABEL, note, panels, _styles(risks), log)
 
 
-def held_out(runs: Runs) -> Risks:
-    """The validation risks of each run at its last step."""
+def validation_risks(runs: Runs) -> Risks:
+    """Validation risks of each run at its last stored step."""
     return {
-        title: labelled(last_predictions(run), run.config.test_domains)
+        title: label_risks(
+            predictions.read(run.folder, prediction_steps(run)[-1]), run.config.test_domains
+        )
         for title, run in runs.items()
     }
 
 
-def labelled(found: ByDomain, tests: Iterable[str]) -> dict[str, Array]:
-    """The validation risks of every domain, test domains named as such.
+def prediction_steps(run: StoredRun) -> tuple[int, ...]:
+    """Steps with stored predictions.
 
-    A domain that is not split shows all of its risks.
+    Raises:
+        NoPredictions: there are none.
+    """
+    steps = predictions.steps(run.folder)
+    if not steps:
+        raise NoPredictions(
+            f"{run.folder} holds no predictions, which this figure needs. riskmatch train and "
+            "riskmatch reproduce store them, riskmatch sweep does not: train this run again in "
+            "another folder."
+        )
+    return steps
+
+
+def label_risks(by_domain: ByDomain, tests: Iterable[str]) -> dict[str, Array]:
+    """Validation risks of every domain, or all risks where a domain has no validation split.
+
+    Labels of test domains end in ``" (test)"``.
     """
     tests = set(tests)
-    named = {name + TEST * (name in tests): finite_risks(_shown(d)) for name, d in found.items()}
-    return {label: values for label, values in named.items() if len(values)}
+    labelled = {
+        name + TEST * (name in tests): finite_risks(_validation_or_all(splits))
+        for name, splits in by_domain.items()
+    }
+    return {label: values for label, values in labelled.items() if len(values)}
 
 
-def _shown(splits: Mapping[Split, Predictions]) -> Predictions:
+def _validation_or_all(splits: Mapping[Split, Predictions]) -> Predictions:
     return splits.get("val") or splits["train"]
 
 
-def _looks(found: Risks) -> dict[str, Look]:
-    labels = [label for named in found.values() for label in named]
-    return looks(labels, [label for label in labels if label.endswith(TEST)])
+def _styles(risks: Risks) -> dict[str, LineStyle]:
+    labels = [label for panel in risks.values() for label in panel]
+    return line_styles(labels, [label for label in labels if label.endswith(TEST)])
 
 
-def _function(values: Array, right: float) -> tuple[list[float], list[float]]:
-    """The stairs of the distribution function of ``values``, from zero to ``right``."""
+def _distribution_function(values: Array, right: float) -> tuple[list[float], list[float]]:
+    """Corners of the step function F(x) = fraction of values ≤ x, from 0 to ``right``."""
     x = np.quantile(values, LEVELS, method="inverted_cdf")
     inside = x <= right
     corners = np.concatenate([[0.0], np.repeat(x[inside], 2), [right]])

@@ -1,5 +1,5 @@
-"""The one-file report: page data in, one HTML text out, which asks the network for nothing."""
+"""Render page data as one self-contained HTML file."""
 
-from riskmatch.report.html.document import page
+from riskmatch.report.html.render import render, write_report
 
-__all__ = ["page"]
+__all__ = ["render", "write_report"]

@@ -1,4 +1,4 @@
-"""What happened, in two plain sentences: which domain is worst, and whether matching worked."""
+"""Summary sentences of a report: the worst domain, and whether matching worked."""
 
 from __future__ import annotations
 
@@ -8,124 +8,129 @@ from itertools import combinations
 from statistics import fmean
 from typing import Any
 
-from riskmatch.report.html.cells import number
+from riskmatch.report.html.tables import number
 
 LEVEL = 0.05
-"""Two domains are told apart where the permutation p-value is below it."""
+"""Significance level of the permutation test."""
 
 
 def summary(data: Mapping[str, Any]) -> list[str]:
     """At most two sentences.
 
-    Of a run: its worst domain, and how its training domains moved. Of several: how one does
-    against the method it is compared with, and in which the domains are closest.
+    For a single run: its worst domain, and how the distance between training domains changed. For
+    several: the difference of one method from ERM, and the runs with the closest domains.
     """
     runs = data["runs"]
     if len(runs) == 1:
-        said = [worst_domain(runs[0]), matching(runs[0])]
+        sentences = [worst_domain(runs[0]), distance_change(runs[0])]
     else:
-        said = [difference(data["comparison"]), closest(runs), worst_at_the_end(runs)]
-    found = [sentence for sentence in said if sentence][:2]
-    return found or ["There is too little in these records to say how matching went."]
+        sentences = [best_difference(data["comparison"]), closest_run(runs), common_worst(runs)]
+    return [sentence for sentence in sentences if sentence][:2] or [
+        "These records hold too few evaluations for a summary."
+    ]
 
 
-def closest(runs: Sequence[Mapping[str, Any]]) -> str:
-    """Which of several runs brought the risks of its training domains closest together."""
-    ends = [
+def closest_run(runs: Sequence[Mapping[str, Any]]) -> str:
+    """The runs with the smallest and the largest distance between training domains at the end."""
+    distances = [
         (fmean(values), run["title"])
         for run in runs
-        if run["snapshots"] and (values := _apart(run["snapshots"][-1], run["training_domains"])[0])
+        if run["snapshots"]
+        and (values := _pair_distances(run["snapshots"][-1], run["training_domains"])[0])
     ]
-    if len(ends) < 2:
+    if len(distances) < 2:
         return ""
-    (least, title), (most, other) = min(ends), max(ends)
+    (least, title), (most, other) = min(distances), max(distances)
     return (
-        f"At the last step the risks of the training domains are closest in “{title}” (mean MMD² "
-        f"{number(least)}) and furthest apart in “{other}” ({number(most)})."
+        "At the last step the risk distributions of the training domains are closest in "
+        f"“{title}” (mean MMD² {number(least)}) and furthest apart in “{other}” ({number(most)})."
     )
 
 
 def worst_domain(run: Mapping[str, Any]) -> str:
-    """Which training domain has the highest mean risk at the end, and how often it had it."""
+    """The worst training domain at the end, and in how many evaluations it was worst."""
     worst = [name for name in run["curves"]["worst"] if name]
     if not worst:
         return ""
-    last, times = worst[-1], Counter(worst)
-    often = f"{times[last]} of {len(worst)} evaluations"
-    return f"The worst training domain at the end is “{last}”; it was worst in {often}."
-
-
-def worst_at_the_end(runs: Sequence[Mapping[str, Any]]) -> str:
-    """Which training domain most of several runs leave with the highest mean risk."""
-    ends = Counter(worst[-1] for run in runs if (worst := run["curves"]["worst"]) and worst[-1])
-    if not ends:
-        return ""
-    name, times = ends.most_common(1)[0]
-    often = f"{times} of {sum(ends.values())} do"
-    return f"The training domain that most runs leave worst is “{name}”: {often}."
-
-
-def matching(run: Mapping[str, Any]) -> str:
-    """How far apart the risks of the training domains are, at the first and at the last step."""
-    shots = run["snapshots"]
-    if not shots:
-        return ""
-    last, p = _apart(shots[-1], run["training_domains"])
-    if not last:
-        return ""
-    first, _ = _apart(shots[0], run["training_domains"])
-    told = sum(value < LEVEL for value in p)
-    test = f"; {told} of {len(p)} pairs can still be told apart (p < {LEVEL})" if p else ""
-    after, before = fmean(last), fmean(first) if first else None
-    if before is None or len(shots) == 1:
-        return f"The mean MMD² between training domains is {number(after)}{test}."
-    where = f"from {number(before)} at step {shots[0]['step']} to {number(after)} at step"
-    if number(before) == number(after):  # a direction that the printed numbers do not show
-        return f"The mean MMD² between training domains stayed at {number(after)}{test}."
-    moved, verb = ("closer together", "fell") if after < before else ("further apart", "rose")
+    last = worst[-1]
     return (
-        f"The risks of the training domains moved {moved}: their mean MMD² {verb} {where} "
-        f"{shots[-1]['step']}{test}."
+        f"The worst training domain at the end is “{last}”; it was worst in {worst.count(last)} "
+        f"of {len(worst)} evaluations."
     )
 
 
-def difference(comparison: Mapping[str, Any] | None) -> str:
-    """How a method does against the one it is compared with.
-
-    Of several methods, the one whose confidence interval begins highest: the surest gain.
-    """
-    found = [d for d in (comparison or {}).get("differences", []) if d["mean"] is not None]
-    if not found:
+def common_worst(runs: Sequence[Mapping[str, Any]]) -> str:
+    """The training domain that is worst at the end of most runs."""
+    last = Counter(worst[-1] for run in runs if (worst := run["curves"]["worst"]) and worst[-1])
+    if not last:
         return ""
-    sure = [d for d in found if d["low"] is not None and d["high"] is not None]
-    best = max(sure or found, key=lambda d: d["low"] if sure else d["mean"])
+    name, count = last.most_common(1)[0]
+    total = sum(last.values())
+    return f"The training domain “{name}” is the worst at the end of {count} of {total} runs."
+
+
+def distance_change(run: Mapping[str, Any]) -> str:
+    """Mean MMD² between training domains at the first and at the last step."""
+    snapshots = run["snapshots"]
+    if not snapshots:
+        return ""
+    last, p_values = _pair_distances(snapshots[-1], run["training_domains"])
+    if not last:
+        return ""
+    first, _ = _pair_distances(snapshots[0], run["training_domains"])
+    differing = sum(p < LEVEL for p in p_values)
+    test = ""
+    if p_values:
+        test = f"; {differing} of {len(p_values)} pairs differ significantly (p < {LEVEL})"
+    after, before = fmean(last), fmean(first) if first else None
+    if before is None or len(snapshots) == 1:
+        return f"The mean MMD² between training domains is {number(after)}{test}."
+    if number(before) == number(after):  # equal as printed
+        return f"The mean MMD² between training domains stayed at {number(after)}{test}."
+    moved, verb = ("closer together", "fell") if after < before else ("further apart", "rose")
+    return (
+        f"The risk distributions of the training domains moved {moved}: their mean MMD² {verb} "
+        f"from {number(before)} at step {snapshots[0]['step']} to {number(after)} at step "
+        f"{snapshots[-1]['step']}{test}."
+    )
+
+
+def best_difference(comparison: Mapping[str, Any] | None) -> str:
+    """The difference from ERM whose confidence interval has the highest lower end."""
+    rows = [d for d in (comparison or {}).get("differences", []) if d["mean"] is not None]
+    if not rows:
+        return ""
+    bounded = [d for d in rows if d["low"] is not None and d["high"] is not None]
+    best = max(bounded or rows, key=lambda d: d["low"] if bounded else d["mean"])
     side = "above" if best["mean"] >= 0 else "below"
     pairs = f"{best['pairs']} pair" + "s" * (best["pairs"] != 1)
-    if not sure:
-        interval = f"with {pairs} there is no interval"
+    if not bounded:
+        interval = f"no confidence interval from {pairs}"
     else:
-        clear = "excludes" if best["low"] > 0 or best["high"] < 0 else "includes"
+        zero = "excludes" if best["low"] > 0 or best["high"] < 0 else "includes"
         ends = f"{number(best['low'])} to {number(best['high'])}"
-        interval = f"the 95 % interval, {ends} over {pairs}, {clear} zero"
+        interval = f"the 95 % interval, {ends} over {pairs}, {zero} zero"
     return (
         f"On the test domains {best['method']} is {number(abs(best['mean']))} points {side} "
         f"{best['against']}; {interval}."
     )
 
 
-def spells(run: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """The domains that were ever worst with the number of evaluations at which they were.
+def worst_counts(run: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Domains that were worst, with the number of evaluations in which they were.
 
     Example:
-        >>> spells({"curves": {"worst": ["a", "b", "b"]}})
+        >>> worst_counts({"curves": {"worst": ["a", "b", "b"]}})
         [('b', 2), ('a', 1)]
     """
     return Counter(name for name in run["curves"]["worst"] if name).most_common()
 
 
-def _apart(shot: Mapping[str, Any], names: Sequence[str]) -> tuple[list[float], list[float]]:
-    """MMD² of every pair of these domains in a snapshot, and the p-values that there are."""
-    mmd = shot["mmd"] or {"domains": []}
+def _pair_distances(
+    snapshot: Mapping[str, Any], names: Sequence[str]
+) -> tuple[list[float], list[float]]:
+    """MMD² of all pairs of the named domains, and their p-values, where known."""
+    mmd = snapshot["mmd"] or {"domains": []}
     places = [place for place, name in enumerate(mmd["domains"]) if name in names]
     pairs = list(combinations(places, 2))
     values, p = (

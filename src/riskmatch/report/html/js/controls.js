@@ -1,20 +1,20 @@
-// The controls: which run, which domains, which step, light or dark. Last, the first drawing.
+// Controls: run, domains, step, theme. The last line draws the page.
 
-function showRun(place) {
-  view.run = place;
-  each("article[data-run]", (node) => { node.hidden = Number(node.dataset.run) !== place; });
-  each("a[data-part]", (link) => { link.href = `#run-${place}-${link.dataset.part}`; });
+function showRun(number) {
+  view.run = number;
+  each("article[data-run]", (node) => { node.hidden = Number(node.dataset.run) !== number; });
+  each("a[data-section]", (link) => { link.href = `#run-${number}-${link.dataset.section}`; });
   each("#domains label", (label) => {
     const domain = PAGE.domains[label.querySelector("input").value];
-    label.hidden = !PAGE.runs[place].domains.includes(domain);
+    label.hidden = !PAGE.runs[number].domains.includes(domain);
   });
   drawAll();
 }
 
-function domainBoxes(fieldset) {
+function domainCheckboxes(fieldset) {
   const list = html("div", { class: "boxes" });
-  PAGE.domains.forEach((domain, place) => {
-    const box = html("input", { type: "checkbox", value: place, checked: true });
+  PAGE.domains.forEach((domain, number) => {
+    const box = html("input", { type: "checkbox", value: number, checked: true });
     box.addEventListener("change", () => {
       view.hidden[box.checked ? "delete" : "add"](domain);
       drawAll();
@@ -23,7 +23,7 @@ function domainBoxes(fieldset) {
     list.append(html("label", {}, box, swatch(domain), name(domain),
       test ? html("span", { class: "note" }, "test") : null));
   });
-  const all = (text, checked) => {
+  const selectAll = (text, checked) => {
     const button = html("button", { type: "button" }, text);
     button.addEventListener("click", () => {
       each("input", (box) => { box.checked = checked; }, list);
@@ -32,25 +32,25 @@ function domainBoxes(fieldset) {
     });
     return button;
   };
-  fieldset.append(list, html("div", { class: "all" }, all("all", true), all("none", false)));
+  fieldset.append(list, html("div", { class: "all" }, selectAll("all", true), selectAll("none", false)));
   fieldset.hidden = PAGE.domains.length < 2;
 }
 
 function slider(input) {
-  const place = Number(input.dataset.slider);
+  const number = Number(input.dataset.slider);
   const output = input.parentElement.querySelector("output");
-  const tell = () => {
-    const { step } = PAGE.runs[place].snapshots[input.value];
+  const update = () => {
+    const { step } = PAGE.runs[number].snapshots[input.value];
     output.value = `step ${step}`;
     input.setAttribute("aria-valuetext", `step ${step}`);
   };
-  input.max = PAGE.runs[place].snapshots.length - 1;
+  input.max = PAGE.runs[number].snapshots.length - 1;
   input.value = input.max;
   input.parentElement.hidden = input.max < 1;
-  tell();
+  update();
   input.addEventListener("input", () => {
-    view.steps[place] = Number(input.value);
-    tell();
+    view.steps[number] = Number(input.value);
+    update();
     drawStep();
   });
 }
@@ -58,19 +58,19 @@ function slider(input) {
 function theme(button) {
   const root = document.documentElement;
   const dark = () => (root.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
-  const tell = () => button.setAttribute("aria-pressed", dark());
+  const update = () => button.setAttribute("aria-pressed", dark());
   button.addEventListener("click", () => {
     root.dataset.theme = dark() ? "light" : "dark";
-    tell();
+    update();
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", tell);
-  tell();
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", update);
+  update();
 }
 
 function start() {
   each("table.sortable", sortable);
   each("[data-needs-script]", (node) => { node.hidden = false; });
-  domainBoxes(document.getElementById("domains"));
+  domainCheckboxes(document.getElementById("domains"));
   each("input[data-slider]", slider);
   theme(document.getElementById("theme"));
   const select = document.getElementById("run");

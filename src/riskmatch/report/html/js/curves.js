@@ -1,4 +1,4 @@
-// What happened over the steps: accuracy and risk of each domain, and the parts of the loss.
+// Learning curves: accuracy and mean risk by domain, loss and its terms.
 
 CHARTS.accuracy = (run, width) => learning(run, width, {
   series: run.curves.accuracy, title: "Accuracy over the steps", yLabel: "accuracy (%)",
@@ -12,35 +12,35 @@ CHARTS.risk = (run, width) => learning(run, width, {
 
 function learning(run, width, { series, title, yLabel, format, text }) {
   const { steps } = run.curves;
-  const domains = chosen(run).filter((domain) => own(series, domain));
-  if (!domains.length) return [sentence("None of the ticked domains was evaluated.")];
+  const domains = selectedDomains(run).filter((domain) => own(series, domain));
+  if (!domains.length) return [message("No selected domain was evaluated.")];
   const labelled = width > 520 && domains.length <= 12;
-  const axes = frame({
+  const axes = chartFrame({
     title, width, yLabel, format, right: labelled ? 118 : 12, xLabel: "step →", height: 300,
-    text: domains.map((d) => `${d}: ${text(last(series[d].val))} on validation at the end.`).join(" "),
+    text: domains.map((d) => `${d}: ${text(last(series[d].val))} on validation at the last step.`).join(" "),
     x: extent(steps), y: extent(domains.flatMap((d) => [...(series[d].val ?? []), ...(series[d].train ?? [])])),
   });
   const ends = [];
   for (const domain of domains) {
     const { train = [], val = [] } = series[domain];
     const strong = isTest(run, domain) ? " strong" : "";
-    const hue = look(domain).class;
+    const hue = seriesStyle(domain).class;
     axes.plot.append(
       svg("path", { class: `line faint ${hue}`, d: line(steps, train, axes.px, axes.py), "stroke-dasharray": "5 4" }),
       svg("path", { class: `line ${hue}${strong}`, d: line(steps, val, axes.px, axes.py), "data-series": domain }));
     const every = Math.ceil(steps.length / Math.max(2, width / 40));
     val.forEach((value, i) => {
       if (known(value) && (i % every === 0 || i === val.length - 1)) {
-        axes.plot.append(mark(domain, axes.px(steps[i]), axes.py(value),
+        axes.plot.append(marker(domain, axes.px(steps[i]), axes.py(value),
           `${domain}, step ${steps[i]}: ${text(value)}`));
       }
     });
     const end = last(val);
     if (known(end)) ends.push({ y: axes.py(end), text: domain, strong });
   }
-  if (labelled) endLabels(axes, ends);
+  if (labelled) drawEndLabels(axes, ends);
   return [legend(run, domains, (d) => text(last(series[d].val))), axes.image,
-    numbers(`${title}, validation`, ["step", ...domains.map(name)],
+    valueTable(`${title}, validation`, ["step", ...domains.map(name)],
       () => steps.map((step, i) => [step, ...domains.map((d) => (series[d].val ?? [])[i])]))];
 }
 
@@ -50,19 +50,19 @@ function last(values) {
 
 CHARTS.terms = (run, width) => {
   const { steps, loss, terms, raw } = run.curves;
-  const parts = [["loss", loss ?? [], "the sum that is minimised"],
-    ...Object.entries(terms ?? {}).map(([key, values]) => [key, values, "a term of the loss"]),
-    ...Object.entries(raw ?? {}).map(([key, values]) => [key, values, "before its weight"])]
+  const parts = [["loss", loss ?? [], "sum of the terms"],
+    ...Object.entries(terms ?? {}).map(([key, values]) => [key, values, "term of the loss"]),
+    ...Object.entries(raw ?? {}).map(([key, values]) => [key, values, "unweighted penalty"])]
     .filter(([, values]) => values.some(known));
-  if (!parts.length) return [sentence("The records of this run hold no loss.")];
-  return [panels(parts, width, { least: 260, most: 420 }, ([key, values, note], wide) => {
-    const axes = frame({
-      title: `${key}, ${note}`, text: `${number(last(values))} at the end.`, width: wide, height: 200,
+  if (!parts.length) return [message("The records of this run hold no loss.")];
+  return [panels(parts, width, { minWidth: 260, maxWidth: 420 }, ([key, values, note], panelWidth) => {
+    const axes = chartFrame({
+      title: `${key}, ${note}`, text: `${number(last(values))} at the last step.`, width: panelWidth, height: 200,
       x: extent(steps), y: extent(values), xLabel: "step →", yLabel: "",
     });
     axes.plot.append(svg("path", { class: "line plain", d: line(steps, values, axes.px, axes.py) }));
     const caption = html("figcaption", {}, html("b", {}, name(key)), html("span", { class: "note" }, note));
     return [caption, axes.image];
-  }), numbers("Loss, terms and penalties", ["step", ...parts.map(([key]) => name(key))],
+  }), valueTable("Loss, terms and penalties", ["step", ...parts.map(([key]) => name(key))],
     () => steps.map((step, i) => [step, ...parts.map(([, values]) => values[i])]))];
 };

@@ -1,15 +1,15 @@
-// Methods against the one they are compared with: a dot and its interval, around zero.
+// Paired differences of methods from their baseline, with confidence intervals.
 
 CHARTS.differences = (_, width) => {
   const rows = PAGE.differences.filter((row) => known(row.mean));
-  if (!rows.length) return [sentence("No two methods share a seed or a trial, so no pair can be compared.")];
+  if (!rows.length) return [message("No two methods share a test domain and a trial, so there are no pairs to compare.")];
   const base = rows.every((row) => row.against === rows[0].against) ? rows[0].against : null;
-  const [left, tall, top] = [Math.min(190, width / 3), 34, 30];
-  const height = top + rows.length * tall + 40;
+  const [left, rowHeight, top] = [Math.min(190, width / 3), 34, 30];
+  const height = top + rows.length * rowHeight + 40;
   const span = extent(rows.flatMap((row) => [row.mean, row.low, row.high]), 0);
   const pad = 0.06 * (span[1] - span[0]);
   const px = (value) => left + ((value - span[0] + pad) / (span[1] - span[0] + 2 * pad)) * (width - left - 12);
-  const bottom = top + rows.length * tall;
+  const bottom = top + rows.length * rowHeight;
   const group = svg("g", { class: "axes" });
   for (const value of ticks(...span, Math.max(2, Math.round((width - left) / 90)))) {
     group.append(
@@ -18,21 +18,21 @@ CHARTS.differences = (_, width) => {
   }
   group.append(
     svg("line", { class: "zero", x1: px(0), x2: px(0), y1: top - 6, y2: bottom }),
-    svg("text", { class: "label", x: width - 12, y: height - 6, "text-anchor": "end" }, "better →"),
-    svg("text", { class: "label", x: left, y: height - 6 }, "← worse"),
-    svg("text", { class: "label", x: px(0), y: 16, "text-anchor": "middle" }, base === null ? "no difference" : short(`as ${base}`, 30)));
+    svg("text", { class: "label", x: width - 12, y: height - 6, "text-anchor": "end" }, "higher accuracy →"),
+    svg("text", { class: "label", x: left, y: height - 6 }, "← lower accuracy"),
+    svg("text", { class: "label", x: px(0), y: 16, "text-anchor": "middle" }, base === null ? "no difference" : shorten(base, 30)));
   rows.forEach((row, i) => {
-    const y = top + (i + 0.5) * tall;
-    const clear = known(row.low) && (row.low > 0 || row.high < 0);
-    const words = base === null ? `${row.method} − ${row.against}` : row.method;
+    const y = top + (i + 0.5) * rowHeight;
+    const significant = known(row.low) && (row.low > 0 || row.high < 0);
+    const label = base === null ? `${row.method} − ${row.against}` : row.method;
     group.append(svg("text", { class: "name", x: left - 10, y: y + 4, "text-anchor": "end" },
-      short(words, Math.floor(left / 7)), svg("title", {}, words)));
+      shorten(label, Math.floor(left / 7)), svg("title", {}, label)));
     if (known(row.low) && known(row.high)) {
-      group.append(svg("line", { class: `interval${clear ? " clear" : ""}`, x1: px(row.low), x2: px(row.high), y1: y, y2: y }));
+      group.append(svg("line", { class: `interval${significant ? " significant" : ""}`, x1: px(row.low), x2: px(row.high), y1: y, y2: y }));
     }
-    group.append(svg("circle", { class: `difference${clear ? " clear" : ""}`, cx: px(row.mean), cy: y, r: 5 },
-      svg("title", {}, `${words}: ${number(row.mean)}, ${number(row.low)} to ${number(row.high)}, ${row.pairs} pairs`)));
+    group.append(svg("circle", { class: `difference${significant ? " significant" : ""}`, cx: px(row.mean), cy: y, r: 5 },
+      svg("title", {}, `${label}: ${number(row.mean)}, ${number(row.low)} to ${number(row.high)}, ${row.pairs} pairs`)));
   });
   const text = rows.map((row) => `${row.method} against ${row.against}: ${number(row.mean)}.`).join(" ");
-  return [picture("Paired differences", text, width, height, group)];
+  return [image("Paired differences", text, width, height, group)];
 };

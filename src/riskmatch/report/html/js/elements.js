@@ -1,4 +1,4 @@
-// Elements and numbers. Text from the data only ever becomes a text node, never markup.
+// Elements and number formats. Text from the data becomes text nodes, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 const MISSING = "—";
@@ -25,7 +25,7 @@ function each(selector, action, root = document) {
   root.querySelectorAll(selector).forEach(action);
 }
 
-// The entry of a name that comes from the data, which may be "toString".
+// Own property only: names come from the data and may be "toString".
 function own(object, name) {
   return object && Object.hasOwn(object, name) ? object[name] : undefined;
 }
@@ -34,7 +34,7 @@ function known(value) {
   return value !== null && value !== undefined;
 }
 
-// Three significant digits, never fewer than the whole part, with a true minus sign.
+// Three significant digits, all digits of the integer part, a Unicode minus sign.
 function number(value) {
   if (!known(value)) return MISSING;
   let text = Math.abs(value) >= 1000 ? value.toFixed(0) : String(Number(value.toPrecision(3)));
@@ -46,14 +46,14 @@ function percent(value) {
   return known(value) ? (100 * value).toFixed(1) : MISSING;
 }
 
-function short(text, most) {
-  const letters = Array.from(text);
-  return letters.length > most ? letters.slice(0, most - 1).join("") + "…" : text;
+function shorten(text, limit) {
+  const characters = Array.from(text);
+  return characters.length > limit ? characters.slice(0, limit - 1).join("") + "…" : text;
 }
 
-// A name in a direction of its own, so that it cannot turn the words around it.
+// A name in its own text direction, isolated from the text around it.
 function name(text) {
-  return html("bdi", { title: text.length > 16 ? text : null }, short(text, 60));
+  return html("bdi", { title: text.length > 16 ? text : null }, shorten(text, 60));
 }
 
 function cell(tag, value, attributes = {}) {
@@ -66,19 +66,19 @@ function table(caption, columns, rows) {
   const head = html("tr", {}, ...columns.map((column) => html("th", { scope: "col" }, column)));
   const body = rows.map(([first, ...rest]) =>
     html("tr", {}, cell("th", first, { scope: "row" }), ...rest.map((value) => cell("td", value))));
-  const made = html("table", { class: "sortable" }, html("caption", {}, caption),
+  const node = html("table", { class: "sortable" }, html("caption", {}, caption),
     html("thead", {}, head), html("tbody", {}, ...body));
-  sortable(made);
-  return html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption }, made);
+  sortable(node);
+  return html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption }, node);
 }
 
-// The numbers of a chart, for those who want them or cannot see it; made when they are asked for.
-function numbers(caption, columns, rows) {
-  const made = html("details", { class: "numbers" }, html("summary", {}, "The numbers"));
-  made.addEventListener("toggle", () => made.append(table(caption, columns, rows())), { once: true });
-  return made;
+// Table of the values of a chart, filled when it is opened.
+function valueTable(caption, columns, rows) {
+  const node = html("details", { class: "numbers" }, html("summary", {}, "Values"));
+  node.addEventListener("toggle", () => node.append(table(caption, columns, rows())), { once: true });
+  return node;
 }
 
-function sentence(text) {
+function message(text) {
   return html("p", { class: "absent" }, text);
 }

@@ -1,14 +1,14 @@
-// What is being looked at: a run, the domains that are ticked, a step; and the charts that follow.
+// State of the page: the run, the selected domains, the step; and the charts that depend on it.
 
 const PAGE = JSON.parse(document.getElementById("page-data").textContent);
-const CHARTS = {}; // by the name in data-chart: a function from a run to the nodes that show it
+const CHARTS = {}; // functions from a run and a width to DOM nodes, by the value of data-chart
 const view = { run: 0, hidden: new Set(), steps: PAGE.runs.map((run) => run.snapshots.length - 1) };
 
 function article() {
   return document.querySelector(`article[data-run="${view.run}"]`);
 }
 
-function chosen(run) {
+function selectedDomains(run) {
   return run.domains.filter((domain) => !view.hidden.has(domain));
 }
 
@@ -18,10 +18,10 @@ function snapshot(run) {
 
 function draw(box) {
   const run = PAGE.runs[view.run];
-  const nodes = run && !chosen(run).length && box.dataset.chart !== "differences"
-    ? [sentence("No domain is ticked.")]
+  const nodes = run && !selectedDomains(run).length && box.dataset.chart !== "differences"
+    ? [message("No domain is selected.")]
     : CHARTS[box.dataset.chart](run, Math.max(240, box.clientWidth));
-  // What the reader had opened or closed stays so.
+  // Keep details open or closed as the reader left them.
   const open = new Map();
   each("details", (details) => open.set(details.dataset.series, details.open), box);
   box.replaceChildren(...nodes);

@@ -1,0 +1,98 @@
+"""Figures that can be drawn from any runs, by name."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from riskmatch.report.figures.ablation import ablation
+from riskmatch.report.figures.canvas import SUFFIXES, save
+from riskmatch.report.figures.plot import Plot, read_plot
+from riskmatch.report.figures.risks import Runs, cdf, densities
+from riskmatch.report.figures.training import accuracies, gap, matching, terms, worst_domains
+from riskmatch.report.naming import run_titles
+from riskmatch.report.page.runs import as_paths, find_runs
+from riskmatch.report.style import Width
+from riskmatch.validation import check_option
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MAX_PANELS = 12
+"""Most panels of one figure."""
+
+
+class FigureType(NamedTuple):
+    """A figure that can be drawn from runs."""
+
+    summary: str
+    plot: Callable[[Runs], Plot]
+
+
+FIGURES: dict[str, FigureType] = {
+    "risks": FigureType("histogram and density of the validation risks of every domain", densities),
+    "cdf": FigureType("distribution functions of the validation risks of every domain", cdf),
+    "curves": FigureType("accuracy on every domain during training", accuracies),
+    "terms": FigureType("loss, its terms and the unweighted penalties during training", terms),
+    "gap": FigureType("distributional variance L and its surrogate L̂ during training", gap),
+    "matching": FigureType("L̂ on training and on validation samples during training", matching),
+    "worst": FigureType("worst training domain over the steps", worst_domains),
+    "ablation": FigureType("accuracy against λ or the batch size, over many runs", ablation),
+}
+
+
+def draw_figure(
+    name: str,
+    runs: str | Path | Sequence[str | Path] = (),
+    out: str | Path | None = None,
+    *,
+    width: Width | None = None,
+) -> Figure:
+    """Draw a figure from runs, or from the JSON file that ``riskmatch reproduce`` wrote.
+
+    Args:
+        name: a name of :data:`FIGURES`, or a path that ends in ``.json``.
+        runs: folders of runs, of several runs, or of sweeps.
+        out: file to write: .png, .svg or .pdf; None writes no file.
+        width: ``"column"`` (3.3 inches) or ``"page"`` (6.9 inches); by default column width for a
+            single panel.
+
+    Raises:
+        ValueError: the name or the suffix is unknown, or there is nothing to draw.
+        FileNotFoundError: there are no runs, or they lack what the figure shows.
+
+    Example:
+        >>> figure = draw_figure("curves", "runs", "curves.pdf")  # doctest: +SKIP
+    """
+    if out is not None:
+        check_option("suffix of out", Path(out).suffix, SUFFIXES)
+    figure = plot_runs(name, runs).draw(width)
+    if out is not None:
+        save(figure, Path(out))
+    return figure
+
+
+def plot_runs(name: str, runs: str | Path | Sequence[str | Path] = ()) -> Plot:
+    """Numbers of a figure; arguments and errors as for :func:`draw_figure`."""
+    paths = as_paths(runs)
+    if name.endswith(".json"):
+        if paths:
+            raise ValueError(f"{name} holds all its numbers; give no runs with it.")
+        return read_plot(Path(name).read_text("utf-8"))
+    check_option("figure", name, FIGURES)
+    if not paths:
+        raise ValueError(f"Give the folders of runs: riskmatch figure {name} runs/ID -o {name}.pdf")
+    found = find_runs(paths)
+    for message in found.damaged:
+        warnings.warn(message, stacklevel=2)
+    evaluated = [run for run in found.runs if run.record.evaluations]
+    if not evaluated:
+        raise ValueError("None of these runs has an evaluation yet; there is nothing to draw.")
+    if name != "ablation" and len(evaluated) > MAX_PANELS:
+        raise ValueError(
+            f"{len(evaluated)} runs need {len(evaluated)} panels; give at most {MAX_PANELS} runs."
+        )
+    titles = run_titles([run.config for run in evaluated])
+    return FIGURES[name].plot(dict(zip(titles, evaluated, strict=True)))

@@ -1,0 +1,175 @@
+"""Figures over the steps of runs: accuracy, loss terms, worst domain, matching losses L and L̂."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+import numpy as np
+
+from riskmatch.report.density import Array
+from riskmatch.report.figures.charts import Curve
+from riskmatch.report.figures.plot import Bands, Lines
+from riskmatch.report.figures.risks import TEST, Runs, prediction_steps
+from riskmatch.report.naming import setup
+from riskmatch.report.page.risks import finite_risks
+from riskmatch.report.page.runs import StoredRun
+from riskmatch.report.style import BLACK, BLUE, DASHED, VERMILION, LineStyle, line_styles
+from riskmatch.runs import predictions
+from riskmatch.runs.records import Evaluation, Split
+from riskmatch.selection import domains_of
+
+STEP = "step"
+LOSS = "loss"
+VARIANCE, WORST = "L: every domain and the pool", "L̂: the worst domain and the pool"
+SPLITS: dict[Split, tuple[str, LineStyle]] = {
+    "train": ("training samples", LineStyle(BLUE, DASHED)),
+    "val": ("validation samples", LineStyle(VERMILION, width=1.8)),
+}
+MMD_LABEL = "squared MMD, log scale"
+
+Series = Mapping[str, Mapping[str, list[float]]]
+"""One value per evaluation, by panel title and label."""
+
+
+def accuracies(runs: Runs) -> Lines:
+    """Accuracy on the validation split of training domains and the train split of test domains."""
+    series = {title: _accuracies(run) for title, run in runs.items()}
+    labels = [label for panel in series.values() for label in panel]
+    styles = line_styles(labels, [label for label in labels if label.endswith(TEST)])
+    panels = _panels(runs, series, styles)
+    return Lines("Accuracy by domain during training", STEP, _note(runs), panels, "accuracy, %")
+
+
+def terms(runs: Runs) -> Lines:
+    """Loss, its terms and the unweighted penalties, on the batch of a step."""
+    series = {title: _terms(run) for title, run in runs.items()}
+    styles = line_styles(label for panel in series.values() for label in panel if label != LOSS)
+    styles[LOSS] = LineStyle(BLACK, width=1.8)
+    values = [y for panel in series.values() for line in panel.values() for y in line]
+    positive = all(not y <= 0 for y in values)  # NaN before a term is switched on
+    return Lines(
+        "Loss and its terms, on the batch of a step",
+        STEP,
+        _note(runs),
+        _panels(runs, series, styles),
+        "value, log scale" if positive else "value",
+        log=positive,
+    )
+
+
+def worst_domains(runs: Runs) -> Bands:
+    """Training domain with the largest mean risk, from one evaluation to the next."""
+    panels = {title: _worst_spans(run) for title, run in runs.items()}
+    return Bands("Training domain with the largest mean risk", STEP, _note(runs), panels)
+
+
+def gap(runs: Runs, start: int = 0) -> Lines:
+    """L and L̂ on the training samples, from step ``start`` on."""
+    panels = {}
+    for title, run in runs.items():
+        steps = [step for step in prediction_steps(run) if step >= start]
+        losses = [matching_losses(_training_risks(run, step, "train")) for step in steps]
+        panels[title] = [
+            Curve(WORST, steps, [worst for _, worst in losses], LineStyle(VERMILION, width=1.8)),
+            Curve(VARIANCE, steps, [variance for variance, _ in losses], LineStyle(BLUE, DASHED)),
+        ]
+    title = "Distributional variance L and its surrogate L̂ during training"
+    return Lines(title, STEP, _note(runs), panels, MMD_LABEL, log=True)
+
+
+def matching(runs: Runs, start: int = 0) -> Lines:
+    """L̂ on training and on validation samples, from step ``start`` on."""
+    panels = {}
+    for title, run in runs.items():
+        steps = [step for step in prediction_steps(run) if step >= start]
+        panels[title] = [
+            Curve(
+                label,
+                steps,
+                [matching_losses(_training_risks(run, step, split))[1] for step in steps],
+                style,
+            )
+            for split, (label, style) in SPLITS.items()
+        ]
+    title = "Matching loss L̂ during training"
+    return Lines(title, STEP, _note(runs), panels, MMD_LABEL, log=True)
+
+
+def matching_losses(samples: Sequence[Array]) -> tuple[float, float]:
+    """L and L̂ of the risks of several domains, with squared MMD and the kernel of training.
+
+    Example:
+        >>> variance, worst = matching_losses([np.array([0.1, 0.2]), np.array([0.9, 1.4, 1.5])])
+        >>> variance > worst  # the worst domain is the larger part of the pool
+        True
+    """
+    import torch
+
+    from riskmatch.matching import risk_matching_penalty
+
+    risks = torch.from_numpy(np.concatenate(samples))
+    domains = torch.arange(len(samples)).repeat_interleave(torch.tensor([*map(len, samples)]))
+    variance = risk_matching_penalty(risks, domains, match="variance")
+    worst = risk_matching_penalty(risks, domains, match="worst")
+    return variance.item(), worst.item()
+
+
+def _note(runs: Runs) -> str:
+    return setup(run.config for run in runs.values())
+
+
+def _panels(runs: Runs, series: Series, styles: Mapping[str, LineStyle]) -> dict[str, list[Curve]]:
+    panels = {}
+    for title, lines in series.items():
+        steps = [evaluation.step for evaluation in runs[title].record.evaluations]
+        panels[title] = [Curve(label, steps, y, styles[label]) for label, y in lines.items()]
+    return panels
+
+
+def _accuracies(run: StoredRun) -> dict[str, list[float]]:
+    lines = {}
+    for domain in domains_of(run.record):
+        test = domain in run.config.test_domains
+        lines[domain + TEST * test] = [
+            100 * _accuracy(evaluation, domain, test) for evaluation in run.record.evaluations
+        ]
+    return lines
+
+
+def _accuracy(evaluation: Evaluation, domain: str, test: bool) -> float:
+    splits = evaluation.scores.get(domain, {})
+    split = splits.get("train" if test else "val") or splits.get("train")
+    return split.accuracy if split else float("nan")
+
+
+def _terms(run: StoredRun) -> dict[str, list[float]]:
+    """Values by label, NaN where an evaluation lacks a term. A single term equals the loss."""
+    rows = [
+        {
+            LOSS: evaluation.loss,
+            **(evaluation.terms if len(evaluation.terms) > 1 else {}),
+            **{f"{name}, unweighted": value for name, value in evaluation.raw.items()},
+        }
+        for evaluation in run.record.evaluations
+    ]
+    labels = dict.fromkeys(label for row in rows for label in row)
+    return {label: [row.get(label, float("nan")) for row in rows] for label in labels}
+
+
+def _worst_spans(run: StoredRun) -> dict[str, list[tuple[float, float]]]:
+    training = [d for d in domains_of(run.record) if d not in run.config.test_domains]
+    spans: dict[str, list[tuple[float, float]]] = {domain: [] for domain in training}
+    start = 0.0
+    for domain, group in groupby(run.record.evaluations, lambda e: e.worst_domain):
+        end = float(list(group)[-1].step)
+        spans.setdefault(domain, []).append((start, end))
+        start = end
+    return spans
+
+
+def _training_risks(run: StoredRun, step: int, split: Split) -> list[Array]:
+    """Risks of every training domain."""
+    by_domain = predictions.read(run.folder, step)
+    training = (by_domain[name] for name in by_domain if name not in run.config.test_domains)
+    return [finite_risks(splits[split]) for splits in training]

@@ -1,0 +1,280 @@
+"""Render page data as one HTML file with inlined style, script and chart data."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from riskmatch.data.progress import OnProgress
+from riskmatch.files import write_whole
+from riskmatch.report.html.summary import summary, worst_counts
+from riskmatch.report.html.tables import (
+    FINAL_COLUMNS,
+    domains_of,
+    final_rows,
+    hardest_table,
+    number,
+    percent,
+    pick,
+    settings,
+    text,
+)
+from riskmatch.report.page import page_data
+from riskmatch.report.rounding import rounded
+from riskmatch.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+STYLESHEETS = ("base", "layout", "tables", "charts", "print")
+SCRIPTS = (
+    "elements",
+    "view",
+    "scales",
+    "series",
+    "risks",
+    "mmd",
+    "curves",
+    "worst",
+    "confusion",
+    "calibration",
+    "differences",
+    "sorting",
+    "controls",
+)
+"""Scripts in the order in which they are concatenated; each may use those before it."""
+
+SECTIONS = {
+    "risks": "Risk distributions",
+    "mmd": "Distance between domains",
+    "worst": "Worst domain",
+    "curves": "Learning curves",
+    "terms": "Loss and penalty",
+    "confusion": "Confusion",
+    "calibration": "Calibration",
+    "hardest": "Hardest samples",
+    "configuration": "Configuration",
+    "reproduce": "Reproduce",
+}
+"""Sections of a run in order: id and title."""
+
+LIMIT = 5_000_000
+"""Largest size of a page in bytes."""
+EXAMPLES = (24, 6, 3, 1)
+"""Hardest samples shown per domain; the later numbers are for pages above the size limit."""
+MAX_CLASSES = 30
+"""Beyond this number of classes the most confused pairs replace the confusion matrix."""
+MAX_PAIRS = 20
+"""Most confused pairs shown."""
+DIGITS = 4
+"""Significant digits of the numbers of charts."""
+
+
+def write_report(
+    paths: str | Path | Sequence[str | Path],
+    out: str | Path = "report.html",
+    *,
+    data_dir: Path | None = None,
+    command: str = "",
+    on_progress: OnProgress | None = None,
+) -> Path:
+    """Write one HTML file about the runs below some paths, and return its path.
+
+    Args:
+        paths: folders of a run, of several runs, of a sweep, or of a reproduction.
+        out: file to write.
+        data_dir: folder in which to look for data first, for thumbnails and missing predictions.
+        command: command line to print on the page.
+        on_progress: called with the progress of reading, decoding or embedding images.
+
+    Raises:
+        FileNotFoundError: a path does not exist, or holds no run.
+        ValueError: every run is damaged.
+
+    Example:
+        >>> write_report(["runs/erm", "runs/rdm"], "comparison.html")  # doctest: +SKIP
+        PosixPath('comparison.html')
+    """
+    data = page_data(paths, data_dir=data_dir, command=command, on_progress=on_progress)
+    write_whole(Path(out), render(data).encode())
+    return Path(out)
+
+
+def render(data: Mapping[str, Any], *, limit: int = LIMIT) -> str:
+    """HTML of a report, from the values of :func:`riskmatch.report.page.page_data`.
+
+    Headings, text and tables are HTML; charts are drawn by the inlined script from the inlined
+    JSON. The content security policy allows only the inlined style and script, by their hashes, so
+    that the page makes no request and no text of the data is ever executed. A page above ``limit``
+    bytes shows fewer steps and samples.
+    """
+    charts, notes = chart_data(data), list(data["notes"])
+    for examples in EXAMPLES:
+        html = _render(data, charts, notes, examples)
+        if len(html.encode()) <= limit:
+            break
+        _thin_snapshots(charts)
+        notes = [*data["notes"], "This page shows fewer steps and samples, to limit its size."]
+    return html
+
+
+def _render(
+    data: Mapping[str, Any], charts: Mapping[str, Any], notes: Sequence[str], examples: int
+) -> str:
+    style, script = _style(), _script()
+    html = (
+        _environment()
+        .get_template("page.html")
+        .render(
+            page=data,
+            notes=notes,
+            max_examples=examples,
+            sections=SECTIONS,
+            domain_numbers={name: number for number, name in enumerate(charts["domains"])},
+            summary=summary(data),
+            style=style,
+            script=script,
+            policy=_policy(style, script),
+            charts=_script_json(charts),
+        )
+    )
+    return html.encode(errors="replace").decode()  # file names may hold surrogates
+
+
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader(__package__ or "", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"text": text, "number": number, "percent": percent, "pick": pick}
+    environment.globals |= {
+        "final_columns": FINAL_COLUMNS,
+        "final_rows": final_rows,
+        "hardest_table": hardest_table,
+        "settings": settings,
+        "worst_counts": worst_counts,
+    }
+    return environment
+
+
+def _style() -> str:
+    """Style sheets, preceded by the colours of the figures as variables."""
+    hues = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY)
+    variables = "".join(f"--hue-{number}: {hue}; " for number, hue in enumerate(hues))
+    sheets = "\n".join(_asset("css", f"{name}.css") for name in STYLESHEETS)
+    return f":root {{ {variables}}}\n{sheets}"
+
+
+def _script() -> str:
+    parts = "\n".join(_asset("js", f"{name}.js") for name in SCRIPTS)
+    return f'(() => {{\n"use strict";\n{parts}\n}})();'
+
+
+def _asset(folder: str, name: str) -> str:
+    return files(__package__ or "").joinpath(folder, name).read_text(encoding="utf-8")
+
+
+def _policy(style: str, script: str) -> str:
+    """Content security policy that allows this style and this script only."""
+
+    def source(text: str) -> str:
+        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+    return (
+        f"default-src 'none'; img-src data:; style-src {source(style)}; "
+        f"script-src {source(script)}; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _script_json(value: object) -> str:
+    r"""JSON that is safe inside a script element.
+
+    Example:
+        >>> _script_json({"name": "</script>"})
+        '{"name":"\\u003c/script>"}'
+    """
+    encoded = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    return encoded.replace("<", "\\u003c")
+
+
+def chart_data(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of page data that the script needs, with rounded numbers."""
+    runs = [_run_charts(run) for run in data["runs"]]
+    return {
+        "domains": list(dict.fromkeys(name for run in runs for name in run["domains"])),
+        "differences": rounded((data["comparison"] or {}).get("differences", []), DIGITS),
+        "runs": runs,
+    }
+
+
+def _run_charts(run: Mapping[str, Any]) -> dict[str, Any]:
+    grids: dict[tuple[Any, ...], int] = {}
+
+    def grid(values: Iterable[float]) -> int:
+        """Number of a series that many distributions share."""
+        return grids.setdefault(tuple(rounded(list(values), DIGITS)), len(grids))
+
+    snapshots = [
+        {
+            "step": snapshot["step"],
+            "mmd": rounded(snapshot["mmd"], DIGITS),
+            "domains": {
+                name: {
+                    **rounded(
+                        {key: d[key] for key in ("n", "mean", "heights", "density", "cdf")}, DIGITS
+                    ),
+                    "edges": grid(d["edges"]),
+                    "x": grid(d["x"]),
+                }
+                for name, d in snapshot["domains"].items()
+            },
+        }
+        for snapshot in run["snapshots"]
+    ]
+    matrices = len(run["classes"]) <= MAX_CLASSES
+    return {
+        "domains": domains_of(run),
+        "test": list(run["test_domains"]),
+        "classes": list(run["classes"]),
+        "curves": rounded(run["curves"], DIGITS),
+        "snapshots": snapshots,
+        "grids": [list(values) for values in grids],
+        "confusion": {
+            name: {"counts": matrix} if matrices else {"pairs": most_confused(matrix)}
+            for name, matrix in run["confusion"].items()
+        },
+        "calibration": rounded(run["calibration"], DIGITS),
+    }
+
+
+def most_confused(matrix: Sequence[Sequence[int]], limit: int = MAX_PAIRS) -> list[list[int]]:
+    """Most confused pairs of classes: true class, predicted class, samples, samples of the class.
+
+    Example:
+        >>> most_confused([[5, 1, 0], [0, 3, 0], [4, 0, 2]])
+        [[2, 0, 4, 6], [0, 1, 1, 6]]
+    """
+    pairs = [
+        [true, predicted, count, sum(row)]
+        for true, row in enumerate(matrix)
+        for predicted, count in enumerate(row)
+        if count and true != predicted
+    ]
+    return sorted(pairs, key=lambda pair: -pair[2])[:limit]
+
+
+def _thin_snapshots(charts: Mapping[str, Any]) -> None:
+    """Drop every other snapshot of each run in place, except the first and the last."""
+    for run in charts["runs"]:
+        snapshots = run["snapshots"]
+        run["snapshots"] = [*snapshots[:-1:2], *snapshots[-1:]]

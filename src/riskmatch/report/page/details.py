@@ -1,0 +1,171 @@
+"""Page data of one run: curves, risk distributions, confusion, calibration, hardest samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from riskmatch.data.progress import OnProgress
+from riskmatch.report.page.command import train_command
+from riskmatch.report.page.examples import Examples, hardest
+from riskmatch.report.page.risks import ByStep, snapshots
+from riskmatch.report.page.runs import StoredRun
+from riskmatch.report.page.samples import (
+    UNREADABLE,
+    DataCache,
+    NotStoredError,
+    validation_predictions,
+)
+from riskmatch.runs.predictions import Predictions
+from riskmatch.runs.records import Evaluation, RunRecord, Split
+from riskmatch.selection import domains_of
+
+SPLITS: tuple[Split, ...] = ("train", "val")
+CALIBRATION_BINS = 15
+
+
+class Details:
+    """Page data of single runs; ``notes`` collects what cannot be shown.
+
+    Args:
+        data_dir: folder in which to look for data first.
+        on_progress: called with the progress of reading, decoding or embedding images.
+    """
+
+    def __init__(self, data_dir: Path | None = None, on_progress: OnProgress | None = None) -> None:
+        self.notes: list[str] = []
+        self._data = DataCache(data_dir, on_progress)
+
+    def of(self, run: StoredRun, title: str) -> dict[str, Any]:
+        """Page data of a run."""
+        config, record = run.config, run.record
+        command = train_command(config)
+        by_step = self._predictions(run, title, command)
+        last = by_step[max(by_step)] if by_step else {}
+        examples = self._examples(run, title) if by_step else None
+        classes = _class_names(examples, last)
+        return {
+            "id": config.id,
+            "title": title,
+            "method": config.method,
+            "data": config.data,
+            "training_domains": [d for d in domains_of(record) if d not in config.test_domains],
+            "test_domains": list(config.test_domains),
+            "classes": classes,
+            "status": record.status,
+            "error": record.error,
+            "config": config.to_json(),
+            "reproduce": command,
+            "curves": curves(record),
+            "snapshots": snapshots(by_step),
+            "confusion": {domain: confusion(p, len(classes)) for domain, p in last.items()},
+            "calibration": {domain: calibration(p) for domain, p in last.items()},
+            "hardest": self._hardest(last, classes, examples, title),
+        }
+
+    def _predictions(self, run: StoredRun, title: str, command: str) -> ByStep:
+        try:
+            return validation_predictions(run, self._data)
+        except UNREADABLE as error:
+            note = f"{title}: no risk distributions, confusion or calibration ({error})."
+            if command and isinstance(error, NotStoredError):
+                note += f" To get them, train again: {command} --out again"
+            self.notes.append(note)
+            return {}
+
+    def _examples(self, run: StoredRun, title: str) -> Examples | None:
+        try:
+            return self._data.examples(run.config)
+        except UNREADABLE as error:
+            self.notes.append(f"{title}: hardest samples without pictures ({error})")
+            return None
+
+    def _hardest(
+        self,
+        last: Mapping[str, Predictions],
+        classes: list[str],
+        examples: Examples | None,
+        title: str,
+    ) -> dict[str, list[dict[str, Any]]]:
+        try:
+            return hardest(last, classes, examples.take if examples else None)
+        except (*UNREADABLE, KeyError, IndexError) as error:
+            self.notes.append(f"{title}: hardest samples without pictures ({error})")
+            return hardest(last, classes, None)
+
+
+def _class_names(examples: Examples | None, last: Mapping[str, Predictions]) -> list[str]:
+    """Class names; label numbers where the data set is not available."""
+    largest = max((int(v.max()) for p in last.values() for v in (p.label, p.predicted)), default=-1)
+    names = list(examples.classes) if examples else []
+    return names if len(names) > largest else [str(label) for label in range(largest + 1)]
+
+
+def curves(run: RunRecord) -> dict[str, Any]:
+    """Series over the evaluations: scores by domain and split, loss and its terms, worst domain."""
+    evaluations = run.evaluations
+    return {
+        "steps": [evaluation.step for evaluation in evaluations],
+        "accuracy": {d: _score_series(evaluations, d, "accuracy") for d in domains_of(run)},
+        "risk": {d: _score_series(evaluations, d, "risk") for d in domains_of(run)},
+        "loss": [evaluation.loss for evaluation in evaluations],
+        "terms": _named_series([evaluation.terms for evaluation in evaluations]),
+        "raw": _named_series([evaluation.raw for evaluation in evaluations]),
+        "worst": [evaluation.worst_domain for evaluation in evaluations],
+    }
+
+
+def _score_series(
+    evaluations: Sequence[Evaluation], domain: str, score: str
+) -> dict[str, list[float | None]]:
+    splits = [evaluation.scores.get(domain, {}) for evaluation in evaluations]
+    return {split: [getattr(s.get(split), score, None) for s in splits] for split in SPLITS}
+
+
+def _named_series(values: Sequence[Mapping[str, float]]) -> dict[str, list[float | None]]:
+    names = dict.fromkeys(name for entry in values for name in entry)
+    return {name: [entry.get(name) for entry in values] for name in names}
+
+
+def confusion(predictions: Predictions, classes: int) -> list[list[int]]:
+    """Confusion matrix: samples by true class (row) and predicted class (column).
+
+    Example:
+        >>> a = np.array([0, 0, 1])
+        >>> confusion(Predictions(a, np.array([0, 1, 1]), np.array([0, 0, 1]), a, a), 2)
+        [[1, 0], [1, 1]]
+    """
+    pairs = predictions.label.astype(np.int64) * classes + predictions.predicted
+    counts = np.bincount(pairs, minlength=classes * classes)
+    return [[int(n) for n in row] for row in counts.reshape(classes, classes)]
+
+
+def calibration(predictions: Predictions, bins: int = CALIBRATION_BINS) -> dict[str, Any]:
+    """Reliability diagram in bins of equal width, and the expected calibration error.
+
+    ECE = Σ_b n_b/n · |accuracy_b − confidence_b| over the non-empty bins (low, high].
+
+    Reference: Guo et al., *On Calibration of Modern Neural Networks*, ICML 2017.
+    """
+    confidence = predictions.confidence.astype(np.float64)
+    correct = predictions.predicted == predictions.label
+    finite = np.isfinite(confidence)
+    confidence, correct = confidence[finite], correct[finite]
+    number = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
+    filled = []
+    for k in np.unique(number):
+        inside = number == k
+        filled.append(
+            {
+                "low": k / bins,
+                "high": (k + 1) / bins,
+                "confidence": float(confidence[inside].mean()),
+                "accuracy": float(correct[inside].mean()),
+                "n": int(inside.sum()),
+            }
+        )
+    errors = [b["n"] / len(number) * abs(b["accuracy"] - b["confidence"]) for b in filled]
+    return {"ece": sum(errors) if filled else None, "bins": filled}

@@ -1,0 +1,180 @@
+"""Samples for display: the hardest ones of a run, as thumbnails or rows of features."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskmatch.runs.predictions import Predictions
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from riskmatch.data.domain import Domain, DomainSet
+    from riskmatch.data.images.index import ImageIndex
+
+MAX_FEATURES = 12
+"""Most features shown of a row."""
+MAX_HARDEST = 12
+"""Hardest samples per domain."""
+SIDE = 96
+"""Longest side of a thumbnail in pixels."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """One sample for display."""
+
+    label: int
+    name: str | None = None
+    """File name."""
+    thumbnail: str | None = None
+    """Data URI of an image."""
+    row: dict[str, str] | None = None
+    """Features by name."""
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Validation samples of the data set of a run."""
+
+    classes: tuple[str, ...]
+    """Class names by label."""
+    domains: dict[str, Domain]
+    trial: int
+    """Trial of the validation split."""
+    show: Callable[[Any, int], Example]
+    """Make an example of an input and its label."""
+
+    def take(self, domain: str, indices: Sequence[int]) -> list[Example]:
+        """Samples of the validation split of a domain, by index."""
+        import torch
+
+        from riskmatch.data.splits import split
+
+        subset = split(self.domains[domain], self.trial)["val"].take(torch.tensor(indices))
+        return [self.show(x, int(y)) for x, y in zip(subset.x[:], subset.y, strict=True)]
+
+
+TakeExamples = Callable[[str, Sequence[int]], Sequence[Example]]
+"""Samples by domain and indices in its validation split; see :meth:`Examples.take`."""
+
+
+def examples_in_memory(domains: DomainSet, trial: int) -> Examples:
+    """Examples of a data set of tensors."""
+    classes = domains.class_names or tuple(map(str, range(domains.classes)))
+    return Examples(classes, {d.name: d for d in domains.domains}, trial, example_of_tensor)
+
+
+def examples_on_disk(index: ImageIndex, trial: int) -> Examples:
+    """Examples of image files, decoded when they are shown."""
+    import torch
+
+    from riskmatch.data.domain import Domain
+
+    labels, places = torch.tensor(index.labels), torch.tensor(index.domains)
+    rows = torch.arange(len(index))
+    domains = {
+        name: Domain(name, rows[places == place], labels[places == place])
+        for place, name in enumerate(index.domain_names)
+    }
+
+    def show(row: Any, label: int) -> Example:
+        return Example(label, index.paths[row], file_thumbnail(index.file(int(row))))
+
+    return Examples(index.class_names, domains, trial, show)
+
+
+def hardest(
+    predictions: Mapping[str, Predictions],
+    classes: Sequence[str],
+    take: TakeExamples | None,
+    limit: int = MAX_HARDEST,
+) -> dict[str, list[dict[str, Any]]]:
+    """Samples with the largest risks of every domain, largest first.
+
+    Args:
+        predictions: predictions by domain.
+        classes: class names by label.
+        take: gives the samples to show; None where the data set is not available.
+        limit: samples per domain.
+
+    Raises:
+        ValueError: the labels of the samples differ from the predictions': the data have changed.
+    """
+    by_domain = {}
+    for domain, predicted in predictions.items():
+        risk = np.where(np.isnan(predicted.risk), -np.inf, predicted.risk)
+        rows = np.argsort(-risk, kind="stable")[:limit]
+        indices = [int(index) for index in predicted.index[rows]]
+        samples = take(domain, indices) if take else [None] * len(indices)
+        for row, sample in zip(rows, samples, strict=True):
+            if sample is not None and sample.label != predicted.label[row]:
+                raise ValueError("the data set has changed since the run: its labels differ")
+        by_domain[domain] = [
+            {
+                "risk": float(predicted.risk[row]),
+                "label": classes[predicted.label[row]],
+                "predicted": classes[predicted.predicted[row]],
+                "confidence": float(predicted.confidence[row]),
+                "name": (sample.name if sample else None) or f"sample {index}",
+                "thumbnail": sample.thumbnail if sample else None,
+                "row": sample.row if sample else None,
+            }
+            for row, index, sample in zip(rows, indices, samples, strict=True)
+        ]
+    return by_domain
+
+
+def example_of_tensor(x: Any, label: int) -> Example:
+    """Example of an image tensor (channels, height, width) or of features (d,)."""
+    if x.ndim == 3:
+        return Example(label, thumbnail=array_thumbnail(x.numpy()))
+    values = x.flatten().tolist()[:MAX_FEATURES]
+    return Example(label, row={str(k): f"{value:.4g}" for k, value in enumerate(values)})
+
+
+def file_thumbnail(path: Path) -> str:
+    """Data URI of a small JPEG of an image file, with its aspect ratio.
+
+    Raises:
+        ImageError: the file cannot be read as an image.
+    """
+    from riskmatch.data.images.decode import in_colour, opened
+
+    with opened(path) as image:
+        image.draft("RGB", (SIDE, SIDE))  # decodes a JPEG at reduced size
+        rgb = in_colour(image)
+        rgb.thumbnail((SIDE, SIDE))
+        return _data_uri(rgb, "JPEG", quality=70, optimize=True)
+
+
+def array_thumbnail(pixels: NDArray[Any]) -> str:
+    """Data URI of a PNG of an array (channels, height, width) in [0, 1], or of bytes.
+
+    One channel is grey, two are red and green, three are RGB. Pixels are enlarged by a whole
+    factor.
+    """
+    from PIL.Image import Resampling, fromarray
+
+    channels, height, width = pixels.shape
+    values = pixels if pixels.dtype == np.uint8 else np.clip(pixels, 0, 1) * 255
+    rgb = np.zeros((height, width, 3), np.uint8)
+    visible = np.repeat(values, 3, 0) if channels == 1 else values[:3]
+    rgb[:, :, : len(visible)] = np.moveaxis(visible, 0, -1).round()
+    scale = max(1, SIDE // max(height, width))
+    enlarged = fromarray(rgb).resize((width * scale, height * scale), Resampling.NEAREST)
+    return _data_uri(enlarged, "PNG")
+
+
+def _data_uri(image: Image, format_: str, **options: Any) -> str:
+    file = io.BytesIO()
+    image.save(file, format_, **options)
+    return f"data:image/{format_.lower()};base64,{base64.b64encode(file.getvalue()).decode()}"

@@ -1,0 +1,172 @@
+"""Risk distributions of the domains at several steps, and the MMD between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskmatch.report.density import kde
+from riskmatch.report.rounding import rounded
+from riskmatch.runs.predictions import Predictions
+
+Array = NDArray[np.float64]
+ByStep = Mapping[int, Mapping[str, Predictions]]
+"""Predictions on one split, by step and domain."""
+
+MAX_STEPS, BINS, POINTS = 12, 40, 120
+COVERAGE = 0.99
+"""Fraction of the risks of all steps and domains that lie within the bins."""
+MAX_SAMPLES, MAX_POOL = 250, 1500
+"""Largest number of risks per domain, and of all domains together, in the two-sample tests."""
+PERMUTATIONS = 200
+
+
+def spread_steps(steps: Sequence[int], limit: int = MAX_STEPS) -> list[int]:
+    """At most ``limit`` evenly spaced steps, including the first and the last.
+
+    Example:
+        >>> spread_steps(range(0, 1000, 100), 4)
+        [0, 300, 600, 900]
+    """
+    places = np.linspace(0, len(steps) - 1, min(limit, len(steps))).round().astype(int)
+    return [steps[place] for place in places]
+
+
+def snapshots(predictions: ByStep) -> list[dict[str, Any]]:
+    """Histogram, density, distribution function and pairwise MMD at every step."""
+    if not predictions:
+        return []
+    risks = {
+        step: {domain: finite_risks(values) for domain, values in domains.items()}
+        for step, domains in predictions.items()
+    }
+    edges = bin_edges([values for domains in risks.values() for values in domains.values()])
+    return [
+        {
+            "step": step,
+            "domains": {d: distribution(values, edges) for d, values in domains.items()},
+            "mmd": _mmd_matrix(domains),
+        }
+        for step, domains in risks.items()
+    ]
+
+
+def bin_edges(samples: Sequence[Array], bins: int = BINS) -> list[float]:
+    """Edges of equal bins from zero that cover almost all values."""
+    pool = np.concatenate(samples) if samples else np.empty(0)
+    top = float(np.quantile(pool, COVERAGE)) if len(pool) else 0.0
+    return [float(edge) for edge in np.linspace(0, top if top > 0 else 1.0, bins + 1)]
+
+
+def finite_risks(predictions: Predictions) -> Array:
+    """Finite risks in double precision."""
+    risks = predictions.risk.astype(np.float64)
+    return np.asarray(risks[np.isfinite(risks)])
+
+
+def distribution(risks: Array, edges: Sequence[float]) -> dict[str, Any]:
+    """Histogram, density and distribution function of the risks of one domain.
+
+    The bandwidth of the density is at least one bin: most risks of an easy domain are almost zero,
+    where Silverman's bandwidth would give a spike.
+    """
+    n = len(risks)
+    x = np.linspace(edges[0], edges[-1], POINTS)
+    counts, _ = np.histogram(risks, edges)
+    density = kde(risks, x, min_bandwidth=edges[1] - edges[0]) if n else np.zeros(POINTS)
+    below = np.searchsorted(np.sort(risks), x, side="right")
+    return {
+        "n": n,
+        "mean": float(risks.mean()) if n else None,
+        "edges": list(edges),
+        "heights": rounded(counts / (max(1, n) * np.diff(edges))),
+        "x": x.tolist(),
+        "density": rounded(density),
+        "cdf": rounded(below / max(1, n)),
+    }
+
+
+def _mmd_matrix(risks: Mapping[str, Array]) -> dict[str, Any]:
+    tests = pairwise_mmd(list(risks.values()))
+    return {
+        "domains": list(risks),
+        "value": [[None if t.value is None else max(0.0, t.value) for t in row] for row in tests],
+        "p": [[test.p for test in row] for row in tests],
+    }
+
+
+class TwoSampleTest(NamedTuple):
+    """MMD² of two samples and its p-value; None where a sample has fewer than two values."""
+
+    value: float | None
+    """Unbiased estimate, which may be negative."""
+    p: float | None
+
+
+def pairwise_mmd(
+    samples: Sequence[Array], permutations: int = PERMUTATIONS
+) -> list[list[TwoSampleTest]]:
+    """Two-sample tests of all pairs, on at most ``MAX_SAMPLES`` values of each sample.
+
+    MMD² is :func:`riskmatch.mmd2` with ``unbiased=True``: the kernel is that of training and of the
+    figures, and the expectation is zero for equal distributions. Subsamples and permutations are
+    the same in every call.
+
+    Args:
+        samples: one array (n,) per domain.
+        permutations: number of permutations of each test.
+    """
+    limit = min(MAX_SAMPLES, MAX_POOL // max(1, len(samples)))
+    rng = np.random.default_rng(0)
+    taken = [rng.permutation(x)[:limit] if len(x) > limit else x for x in samples]
+    stops = np.cumsum([len(x) for x in taken])
+    rows = [np.arange(stop - len(x), stop) for x, stop in zip(taken, stops, strict=True)]
+    gram = kernel_matrix(np.concatenate(taken)) if taken else np.empty((0, 0))
+    tests = [[TwoSampleTest(0.0, None)] * len(samples) for _ in samples]
+    for i, j in combinations(range(len(samples)), 2):
+        both = np.concatenate([rows[i], rows[j]])
+        tests[i][j] = tests[j][i] = two_sample_test(
+            gram[np.ix_(both, both)], len(rows[i]), permutations, rng
+        )
+    return tests
+
+
+def two_sample_test(
+    gram: Array, n: int, permutations: int, rng: np.random.Generator
+) -> TwoSampleTest:
+    """Permutation test of the first ``n`` values against the other m, from their kernel matrix.
+
+    MMD² = (S_xx − n k(0))/(n(n−1)) + (S_yy − m k(0))/(m(m−1)) − 2 S_xy/(nm), where S are sums of
+    the kernel over pairs. One product of the matrix with 0/1 columns gives the sums of all
+    permutations. p = (1 + #{permuted ≥ observed}) / (1 + permutations).
+
+    Reference: Gretton et al., *A Kernel Two-Sample Test*, JMLR 2012.
+    """
+    m = len(gram) - n
+    if min(n, m) < 2:
+        return TwoSampleTest(None, None)
+    first = np.zeros((n + m, 1))
+    first[:n] = 1
+    permuted = rng.permuted(np.repeat(first, permutations, axis=1), axis=0)
+    chosen = np.concatenate([first, permuted], axis=1)  # (n + m, 1 + permutations)
+    xx = (chosen * (gram @ chosen)).sum(0)
+    xy = gram.sum(0) @ chosen - xx
+    yy = gram.sum() - 2 * xy - xx
+    peak = gram[0, 0]
+    values = (xx - n * peak) / (n * (n - 1)) + (yy - m * peak) / (m * (m - 1)) - 2 * xy / (n * m)
+    exceeding = int(np.count_nonzero(values[1:] >= values[0] - 1e-12))  # tolerance for rounding
+    return TwoSampleTest(float(values[0]), (1 + exceeding) / (1 + permutations))
+
+
+def kernel_matrix(x: Array) -> Array:
+    """Kernel matrix (n, n) of values (n,), with the default kernel of :func:`riskmatch.mmd2`."""
+    import torch
+
+    from riskmatch.divergence import RBFMixture
+
+    values = torch.from_numpy(x)
+    return np.asarray(RBFMixture.authors_code()(values[:, None] - values).numpy())

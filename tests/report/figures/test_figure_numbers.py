@@ -1,0 +1,179 @@
+"""Numbers of the figures, against plain loops."""
+
+from dataclasses import replace
+from statistics import fmean, pstdev
+
+import made_records
+import numpy as np
+import pytest
+from stored_runs import STEPS, TRAINING, risks_at, stored_run
+
+from riskmatch.report.density import DensityEstimate
+from riskmatch.report.figures.ablation import ablation
+from riskmatch.report.figures.risks import NoPredictions, cdf, densities, density_plot
+from riskmatch.report.figures.training import (
+    accuracies,
+    gap,
+    matching,
+    matching_losses,
+    terms,
+    worst_domains,
+)
+from riskmatch.report.page.runs import StoredRun
+
+GAMMAS = [10.0**power for power in range(-4, 4)]
+
+
+def mmd2(x, y):
+    """Squared MMD over all pairs, with the kernel of the released code."""
+
+    def mean(a, b):
+        return np.mean([[sum(np.exp(-g * (s - t) ** 2) for g in GAMMAS) for t in b] for s in a])
+
+    return mean(x, x) - 2 * mean(x, y) + mean(y, y)
+
+
+def test_matching_losses_follow_their_definitions():
+    rng = np.random.default_rng(0)
+    samples = [rng.exponential(scale, size) for scale, size in ((1, 5), (2, 8), (0.3, 6))]
+    pool = np.concatenate(samples)
+    distances = [mmd2(values, pool) for values in samples]
+    farthest = max(range(3), key=lambda k: samples[k].mean())
+    assert matching_losses(samples) == pytest.approx(
+        (np.mean(distances), distances[farthest]), rel=1e-6
+    )
+
+
+def test_gap_uses_training_samples_of_training_domains(tmp_path):
+    lines = gap({"RDM": stored_run(tmp_path)}, start=20).panels["RDM"]
+    found = [[risks_at(step, d, "train").astype(float) for d in TRAINING] for step in (20, 30)]
+    truth = list(map(matching_losses, found))
+    assert [list(line.x) for line in lines] == [[20, 30]] * 2
+    assert lines[1].y == pytest.approx([variance for variance, _ in truth])
+    assert lines[0].y == pytest.approx([worst for _, worst in truth])
+    assert lines[0].y != lines[1].y
+
+
+def test_matching_shows_both_splits(tmp_path):
+    train, val = matching({"RDM": stored_run(tmp_path)}).panels["RDM"]
+    for line, split in ((train, "train"), (val, "val")):
+        assert list(line.x) == list(STEPS)
+        last = matching_losses([risks_at(30, d, split).astype(float) for d in TRAINING])[1]
+        assert line.y[-1] == pytest.approx(last)
+
+
+def test_risks_are_from_validation_at_the_last_step(tmp_path):
+    shown = densities({"RDM": stored_run(tmp_path)}).panels["RDM"]
+    assert list(shown) == ["art", "photo", "sketch (test)"]
+    for label, found in shown.items():
+        truth = risks_at(30, label.removesuffix(" (test)"), "val")
+        assert found.mean == pytest.approx(truth.mean())
+
+
+def test_risks_over_many_decades_use_a_log_axis():
+    values = 10 ** np.random.default_rng(0).uniform(-4, 1, 4000)
+    plot = density_plot({"RDM": {"a": values, "b": values[:50]}}, "title", "note")
+    assert plot.log
+    shown = plot.panels["RDM"]["a"]
+    widths = np.diff(np.log10(shown.edges))
+    assert np.dot(shown.heights, widths) == pytest.approx(1, abs=1e-3)
+    assert shown.density[100] == pytest.approx(1 / 5, rel=0.1)  # uniform over five decades
+    assert plot.draw().axes[0].get_xscale() == "log"
+    assert not density_plot({"RDM": {"a": values + 5}}, "title", "note").log
+
+
+def test_density_per_decade_with_zero_risks():
+    shown = DensityEstimate.per_decade(np.array([0.0, 0.0, 0.5]), [0.1, 1.0])
+    assert shown.heights == (1.0,)
+    assert np.isfinite(shown.density).all()
+
+
+def test_cdf_counts_the_samples_below(tmp_path):
+    art = cdf({"RDM": stored_run(tmp_path)}).panels["RDM"][0]
+    truth = np.sort(risks_at(30, "art", "val"))
+    x, y = np.array(art.x), np.array(art.y)
+    assert (np.diff(x) >= 0).all()
+    for risk in truth[[3, 17, 31]] + 1e-4:
+        assert y[x <= risk][-1] == pytest.approx((truth <= risk).mean(), abs=0.005)
+
+
+def test_accuracy_uses_validation_except_on_test_domains(tmp_path):
+    art, _, sketch = accuracies({"RDM": stored_run(tmp_path)}).panels["RDM"]
+    for line, domain, split in ((art, "art", "val"), (sketch, "sketch", "train")):
+        truth = [100 * (risks_at(step, domain, split) <= 1).mean() for step in STEPS]
+        assert list(line.y) == pytest.approx(truth)
+
+
+def test_terms_are_nan_before_they_are_switched_on(tmp_path):
+    found = {line.label: line for line in terms({"RDM": stored_run(tmp_path)}).panels["RDM"]}
+    assert list(found) == ["loss", "risk", "matching", "matching, unweighted"]
+    assert np.isnan(found["matching"].y[0])
+    assert found["matching, unweighted"].y[1:] == pytest.approx([0.001, 0.02 / 30])
+
+
+def test_worst_domain_spans_until_the_next_evaluation(tmp_path):
+    spans = worst_domains({"RDM": stored_run(tmp_path, worst=("photo", "art"))}).panels["RDM"]
+    assert spans == {"art": [(10, 30)], "photo": [(0, 10)]}
+
+
+def varied(name, values, tmp_path):
+    """RDM runs on the domains a and b with two trials per value, and their accuracies."""
+    rng, runs, truth = np.random.default_rng(0), {}, {}
+    for value in values:
+        for trial in (0, 1):
+            for test in "ab":
+                train, val = rng.uniform(50, 90, 2)
+                scores = {d: (train if d == test else 70, val) for d in "ab"}
+                record = made_records.run(
+                    test, made_records.evaluation(10, **scores), method="rdm", trial=trial
+                )
+                config = record.config
+                changed = (
+                    replace(config, hparams={"weight": value})
+                    if name == "weight"
+                    else replace(config, batch_size=value)
+                )
+                record = replace(record, config=changed)
+                runs[f"{value} {trial} {test}"] = StoredRun(tmp_path, record)
+                truth.setdefault(value, {}).setdefault(trial, []).append(train)
+    return runs, truth
+
+
+@pytest.mark.parametrize(
+    ("name", "values"), [("weight", (0.1, 5.0, 2.5)), ("batch_size", (10, 70))]
+)
+def test_ablation_averages_domains_and_trials(tmp_path, name, values):
+    runs, truth = varied(name, values, tmp_path)
+    (line,) = ablation(runs).panels["toy"]
+    assert list(line.x) == sorted(values)
+    for x, y, error in zip(line.x, line.y, line.sd, strict=True):
+        trials = [fmean(found) for found in truth[x].values()]
+        assert (y, error) == pytest.approx((fmean(trials), pstdev(trials) / 2**0.5))
+
+
+def test_ablation_ignores_steps_of_the_warmup(tmp_path):
+    runs = {}
+    for weight in (1.0, 2.0):
+        early, late = (
+            made_records.evaluation(step, a=(60 + step, 90 - step), b=(70, 90 - step))
+            for step in (10, 20)
+        )
+        record = made_records.run("a", early, late, method="rdm")
+        config = replace(record.config, hparams={"weight": weight, "warmup": 10})
+        runs[f"{weight}"] = StoredRun(tmp_path, replace(record, config=config))
+    (line,) = ablation(runs).panels["toy"]
+    assert list(line.y) == [80, 80]
+
+
+def test_ablation_needs_runs_that_differ(tmp_path):
+    runs, _ = varied("weight", (0.1,), tmp_path)
+    with pytest.raises(ValueError, match="same weight and batch_size"):
+        ablation(runs)
+
+
+def test_missing_predictions_name_the_cure(tmp_path):
+    run = stored_run(tmp_path, kept=False)
+    for make in (densities, cdf, gap, matching):
+        with pytest.raises(NoPredictions, match=r"holds no predictions.*riskmatch train"):
+            make({"RDM": run})
+    assert accuracies({"RDM": run}).panels
