@@ -90,8 +90,8 @@ def test_figure_of_the_paper_is_redrawn_from_its_json(riskmatch, tmp_path, monke
     drawn = tmp_path / "here" / f"{name}-on-colored-digits.png"
     record = drawn.with_suffix(".json")
     values = json.loads(record.read_text("utf-8"))
-    assert values["title"].startswith("colored-digits, scikit-learn's handwritten digits, in place")
-    assert "only show that everything works" in values["note"]
+    assert "colored-digits" in values["title"]
+    assert "check that everything works" in values["note"]
     assert drawn.with_suffix(".pdf").stat().st_size
     assert riskmatch("figure", str(record), "-o", "again.png").code == 0
     assert (tmp_path / "again.png").read_bytes() == drawn.read_bytes()
@@ -100,4 +100,4 @@ def test_figure_of_the_paper_is_redrawn_from_its_json(riskmatch, tmp_path, monke
         shutil.rmtree(run / "checkpoints")
     done = riskmatch("reproduce", name, "--budget", "smoke", "--out", "here", "--as-is")
     assert done.code == 3
-    assert "no predictions" in done.err or "neither predictions nor the last" in done.err
+    assert "predictions" in done.err
