@@ -100,8 +100,8 @@ def matching_losses(samples: Sequence[Array]) -> tuple[float, float]:
     """L and L̂ of the risks of several domains, with squared MMD and the kernel of training.
 
     Example:
-        >>> variance, worst = matching_losses([np.array([0.1, 0.2]), np.array([0.9, 1.4, 1.5])])
-        >>> variance > worst  # the worst domain is the larger part of the pool
+        >>> variance, worst = matching_losses([np.array([0.1]), np.array([0.2]), np.array([3.0])])
+        >>> worst > variance  # the worst domain is the furthest from the pool
         True
     """
     import torch
