@@ -48,7 +48,6 @@ def test_outcome_has_files_text_and_numbers(tmp_path):
     assert boards[-1] == len(runs) == 3
 
 
-@pytest.mark.skip(reason="defaults do not know methods of the user yet")
 def test_method_of_the_users_own(tmp_path, monkeypatch):
     (tmp_path / "own_method.py").write_text(OWN_METHOD)
     monkeypatch.syspath_prepend(str(tmp_path))
