@@ -1,6 +1,8 @@
 """Records made by hand, with accuracies in per cent."""
 
+from riskmatch import selection
 from riskmatch.runs.config import RunConfig
+from riskmatch.runs.frame import frame_of
 from riskmatch.runs.records import LEVELS, Evaluation, RunRecord, Score
 
 NOT_KNOWN = (float("nan"),) * len(LEVELS)
@@ -24,3 +26,8 @@ def run(test, *evaluations, data="toy", method="erm", trial=0, draw=0, status="d
     """``test`` names the test domains, one letter each; ``draw`` is what tells draws apart."""
     config = RunConfig(data, tuple(test), method, {"draw": draw}, trial=trial, **others)
     return RunRecord(config, tuple(evaluations), status)
+
+
+def choose(runs, rule):
+    """The choices of a rule, one tuple of named values for each case."""
+    return list(selection.choose(frame_of(runs), rule).itertuples(index=False))

@@ -2,6 +2,9 @@
 
 from made_records import evaluation, run
 
+from riskmatch.report import comparison
+from riskmatch.runs.frame import frame_of
+
 ERM = {("a", 0): 60.0, ("a", 1): 61.5, ("b", 0): 70.0, ("b", 1): 73.0}
 RDM = {("a", 0): 62.0, ("a", 1): 62.5, ("b", 0): 70.5, ("b", 1): 76.0}
 DRAWS = (1, 2)
@@ -48,3 +51,15 @@ def left_out(*domains, method="erm", **others):
         run(domain, evaluation(1, **dict.fromkeys("abc", (60, 50))), method=method, **others)
         for domain in domains
     ]
+
+
+def per_domain_table(runs, data, rule="train-val", plan=()):
+    return comparison.per_domain_table(comparison.select(frame_of(runs), rule, plan)[data])
+
+
+def overview_table(runs, rule="train-val", plan=()):
+    return comparison.overview_table(list(comparison.select(frame_of(runs), rule, plan).values()))
+
+
+def efficiency_table(runs, data, rule="train-val", plan=()):
+    return comparison.efficiency_table(comparison.select(frame_of(runs), rule, plan)[data])

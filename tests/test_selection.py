@@ -9,17 +9,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_records import evaluation, run
+from made_records import choose, evaluation, run
 
 from riskmatch import selection
 from riskmatch.runs.config import RunConfig, variant
 from riskmatch.runs.frame import frame_of
 from riskmatch.selection import CASE, RULES, cases
-
-
-def choose(runs, rule):
-    """The choices, one tuple of named values each."""
-    return list(selection.choose(frame_of(runs), rule).itertuples(index=False))
 
 
 def picked(runs, rule):

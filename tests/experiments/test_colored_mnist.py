@@ -5,7 +5,7 @@ import pytest
 from riskmatch.data.colored_mnist import domain_names
 from riskmatch.experiments.colored_mnist import METHODS, SEEDS, TEST_P, grid_runs
 from riskmatch.objectives import methods
-from riskmatch.report.published.colored_mnist import TABLE1
+from riskmatch.report.published import TABLE1
 
 
 def ids(runs):

@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from domainbed_tree import line, random_sweep, write
+from made_records import choose
+from made_sweep import per_domain_table
 
 from riskmatch.data import DATASETS
 from riskmatch.importing.domainbed import read_domainbed, write_runs
 from riskmatch.importing.domainbed_names import DIGITS, METHODS
 from riskmatch.objectives import methods
-from riskmatch.report.comparison import per_domain_table
 from riskmatch.runs import records
 from riskmatch.runs.config import variant
-from riskmatch.selection import choose
 
 FLAT = [(0.5, 0.5)] * 4
 
@@ -67,7 +67,7 @@ def test_every_rule_agrees_with_plain_loops_over_the_log(tmp_path, rule):
     lines = random_sweep(tmp_path)
     choices = choose(read_domainbed(tmp_path).runs, rule)
     names = DATASETS["pacs"].domains
-    found = {(names.index(c.case.domain), c.case.trial): c.accuracy for c in choices}
+    found = {(names.index(c.test_domain), c.trial): c.accuracy for c in choices}
     assert found == reference(lines, rule)
 
 
@@ -250,7 +250,7 @@ def test_accuracies_that_are_no_numbers_are_kept_and_never_chosen(tmp_path):
     sweep = read_domainbed(tmp_path)
     assert "line 2: an accuracy is not a number" in str(sweep.faults[0])
     (choice,) = choose(sweep.runs, "train-val")
-    assert choice.evaluation.step == 0
+    assert choice.step == 0
     assert choose(sweep.runs, "test-val") == []
 
 

@@ -4,9 +4,9 @@ import gzip
 
 import pytest
 from domainbed_tree import line, write
+from made_records import choose
 
 from riskmatch.importing.domainbed import read_domainbed
-from riskmatch.selection import choose
 
 FLAT = [(0.5, 0.5)] * 4
 

@@ -1,4 +1,4 @@
-"""Tables over records made by hand: numbers by the reference's formula, gaps by name."""
+"""Tables of records made by hand: numbers by the formula of DomainBed."""
 
 import csv
 import io
@@ -9,15 +9,24 @@ import sys
 import numpy as np
 import pytest
 from made_records import evaluation, run
-from made_sweep import ERM, RDM, RUNS, cells, sweep
+from made_sweep import (
+    ERM,
+    RDM,
+    RUNS,
+    cells,
+    efficiency_table,
+    overview_table,
+    per_domain_table,
+    sweep,
+)
 from scipy import stats
 
-from riskmatch.report.comparison import overview_table, per_domain_table
-from riskmatch.report.difference import paired, t_point
-from riskmatch.report.efficiency import efficiency_table
+from riskmatch.report.comparison import tables_of_frame
+from riskmatch.report.tables import Gain, paired
+from riskmatch.runs.frame import frame_of
 
 
-def test_cells_are_the_mean_and_standard_error_of_the_reference():
+def test_cells_are_the_mean_and_standard_error_of_domainbed():
     table = per_domain_table(RUNS, "toy")
     for method, accuracies in (("ERM", ERM), ("RDM", RDM)):
         for cell, domain in zip(cells(table, method), "ab", strict=False):
@@ -25,7 +34,7 @@ def test_cells_are_the_mean_and_standard_error_of_the_reference():
             error = np.std(np.array(values) / np.sqrt(len(values)))
             assert cell == f"{np.mean(values):.1f} ± {error:.1f}"
     assert cells(table, "ERM")[2:] == ["66.125", "None"]
-    assert table.columns == ("method", "a", "b", "average", "− ERM")
+    assert table.columns == ("method", "a", "b", "average", "gain over ERM")
 
 
 def test_the_difference_from_erm_is_the_paired_t_interval():
@@ -36,15 +45,18 @@ def test_the_difference_from_erm_is_the_paired_t_interval():
     assert cells(overview_table(RUNS), "RDM")[-1] == expected
 
 
-def test_only_what_both_have_is_paired():
-    found = paired({"x": 3.0, "y": 9.0}, {"x": 1.0, "z": 0.0})
-    assert (found.mean, found.half, found.pairs) == (2.0, None, 1)
+def test_only_shared_keys_are_paired():
+    gain = paired({"x": 3.0, "y": 9.0}, {"x": 1.0, "z": 0.0})
+    assert (gain.mean, gain.error, len(gain.values)) == (2.0, None, 1)
     assert paired({"x": 1.0}, {}) is None
 
 
-@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 7, 30, 31, 400])
-def test_t_points_are_those_of_scipy(freedom):
-    assert t_point(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), rel=1e-9)
+@pytest.mark.parametrize("n", [2, 3, 5, 8, 31, 400])
+def test_the_interval_of_a_gain_is_that_of_scipy_stats(n):
+    values = np.random.default_rng(n).normal(size=n)
+    low, high = stats.t.interval(0.95, n - 1, loc=values.mean(), scale=stats.sem(values))
+    gain = Gain(tuple(values))
+    assert (gain.mean - gain.error, gain.mean + gain.error) == pytest.approx((low, high))
 
 
 def test_the_overview_averages_each_trial_over_domains_first():
@@ -54,6 +66,19 @@ def test_the_overview_averages_each_trial_over_domains_first():
     assert cells(table, "ERM")[:2] == [f"{np.mean(trials):.1f} ± {error:.1f}"] * 2
     assert cells(table, "ERM")[2] == "66.125"
     assert cells(table, "RDM")[1:3] == ["None", "None"]
+
+
+def test_the_overview_comes_after_the_tables_of_data_sets_and_leaves_out_other_options():
+    other = sweep("erm", ERM, data_options={"p": 1})
+    runs = RUNS + sweep("erm", ERM, data="zoo") + other
+    titles = [table.caption.partition(":")[0] for table in tables_of_frame(frame_of(runs))]
+    assert titles[:3] == ["toy", "toy, p 1", "zoo"]
+    overview = tables_of_frame(frame_of(runs))[-1]
+    assert overview.columns[:3] == ("method", "toy", "zoo")
+    assert len(tables_of_frame(frame_of(RUNS))) == len(tables_of_frame(frame_of(RUNS + other))) - 1
+    assert [t.columns[1] for t in tables_of_frame(frame_of(runs), costs=True)] == [
+        "training (s)"
+    ] * 3
 
 
 def test_the_overview_has_one_row_for_a_method_whatever_the_network_of_each_data_set():
@@ -86,7 +111,7 @@ def on_pacs():
     return [run([name], evaluation(1, **scores), data="pacs") for name in names.values()]
 
 
-def test_the_paper_stands_below_ours_and_its_other_methods_too():
+def test_rows_of_the_paper_are_below_ours_and_those_of_other_methods_too():
     table = per_domain_table(on_pacs(), "pacs")
     labels = [row[0] for row in table.rows]
     assert labels[:3] == ["ERM", "ERM (paper)", "Mixup (paper)"]
@@ -96,16 +121,16 @@ def test_the_paper_stands_below_ours_and_its_other_methods_too():
     assert cells(overview_table(on_pacs()), "RDM (paper)") == ["87.2 ± 0.7", "None"]
 
 
-def test_an_average_over_some_domains_stands_beside_none_of_the_paper():
+def test_averages_over_some_domains_are_not_shown_beside_those_of_the_paper():
     assert cells(per_domain_table(on_pacs(), "pacs"), "Fish (paper)")[-1] == "None"
-    assert "PACS (art_painting, cartoon alone). Selection" in overview_table(on_pacs()).caption
+    assert "PACS (art_painting, cartoon alone): Selection" in overview_table(on_pacs()).caption
 
 
-def test_csv_rounds_nothing_away():
+def test_csv_has_six_decimals():
     rows = list(csv.DictReader(io.StringIO(per_domain_table(RUNS, "toy").csv())))
-    assert (rows[1]["− ERM mean"], rows[1]["− ERM n"]) == ("1.625", "4")
+    assert (rows[1]["gain over ERM mean"], rows[1]["gain over ERM n"]) == ("1.625", "4")
     half = stats.t.ppf(0.975, 3) * stats.sem([RDM[key] - ERM[key] for key in ERM])
-    assert float(rows[1]["− ERM 95 % ±"]) == pytest.approx(half, abs=1e-6)
+    assert float(rows[1]["gain over ERM 95 % ±"]) == pytest.approx(half, abs=1e-6)
     quick = [run("a", evaluation(3, 0.123456, 2**28, a=(80, 1), b=(0, 1)))]
     (row,) = csv.DictReader(io.StringIO(efficiency_table(quick, "toy").csv()))
     assert (row["training (s)"], row["memory (GiB)"]) == ("0.370368", "0.25")
@@ -113,7 +138,7 @@ def test_csv_rounds_nothing_away():
 
 
 @pytest.mark.parametrize("rule", ["train-val", "leave-one-out"])
-def test_latex_needs_no_letters_that_it_does_not_have(rule):
+def test_latex_is_ascii(rule):
     for table in (per_domain_table(RUNS, "toy", rule), efficiency_table(on_pacs(), "pacs", rule)):
         assert table.latex().isascii()
 
@@ -124,7 +149,7 @@ def test_csv_has_the_numbers_of_both():
     assert (rows[1]["cartoon mean"], rows[1]["cartoon se"]) == ("80.8", "0.6")
 
 
-def test_efficiency_is_of_training_steps_and_peak_memory():
+def test_costs_are_the_time_of_training_steps_and_the_peak_memory():
     table = efficiency_table([run(["art_painting"],
         evaluation(100, 0.5, 2**30, art_painting=(80, 0), photo=(0, 1)),
         evaluation(300, 0.25, 2**31, art_painting=(80, 0), photo=(0, 1)),
@@ -134,7 +159,7 @@ def test_efficiency_is_of_training_steps_and_peak_memory():
     assert cells(table, "RDM (paper)") == ["4214", "21.71", "87.2"]
 
 
-def test_efficiency_counts_finished_runs_with_one_test_domain():
+def test_costs_are_those_of_finished_runs_with_one_test_domain():
     seen = evaluation(10, 1.0, a=(80, 1), b=(0, 1))
     usual, pair = run("a", seen), run("ab", evaluation(10, 0.1, a=(80, 1), b=(0, 1)))
     begun = run("a", evaluation(1, 1.0, a=(80, 1), b=(0, 1)), draw=2, status="unfinished")

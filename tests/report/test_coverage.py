@@ -1,12 +1,22 @@
-"""What captions say of how a table was made, and what is missing from it."""
+"""Captions: how a table was made, and what is missing from it."""
 
 from dataclasses import replace
 
 from made_records import evaluation, run
-from made_sweep import ERM, RDM, RUNS, cells, left_out, of, sweep, without
+from made_sweep import (
+    ERM,
+    RDM,
+    RUNS,
+    cells,
+    efficiency_table,
+    left_out,
+    of,
+    overview_table,
+    per_domain_table,
+    sweep,
+    without,
+)
 
-from riskmatch.report.comparison import overview_table, per_domain_table
-from riskmatch.report.efficiency import efficiency_table
 from riskmatch.report.tables import Trials
 
 
@@ -18,7 +28,7 @@ def test_captions_say_rule_draws_and_trials():
     assert "Missing" not in caption
 
 
-def test_replicates_are_told_from_trials_that_redraw():
+def test_captions_tell_replicates_from_trials_that_redraw():
     fixed = sweep("rdm", RDM, fixed=True)
     assert "trials are replicates with the same hyper-parameters." in (
         per_domain_table(fixed, "toy").caption
@@ -49,7 +59,7 @@ def test_missing_runs_are_named_from_the_plan():
     )
 
 
-def test_missing_runs_are_seen_without_a_plan_too():
+def test_missing_runs_are_named_without_a_plan_too():
     table = per_domain_table(without(*of("erm", "a", 0), of("rdm", "b", 1)[0]), "toy")
     assert (
         "Missing: ERM on a, trial 0: 2 of 2 runs; RDM on b, trial 1: 1 of 2 runs." in table.caption
@@ -63,7 +73,7 @@ def test_a_domain_that_was_never_left_out_is_missing_and_there_is_no_average():
     assert cells(overview_table(left_out("a", "b")), "ERM") == ["None", "None"]
 
 
-def test_one_test_domain_and_those_nobody_trains_on_are_a_table_of_their_own():
+def test_domains_that_no_run_trains_on_are_not_missed():
     assert per_domain_table(left_out("a"), "toy").columns == ("method", "a", "average")
     alone = [run(d, evaluation(1, **{d: (60, 50), "c": (1, 50)})) for d in "ab"]
     table = per_domain_table(alone, "toy")
@@ -101,7 +111,7 @@ def test_methods_are_named_where_their_draws_or_trials_differ():
     ) in per_domain_table(runs, "toy").caption
 
 
-def test_what_cannot_be_told_of_trials_is_not_said():
+def test_nothing_is_said_of_trials_that_may_or_may_not_be_replicates():
     begun = [
         r
         for r in sweep("rdm", RDM, fixed=True)
@@ -112,11 +122,13 @@ def test_what_cannot_be_told_of_trials_is_not_said():
     assert "trials are" not in caption
 
 
-def test_runs_that_differ_in_more_than_their_draw_are_told():
+def test_methods_whose_runs_differ_in_more_than_their_draw_are_named():
     longer = [replace(r, config=replace(r.config, steps=9)) for r in of("rdm", "a", 0)]
-    other = [replace(r, config=replace(r.config, data_options={"n": 1})) for r in of("erm", "a", 0)]
+    other = [
+        replace(r, config=replace(r.config, model_options={"n": 1})) for r in of("erm", "a", 0)
+    ]
     assert (
-        "Chosen among runs that differ in more than their draw: data options (ERM); steps (RDM)."
+        "Chosen among runs that differ in more than their draw: steps (RDM); model options (ERM)."
     ) in per_domain_table(RUNS + longer + other, "toy").caption
     assert "differ in more" not in per_domain_table(RUNS, "toy").caption
 
@@ -128,7 +140,7 @@ def test_a_trial_without_every_domain_has_no_average():
 
 def test_unfinished_runs_are_named():
     unfinished = sweep("erm", ERM, status="unfinished")
-    assert "Not finished, and counted with the steps they have: ERM on a, trial 0 (2 runs);" in (
+    assert "Not finished, counted with the steps they have: ERM on a, trial 0 (2 runs);" in (
         per_domain_table(unfinished, "toy").caption
     )
 

@@ -13,7 +13,6 @@ from tyro.conf import Positional
 
 from riskmatch.cli.errors import BadInput
 from riskmatch.cli.parser import parse
-from riskmatch.cli.run_tables import Tabled, accuracies, as_json
 from riskmatch.cli.verbs import call
 
 EXAMPLE = "riskmatch import domainbed train_output --out runs"
@@ -52,8 +51,14 @@ def _domainbed(words: Sequence[str]) -> int:
     options = parse(DomainBed, "import domainbed", words)
     from riskmatch.importing.domainbed import read_domainbed, write_runs
     from riskmatch.importing.domainbed_files import FILE
-    from riskmatch.report.page.runs import RunSet, StoredRun
+    from riskmatch.report.comparison import tables_of_frame
+    from riskmatch.runs.frame import frame_of
+    from riskmatch.selection import find_rule
 
+    try:
+        rule = find_rule(options.select)
+    except ValueError as error:
+        raise BadInput(str(error)) from error
     if not options.dir.exists():
         raise BadInput(f"There is no {options.dir}. Give the folder of a sweep of DomainBed.")
     sweep = read_domainbed(options.dir)
@@ -64,11 +69,14 @@ def _domainbed(words: Sequence[str]) -> int:
     if not sweep.runs:
         raise BadInput(f"None of the {FILE} in {options.dir} holds a run that can be read.")
     changed = write_runs(sweep.runs, options.out)
-    written = (StoredRun(options.out / run.config.id, run) for run in sweep.runs)
-    tables = accuracies(Tabled.found(RunSet(tuple(written))), options.select)
+    tables = tables_of_frame(frame_of(sweep.runs), rule)
     if options.json:
         faults = [str(fault) for fault in sweep.faults]
-        told = {"runs": len(sweep.runs), "faults": faults, "tables": as_json(tables)}
+        told = {
+            "runs": len(sweep.runs),
+            "faults": faults,
+            "tables": [table.to_json() for table in tables],
+        }
         print(json.dumps(told, indent=2))
     elif not options.quiet:
         unchanged = len(sweep.runs) - changed

@@ -17,7 +17,6 @@ from riskmatch.cli.errors import BadInput, RunFailed
 from riskmatch.cli.options import options_of
 from riskmatch.cli.parser import Parser, parse
 from riskmatch.cli.progress import clock, progress
-from riskmatch.cli.run_tables import Tabled, accuracies, as_json, costs
 from riskmatch.cli.verbs import call
 
 if TYPE_CHECKING:
@@ -220,19 +219,26 @@ def _status(words: Sequence[str]) -> int:
 def _table(words: Sequence[str]) -> int:
     """Print accuracy by method and test domain, beside the paper's."""
     options = parse(Tables, "sweep table", words)
-    from riskmatch.registry import PartError, find
-    from riskmatch.sweep.plan import FILE
+    from riskmatch.report.comparison import tables_of_frame
+    from riskmatch.runs.frame import PLAN, read_results
+    from riskmatch.selection import find_rule
 
     try:
-        find("selection", options.select)
-    except PartError as error:
+        rule = find_rule(options.select)
+        found = read_results([options.dir], begun=False)
+    except FileNotFoundError:
+        make = f"{_command('plan', options.dir)} --data NAME"
+        raise BadInput(
+            f"{options.dir} has neither {PLAN} nor runs. Give a folder of runs, or plan a sweep "
+            f"with {make}."
+        ) from None
+    except ValueError as error:
         raise BadInput(str(error)) from error
-
-    planned = (options.dir / FILE).exists()
-    runs = _planned_runs(options.dir) if planned else _unplanned_runs(options.dir)
-    tables = (costs if options.costs else accuracies)(runs, options.select)
+    for cause in found.damaged:
+        print(f"riskmatch: {cause}", file=sys.stderr)
+    tables = tables_of_frame(found.frame, rule, options.costs, found.plan)
     if options.json:
-        print(json.dumps(as_json(tables), indent=2))
+        print(json.dumps([table.to_json() for table in tables], indent=2))
     else:
         print("\n\n".join(getattr(table, options.format)() for table in tables))
     return 0
@@ -341,38 +347,3 @@ def _print_status(status: Status, titles: Mapping[str, str]) -> None:
     if status.seconds_left:
         jobs = max(1, status.total["running"])
         console.print(f"about {clock(status.seconds_left)} left at {jobs} at a time")
-
-
-def _planned_runs(folder: Path) -> Tabled:
-    """Read the planned runs that exist, with a warning for each damaged record."""
-    from riskmatch.runs import records
-    from riskmatch.sweep.plan import RUNS
-
-    plan = [run.config for run in _read_plan(folder)]
-    runs = []
-    for config in plan:
-        try:
-            runs.append(records.find(folder / RUNS / config.id))
-        except ValueError as error:
-            print(f"riskmatch: {error}", file=sys.stderr)
-    return Tabled.planned(plan, [run for run in runs if run is not None])
-
-
-def _unplanned_runs(folder: Path) -> Tabled:
-    """Read all runs in a folder without a plan, with a warning for each damaged record."""
-    from riskmatch.report.page.runs import find_runs
-    from riskmatch.sweep.plan import FILE
-
-    try:
-        runs = find_runs([folder])
-    except FileNotFoundError:
-        make = f"{_command('plan', folder)} --data NAME"
-        raise BadInput(
-            f"{folder} has neither {FILE} nor runs. Give a folder of runs, or plan a sweep with "
-            f"{make}."
-        ) from None
-    except ValueError as error:
-        raise BadInput(str(error)) from error
-    for cause in runs.damaged:
-        print(f"riskmatch: {cause}", file=sys.stderr)
-    return Tabled.found(runs)

@@ -29,8 +29,8 @@ from riskmatch.experiments.experiment import (
 )
 from riskmatch.files import write_whole
 from riskmatch.report.figures import Curve, draw_curves
-from riskmatch.report.published.colored_mnist import CITATION, OPTIMUM
-from riskmatch.report.published.colored_mnist import TABLE1 as PUBLISHED
+from riskmatch.report.published import TABLE1 as PUBLISHED
+from riskmatch.report.published import TABLE1_CITATION, TABLE1_OPTIMUM
 from riskmatch.report.style import (
     BLACK,
     BLUE,
@@ -192,7 +192,7 @@ def _write(finished: FinishedRuns) -> Output:
     runs = [run for run in _grid(finished.scope) if run.config.id in ids]
     rows = select(runs, finished.records)
     tables = [comparison_table(rows), *map(accuracy_by_p, rows.values())]
-    notes = [f"Written by `{finished.command}`.", f"The paper's numbers: {CITATION}."]
+    notes = [f"Written by `{finished.command}`.", f"The paper's numbers: {TABLE1_CITATION}."]
     if finished.scope.budget == "smoke":
         notes.append(_SMOKE_NOTE)
     notes.append(_missing_note(runs, finished.records))
@@ -224,7 +224,7 @@ def comparison_table(rows: Mapping[RuleName, Sequence[Row]]) -> Table:
         selected = [cell for row in (best, last) for cell in (_setting(row), len(row.curves))]
         label = METHODS[best.method].label
         lines.append((label, _init(best.init), _published(best), *cells, *selected))
-    lines.append(("Optimum", "either", OPTIMUM, *[None] * 8))
+    lines.append(("Optimum", "either", TABLE1_OPTIMUM, *[None] * 8))
     return Table(
         "ColoredMNIST, accuracy in per cent on MNIST's test digits: mean ± standard deviation over "
         "seeds. p is the probability that colour and label disagree; at 0.9: test domain; worst p: "
@@ -282,7 +282,7 @@ def _setting(row: Row) -> str | None:
 
 def _published(row: Row) -> str | None:
     cell = PUBLISHED.get((row.method, row.init))
-    return cell and f"{cell.mean:.1f} ± {cell.sd:.1f}"
+    return None if cell is None else str(cell)
 
 
 def figure(rows: Mapping[RuleName, Sequence[Row]]) -> Figure:

@@ -10,7 +10,8 @@ from riskmatch.experiments.images import (
     run_count,
     write_tables,
 )
-from riskmatch.report.comparison import overview_table
+from riskmatch.report.comparison import overview_table, select
+from riskmatch.runs.frame import frame_of
 from riskmatch.sweep.plan import Protocol
 
 
@@ -21,7 +22,8 @@ def search(scope: Scope) -> list[Protocol]:
 
 def _write(finished: FinishedRuns) -> Output:
     plan = [run.config for run in finished.planned]
-    return write_tables("Table 2", [overview_table(finished.records.values(), plan=plan)], finished)
+    selected = select(frame_of(finished.records.values()), plan=plan)
+    return write_tables("Table 2", [overview_table(list(selected.values()))], finished)
 
 
 TABLE2 = Experiment(

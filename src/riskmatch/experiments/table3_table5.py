@@ -16,7 +16,8 @@ from riskmatch.experiments.images import (
     run_count,
     write_tables,
 )
-from riskmatch.report.efficiency import efficiency_table
+from riskmatch.report.comparison import efficiency_table, select
+from riskmatch.runs.frame import frame_of
 from riskmatch.sweep.plan import Protocol
 
 _JOBS_NOTE = "Runs trained at the same time share the processor; measure with --jobs 1."
@@ -39,8 +40,8 @@ def _experiment(
 ) -> Experiment:
     def write(finished: FinishedRuns) -> Output:
         plan = [run.config for run in finished.planned]
-        records = list(finished.records.values())
-        tables = [efficiency_table(records, name, plan=plan) for name in finished.scope.data]
+        selected = select(frame_of(finished.records.values()), plan=plan)
+        tables = [efficiency_table(selected[name]) for name in finished.scope.data]
         captioned = [replace(one, caption=f"{one.caption} {_JOBS_NOTE}") for one in tables]
         return write_tables(f"Table {number}", captioned, finished)
 

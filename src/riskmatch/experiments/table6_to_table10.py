@@ -9,14 +9,15 @@ from riskmatch.experiments.experiment import Experiment, FinishedRuns, Output
 from riskmatch.experiments.images import planned_runs, run_count, write_tables
 from riskmatch.experiments.table2 import search
 from riskmatch.report import titles
-from riskmatch.report.comparison import per_domain_table
+from riskmatch.report.comparison import per_domain_table, select
+from riskmatch.runs.frame import frame_of
 
 
 def _experiment(number: int, data: str) -> Experiment:
     def write(finished: FinishedRuns) -> Output:
         plan = [run.config for run in finished.planned]
-        records = list(finished.records.values())
-        tables = [per_domain_table(records, name, plan=plan) for name in finished.scope.data]
+        selected = select(frame_of(finished.records.values()), plan=plan)
+        tables = [per_domain_table(selected[name]) for name in finished.scope.data]
         return write_tables(f"Table {number}", tables, finished)
 
     return Experiment(

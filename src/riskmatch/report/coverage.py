@@ -1,28 +1,34 @@
-"""How a table was made: the rule, how many draws and trials, and what one should know of them."""
+"""How a table was made: the rule, the numbers of draws and trials, and what is missing."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable, Mapping
+from itertools import combinations, starmap
+from typing import TYPE_CHECKING, NamedTuple
 
-from riskmatch.report.gaps import missing, place_of
-from riskmatch.report.selected import RowKey, Selected
-from riskmatch.runs.config import RunConfig, variant
-from riskmatch.selection import EXPLAINED, by_case, redrawn
+from riskmatch.selection import CASE
 
-ALIKE = {"steps": "steps", "data_options": "data options", "model_options": "model options"}
-"""What no search draws, so that the runs of a choice should have it in common."""
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from riskmatch.report.comparison import RowKey, Selected
+
+ALIKE = {"steps": "steps", "model_options": "model options"}
+"""Settings that no search draws, so that the runs of a case should have them in common."""
+FEW = 3
+"""The number of missing runs that are named, at most."""
 
 
-def how(selected: Selected) -> str:
+def notes(selected: Selected) -> str:
     """The sentences that every table carries."""
     sentences = [
-        f"Selection {selected.rule}: the best of {EXPLAINED[selected.rule]}; {draws(selected)}.",
+        f"Selection {selected.rule.name}: the best of {selected.rule.summary}; {draws(selected)}.",
         f"Network: {', '.join(selected.models)}." if selected.models else "",
         _listed("Chosen among runs that differ in more than their draw", _unlike(selected)),
         _listed("Missing", missing(selected)),
         _listed("Nothing to choose from", _unchosen(selected)),
-        _listed("Not finished, and counted with the steps they have", _unfinished(selected)),
+        _listed("Not finished, counted with the steps they have", _unfinished(selected)),
     ]
     return " ".join(filter(None, sentences))
 
@@ -32,82 +38,196 @@ def draws(selected: Selected) -> str:
 
     Methods are named where they differ in that.
     """
-    if not by_case(selected.runs):
+    if selected.evaluated["test_domain"].isna().all():
         return "no run has one test domain alone"
-    counts: dict[RowKey, set[int]] = defaultdict(set)
-    trials: dict[RowKey, set[int]] = defaultdict(set)
-    for choice in selected.choices:
-        key = RowKey(choice.case.method, choice.case.model)
-        counts[key].add(choice.draws)
-        trials[key].add(choice.case.trial)
-    if not counts:
+    if selected.chosen.empty:
         return "no draw that it could choose"
-    sizes = {key: _size(sorted(own), len(trials[key])) for key, own in counts.items()}
-    kinds = {key: _kind(selected, key) for key, own in trials.items() if len(own) > 1}
-    return "; ".join([*_told(selected, sizes), *_told(selected, kinds, among=sizes)])
+    sizes, kinds = {}, {}
+    for key in selected.rows:
+        own = selected.part(key, selected.chosen)
+        if not own.empty:
+            trials = own["trial"].nunique()
+            sizes[key] = _size(int(own["draws"].min()), int(own["draws"].max()), trials)
+            kinds[key] = _replicates(selected.part(key, selected.cases)) if trials > 1 else ""
+    return "; ".join([*_phrases(selected, sizes), *_phrases(selected, kinds)])
 
 
-def _size(counts: list[int], trials: int) -> str:
-    span = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    draws = f"{span} draw{'s' * (counts[-1] != 1)}"
+def _size(fewest: int, most: int, trials: int) -> str:
+    span = str(most) if fewest == most else f"{fewest} to {most}"
+    draws = f"{span} draw{'s' * (most != 1)}"
     return f"{draws}, one trial" if trials == 1 else f"{draws} in each of {trials} trials"
 
 
-def _kind(selected: Selected, key: RowKey) -> str:
-    configs = (c for c in selected.configs if RowKey(variant(c), c.model) == key)
-    anew = redrawn(config for config in configs if len(config.test_domains) == 1)
-    return {
-        True: "trials draw hyper-parameters anew",
-        False: "trials are replicates with the same hyper-parameters",
-        None: "",
-    }[anew]
+def _replicates(cases: pd.DataFrame) -> str:
+    """Whether trials draw hyper-parameters of their own, or repeat the same draws.
+
+    Empty where neither is certain: trials lack draws that others have, and have none of their own.
+    """
+    alone = cases[cases["test_domain"].notna()]
+    own = [set(draws) for _, draws in alone.groupby("trial")["draw"]]
+    every = set(alone["draw"])
+    if all(draws == every for draws in own):
+        return "trials are replicates with the same hyper-parameters"
+    return "trials draw hyper-parameters anew" if len(every) > max(map(len, own)) else ""
 
 
-def _told(
-    selected: Selected, phrases: dict[RowKey, str], among: Iterable[RowKey] | None = None
-) -> list[str]:
+def _phrases(selected: Selected, phrases: dict[RowKey, str]) -> list[str]:
     """Each phrase once, with the methods it holds for unless it holds for all."""
-    rows = [key for key in selected.rows if key in set(among or phrases)]
-    holding = {
-        phrase: [key for key in rows if phrases.get(key) == phrase]
-        for phrase in dict.fromkeys(phrases[key] for key in rows if phrases.get(key))
-    }
+    holding: dict[str, list[RowKey]] = defaultdict(list)
+    for key, phrase in phrases.items():
+        holding[phrase].append(key)
     return [
-        phrase if keys == rows else f"{phrase} ({', '.join(map(selected.label, keys))})"
+        phrase
+        if len(keys) == len(phrases)
+        else f"{phrase} ({', '.join(starmap(selected.label, keys))})"
         for phrase, keys in holding.items()
+        if phrase
     ]
 
 
 def _unlike(selected: Selected) -> list[str]:
-    found: dict[str, dict[str, None]] = {}
-    for case, members in sorted(by_case(selected.runs).items()):
-        for field, title in ALIKE.items():
-            if len({_value(run.config, field) for run in members}) > 1:
-                label = selected.label(RowKey(case.method, case.model))
-                found.setdefault(title, {})[label] = None
-    return [f"{title} ({', '.join(labels)})" for title, labels in found.items()]
-
-
-def _value(config: RunConfig, field: str) -> Hashable:
-    return str(config.to_json()[field])
+    different: dict[str, dict[str, None]] = {}
+    alone = selected.evaluated[selected.evaluated["test_domain"].notna()]
+    for name, title in ALIKE.items():
+        values = alone.groupby(CASE)[name].nunique()
+        for _, model, variant, *_ in values[values > 1].index:
+            label = selected.label(variant, model)
+            different.setdefault(title, {})[label] = None
+    return [f"{title} ({', '.join(labels)})" for title, labels in different.items()]
 
 
 def _unchosen(selected: Selected) -> list[str]:
-    chosen = {choice.case for choice in selected.choices}
+    alone = selected.evaluated[selected.evaluated["test_domain"].notna()]
+    chosen = set(map(tuple, selected.chosen[CASE].to_numpy()))
     return [
-        f"{selected.label(RowKey(case.method, case.model))} on {case.domain}, trial {case.trial}"
-        for case in sorted(by_case(selected.runs))
-        if case not in chosen
+        f"{selected.label(variant, model)} on {domain}, trial {trial}"
+        for data, model, variant, domain, trial in sorted(set(map(tuple, alone[CASE].to_numpy())))
+        if (data, model, variant, domain, trial) not in chosen
     ]
 
 
 def _unfinished(selected: Selected) -> list[str]:
-    found = Counter(place_of(selected, run.config) for run in selected.runs if run.status != "done")
+    unfinished = selected.evaluated[selected.evaluated["status"] != "done"]
     return [
         f"{place.row} on {place.domains}, trial {place.trial}" + (f" ({n} runs)" if n > 1 else "")
-        for place, n in sorted(found.items())
+        for place, n in sorted(Counter(_places(selected, unfinished)).items())
     ]
 
 
 def _listed(title: str, phrases: list[str]) -> str:
     return f"{title}: {'; '.join(phrases)}." if phrases else ""
+
+
+class Place(NamedTuple):
+    """Where a run belongs in a table."""
+
+    row: str
+    """Label of its row."""
+    domains: str
+    """The test domains."""
+    trial: int
+
+
+def _places(selected: Selected, cases: pd.DataFrame) -> list[Place]:
+    columns = ("variant", "model", "test_domain", "test_domains", "trial")
+    return [
+        Place(
+            selected.label(variant, model),
+            domain if isinstance(domain, str) else " and ".join(domains),
+            trial,
+        )
+        for variant, model, domain, domains, trial in zip(
+            *(cases[name] for name in columns), strict=True
+        )
+    ]
+
+
+def missing(selected: Selected) -> list[str]:
+    """The runs that are missing, in as few phrases as name them all.
+
+    With a plan, these are its runs without an evaluation. Without one, every test domain and trial
+    of a method should have as many draws as the one with the most; for ``leave-one-out`` so should
+    every pair of domains.
+    """
+    found = Counter(_places(selected, selected.evaluated))
+    if selected.planned:
+        lacking = selected.cases.drop(selected.evaluated.index)
+        names = defaultdict(list)
+        for place, run in zip(_places(selected, lacking), lacking["run"], strict=True):
+            names[place].append(run)
+        return gaps(Counter(_places(selected, selected.cases)), found, names)
+    held_out = list(selected.domains)
+    if selected.rule.domains == "left-out":
+        held_out += [" and ".join(pair) for pair in combinations(selected.domains, 2)]
+    most: dict[str, int] = defaultdict(int)
+    trials: dict[str, set[int]] = defaultdict(set)
+    for place, n in found.items():
+        if place.domains in selected.domains:
+            most[place.row] = max(most[place.row], n)
+            trials[place.row].add(place.trial)
+    expected = {
+        Place(row, domains, trial): n
+        for row, n in most.items()
+        for domains in held_out
+        for trial in trials[row]
+    }
+    return gaps(expected, {place: n for place, n in found.items() if place.domains in held_out})
+
+
+def gaps(
+    expected: Mapping[Place, int],
+    found: Mapping[Place, int],
+    names: Mapping[Place, Iterable[str]] | None = None,
+) -> list[str]:
+    """Where runs are missing.
+
+    Args:
+        expected: how many runs there should be in each place.
+        found: how many there are.
+        names: the ids of those that are missing, where they are known.
+
+    Example:
+        >>> expected = {Place("ERM", d, t): 5 for d in ("photo", "sketch") for t in (0, 1)}
+        >>> gaps(expected, {Place("ERM", "photo", 0): 5, Place("ERM", "photo", 1): 3})
+        ['ERM on photo, trial 1: 2 of 5 runs', 'ERM on sketch: all 10 runs']
+        >>> gaps(expected, {place: 3 for place in expected})
+        ['ERM: 2 of 5 runs in every test domain and trial']
+    """
+    phrases = []
+    for row in dict.fromkeys(place.row for place in expected):
+        own = {place: n for place, n in expected.items() if place.row == row}
+        if phrase := _everywhere(own, found):
+            phrases.append(f"{row}: {phrase}")
+            continue
+        for domains in dict.fromkeys(place.domains for place in own):
+            here = {place: n for place, n in own.items() if place.domains == domains}
+            if len(here) > 1 and (phrase := _everywhere(here, found)):
+                phrases.append(f"{row} on {domains}: {phrase}")
+                continue
+            phrases += [
+                f"{row} on {domains}, trial {place.trial}: {n - found.get(place, 0)} of {n} runs"
+                f"{_ids((names or {}).get(place, ()))}"
+                for place, n in sorted(here.items())
+                if found.get(place, 0) < n
+            ]
+    return phrases
+
+
+def _ids(runs: Iterable[str]) -> str:
+    known = list(runs)
+    return f" ({', '.join(known[:FEW])}{' …' * (len(known) > FEW)})" if known else ""
+
+
+def _everywhere(expected: Mapping[Place, int], found: Mapping[Place, int]) -> str:
+    """What is missing, where that is everything, or the same in all places; else empty."""
+    if not any(found.get(place) for place in expected):
+        return f"all {sum(expected.values())} runs"
+    (lack, n), *others = {(n - found.get(place, 0), n) for place, n in expected.items()}
+    if others or lack <= 0 or len(expected) == 1:
+        return ""
+    spread = {
+        "test domain": len({place.domains for place in expected}),
+        "trial": len({place.trial for place in expected}),
+    }
+    where = " and ".join(name for name, number in spread.items() if number > 1)
+    return f"{lack} of {n} runs in every {where}"

@@ -1,18 +1,20 @@
-"""A table as a value, and its Markdown, LaTeX and CSV."""
+"""Tables as values: their cells, and their text in Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+import json
+import math
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, pstdev, stdev
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from riskmatch.report.difference import Difference
 from riskmatch.report.published import Published
 
 MISSING = "—"
+"""The text of an empty cell."""
 _TEX = {
     "\\": r"\textbackslash{}",
     **{c: f"\\{c}" for c in "&%$#_{}"},
@@ -32,7 +34,7 @@ _TEX = {
 
 @dataclass(frozen=True)
 class Spread:
-    """Several measurements of one thing.
+    """Several measurements of one quantity: mean ± standard deviation.
 
     Example:
         >>> str(Spread((70.0, 72.0))), str(Spread((71.25,))), str(Spread(()))
@@ -41,40 +43,37 @@ class Spread:
 
     values: tuple[float, ...]
     measure: ClassVar[str] = "sd"
-    """What stands after ±."""
+    """Name of the number after ±, in the header of a CSV column."""
+    sign: ClassVar[str] = ""
+    """``+`` where positive means carry a sign."""
 
     @property
     def mean(self) -> float | None:
-        """None where there is no value."""
+        """The mean; None without values."""
         return fmean(self.values) if self.values else None
 
     @property
     def sd(self) -> float | None:
-        """The standard deviation of the sample (n − 1); None where there are fewer than two."""
+        """The standard deviation of the sample (n − 1 below); None for fewer than two values."""
         return stdev(self.values) if len(self.values) > 1 else None
 
     @property
     def error(self) -> float | None:
-        """What stands after ±; None where there are fewer than two values."""
+        """The number after ±; None for fewer than two values."""
         return self.sd
-
-    @property
-    def numbers(self) -> tuple[float | None, float | None, int]:
-        """The mean, what stands after ±, and of how many."""
-        return self.mean, self.error, len(self.values)
 
     def __str__(self) -> str:
         if self.mean is None:
             return MISSING
-        return f"{self.mean:.1f}" + ("" if self.error is None else f" ± {self.error:.1f}")
+        mean = f"{self.mean:{self.sign}.1f}".replace("-", "−")
+        return mean if self.error is None else f"{mean} ± {self.error:.1f}"
 
 
 @dataclass(frozen=True)
 class Trials(Spread):
-    """Measurements of one thing, printed as the field prints trials.
+    """Measurements in several trials, as the field prints them: mean ± standard error.
 
-    After ± stands the standard error of the mean: the standard deviation with n below, not n − 1,
-    over √n.
+    The standard error is the standard deviation with n below, not n − 1, over √n.
 
     Example:
         >>> str(Trials((70.0, 72.0)))
@@ -85,14 +84,62 @@ class Trials(Spread):
 
     @property
     def error(self) -> float | None:
-        """The standard error; None where there are fewer than two values."""
+        """The standard error; None for fewer than two values."""
         n = len(self.values)
         return pstdev(self.values) / n**0.5 if n > 1 else None
 
 
 @dataclass(frozen=True)
+class Gain(Spread):
+    """Paired differences: their mean ± half of its 95 % t-interval.
+
+    Half of the interval is t · s / √n, with s the standard deviation of the n differences and t the
+    97.5 % point of Student's distribution with n − 1 degrees of freedom.
+
+    Example:
+        >>> str(Gain((1.0, 2.0, 3.0))), str(Gain((-3.0,)))
+        ('+2.0 ± 2.5', '−3.0')
+    """
+
+    measure: ClassVar[str] = "95 % ±"
+    sign: ClassVar[str] = "+"
+
+    @property
+    def error(self) -> float | None:
+        """Half of the 95 % interval; None for fewer than two differences."""
+        if self.sd is None:
+            return None
+        # The quantile behind scipy.stats.t.ppf, without the import of all of scipy.stats.
+        from scipy.special import stdtrit
+
+        n = len(self.values)
+        return float(stdtrit(n - 1, 0.975)) * self.sd / math.sqrt(n)
+
+    @property
+    def half(self) -> float | None:  # until its users have moved to error
+        """As :attr:`error`."""
+        return self.error
+
+    @property
+    def pairs(self) -> int:  # until its users have moved to values
+        """The number of differences."""
+        return len(self.values)
+
+
+def paired(ours: Mapping[Hashable, float], theirs: Mapping[Hashable, float]) -> Gain | None:
+    """``ours`` minus ``theirs`` over the keys they share; None where they share none.
+
+    Example:
+        >>> paired({"x": 3.0, "y": 9.0}, {"x": 1.0, "z": 0.0})
+        Gain(values=(2.0,))
+    """
+    differences = tuple(ours[key] - theirs[key] for key in ours if key in theirs)
+    return Gain(differences) if differences else None
+
+
+@dataclass(frozen=True)
 class Amount:
-    """One measurement, printed with as many decimals as it deserves.
+    """One measurement, printed with a given number of decimals.
 
     Example:
         >>> str(Amount(46.31, 0)), str(Amount(4.631, 1))
@@ -106,7 +153,30 @@ class Amount:
         return f"{self.value:.{self.decimals}f}"
 
 
-Cell = str | int | float | Amount | Spread | Difference | Published | None
+Cell = str | int | float | Amount | Spread | Published | None
+
+
+def format_cell(cell: Any, significant: bool = False) -> str:
+    """The text of a cell, in every format and in the terminal.
+
+    Args:
+        cell: text, a number, a :class:`Spread`, any JSON value; None, NaN and "" are missing.
+        significant: print floats below 10 with three significant digits, not with one decimal.
+
+    Example:
+        >>> format_cell(71.26), format_cell(-0.1234, significant=True), format_cell(None)
+        ('71.3', '−0.123', '—')
+        >>> format_cell(True), format_cell([1, 2]), format_cell(Trials((70.0, 72.0)))
+        ('true', '[1, 2]', '71.0 ± 0.7')
+    """
+    if cell is None or cell == "" or (isinstance(cell, float) and not math.isfinite(cell)):
+        return MISSING
+    if isinstance(cell, float):
+        small = significant and abs(cell) < 10
+        return (f"{cell:.3g}" if small else f"{cell:.1f}").replace("-", "−")
+    if isinstance(cell, str | Spread | Amount | Published):
+        return str(cell)
+    return json.dumps(cell, ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -133,17 +203,19 @@ class Table:
 
     def markdown(self) -> str:
         """The table, aligned, under its caption."""
-        rows = [self.columns, *([_text(cell).replace("|", r"\|") for cell in r] for r in self.rows)]
+        texts = [[format_cell(cell).replace("|", r"\|") for cell in row] for row in self.rows]
+        rows = [list(self.columns), *texts]
         widths = [max(3, *(len(row[k]) for row in rows)) for k in range(len(self.columns))]
-        lines = [_aligned(row, widths) for row in rows]
-        rules = [
-            ":" + "-" * (w - 1) if k == 0 else "-" * (w - 1) + ":" for k, w in enumerate(widths)
+        lines = [
+            [cell.rjust(width) if k else cell.ljust(width) for k, (cell, width) in enumerate(pairs)]
+            for pairs in (list(zip(row, widths, strict=True)) for row in rows)
         ]
-        return "\n".join([self.caption, "", lines[0], _line(rules), *lines[1:]])
+        rule = ["-" * (w - 1) + ":" if k else ":" + "-" * (w - 1) for k, w in enumerate(widths)]
+        shown = (f"| {' | '.join(cells)} |" for cells in (lines[0], rule, *lines[1:]))
+        return "\n".join([self.caption, "", *shown])
 
     def latex(self) -> str:
         """The table for the package booktabs."""
-        rows = [" & ".join(_tex(_text(cell)) for cell in row) + r" \\" for row in self.rows]
         return "\n".join(
             [
                 r"\begin{table}",
@@ -151,9 +223,9 @@ class Table:
                 rf"\caption{{{_tex(self.caption)}}}",
                 rf"\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}",
                 r"\toprule",
-                " & ".join(map(_tex, self.columns)) + r" \\",
+                _tex_row(self.columns),
                 r"\midrule",
-                *rows,
+                *map(_tex_row, self.rows),
                 r"\bottomrule",
                 r"\end{tabular}",
                 r"\end{table}",
@@ -161,34 +233,41 @@ class Table:
         )
 
     def csv(self) -> str:
-        """The table for programs: mean, error and n are columns, and nothing is rounded away."""
-        spread = [
-            next((cell.measure for cell in column if isinstance(cell, Spread | Difference)), None)
-            for column in (zip(*self.rows, strict=True) if self.rows else [()] * len(self.columns))
+        """The table for programs: mean, error and n have columns of their own, to six decimals."""
+        columns = list(zip(*self.rows, strict=True)) or [()] * len(self.columns)
+        measures = [
+            next((cell.measure for cell in column if isinstance(cell, Spread)), None)
+            for column in columns
         ]
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(
             title
-            for name, wide in zip(self.columns, spread, strict=True)
-            for title in ((f"{name} mean", f"{name} {wide}", f"{name} n") if wide else (name,))
+            for name, measure in zip(self.columns, measures, strict=True)
+            for title in (
+                (f"{name} mean", f"{name} {measure}", f"{name} n") if measure else (name,)
+            )
         )
         for row in self.rows:
             writer.writerow(
                 value
-                for cell, wide in zip(row, spread, strict=True)
-                for value in (_numbers(cell) if wide else (_number(cell),))
+                for cell, measure in zip(row, measures, strict=True)
+                for value in (_numbers(cell) if measure else (_number(cell),))
             )
         return text.getvalue()
 
+    def to_json(self) -> dict[str, Any]:
+        """The caption, and the rows of :meth:`csv` as mappings."""
+        return {"caption": self.caption, "rows": list(csv.DictReader(self.csv().splitlines()))}
 
-def _numbers(cell: Cell) -> tuple[Cell, ...]:
+
+def _numbers(cell: Cell) -> tuple[Cell, Cell, Cell]:
+    """Mean, error and n of a cell."""
     if isinstance(cell, Published):
-        return (*cell, None)
-    if not isinstance(cell, Spread | Difference):
-        return (_number(cell), None, None)
-    mean, error, n = cell.numbers
-    return _number(mean), _number(error), n
+        return cell.mean, cell.error, None
+    if isinstance(cell, Spread):
+        return _number(cell.mean), _number(cell.error), len(cell.values)
+    return _number(cell), None, None
 
 
 def _number(cell: Cell) -> Cell:
@@ -196,23 +275,8 @@ def _number(cell: Cell) -> Cell:
     return round(value, 6) if isinstance(value, float) else value
 
 
-def _text(cell: Cell) -> str:
-    if cell is None:
-        return MISSING
-    return f"{cell:.1f}" if isinstance(cell, float) else str(cell)
-
-
-def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return _line(
-        [
-            cells[k].ljust(width) if k == 0 else cells[k].rjust(width)
-            for k, width in enumerate(widths)
-        ]
-    )
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+def _tex_row(cells: Sequence[Cell]) -> str:
+    return " & ".join(_tex(format_cell(cell)) for cell in cells) + r" \\"
 
 
 def _tex(text: str) -> str:

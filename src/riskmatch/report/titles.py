@@ -1,6 +1,8 @@
-"""How tables spell the names of methods and data sets."""
+"""The names of methods and data sets in tables, and their order."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 METHODS = {
     "erm": "ERM",
@@ -21,7 +23,7 @@ METHODS = {
     "rdm variance": "RDM (every domain, L)",
     "rdm": "RDM",
 }
-"""In the order of a table: the paper's."""
+"""Titles by name, in the order of the paper's tables."""
 
 DATA = {
     "vlcs": "VLCS",
@@ -32,11 +34,22 @@ DATA = {
     "colored-mnist": "ColoredMNIST",
     "rotated-mnist": "RotatedMNIST",
 }
-"""In the order of a table: the paper's."""
+"""Titles by name, in the order of the paper's tables."""
+
+
+def data_title(data: str) -> str:
+    """The name of a data set in tables; of a path, its last part.
+
+    Example:
+        >>> data_title("vlcs"), data_title("/home/me/pets"), data_title("vlcs, holdout 0.5")
+        ('VLCS', 'pets', 'VLCS, holdout 0.5')
+    """
+    name, comma, options = data.partition(", ")
+    return (DATA.get(name) or Path(name).name) + comma + options
 
 
 def in_order(names: set[str], titles: dict[str, str]) -> list[str]:
-    """Those with a title in its order, then the others by name.
+    """The names that have a title, in the order of titles, then the others in alphabetical order.
 
     Example:
         >>> in_order({"sagnet", "rdm", "erm"}, METHODS)

@@ -79,8 +79,14 @@ def results(*paths: str | Path) -> pd.DataFrame:
     return found.frame
 
 
-def read_results(paths: Sequence[Path]) -> Results:
-    """The runs, plan and damaged runs of some folders; see :func:`results`."""
+def read_results(paths: Sequence[Path], *, begun: bool = True) -> Results:
+    """The runs, plan and damaged runs of some folders; see :func:`results`.
+
+    Args:
+        paths: as for :func:`results`.
+        begun: raise where all paths are sweeps of which no run has begun; else the data frame of
+            such paths is empty.
+    """
     if not paths:
         raise ValueError("Give the folder of a run, a folder of runs or a sweep.")
     plans = [read_plan(path) for path in paths]
@@ -94,9 +100,9 @@ def read_results(paths: Sequence[Path]) -> Results:
                 columns.read(folder)
             except (ValueError, KeyError, TypeError) as error:
                 damaged.append(f"{folder} is damaged and left out: {error}")
-    if not columns.runs:
-        raise _no_runs(paths, damaged)
     planned = [config for plan in plans for config in plan.values()] if all(plans) else []
+    if not columns.runs and (begun or not planned):
+        raise _no_runs(paths, damaged)
     return Results(columns.frame(), tuple(planned), tuple(damaged))
 
 
@@ -224,7 +230,7 @@ class _Columns:
         """All runs, in the order in which they were added."""
         rows, steps = np.array(self._run, np.int64), np.array(self._step, np.int64)
         runs = pd.DataFrame(list(self.runs.values()), columns=_RUN_COLUMNS)
-        runs = runs.astype({"clip": float, "error": "str"})  # for these None is a value
+        runs = runs.astype(_TYPES)
         hparams = {
             f"hparams/{name}": pd.Series([values.get(number) for number in range(len(runs))])
             for name, values in self._hparams.items()
@@ -291,6 +297,15 @@ _RUN_COLUMNS = (
     "error",
     "domains",
 )
+
+
+_TYPES: dict[str, Any] = {
+    **dict.fromkeys(("lr", "weight_decay", "dropout", "clip"), float),
+    **dict.fromkeys(("batch_size", "steps", "eval_every", "seed", "trial", "pretrain"), int),
+    **dict.fromkeys(("run", "data", "method", "model", "variant"), "str"),
+    **dict.fromkeys(("draw", "status", "error"), "str"),
+}
+"""Types of columns that cannot be inferred where values are missing."""
 
 
 def _group(column: str) -> int:

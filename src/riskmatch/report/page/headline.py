@@ -137,6 +137,7 @@ def comparison(cases: Cases) -> dict[str, Any]:
 
 def _interval(method: str, against: str, difference: Difference) -> dict[str, Any]:
     half = math.nan if difference.half is None else difference.half
+    assert difference.mean is not None
     return {
         "method": method,
         "against": against,
