@@ -60,7 +60,7 @@ def test_other_splits_have_a_table_of_their_own_and_no_average_with_the_usual(ri
     write(Path("sweep"), line(0) + line(0, holdout_fraction=0.5))
     (usual, odd) = json.loads(riskmatch("import", "domainbed", "sweep", "--json").out)["tables"]
     assert usual["caption"].startswith("SVIRO: accuracy on the test domain")
-    assert odd["caption"].startswith("SVIRO, holdout_fraction 0.5, accuracy on the test domain")
+    assert odd["caption"].startswith("SVIRO, holdout_fraction 0.5: accuracy on the test domain")
 
 
 def test_imported_runs_have_every_table_beside_runs_of_ours(riskmatch):
