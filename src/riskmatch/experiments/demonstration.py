@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 DATA = "colored-digits"
 DOMAINS = ("0.9", "0.8", "0.1")
 TEST_DOMAIN = "0.1"
-LOOKS = (LineStyle(BLUE), LineStyle(GREEN, DASHED), LineStyle(VERMILION))
+STYLES = (LineStyle(BLUE), LineStyle(GREEN, DASHED), LineStyle(VERMILION))
 BINS = 50
 
 
@@ -135,7 +135,7 @@ def draw(record: Mapping[str, Any]) -> Figure:
     }
     return draw_densities(
         panels,
-        LOOKS,
+        STYLES,
         title="Risks of validation samples by domain; ticks mark their means",
         xlabel="risk of a sample (cross-entropy)",
     )
@@ -143,20 +143,10 @@ def draw(record: Mapping[str, Any]) -> Figure:
 
 def _validation(config: RunConfig, out: Path) -> dict[str, tuple[float, Array]]:
     """Accuracy and risks of a run's final model on the validation samples, by domain."""
-    import torch
+    from riskmatch.engine.load import final_predictions
 
-    from riskmatch.contract import cross_entropy_risks
-    from riskmatch.data import split
-    from riskmatch.engine.assemble import domains_of
-    from riskmatch.engine.load import final_network
-
-    domains = domains_of(config)
-    model = final_network(config, out / config.id, domains)
     results = {}
-    for domain in domains.domains:
-        part = split(domain, config.trial)["val"]
-        with torch.no_grad():
-            logits = model(part.x)[1]
-        accuracy = (logits.argmax(1) == part.y).double().mean().item()
-        results[domain.name] = accuracy, cross_entropy_risks(logits, part.y).double().numpy()
+    for name, splits in final_predictions(config, out / config.id).items():
+        val = splits["val"]
+        results[name] = float((val.predicted == val.label).mean()), val.risk.astype(np.float64)
     return results

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 P = (0.1, 0.2, 0.5, 0.9)
 """p of the two training domains and of two others."""
 BINS = 60
-LOOKS = (LineStyle(BLUE), LineStyle(GREEN, DASHED), LineStyle(PURPLE), LineStyle(VERMILION))
+STYLES = (LineStyle(BLUE), LineStyle(GREEN, DASHED), LineStyle(PURPLE), LineStyle(VERMILION))
 QUANTILE = 0.99
 """Share of all risks that the axes show."""
 PANELS = {METHODS[name].objective: METHODS[name].label for name in ("erm", "rdm")}
@@ -42,7 +42,9 @@ def _plan(scope: Scope) -> list[PlannedRun]:
 
 def _write(finished: FinishedRuns) -> Output:
     risks = {
-        PANELS[run.config.method]: _risks(run.config, finished.runs, finished.data_dir)
+        PANELS[run.config.method]: _risks(
+            run.config, finished.runs / run.config.id, finished.data_dir
+        )
         for run in finished.planned
     }
     record = _describe(risks)
@@ -78,30 +80,21 @@ def draw(record: dict[str, dict[str, dict[str, Any]]]) -> Figure:
     }
     return draw_densities(
         panels,
-        LOOKS,
+        STYLES,
         title="Risks of MNIST's test digits in the colours of four domains; ticks mark their means",
         xlabel="risk of a sample (cross-entropy)",
     )
 
 
-def _risks(config: RunConfig, out: Path, data_dir: Path | None = None) -> dict[str, Array]:
-    """Risks of the test digits under the final model of a run, by p."""
-    import torch
+def _risks(config: RunConfig, folder: Path, data_dir: Path | None) -> dict[str, Array]:
+    """Risks of MNIST's test digits under the final model of a run, by p."""
+    from riskmatch.engine.load import final_predictions
 
-    from riskmatch.contract import cross_entropy_risks
-    from riskmatch.engine.assemble import domains_of
-    from riskmatch.engine.load import final_network
-
-    domains = domains_of(config, data_dir)
-    model = final_network(config, out / config.id, domains)
-    by_name = {domain.name: domain for domain in domains.domains}
-    risks = {}
-    for p in P:
-        domain = by_name[domain_name(p, config.data_options["p"])]
-        with torch.no_grad():
-            logits = model(domain.x)[1]
-        risks[f"{p:g}"] = cross_entropy_risks(logits, domain.y).double().numpy()
-    return risks
+    predictions = final_predictions(config, folder, data_dir)
+    names = {p: domain_name(p, config.data_options["p"]) for p in P}
+    return {
+        f"{p:g}": predictions[name]["train"].risk.astype(np.float64) for p, name in names.items()
+    }
 
 
 FIG2 = Experiment(

@@ -11,8 +11,8 @@ from riskmatch.experiments.experiment import Experiment, FinishedRuns, Output, S
 from riskmatch.experiments.images import (
     after_warmup,
     curve_fields,
-    run_on_file,
     runs_without,
+    stored_run,
     warmup_of,
     write_figure,
 )
@@ -34,7 +34,7 @@ def _plan(scope: Scope) -> list[PlannedRun]:
 
 def _write(finished: FinishedRuns) -> Output:
     runs = {
-        TITLES[run.config.hparams["match"]]: run_on_file(finished, run) for run in finished.planned
+        TITLES[run.config.hparams["match"]]: stored_run(finished, run) for run in finished.planned
     }
     plot = gap(runs, warmup_of(finished.planned))
     lines = []

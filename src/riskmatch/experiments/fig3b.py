@@ -21,7 +21,7 @@ from riskmatch.report.figures import Curve, Lines
 from riskmatch.report.naming import setup
 from riskmatch.report.style import BLUE, DASHED, DOTTED, GREEN, VERMILION, LineStyle
 
-LOOKS = {
+STYLES = {
     "rdm": LineStyle(VERMILION, width=2.0),
     "coral": LineStyle(GREEN, DASHED),
     "fish": LineStyle(BLUE, DOTTED),
@@ -30,7 +30,7 @@ TRIALS = 3
 
 
 def _write(finished: FinishedRuns) -> Output:
-    curves = [_curve(finished, method) for method in LOOKS]
+    curves = [_curve(finished, method) for method in STYLES]
     plot = Lines(
         "Accuracy on the test domain during training",
         "step",
@@ -60,7 +60,7 @@ def _curve(finished: FinishedRuns, method: str) -> Curve:
         titles.METHODS[method],
         list(points),
         [fmean(values) for values in points.values()],
-        LOOKS[method],
+        STYLES[method],
         [pstdev(values) for values in points.values()],
     )
 
@@ -69,7 +69,7 @@ FIG3B = Experiment(
     "Figure 3b",
     "test accuracy of RDM, CORAL and Fish during training",
     ("pacs",),
-    lambda scope: runs_without("sketch", scope, tuple(LOOKS), curve_fields(scope.budget), TRIALS),
+    lambda scope: runs_without("sketch", scope, tuple(STYLES), curve_fields(scope.budget), TRIALS),
     _write,
     partial=False,
     predictions=True,  # one of its runs is also a run of Figure 3a

@@ -8,8 +8,8 @@ from riskmatch.experiments.experiment import Experiment, FinishedRuns, Output
 from riskmatch.experiments.images import (
     after_warmup,
     curve_fields,
-    run_on_file,
     runs_without,
+    stored_run,
     warmup_of,
     write_figure,
 )
@@ -18,7 +18,7 @@ from riskmatch.report.figures.training import matching
 
 def _write(finished: FinishedRuns) -> Output:
     (run,) = finished.planned
-    plot = matching({"": run_on_file(finished, run)}, warmup_of(finished.planned))
+    plot = matching({"": stored_run(finished, run)}, warmup_of(finished.planned))
     lines = [f"{c.label}: mean L̂ {fmean(c.y):.4f}, last {c.y[-1]:.4f}" for c in plot.panels[""]]
     return write_figure(finished, after_warmup(plot, finished), "\n".join(lines))
 

@@ -194,7 +194,7 @@ def after_warmup(plot: Lines, finished: FinishedRuns) -> Lines:
     return replace(plot, note=f"{note} {plot.note}")
 
 
-def run_on_file(finished: FinishedRuns, run: PlannedRun) -> StoredRun:
+def stored_run(finished: FinishedRuns, run: PlannedRun) -> StoredRun:
     """Folder and record of a run that is done."""
     return StoredRun(finished.runs / run.config.id, finished.records[run.config.id])
 

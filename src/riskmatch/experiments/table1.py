@@ -59,7 +59,7 @@ RULES: dict[RuleName, str] = {
     "colored-mnist-last": "last step",
 }
 """Selection rules with their titles."""
-LOOKS = {
+STYLES = {
     "erm": LineStyle(GREY, width=2.0),
     "groupdro": LineStyle(ORANGE),
     "iga": LineStyle(ORANGE, DASHED),
@@ -309,10 +309,10 @@ def figure(rows: Mapping[RuleName, Sequence[Row]]) -> Figure:
 
 def _line(row: Row) -> Curve:
     spreads = [row.at(p) for p in TEST_P]
-    look = LOOKS[row.method]
-    sd = [spread.sd or 0.0 for spread in spreads] if look.width > 2 else None
+    style = STYLES[row.method]
+    sd = [spread.sd or 0.0 for spread in spreads] if style.width > 2 else None
     means = [spread.mean or 0.0 for spread in spreads]
-    return Curve(METHODS[row.method].label, TEST_P, means, look, sd)
+    return Curve(METHODS[row.method].label, TEST_P, means, style, sd)
 
 
 TABLE1 = Experiment(
