@@ -20,7 +20,7 @@ import torch._dynamo  # noqa: F401
 from tiny_runs import HPARAMS, tiny
 
 from riskmatch import files
-from riskmatch.engine import train
+from riskmatch.engine.run import train
 
 
 def attempt(config, out, fatal_sync=None):

@@ -9,9 +9,9 @@ from tiny_runs import assert_same_run, final_state
 from torch.nn.functional import cross_entropy
 
 from riskmatch.data import load, split
-from riskmatch.engine import train
 from riskmatch.engine.assemble import domains_of, network
 from riskmatch.engine.load import load_run
+from riskmatch.engine.run import train
 from riskmatch.models import Trunk
 from riskmatch.runs.config import RunConfig
 

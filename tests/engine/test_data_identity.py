@@ -9,10 +9,10 @@ from tiny_runs import assert_same_run, tiny
 
 from riskmatch.data import load
 from riskmatch.data.domain import Domain, DomainSet
-from riskmatch.engine import train
 from riskmatch.engine.assemble import domains_of
 from riskmatch.engine.data_identity import DataChangedError, identity_of
 from riskmatch.engine.load import final_network
+from riskmatch.engine.run import train
 from riskmatch.runs import records
 from riskmatch.runs.identity import DataIdentity
 

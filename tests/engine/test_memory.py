@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 import torch
 
-from riskmatch.engine import loop, train
+from riskmatch.engine import loop
 from riskmatch.engine.memory import peak_memory, reset_peak_memory
+from riskmatch.engine.run import train
 from riskmatch.runs.config import RunConfig
 
 CPU = torch.device("cpu")

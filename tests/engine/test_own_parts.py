@@ -143,7 +143,7 @@ def test_part_that_is_no_objective_raises(module, name):
         ("my_parts:no_dropout", {}, r"cannot be called with \(input_shape, classes, dropout"),
         ("my_parts:nothing", {}, "must return a torch.nn.Module, got NoneType"),
         ("my_parts:Net", {"widht": 3}, "Did you mean 'width'"),
-        ("my_parts:Net", {"width": "big"}, "width.*whole number"),
+        ("my_parts:Net", {"width": "big"}, "width of my_parts:Net must be an integer"),
         ("my_parts:Missing", {}, "my_parts:Missing"),
         ("missing_module:Net", {}, "missing_module"),
     ],

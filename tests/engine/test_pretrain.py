@@ -6,7 +6,8 @@ from tiny_runs import final_state, lines, tiny
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from riskmatch.contract import cross_entropy_risks
-from riskmatch.engine import Batch, Memory, OptimSpec, Stepper, StepSettings, train
+from riskmatch.engine import Batch, Memory, OptimSpec, Stepper, StepSettings
+from riskmatch.engine.run import train
 from riskmatch.models import MLP
 from riskmatch.objectives import ERM
 from riskmatch.runs import records

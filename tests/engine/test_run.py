@@ -11,8 +11,9 @@ import torch
 from tiny_runs import assert_same_run, final_state, last_checkpoint, lines, tiny
 
 from riskmatch.data import DATASETS
-from riskmatch.engine import BusyError, DivergedError, UnfinishedError, train
+from riskmatch.engine import BusyError, DivergedError, UnfinishedError
 from riskmatch.engine.load import final_predictions
+from riskmatch.engine.run import train
 from riskmatch.models.mlp import ReLUDropout
 from riskmatch.runs import predictions, records
 from riskmatch.runs.lock import lock

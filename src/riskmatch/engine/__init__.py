@@ -6,8 +6,9 @@ from riskmatch.engine.data_identity import DataChangedError
 from riskmatch.engine.instances import InstanceError, Instances
 from riskmatch.engine.load import Run, load_run
 from riskmatch.engine.loop import Progress
-from riskmatch.engine.run import UnfinishedError, train
+from riskmatch.engine.run import UnfinishedError
 from riskmatch.engine.step import DivergedError, Stepper, StepSettings, fit
+from riskmatch.engine.train import train
 from riskmatch.runs.lock import BusyError
 
 __all__ = [

@@ -62,9 +62,10 @@ class Instances:
         value, expected = getattr(self, kind), getattr(config, OPTIONS[kind])[FINGERPRINT]
         what = f"The {kind} of run {config.id} is an instance of {name.removeprefix(PREFIX)}"
         if value is None:
+            function = "load_run" if kind == "model" else "train"
             raise InstanceError(
-                f"{what}, which is not saved with the run: pass the same object as {kind} to "
-                "riskmatch.train or riskmatch.load_run."
+                f"{what}, which is not saved with the run: pass the same object again, as in "
+                f"riskmatch.{function}(…, {kind}=…)."
             )
         actual = fingerprint(value)
         if actual != expected:

@@ -87,8 +87,9 @@ class Worker:
             report: called with the progress a few times per second; a ``KeyboardInterrupt`` that
                 it raises stops the run after a checkpoint.
         """
-        from riskmatch.engine import Progress, train
+        from riskmatch.engine import Progress
         from riskmatch.engine.memory import keep_freed_memory
+        from riskmatch.engine.run import train
 
         keep_freed_memory()
         reported = time.monotonic()
