@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from riskmatch.divergence import RBFMixture as RBFMixture
     from riskmatch.divergence import mmd2 as mmd2
+    from riskmatch.engine import Run as Run
+    from riskmatch.engine import fit as fit
+    from riskmatch.engine import load_run as load_run
+    from riskmatch.engine import train as train
     from riskmatch.matching import Matching as Matching
     from riskmatch.matching import RiskMatching as RiskMatching
     from riskmatch.matching import risk_matching_penalty as risk_matching_penalty
@@ -21,11 +25,25 @@ _HOMES = {
     "Matching": "riskmatch.matching",
     "RBFMixture": "riskmatch.divergence",
     "RiskMatching": "riskmatch.matching",
+    "Run": "riskmatch.engine.load",
+    "fit": "riskmatch.engine.step",
+    "load_run": "riskmatch.engine.load",
+    "train": "riskmatch.engine.train",
     "mmd2": "riskmatch.divergence",
     "risk_matching_penalty": "riskmatch.matching",
 }
 
-__all__ = ["Matching", "RBFMixture", "RiskMatching", "mmd2", "risk_matching_penalty"]
+__all__ = [
+    "Matching",
+    "RBFMixture",
+    "RiskMatching",
+    "Run",
+    "fit",
+    "load_run",
+    "mmd2",
+    "risk_matching_penalty",
+    "train",
+]
 
 if not TYPE_CHECKING:  # or every misspelt name would pass a type checker
 
