@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from riskmatch.engine import Run as Run
     from riskmatch.engine import fit as fit
     from riskmatch.engine import load_run as load_run
-    from riskmatch.engine import train as train
+    from riskmatch.engine.train import train as train
     from riskmatch.matching import Matching as Matching
     from riskmatch.matching import RiskMatching as RiskMatching
     from riskmatch.matching import risk_matching_penalty as risk_matching_penalty
