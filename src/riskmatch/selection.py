@@ -221,8 +221,13 @@ def _of_all_trials(runs: pd.DataFrame) -> pd.DataFrame:
     return runs[runs["draw"] == best].drop_duplicates("trial").assign(draws=len(means))
 
 
+_NEEDED = {"run", "step", "domains", "test_domains"}
+
+
 def _candidates(table: pd.DataFrame, frame: pd.DataFrame, rule: Rule) -> pd.DataFrame:
     """Every case with every step it may choose, with score and accuracy, which may be NaN."""
+    needed = [name for name in frame if name in _NEEDED or str(name).startswith("accuracy/")]
+    frame = frame[needed]
     evaluations = frame[frame["step"].notna() & frame["run"].isin(table["run"])]
     if rule.step == "last":
         last = evaluations.sort_values("step", kind="stable")
