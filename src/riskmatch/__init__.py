@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from riskmatch.matching import Matching as Matching
     from riskmatch.matching import RiskMatching as RiskMatching
     from riskmatch.matching import risk_matching_penalty as risk_matching_penalty
+    from riskmatch.runs.frame import results as results
+    from riskmatch.selection import choose as choose
 
     __version__: str
 
@@ -26,10 +28,12 @@ _HOMES = {
     "RBFMixture": "riskmatch.divergence",
     "RiskMatching": "riskmatch.matching",
     "Run": "riskmatch.engine.load",
+    "choose": "riskmatch.selection",
     "fit": "riskmatch.engine.step",
     "load_run": "riskmatch.engine.load",
     "train": "riskmatch.engine.train",
     "mmd2": "riskmatch.divergence",
+    "results": "riskmatch.runs.frame",
     "risk_matching_penalty": "riskmatch.matching",
 }
 
@@ -38,9 +42,11 @@ __all__ = [
     "RBFMixture",
     "RiskMatching",
     "Run",
+    "choose",
     "fit",
     "load_run",
     "mmd2",
+    "results",
     "risk_matching_penalty",
     "train",
 ]

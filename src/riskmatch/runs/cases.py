@@ -1,0 +1,150 @@
+"""Runs as cases: what a selection rule chooses for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import cache
+
+import numpy as np
+import pandas as pd
+
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.frame import frame_of_plan
+
+CASE = ["data", "model", "variant", "test_domain", "trial"]
+"""The columns that identify a case."""
+
+
+def cases(frame: pd.DataFrame, plan: Iterable[RunConfig] = ()) -> pd.DataFrame:
+    """Runs as the cases that rules choose for: a row per run and test domain.
+
+    - **Test domains.** A run with several test domains is a case of each, where all runs on its
+      data set have several and those with a test domain in common train on the same domains
+      (ColoredMNIST at every colour). Else it serves ``leave-one-out`` alone, and its
+      ``test_domain`` is missing.
+    - **Trials.** Replicates are told apart by their trial. Seeds, of the run and of the data set,
+      stand for trials where runs differ in nothing else; then trials and seeds together are
+      numbered from 0. Draws with seeds of their own, as DomainBed's, stay draws.
+    - **Data.** Runs on a data set with other options are runs on another data set, named after the
+      options in which they differ from most: ``colored-mnist, p [0.5]``.
+
+    Args:
+        frame: a data frame of :func:`riskmatch.results`.
+        plan: the runs that a sweep should have. Those that ``frame`` lacks have the status
+            ``planned``.
+
+    Returns:
+        The columns of ``CASE`` and ``run``, ``test_domains``, ``domains``, ``method``, ``seed``,
+        ``draw``, ``number`` (DomainBed's ``hparams_seed``), ``status``, ``steps``,
+        ``model_options``, ``own_data`` and ``own_trial`` (as the run has them).
+    """
+    runs = frame.drop_duplicates("run", ignore_index=True)
+    known = set(runs["run"])
+    missing = [config for config in plan if config.id not in known]
+    runs = pd.concat([runs, frame_of_plan(missing)], ignore_index=True) if missing else runs
+    numbers = runs.get("hparams/hparams_seed", pd.Series(np.nan, runs.index))
+    kept = [*_KEPT, "data_options"]
+    table = runs[kept].assign(
+        number=pd.to_numeric(numbers, errors="coerce"),
+        own_data=runs["data"],
+        own_trial=runs["trial"],
+    )
+    whole = _single(table) | _apart(table)
+    table["trial"] = _trials(table)
+    table["data"] = _data(table)
+    each = [
+        None if own in whole and len(tests) > 1 else list(tests)
+        for own, tests in zip(table["own_data"], table["test_domains"], strict=True)
+    ]
+    table["test_domain"] = pd.Series(each, table.index)
+    return table.explode("test_domain", ignore_index=True)
+
+
+_KEPT = [
+    "run",
+    "data",
+    "model",
+    "method",
+    "variant",
+    "test_domains",
+    "domains",
+    "trial",
+    "seed",
+    "draw",
+    "status",
+    "steps",
+    "model_options",
+]
+
+
+def _single(runs: pd.DataFrame) -> set[str]:
+    """The data sets on which a run has one test domain."""
+    return set(runs.loc[runs["test_domains"].map(len) == 1, "data"])
+
+
+def _apart(runs: pd.DataFrame) -> set[str]:
+    """The data sets on which runs with a test domain in common train on different domains."""
+    seen = runs[runs["domains"].map(len) > 0]
+    sets = [
+        frozenset(domains).difference(tests)
+        for domains, tests in zip(seen["domains"], seen["test_domains"], strict=True)
+    ]
+    training = pd.Series(sets, seen.index, dtype=object)
+    options = seen["data_options"].map(lambda text: _split(text)[0])
+    each = seen.assign(training=training, options=options).explode("test_domains")
+    different = each.groupby(["data", "options", "test_domains"])["training"].nunique()
+    return set(different[different > 1].index.get_level_values("data"))
+
+
+def _trials(runs: pd.DataFrame) -> list[int]:
+    """The trial of every run, with seeds in place of trials where runs differ in nothing else."""
+    seeds = [
+        (seed, _split(options)[1])
+        for seed, options in zip(runs["seed"], runs["data_options"], strict=True)
+    ]
+    table = runs[["data", "draw", "test_domains", "trial"]].copy()
+    table["seeds"] = pd.Series(seeds, runs.index, dtype=object)
+    alike = table.groupby(["data", "draw", "test_domains", "trial"])["seeds"]
+    table["telling"] = alike.transform("nunique") > 1
+    numbers = pd.Series(0, runs.index)
+    for _, own in table.groupby("data"):
+        telling = set(own.loc[own["telling"], "seeds"])
+        first = min(telling, default=(0, 0))
+        replicates = [
+            (trial, seeds if seeds in telling else first)
+            for trial, seeds in zip(own["trial"], own["seeds"], strict=True)
+        ]
+        ordered = sorted(set(replicates))
+        if len({trial for trial, _ in ordered}) < len(ordered):
+            place = {replicate: number for number, replicate in enumerate(ordered)}
+            numbers[own.index] = np.array([place[replicate] for replicate in replicates])
+        else:
+            numbers[own.index] = own["trial"]
+    return list(numbers)
+
+
+def _data(runs: pd.DataFrame) -> list[str]:
+    """The name of every run's data set, with the options in which it differs from most runs."""
+    options = runs["data_options"].map(lambda text: _split(text)[0])
+    usual = {}
+    for data, own in options.groupby(runs["data"]):
+        counts = own.value_counts(sort=False)
+        usual[data] = json.loads(max(counts.index, key=lambda text: (counts[text], -len(text))))
+    return [
+        _named(data, json.loads(own), usual[data])
+        for data, own in zip(runs["data"], options, strict=True)
+    ]
+
+
+def _named(data: str, options: dict[str, object], usual: dict[str, object]) -> str:
+    names = sorted(n for n in {*options, *usual} if options.get(n) != usual.get(n))
+    return ", ".join([data, *(f"{name} {options.get(name, 'as usual')}" for name in names)])
+
+
+@cache
+def _split(options: str) -> tuple[str, int]:
+    """The options of a data set without its seed, and the seed."""
+    values = json.loads(options)
+    seed = values.pop("seed", 0)
+    return json.dumps(values, sort_keys=True), seed
