@@ -1,16 +1,20 @@
-"""Files that survive the death of their writer, and locks that end with it."""
+"""Write files atomically and durably, lock them across processes, and encode JSON."""
 
 from __future__ import annotations
 
+import json
+import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import Any
+
+__all__ = ["append_line", "file_lock", "finite", "to_json", "try_lock", "write_whole"]
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file that appears whole or not at all, and is on the disk when this returns."""
+    """Write a file that appears whole or not at all, and is on disk when this returns."""
     temporary = path.with_name(path.name + ".tmp")
     try:
         with open(temporary, "wb") as file:
@@ -21,7 +25,9 @@ def write_whole(path: Path, data: bytes) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
-    # The new name is durable once the folder that holds it is.
+    if os.name == "nt":  # folders cannot be opened
+        return
+    # The new name is durable once its folder is.
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -30,7 +36,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Add a line to a file; it is on the disk when this returns."""
+    """Append a line to a file; it is on disk when this returns."""
     with open(path, "ab") as file:
         file.write(line.encode() + b"\n")
         file.flush()
@@ -38,26 +44,55 @@ def append_line(path: Path, line: str) -> None:
 
 
 @contextmanager
-def alone(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Be the only process to hold the file ``path``; the system lets go at our death.
+def file_lock(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Hold the lock file ``path``, which the system releases when the process ends.
 
-    ``waiting`` is called once where another process holds it.
+    ``waiting`` is called once if another process holds it.
     """
-    import fcntl  # POSIX only
-
-    with open(path, "w") as lock:
-        if not hold(lock):
-            waiting()
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    with try_lock(path) as locked:
+        if locked:
+            yield
+            return
+    waiting()
+    with try_lock(path, timeout=None):
         yield
 
 
-def hold(lock: IO[str]) -> bool:
-    """Hold an open file unless another process does; returns whether we do."""
-    import fcntl
+@contextmanager
+def try_lock(path: Path, timeout: float | None = 0.0) -> Iterator[bool]:
+    """Hold the lock file ``path`` if it is free within ``timeout`` seconds; None waits forever.
 
+    Yields:
+        Whether this process holds the lock.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        lock.acquire(timeout=-1 if timeout is None else timeout)
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    """Encode a value as JSON, with null for numbers that are not finite.
+
+    Example:
+        >>> to_json({"risk": [1.5, float("nan")], "n": (3,)})
+        '{"risk": [1.5, null], "n": [3]}'
+    """
+    return json.dumps(finite(value), allow_nan=False, ensure_ascii=False, indent=indent)
+
+
+def finite(value: Any) -> Any:
+    """Replace numbers that are not finite by None, in mappings, lists and tuples too."""
+    if isinstance(value, Mapping):
+        return {key: finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

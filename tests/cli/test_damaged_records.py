@@ -24,8 +24,8 @@ def test_a_damaged_record_is_named_with_the_cure(riskmatch):
         again = riskmatch(*train("erm", *more))
         assert (again.code, again.out) == (2, "")
         assert again.err == (
-            f"riskmatch: {file}, line 5, is no line of a record. "
-            f"Mend that line, or remove {file.parent} to train the run again.\n"
+            f"riskmatch: {file}, line 5, is not a line of a record. "
+            f"Repair that line, or remove {file.parent} to train the run again.\n"
         )
 
 

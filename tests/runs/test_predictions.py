@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from riskmatch.runs import predictions
-from riskmatch.runs.predictions import KEPT, Predictions
+from riskmatch.runs.predictions import MAX_SAMPLES, Predictions
 
 
 def made(n, seed=0):
@@ -19,7 +19,7 @@ def equal(one, other):
     )
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_predictions_round_trip(tmp_path):
     names = "a", "b/../train", "<script>", "ü" * 300
     found = {name: {"train": made(5, k), "val": made(3, k + 9)} for k, name in enumerate(names)}
     predictions.write(tmp_path, 300, found)
@@ -30,18 +30,18 @@ def test_what_is_written_is_read(tmp_path):
         assert all(equal(again[name][split], splits[split]) for split in splits)
 
 
-def test_of_many_samples_the_same_are_kept_at_every_step(tmp_path):
+def test_same_samples_are_kept_at_every_step(tmp_path):
     for step in 1, 2:
-        predictions.write(tmp_path, step, {"a": {"val": made(2 * KEPT + 1, seed=step)}})
+        predictions.write(tmp_path, step, {"a": {"val": made(2 * MAX_SAMPLES + 1, seed=step)}})
     first, second = (predictions.read(tmp_path, step)["a"]["val"] for step in (1, 2))
-    assert len(first.risk) == KEPT
+    assert len(first.risk) == MAX_SAMPLES
     assert np.array_equal(first.index, second.index)
     assert first.index[0] == 0
-    assert first.index[-1] > 2 * KEPT - 3
-    assert np.array_equal(first.risk, made(2 * KEPT + 1, seed=1).risk[first.index])
+    assert first.index[-1] > 2 * MAX_SAMPLES - 3
+    assert np.array_equal(first.risk, made(2 * MAX_SAMPLES + 1, seed=1).risk[first.index])
 
 
-def test_steps_are_found_and_later_ones_dropped(tmp_path):
+def test_steps_and_rewind(tmp_path):
     assert predictions.steps(tmp_path) == ()
     for step in 10, 9, 100:
         predictions.write(tmp_path, step, {"a": {"val": made(2)}})

@@ -30,7 +30,7 @@ def folder(tmp_path):
     return folder
 
 
-def test_what_is_written_is_read(folder):
+def test_records_round_trip(folder):
     run = records.read(folder)
     assert run == records.read(folder / FILE)
     assert run.config == CONFIG
@@ -38,26 +38,26 @@ def test_what_is_written_is_read(folder):
     assert (run.status, run.error) == ("unfinished", None)
 
 
-def test_the_first_line_names_version_and_id(folder):
+def test_first_line_states_version_and_id(folder):
     first = json.loads((folder / FILE).read_text().splitlines()[0])
     assert first["id"] == CONFIG.id
     assert first["version"]
 
 
-def test_the_end_says_how(folder):
+def test_last_line_states_the_status(folder):
     records.end(folder, "failed", "DivergedError: Step 3")
     assert records.read(folder).status == "failed"
     assert records.read(folder).error == "DivergedError: Step 3"
 
 
-def test_numbers_that_are_not_finite_stay_standard_json(folder):
+def test_non_finite_numbers_are_null(folder):
     records.append(folder, evaluation(40, raw=math.inf))
     text = (folder / FILE).read_text()
     assert "Infinity" not in text
     assert math.isnan(records.read(folder).evaluations[-1].raw["matching"])
 
 
-def test_a_line_torn_anywhere_is_passed_over_and_repaired(folder):
+def test_incomplete_last_line_is_ignored_and_removed(folder):
     before = (folder / FILE).read_bytes()
     records.append(folder, evaluation(40))
     whole = (folder / FILE).read_bytes()
@@ -69,16 +69,16 @@ def test_a_line_torn_anywhere_is_passed_over_and_repaired(folder):
     assert (folder / FILE).read_bytes() == whole
 
 
-def test_a_torn_first_line_is_no_run_yet(folder):
+def test_incomplete_first_line_is_no_run(folder):
     whole = (folder / FILE).read_bytes()
     (folder / FILE).write_bytes(whole[:30])
     assert records.find(folder) is None
     assert records.read_all(folder.parent) == []
-    with pytest.raises(FileNotFoundError, match="holds no run"):
+    with pytest.raises(FileNotFoundError, match="is not the folder of a run"):
         records.read(folder)
 
 
-def test_damage_before_the_last_line_is_an_error_with_its_place(folder):
+def test_damaged_line_raises_with_its_number(folder):
     lines = (folder / FILE).read_bytes().splitlines(keepends=True)
     (folder / FILE).write_bytes(b"".join([lines[0], lines[1][:20] + b"\n", *lines[2:]]))
     with pytest.raises(ValueError, match="line 2, is not JSON"):
@@ -90,25 +90,25 @@ FOREIGN = ["{}", "null", "7", '[{"kind": "end"}]', '{"kind": "note"}', '{"kind":
 
 @pytest.mark.parametrize("line", FOREIGN)
 @pytest.mark.parametrize("look", [records.find, records.read, records.standing])
-def test_a_foreign_line_is_an_error_with_its_place_and_the_cure(folder, look, line):
+def test_foreign_line_raises_with_the_cure(folder, look, line):
     append_line(folder / FILE, line)
     with pytest.raises(RecordError) as caught:
         look(folder)
     assert str(caught.value) == (
-        f"{folder / FILE}, line 5, is no line of a record. "
-        f"Mend that line, or remove {folder} to train the run again."
+        f"{folder / FILE}, line 5, is not a line of a record. "
+        f"Repair that line, or remove {folder} to train the run again."
     )
 
 
 @pytest.mark.parametrize("line", FOREIGN)
 @pytest.mark.parametrize("look", [records.find, records.standing])
-def test_a_file_that_begins_with_another_line_is_no_record(tmp_path, look, line):
+def test_file_without_configuration_raises(tmp_path, look, line):
     (tmp_path / FILE).write_text(line + "\n")
-    with pytest.raises(RecordError, match="line 1, is no line of a record"):
+    with pytest.raises(RecordError, match="line 1, is not a line of a record"):
         look(tmp_path)
 
 
-def test_lines_out_of_place_are_damage(folder):
+def test_lines_out_of_place_raise(folder):
     lines = (folder / FILE).read_bytes().splitlines(keepends=True)
     (folder / FILE).write_bytes(b"".join([lines[1], lines[0]]))
     with pytest.raises(RecordError, match="line 1, is out of place"):
@@ -121,7 +121,7 @@ def test_lines_out_of_place_are_damage(folder):
     ("number", "name", "value"),
     [(1, "config", {"data": "d"}), (1, "data", []), (3, "scores", {"a": 1}), (3, "scores", [])],
 )
-def test_a_value_of_another_kind_is_an_error_with_its_place(folder, number, name, value):
+def test_value_of_wrong_type_raises_with_its_line(folder, number, name, value):
     lines = (folder / FILE).read_text().splitlines()
     lines[number - 1] = json.dumps({**json.loads(lines[number - 1]), name: value})
     (folder / FILE).write_text("\n".join(lines) + "\n")
@@ -129,7 +129,7 @@ def test_a_value_of_another_kind_is_an_error_with_its_place(folder, number, name
         records.find(folder)
 
 
-def test_the_data_are_kept_with_the_configuration(folder):
+def test_identity_of_the_data_round_trips(folder):
     assert records.read(folder).data is None
     data = DataIdentity(("cat", "dog"), {"é": 6}, "1f")
     records.start(folder, CONFIG, data)
@@ -138,12 +138,12 @@ def test_the_data_are_kept_with_the_configuration(folder):
     assert not records.write(folder, found)  # that would change its file
 
 
-def test_where_nobody_took_the_time_a_run_stands_at_its_step(folder):
+def test_standing_without_times(folder):
     records.append(folder, replace(evaluation(40), seconds=math.nan))
     assert records.standing(folder) == records.Standing(step=40, seconds=0.0)
 
 
-def test_rewinding_drops_later_steps_and_the_end(folder):
+def test_rewind_removes_later_steps_and_the_end(folder):
     records.end(folder, "failed", "?")
     records.rewind(folder, 20)
     run = records.read(folder)
@@ -151,7 +151,7 @@ def test_rewinding_drops_later_steps_and_the_end(folder):
     assert run.status == "unfinished"
 
 
-def test_all_runs_of_a_folder(folder):
+def test_read_all_reads_every_run(folder):
     other = RunConfig("colored-digits", ("0.1",), "erm")
     records.start(folder.parent / other.id, other)
     found = records.read_all(folder.parent)

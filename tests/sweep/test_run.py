@@ -7,7 +7,7 @@ import pytest
 
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.lock import held, lock
+from riskmatch.runs.lock import is_locked, lock
 from riskmatch.sweep.board import RunOutcome, status_of
 from riskmatch.sweep.launchers import Local
 from riskmatch.sweep.plan import PlannedRun, extend
@@ -118,7 +118,7 @@ def test_run_of_a_dead_worker_is_left_to_a_process_that_locked_it(tmp_path):
     def take(board):
         if runs[0].id in board.steps and not taken:
             kill_workers()
-            while held(tmp_path / runs[0].id):
+            while is_locked(tmp_path / runs[0].id):
                 time.sleep(0.01)
             taken.append(other.__enter__())
         elif runs[0].id in board.external and not status:

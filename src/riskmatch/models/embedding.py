@@ -22,7 +22,7 @@ from riskmatch.data.places import cache_folder
 from riskmatch.data.progress import OnProgress
 from riskmatch.data.stored import Stored
 from riskmatch.data.streams import stream
-from riskmatch.files import alone, write_whole
+from riskmatch.files import file_lock, write_whole
 from riskmatch.models.trunk import Trunk
 from riskmatch.validation import check_option
 
@@ -138,7 +138,7 @@ def _cached(path: Path, make: Callable[[], Tensor], waiting: Callable[[], None])
     """Load the tensor in ``path``; if there is none, one process makes it and the others wait."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        with alone(path.with_suffix(".lock"), waiting):
+        with file_lock(path.with_suffix(".lock"), waiting):
             if not path.exists():  # unless another process has made it meanwhile
                 write_whole(path, to_bytes({_KEY: make().contiguous()}))
     return load_file(path)[_KEY]

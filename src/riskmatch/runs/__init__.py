@@ -1,1 +1,1 @@
-"""What a run is and what it leaves on disk: configuration, records, predictions, lock."""
+"""Runs on disk: configuration, records, predictions, locks, and all runs as a data frame."""

@@ -1,10 +1,16 @@
-"""One process per run."""
+"""Lock of a run: one process trains it at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from riskmatch.files import try_lock
+
+FILE = "lock"
+_PATIENCE = 0.2
+"""Seconds to wait for a process that only checks the lock."""
 
 
 class BusyError(RuntimeError):
@@ -13,26 +19,23 @@ class BusyError(RuntimeError):
 
 @contextmanager
 def lock(folder: Path) -> Iterator[None]:
-    """Hold the folder of a run, or raise :class:`BusyError`; the system lets go at our death."""
-    import fcntl  # POSIX only
+    """Hold the lock of the run in ``folder``; the system releases it when the process ends.
 
-    with open(folder / "lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise BusyError(f"Another process is training the run in {folder}.") from error
+    Raises:
+        BusyError: another process holds it.
+    """
+    with try_lock(folder / FILE, _PATIENCE) as locked:
+        if not locked:
+            raise BusyError(f"Another process is training the run in {folder}.")
         yield
 
 
-def held(folder: Path) -> bool:
+def is_locked(folder: Path) -> bool:
     """Whether a process is training the run in ``folder``."""
-    import fcntl
-
-    try:
-        with open(folder / "lock") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:  # not even begun
+    if not (folder / FILE).exists():
         return False
-    except BlockingIOError:
-        return True
-    return False
+    try:
+        with try_lock(folder / FILE) as locked:
+            return not locked
+    except PermissionError:  # a folder of somebody else, in which nothing can be locked
+        return False

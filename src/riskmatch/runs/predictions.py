@@ -1,7 +1,7 @@
-"""What a run said of its samples, one by one: a file of arrays per evaluation.
+"""Predictions of a run on every sample: one file of arrays per evaluation.
 
-The file ``predictions/00000300.npz`` in the folder of a run is what its model said after step 300.
-Reports and figures read it without the model, and without torch.
+The file ``predictions/00000300.npz`` in the folder of a run holds the predictions after step 300.
+Reports and figures read it without the network and without torch.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from riskmatch.files import write_whole
 from riskmatch.runs.records import Split
 
 FOLDER = "predictions"
-KEPT = 5000
-"""Samples of a split on file, at most: enough for any picture of it."""
+MAX_SAMPLES = 5000
+"""Most samples of a split that are written: enough for any figure."""
 _NAMES = "domains"
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """A model on the samples of one split of one domain, each an array of shape (n,)."""
+    """Predictions on one split of one domain, as arrays of shape (n,)."""
 
     index: NDArray[np.integer[Any]]
-    """The place of the sample in its split."""
+    """Position of the sample in its split."""
     label: NDArray[np.integer[Any]]
     predicted: NDArray[np.integer[Any]]
     confidence: NDArray[np.floating[Any]]
-    """The probability of the predicted class."""
+    """Probability of the predicted class."""
     risk: NDArray[np.floating[Any]]
 
-    def thinned(self, kept: int = KEPT) -> Predictions:
-        """At most ``kept`` samples, evenly spread, and the same at every step.
+    def thinned(self, kept: int = MAX_SAMPLES) -> Predictions:
+        """Select at most ``kept`` evenly spaced samples, the same at every step.
 
         Example:
             >>> a = np.arange(10)
@@ -48,19 +48,19 @@ class Predictions:
         total = len(self.risk)
         if total <= kept:
             return self
-        places = np.arange(kept) * total // kept
-        return Predictions(*(getattr(self, item.name)[places] for item in fields(self)))
+        rows = np.arange(kept) * total // kept
+        return Predictions(*(getattr(self, item.name)[rows] for item in fields(self)))
 
 
 ByDomain = Mapping[str, Mapping[Split, Predictions]]
 
 
-def write(folder: Path, step: int, found: ByDomain) -> None:
-    """Put the predictions of the run in ``folder`` after ``step`` on file."""
-    names = list(found)
+def write(folder: Path, step: int, predictions: ByDomain) -> None:
+    """Write the predictions of the run in ``folder`` after ``step``."""
+    names = list(predictions)
     arrays: dict[str, Any] = {
         f"{names.index(domain)}/{split}/{item.name}": getattr(values.thinned(), item.name)
-        for domain, splits in found.items()
+        for domain, splits in predictions.items()
         for split, values in splits.items()
         for item in fields(values)
     }
@@ -72,15 +72,15 @@ def write(folder: Path, step: int, found: ByDomain) -> None:
 
 
 def steps(folder: Path) -> tuple[int, ...]:
-    """The steps whose predictions are on file."""
+    """Steps whose predictions are on disk."""
     return tuple(sorted(int(path.stem) for path in (folder / FOLDER).glob("*.npz")))
 
 
 def read(folder: Path, step: int) -> dict[str, dict[Split, Predictions]]:
-    """What the run in ``folder`` said after ``step``, by domain and split."""
+    """Read the predictions of the run in ``folder`` after ``step``, by domain and split."""
     path = _path(folder, step)
     if not path.exists():
-        raise FileNotFoundError(f"{folder} holds no predictions of step {step}.")
+        raise FileNotFoundError(f"{folder} has no predictions of step {step}.")
     with np.load(path, allow_pickle=False) as file:
         names = json.loads(str(file[_NAMES]))
         arrays: dict[tuple[str, Split], dict[str, Any]] = {}
@@ -88,14 +88,14 @@ def read(folder: Path, step: int) -> dict[str, dict[Split, Predictions]]:
             if key != _NAMES:
                 number, split, name = key.split("/")
                 arrays.setdefault((names[int(number)], split), {})[name] = file[key]
-    found: dict[str, dict[Split, Predictions]] = {name: {} for name in names}
+    predictions: dict[str, dict[Split, Predictions]] = {name: {} for name in names}
     for (domain, split), values in arrays.items():
-        found[domain][split] = Predictions(**values)
-    return found
+        predictions[domain][split] = Predictions(**values)
+    return predictions
 
 
 def rewind(folder: Path, step: int) -> None:
-    """Drop the predictions of later steps."""
+    """Remove the predictions of later steps."""
     for late in steps(folder):
         if late > step:
             _path(folder, late).unlink()

@@ -1,8 +1,8 @@
-"""What a run leaves behind: a folder of its id with one append-only file of JSON lines.
+"""Records of runs: one append-only file of JSON lines in a folder named by the id of the run.
 
-The first line is the configuration and what the data were, then comes one line per evaluation, and
-at the end whether the run is done or failed. A line counts once its newline is there. Numbers that
-are not finite are written as null and read as NaN.
+The first line holds the configuration, the identity of the data and the origin of parts that are
+not built in; then follows one line per evaluation, and at the end the status. A line counts once
+its newline is written. Numbers that are not finite are written as null and read as NaN.
 """
 
 from __future__ import annotations
@@ -15,54 +15,54 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from riskmatch.files import append_line, write_whole
+from riskmatch.files import append_line, to_json, write_whole
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.identity import DataIdentity
 
 FILE = "records.jsonl"
 LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
-"""Of the quantiles in a :class:`Score`."""
+"""Levels of the quantiles in a :class:`Score`."""
 
 Split = Literal["train", "val"]
-_Made = TypeVar("_Made")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
 class Score:
-    """A model on one split of one domain."""
+    """Score of a network on one split of one domain."""
 
     accuracy: float
     risk: float
-    """The mean risk."""
+    """Mean risk."""
     quantiles: tuple[float, ...]
-    """Of the risks, at ``LEVELS``."""
+    """Quantiles of the risks at :data:`LEVELS`."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A run after so many steps."""
+    """Evaluation of a run after a step."""
 
     step: int
     scores: Mapping[str, Mapping[Split, Score]]
-    """By domain, training and test domains alike, and by split of the domain."""
+    """Scores by domain, training and test domains alike, and by split."""
     loss: float
     terms: Mapping[str, float]
-    """The terms of the last step; their sum is the loss."""
+    """Terms of the last step; their sum is the loss."""
     raw: Mapping[str, float]
-    """The unweighted penalties of the last step."""
+    """Unweighted penalties of the last step."""
     worst_domain: str
-    """The training domain with the largest mean risk on its training split."""
+    """Training domain with the largest mean risk on its training split."""
     seconds: float
-    """Since the run began, over all its processes."""
+    """Seconds since the run started, over all its processes."""
     seconds_per_step: float
-    """Mean since the previous evaluation, without the time of evaluations and checkpoints."""
+    """Mean over the steps since the previous evaluation, without evaluations and checkpoints."""
     peak_memory: int
-    """Bytes held at once by the steps since the previous evaluation, without what evaluations take:
-    of the process, or of the device where it is a GPU."""
+    """Peak memory of the steps since the previous evaluation, in bytes: of the process, or of the
+    device if it is a GPU."""
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Evaluation:
-        """The evaluation of a line of the file."""
+        """Evaluation from the values of a line."""
         scores = {
             domain: {
                 split: Score(**{**score, "quantiles": tuple(score["quantiles"])})
@@ -78,13 +78,13 @@ Status = Literal["unfinished", "done", "failed"]
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run as its file tells it."""
+    """Record of a run."""
 
     config: RunConfig
     evaluations: tuple[Evaluation, ...] = ()
     status: Status = "unfinished"
     error: str | None = None
-    """Why it failed."""
+    """Error that ended the run."""
     data: DataIdentity | None = None
     """Identity of the data; None if the file does not state it."""
     parts: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
@@ -92,20 +92,20 @@ class RunRecord:
 
 
 class RecordError(ValueError):
-    """A file of a run is damaged; the message says where and what to do."""
+    """The file of a run is damaged; the message names the line and the cure."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a run is."""
+    """Status and progress of a run."""
 
     status: Status = "unfinished"
     error: str | None = None
-    """Why it failed."""
+    """Error that ended the run."""
     step: int = 0
-    """Of the last evaluation."""
+    """Step of the last evaluation."""
     seconds: float = 0.0
-    """Since the run began, at that step."""
+    """Seconds since the run started, at that step."""
 
 
 def start(
@@ -121,24 +121,24 @@ def start(
 
 
 def append(folder: Path, evaluation: Evaluation) -> None:
-    """Add an evaluation to the file of a run."""
+    """Append an evaluation to the file of a run."""
     append_line(folder / FILE, _line("evaluation", asdict(evaluation)))
 
 
 def forget(folder: Path) -> None:
-    """Let a run that was done start again: its record goes, unless the run is unfinished."""
-    found = find(folder)
-    if found is not None and found.status == "done":
+    """Remove the record of a finished run, so that it starts again."""
+    run = find(folder)
+    if run is not None and run.status == "done":
         (folder / FILE).unlink()
 
 
 def end(folder: Path, status: Literal["done", "failed"], error: str | None = None) -> None:
-    """Close the file of a run."""
+    """Append the final status to the file of a run."""
     append_line(folder / FILE, _line("end", {"status": status, "error": error}))
 
 
 def write(folder: Path, run: RunRecord) -> bool:
-    """Write a run that is known whole; returns whether that changed its file."""
+    """Write a complete record; return whether this changed the file."""
     lines = [_first_line(run)]
     lines += [_line("evaluation", asdict(evaluation)) for evaluation in run.evaluations]
     if run.status != "unfinished":
@@ -152,7 +152,7 @@ def write(folder: Path, run: RunRecord) -> bool:
 
 
 def rewind(folder: Path, step: int) -> None:
-    """Drop what the file says of later steps, of the end, and in a torn last line."""
+    """Remove evaluations of later steps, the final status and an incomplete last line."""
     kept = [
         line
         for line, values in _lines(folder / FILE)
@@ -162,10 +162,10 @@ def rewind(folder: Path, step: int) -> None:
 
 
 def find(folder: Path) -> RunRecord | None:
-    """The run in ``folder``; None where there is no file yet, or not even a whole first line.
+    """Read the run in ``folder``; return None if it has no file with a complete first line.
 
     Raises:
-        RecordError: a line is not what it should be.
+        RecordError: a line is damaged.
     """
     if not (folder / FILE).exists():
         return None
@@ -177,7 +177,7 @@ def find(folder: Path) -> RunRecord | None:
         for number, values in enumerate(entries, 1)
         if values["kind"] == "evaluation"
     ]
-    run = parse(folder / FILE, 1, _begun, entries[0])
+    run = parse(folder / FILE, 1, _header, entries[0])
     last = entries[-1] if entries[-1]["kind"] == "end" else {}
     return replace(
         run,
@@ -188,9 +188,9 @@ def find(folder: Path) -> RunRecord | None:
 
 
 def standing(folder: Path) -> Standing | None:
-    """How far the run in ``folder`` is, by the last two lines of its file; None as in :func:`find`.
+    """Read status and progress from the last two lines of a record; return None as :func:`find`.
 
-    This is what to ask of thousands of runs.
+    Faster than :func:`find`, for thousands of runs.
     """
     try:
         whole = (folder / FILE).read_bytes().rpartition(b"\n")[0]
@@ -207,23 +207,30 @@ def standing(folder: Path) -> Standing | None:
         status=end.get("status", "unfinished"),
         error=end.get("error"),
         step=at.get("step", 0),
-        seconds=at.get("seconds") or 0.0,  # null where nobody took the time
+        seconds=at.get("seconds") or 0.0,  # null in imported records
     )
 
 
 def read(path: Path) -> RunRecord:
-    """The run in the folder, or the file, ``path``."""
+    """Read the run in the folder, or the file, ``path``.
+
+    Raises:
+        FileNotFoundError: there is no record.
+        RecordError: a line is damaged.
+    """
     folder = path.parent if path.name == FILE else path
     run = find(folder)
     if run is None:
-        raise FileNotFoundError(f"{folder} holds no run: it has no {FILE} with a configuration.")
+        raise FileNotFoundError(
+            f"{folder} is not the folder of a run: it has no {FILE} with a configuration."
+        )
     return run
 
 
 def read_all(out: Path) -> list[RunRecord]:
-    """The runs whose folders are in ``out``, by id."""
-    found = (find(path.parent) for path in sorted(out.glob(f"*/{FILE}")))
-    return [run for run in found if run is not None]
+    """Read all runs whose folders are in ``out``, sorted by id."""
+    runs = (find(path.parent) for path in sorted(out.glob(f"*/{FILE}")))
+    return [run for run in runs if run is not None]
 
 
 def _first_line(run: RunRecord) -> str:
@@ -236,11 +243,11 @@ def _first_line(run: RunRecord) -> str:
 
 
 def _line(kind: str, values: Mapping[str, Any]) -> str:
-    return json.dumps(_plain({"kind": kind, **values}), allow_nan=False, ensure_ascii=False)
+    return to_json({"kind": kind, **values})
 
 
 def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """The whole lines of the file, with what they say; a torn last line is left out."""
+    """Complete lines of the file with their values."""
     for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
         if not line.endswith(b"\n"):
             return
@@ -248,10 +255,10 @@ def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
 
 
 def entry(path: Path, number: int, line: bytes) -> dict[str, Any]:
-    """The values of a line of the file.
+    """Decode a line of the file.
 
     Raises:
-        RecordError: it is not a line of a record, or not at its place.
+        RecordError: it is not a line of a record, or is out of place.
     """
     try:
         values = json.loads(line)
@@ -259,9 +266,9 @@ def entry(path: Path, number: int, line: bytes) -> dict[str, Any]:
         raise damage(path, number, f"is not JSON: {error}") from error
     kind = values.get("kind") if isinstance(values, dict) else None
     if kind not in _KEYS or not _KEYS[kind] <= values.keys():
-        raise damage(path, number, "is no line of a record")
+        raise damage(path, number, "is not a line of a record")
     if (kind == "config") != (number == 1):
-        raise damage(path, number, "is out of place: a record begins with its only configuration")
+        raise damage(path, number, "is out of place: a record starts with its only configuration")
     return dict(values)
 
 
@@ -270,13 +277,13 @@ _KEYS = {
     "evaluation": {item.name for item in fields(Evaluation)},
     "end": {"status", "error"},
 }
-"""What a line of each kind says."""
+"""Keys that a line of each kind must have."""
 
 
 def parse(
-    path: Path, number: int, make: Callable[[dict[str, Any]], _Made], entry: dict[str, Any]
-) -> _Made:
-    """The result of ``make`` on the values of a line.
+    path: Path, number: int, make: Callable[[dict[str, Any]], _Result], entry: dict[str, Any]
+) -> _Result:
+    """Apply ``make`` to the values of a line.
 
     Raises:
         RecordError: ``make`` fails.
@@ -287,7 +294,7 @@ def parse(
         raise damage(path, number, f"cannot be read ({type(error).__name__}: {error})") from error
 
 
-def _begun(values: dict[str, Any]) -> RunRecord:
+def _header(values: dict[str, Any]) -> RunRecord:
     config, data = RunConfig.from_json(values["config"]), values.get("data")
     identity = None if data is None else DataIdentity.from_json(data)
     return RunRecord(config, data=identity, parts=values.get("parts", {}))
@@ -298,24 +305,15 @@ def _evaluation(values: dict[str, Any]) -> Evaluation:
 
 
 def damage(path: Path, number: int, what: str) -> RecordError:
-    """The error of a damaged line, with what to do about it."""
+    """Error for a damaged line, with the cure."""
     return RecordError(
         f"{path}, line {number}, {what.rstrip('.')}. "
-        f"Mend that line, or remove {path.parent} to train the run again."
+        f"Repair that line, or remove {path.parent} to train the run again."
     )
 
 
-def _plain(value: Any) -> Any:
-    """``value`` with None for every number that is not finite."""
-    if isinstance(value, Mapping):
-        return {key: _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def _numbers(value: Any) -> Any:
-    """``value`` with NaN for every None."""
+    """Replace None by NaN."""
     if isinstance(value, dict):
         return {key: _numbers(entry) for key, entry in value.items()}
     if isinstance(value, list):

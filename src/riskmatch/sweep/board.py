@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig, variant
-from riskmatch.runs.lock import held
+from riskmatch.runs.lock import is_locked
 from riskmatch.sweep.plan import PlannedRun
 
 Group = tuple[str, str, str]
@@ -181,7 +181,7 @@ class Board:
             self.failed[config.id] = error
 
     def _locked(self, config: RunConfig) -> bool:
-        return self.out is not None and held(self.out / config.id)
+        return self.out is not None and is_locked(self.out / config.id)
 
     def _phase_failure(self, config: RunConfig) -> str | None:
         phase = config.erm_phase().id if config.pretrain else None
@@ -222,7 +222,7 @@ class Status:
 def status_of(planned: Sequence[PlannedRun], out: Path) -> Status:
     """Read the status of planned runs from the records and locks in ``out``."""
     board = Board.from_folder([run.config for run in planned], out)
-    running = {config.id for config in board.waiting if held(out / config.id)}
+    running = {config.id for config in board.waiting if is_locked(out / config.id)}
     board.jobs = max(1, len(running))
     states: dict[str, State] = dict.fromkeys(board.failed, "failed")
     states |= {config.id: "done" for config in board.done}

@@ -23,7 +23,7 @@ from riskmatch.data.images.decode import decode, opened
 from riskmatch.data.images.fingerprint import content_hashes
 from riskmatch.data.places import cache_folder
 from riskmatch.data.progress import OnProgress
-from riskmatch.files import alone, hold
+from riskmatch.files import file_lock, try_lock
 
 FORMAT = 2
 """To be raised when the same files would be stored in another way."""
@@ -72,12 +72,12 @@ def cached_file(
     with _explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
         notes = folder / f"{_hash(str(root.resolve()))}.json"
-        with alone(_lock_of(notes), waiting):
+        with file_lock(_lock_of(notes), waiting):
             hashes = content_hashes(root, paths, notes, report)
         key = _hash(json.dumps([FORMAT, image_size, list(zip(paths, hashes, strict=True))]))
         pixels = folder / f"{key}.rgb"
         if not pixels.exists():
-            with alone(_lock_of(pixels), waiting):
+            with file_lock(_lock_of(pixels), waiting):
                 if not pixels.exists():  # unless another process has made it meanwhile
                     _remove_remains(folder)
                     _build(pixels, files, _side(files, image_size), report)
@@ -151,8 +151,8 @@ def _check_space(folder: Path, needed: int) -> None:
 def _remove_remains(folder: Path) -> None:
     """Remove what builders left that were killed; those still at work hold their locks."""
     for part in folder.glob("*.part"):
-        with open(_lock_of(part), "w") as lock:
-            if hold(lock):
+        with try_lock(_lock_of(part)) as locked:
+            if locked:
                 part.unlink(missing_ok=True)
 
 
