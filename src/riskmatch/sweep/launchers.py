@@ -79,8 +79,8 @@ class Launcher(ABC):
         A run is taken with ``board.start_next()``, trained with ``Worker.train`` in any process on
         any machine that shares the folder of the records, and closed with ``board.close``. A run
         that fails, or whose process dies (see :func:`~riskmatch.sweep.worker.record_failure`),
-        does not stop the others. On ``KeyboardInterrupt``, which ``on_change`` may raise, runs
-        write a checkpoint, ``board.interrupted`` is set and the method returns.
+        does not stop the others. On ``KeyboardInterrupt``, which ``on_change`` may raise, training
+        processes write a checkpoint and end; then it may propagate.
 
         Args:
             board: runs to train and their state; ``board.jobs`` is for the launcher to set.
@@ -116,18 +116,15 @@ class Local(Launcher):
         device = resolve_device(self.device)
         board.jobs = self.jobs_for(len(board.waiting), device)
         threads, worker = threads_per_job(board.jobs), Worker(settings, device)
-        try:
-            if board.jobs > 1:
-                forkserver.set_forkserver_preload(PRELOAD)
-                forkserver.ensure_running()  # imports while we time steps
-            worker.time_groups(board, threads, on_progress)
-            on_change(board)
-            if board.jobs == 1:
-                _launch_here(board, worker, threads, on_change)
-            else:
-                _launch_processes(board, settings, device, threads, on_change)
-        except KeyboardInterrupt:
-            board.interrupted = True
+        if board.jobs > 1:
+            forkserver.set_forkserver_preload(PRELOAD)
+            forkserver.ensure_running()  # imports while we time steps
+        worker.time_groups(board, threads, on_progress)
+        on_change(board)
+        if board.jobs == 1:
+            _launch_here(board, worker, threads, on_change)
+        else:
+            _launch_processes(board, settings, device, threads, on_change)
 
     def jobs_for(self, runs: int, device: str = "cpu") -> int:
         """Return how many of ``runs`` are trained at a time on ``device``."""
@@ -271,8 +268,6 @@ def _launch_processes(
             for worker in busy:
                 if worker.pipe in ready:
                     worker.receive(board, settings.out)
-    except KeyboardInterrupt:
-        board.interrupted = True
     finally:
         _stop(workers, board, settings.out)
 

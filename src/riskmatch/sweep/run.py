@@ -209,7 +209,10 @@ def run_all(
         reopen(configs, out)
     board = Board.from_folder(configs, out)
     settings = SweepSettings(out, data_dir, predictions)
-    make_launcher(launcher).launch(board, settings, on_change, on_progress)
+    try:
+        make_launcher(launcher).launch(board, settings, on_change, on_progress)
+    except KeyboardInterrupt:
+        board.interrupted = True
     return board
 
 
