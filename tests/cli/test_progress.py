@@ -3,12 +3,18 @@ import sys
 import pytest
 
 from riskmatch.cli import progress as module
-from riskmatch.cli.progress import Pace, Row, progress
+from riskmatch.cli.progress import Bar, Rate, RunDisplay, SweepDisplay, progress
+from riskmatch.engine import Progress
+from riskmatch.runs.config import RunConfig
+from riskmatch.sweep import Board, PlannedRun, RunOutcome
+
+RUN = RunConfig("d", ("t",), "erm", steps=400)
+PLANNED = PlannedRun(RUN, "a run")
 
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that is moved by hand."""
+    """A clock that tests move."""
 
     class Clock:
         now = 100.0
@@ -21,30 +27,37 @@ def clock(monkeypatch):
     return made
 
 
-def test_the_pace_says_how_much_how_fast_and_how_long_still(clock):
-    pace = Pace("images")
-    assert pace("embedding", 10, 1010) == "embedding · 10/1,010 images"
+@pytest.fixture
+def terminal(monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+
+
+def test_rate_gives_amount_speed_and_time_left(clock):
+    rate = Rate("images")
+    assert rate("embedding", 10, 1010) == "embedding · 10/1,010 images"
     clock.now += 2
-    assert pace("embedding", 50, 1010) == "embedding · 50/1,010 images · 20 images/s · 0:48 left"
+    assert rate("embedding", 50, 1010) == "embedding · 50/1,010 images · 20 images/s · 0:48 left"
     clock.now += 48
-    assert pace("embedding", 1010, 1010) == "embedding · 1,010 images in 0:50"
-    assert pace("waiting", 0, None) == "waiting"
+    assert rate("embedding", 1010, 1010) == "embedding · 1,010 images in 0:50"
+    assert rate("waiting", 0, None) == "waiting"
 
 
-def test_a_download_that_goes_on_counts_what_is_new(clock):
-    pace = Pace("bytes")
-    assert pace("a.zip", 4_000_000, 9_000_000) == "a.zip · 4.0 MB/9.0 MB"
+def test_rate_of_a_resumed_download_counts_new_bytes(clock):
+    rate = Rate("bytes")
+    assert rate("a.zip", 4_000_000, 9_000_000) == "a.zip · 4.0 MB/9.0 MB"
     clock.now += 10
-    assert pace("a.zip", 5_000_000, 9_000_000).endswith(" · 100.0 kB/s · 0:40 left")
-    assert pace("a.zip", 5_000_000, None) == "a.zip · 5.0 MB · 100.0 kB/s"
+    assert rate("a.zip", 5_000_000, 9_000_000).endswith(" · 100.0 kB/s · 0:40 left")
+    assert rate("a.zip", 5_000_000, None) == "a.zip · 5.0 MB · 100.0 kB/s"
 
 
-def test_off_a_terminal_a_line_comes_now_and_then_and_in_the_end(clock, capsys):
-    with progress("images") as told:
+def test_log_has_a_line_every_few_seconds_and_at_the_end(clock, capsys):
+    with progress("images") as on_progress:
         for done in range(1, 101):
-            told("decoding", done, 100)
+            on_progress("decoding", done, 100)
             clock.now += 0.125
-        told("waiting", 0, None)
+        on_progress("waiting", 0, None)
     shown = capsys.readouterr()
     assert shown.out == ""
     lines = shown.err.splitlines()
@@ -52,27 +65,70 @@ def test_off_a_terminal_a_line_comes_now_and_then_and_in_the_end(clock, capsys):
     assert lines[3:] == ["decoding · 100 images in 0:12", "waiting"]
 
 
-def test_quiet_tells_nobody():
-    with progress("bytes", quiet=True) as told:
-        assert told is None
+def test_quiet_shows_nothing(terminal, capsys):
+    with progress("bytes", quiet=True) as on_progress:
+        assert on_progress is None
+    with SweepDisplay([PLANNED], quiet=True) as display:
+        display.progress("decoding", 1, 2)
+        display.change(Board([RUN]))
+    assert capsys.readouterr() == ("", "")
 
 
-def test_on_a_terminal_a_row_moves_and_leaves(monkeypatch, capsys):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with progress("images") as told:
-        told("decoding images", 3, 9)
-        told("waiting [for] another", 0, None)
+def test_terminal_has_a_bar(terminal, capsys):
+    with progress("images") as on_progress:
+        on_progress("decoding images", 3, 9)
+        on_progress("waiting [for] another", 0, None)
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "waiting [for] another" in shown.err
 
 
-def test_a_row_goes_from_a_known_total_to_an_unknown_one(capsys):
-    row = Row()
-    row.show(3, 9, "known")
-    row.show(0, None, "unknown")
-    (task,) = row._bar.tasks
-    row.close()
+def test_bar_goes_from_a_known_to_an_unknown_total(capsys):
+    bar = Bar()
+    bar.show("known", 3, 9)
+    bar.show("unknown", 0, None)
+    (task,) = bar._progress.tasks
+    bar.close()
     assert (task.total, task.description) == (None, "unknown")
+
+
+def test_run_display_shows_steps_on_a_terminal(terminal, capsys):
+    with RunDisplay(RUN) as display:
+        assert display.last_step is None
+        display.step(Progress(10, 400, 0.51234, "0.8", 75.0))
+    assert display.last_step == 10
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "10/400 · loss 0.5123 · worst 0.8 · 1:15 left" in shown.err
+
+
+def test_sweep_display_logs_the_state_and_every_finished_run(capsys):
+    other = RunConfig("d", ("t",), "vrex", steps=400)
+    board = Board([RUN, other])
+    board.report_pace(RUN, 0.1)
+    with SweepDisplay([PLANNED]) as display:
+        display.change(board)
+        board.close(board.start_next(), RunOutcome("done"))
+        display.change(board)
+        board.close(board.start_next(), RunOutcome("failed", "no memory"))
+        display.change(board)
+        display.change(board)
+        display.plan([])
+        display.change(board)
+    assert capsys.readouterr().err.splitlines() == [
+        "2 runs (0 done before); about 1:20 left, 1 at a time",
+        "1/2  a run: done  (about 0:40 left)",
+        "2/2  the ERM phase: failed: no memory  (nothing left)",
+        "2 runs (1 done, 1 failed before); nothing left, 1 at a time",
+    ]
+
+
+def test_sweep_display_on_a_terminal_has_lines_above_a_bar(terminal, capsys):
+    with SweepDisplay(quiet=False) as display:
+        display.plan([PLANNED], "a note")
+        display.plan([PLANNED], "the same note")
+        display.change(Board([], done=[RUN]))
+    shown = capsys.readouterr().err
+    assert shown.count("note") == 1
+    assert "1 run (1 done before)" in shown
+    assert "1/1 runs · nothing left" in shown

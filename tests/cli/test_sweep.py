@@ -69,9 +69,9 @@ def test_failures_are_listed_left_alone_and_retried(planned, tmp_path):
     assert "riskmatch sweep retry s" in result.err
     assert "'wramup'. Did you mean 'warmup'?" in planned("sweep", "status", "s").out
     again = planned("sweep", "run", "s", "--jobs", "1")
-    assert again.err.startswith("4 runs, 4 of them done before")
+    assert again.err.startswith("4 runs (3 done, 1 failed before)")
     retried = planned("sweep", "retry", "s", "--jobs", "1")
-    assert retried.err.startswith("1 runs, 0 of them")
+    assert retried.err.startswith("1 run (0 done before)")
     missing = planned("sweep", "table", "s").out
     assert "Missing: RDM (two moments) on 0.1, trial 0: 1 of 1 runs" in missing
 

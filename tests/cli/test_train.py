@@ -82,18 +82,18 @@ def test_ctrl_c_ends_with_the_command_that_goes_on(riskmatch):
 
 
 def test_a_resumed_run_ends_as_if_never_interrupted(riskmatch, monkeypatch):
-    from riskmatch.cli.watch import Watch
+    from riskmatch.cli.progress import RunDisplay
 
     assert riskmatch(*train("erm", "--out", "whole")).code == 0
-    told = Watch.__call__
+    show_step = RunDisplay.step
 
-    def interrupt(watch, progress):
-        told(watch, progress)
+    def interrupt(display, progress):
+        show_step(display, progress)
         if progress.step == 13:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Watch, "__call__", interrupt)
+        patch.setattr(RunDisplay, "step", interrupt)
         stopped = riskmatch(*train("erm"))
     assert stopped.code == 3
     assert "Interrupted after step 13." in stopped.err
@@ -107,14 +107,14 @@ def test_a_resumed_run_ends_as_if_never_interrupted(riskmatch, monkeypatch):
 
 @pytest.mark.parametrize(("step", "told"), [(3, False), (13, True)])
 def test_a_failure_names_the_last_checkpoint_where_there_is_one(riskmatch, monkeypatch, step, told):
-    from riskmatch.cli.watch import Watch
+    from riskmatch.cli.progress import RunDisplay
 
-    def fail(watch, progress):
-        watch.last_step = progress.step
+    def fail(display, progress):
+        display.last_step = progress.step
         if progress.step == step:
             raise MemoryError("too large")
 
-    monkeypatch.setattr(Watch, "__call__", fail)
+    monkeypatch.setattr(RunDisplay, "step", fail)
     failed = riskmatch(*train("erm"))
     assert failed.code == 3
     assert "riskmatch: MemoryError: too large" in failed.err
@@ -175,18 +175,3 @@ def test_tensorboard_events_hold_every_evaluation(riskmatch):
         for evaluation in found.evaluations
     ]
     assert {"loss", "term/risk", "raw/matching", "risk/0.9/train"} <= set(events.Tags()["scalars"])
-
-
-def test_on_a_terminal_a_bar_moves_and_leaves(monkeypatch, capsys):
-    from riskmatch.cli.watch import Bar
-    from riskmatch.engine.loop import Progress
-
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "100")
-    bar = Bar()
-    bar.step(Progress(10, 400, 0.51234, "0.8", 75.0))
-    bar.close()
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert "10/400" in shown.err
-    assert "loss 0.5123 · worst 0.8 · 1:15 left" in shown.err

@@ -148,16 +148,16 @@ def test_help_shows_what_holds_for_a_head(riskmatch):
 
 
 def stop_after(monkeypatch, step):
-    from riskmatch.cli.watch import Watch
+    from riskmatch.cli.progress import RunDisplay
 
-    told = Watch.__call__
+    show_step = RunDisplay.step
 
-    def interrupt(watch, progress):
-        told(watch, progress)
+    def interrupt(display, progress):
+        show_step(display, progress)
         if progress.step == step:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Watch, "__call__", interrupt)
+    monkeypatch.setattr(RunDisplay, "step", interrupt)
 
 
 def test_a_run_does_not_go_on_when_labels_have_moved(riskmatch, pets, monkeypatch):

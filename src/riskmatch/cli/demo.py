@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from riskmatch.cli.board import Shown
 from riskmatch.cli.errors import RunFailed
 from riskmatch.cli.parser import parse
+from riskmatch.cli.progress import SweepDisplay
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,8 @@ def run(words: Sequence[str]) -> int:
     options = parse(Demo, "demo", words)
     from riskmatch.experiments import demo
 
-    titles: dict[str, str] = {}
-    with Shown(titles, options.quiet) as shown:
-        outcome = demo(
-            options.out,
-            options.seed,
-            on_plan=lambda runs: titles.update({run.config.id: run.title for run in runs}),
-            on_change=shown,
-        )
+    with SweepDisplay(quiet=options.quiet) as display:
+        outcome = demo(options.out, options.seed, on_plan=display.plan, on_change=display.change)
     if outcome.output is None:
         raise RunFailed(f"{outcome.error} Run the same command again to continue.")
     if options.json:

@@ -1,71 +1,209 @@
-"""Work that takes a while, as it is seen on the error stream."""
+"""Progress on the error stream: a bar on a terminal, log lines elsewhere, nothing with --quiet."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from riskmatch.data.progress import OnProgress
+    from riskmatch.engine import Progress
+    from riskmatch.runs.config import RunConfig
+    from riskmatch.runs.records import Evaluation
+    from riskmatch.sweep import Board, PlannedRun
 
 Unit = Literal["images", "bytes"]
 
-SOON, OFTEN = 2.0, 5.0
-"""Seconds before the first line of a piece of work, and from one line to the next."""
+FIRST_LINE, NEXT_LINE = 2.0, 5.0
+"""Seconds before the first log line of a task, and between two lines."""
+
+
+def clock(seconds: float) -> str:
+    """Format a duration as minutes and seconds, with hours if there are any.
+
+    Example:
+        >>> clock(75), clock(3600)
+        ('1:15', '1:00:00')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 @contextmanager
 def progress(unit: Unit, quiet: bool = False) -> Iterator[OnProgress | None]:
-    """Whom to tell of the work: a row on a terminal, lines elsewhere, nobody where ``quiet``."""
-    if quiet:
-        yield None
-    elif not sys.stderr.isatty():
-        yield Log(unit)
-    else:
-        row, pace = Row(), Pace(unit)
-        try:
-            yield lambda what, done, total: row.show(done, total, pace(what, done, total))
-        finally:
-            row.close()
+    """Give the function to call with the progress of a task; None if ``quiet``."""
+    with Display(quiet, unit) as display:
+        yield None if quiet else display.progress
 
 
-class Pace:
-    """Work in words: what is done, how much of it, how fast, and how long it will still take.
+class Display:
+    """Shows one task at a time.
+
+    Args:
+        quiet: show nothing.
+        unit: what :meth:`progress` counts.
+    """
+
+    def __init__(self, quiet: bool = False, unit: Unit = "images") -> None:
+        self.quiet = quiet
+        self._terminal = not quiet and sys.stderr.isatty()
+        self._bar: Bar | None = None
+        self._rate = Rate(unit)
+        self._task, self._next_line = "", 0.0
+
+    def __enter__(self) -> Self:
+        self.show("loading")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def progress(self, task: str, done: int, total: int | None) -> None:
+        """Show that ``done`` of ``total`` images or bytes of a task are done."""
+        if self.quiet:
+            return
+        text = self._rate(task, done, total)
+        self.show(text, done, total)
+        if not self._terminal:
+            now, new = time.monotonic(), task != self._task
+            if new:
+                self._task, self._next_line = task, now + FIRST_LINE
+            if done == total or now >= self._next_line or (new and total is None):
+                self._next_line = now + NEXT_LINE
+                self.log(text)
+
+    def show(self, text: str, done: int = 0, total: int | None = None) -> None:
+        """Move the bar, if there is a terminal."""
+        if self._terminal:
+            self._bar = self._bar or Bar()
+            self._bar.show(text, done, total)
+
+    def log(self, line: str) -> None:
+        """Print a line, above the bar."""
+        if self._bar is not None:
+            self._bar.log(line)
+        elif not self.quiet:
+            print(line, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Remove the bar."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+
+class RunDisplay(Display):
+    """Shows the training of one run: every step on a terminal, every evaluation in a log."""
+
+    def __init__(self, config: RunConfig, quiet: bool = False) -> None:
+        super().__init__(quiet)
+        self._config = config
+        self._left = ""
+        self.last_step: int | None = None
+        """Last step that this process trained; None before the first."""
+
+    def step(self, progress: Progress) -> None:
+        """Show a step."""
+        self.last_step, self._left = progress.step, f"{clock(progress.seconds_left)} left"
+        worst = [] if progress.worst_domain is None else [f"worst {progress.worst_domain}"]
+        parts = [f"{progress.step}/{progress.steps}", f"loss {progress.loss:.4g}"]
+        self.show(" · ".join([*parts, *worst, self._left]), progress.step, progress.steps)
+
+    def evaluation(self, config: RunConfig, evaluation: Evaluation) -> None:
+        """Log an evaluation, unless it belongs to the ERM phase that the run starts from."""
+        if self._terminal or config.id != self._config.id:
+            return
+        accuracy = "  ".join(
+            f"{name}{'*' if name in config.test_domains else ''} {scores['val'].accuracy:.3f}"
+            for name, scores in evaluation.scores.items()
+        )
+        self.log(
+            f"step {evaluation.step}/{config.steps}  loss {evaluation.loss:.4g}  "
+            f"worst {evaluation.worst_domain}  accuracy {accuracy}  {self._left}"
+        )
+
+
+class SweepDisplay(Display):
+    """Shows the training of many runs: a line per finished run and, on a terminal, a bar."""
+
+    def __init__(self, planned: Sequence[PlannedRun] = (), quiet: bool = False) -> None:
+        super().__init__(quiet)
+        self._titles: dict[str, str] = {}
+        self._logged: set[str] | None = None
+        self._add(planned)
+
+    def plan(self, runs: Sequence[PlannedRun], note: str = "") -> None:
+        """Prepare for training these runs; the first time, log a note on them."""
+        if note and not self._titles:
+            self.log(note)
+        self._add(runs)
+        self._logged = None
+        self.show("loading")
+
+    def change(self, board: Board) -> None:
+        """Show the state of the runs."""
+        ended = [*(config.id for config in board.done), *board.failed]
+        left = f"about {clock(board.seconds_left)} left" if board.seconds_left else "nothing left"
+        if self._logged is None:
+            failed = f", {len(board.failed)} failed" if board.failed else ""
+            before = f"{len(board.done)} done{failed} before"
+            runs = f"{board.total} run{'s' * (board.total != 1)}"
+            self.log(f"{runs} ({before}); {left}, {board.jobs} at a time")
+            self._logged = set(ended)
+        for id in ended:
+            if id not in self._logged:
+                self._logged.add(id)
+                place = " by another process" if id in board.finished_elsewhere else ""
+                state = f"failed: {board.failed[id]}" if id in board.failed else f"done{place}"
+                title = self._titles.get(id, "the ERM phase")
+                self.log(f"{len(self._logged)}/{board.total}  {title}: {state}  ({left})")
+        count = len(ended)
+        self.show(f"{count}/{board.total} runs · {left}", count, board.total)
+
+    def _add(self, runs: Sequence[PlannedRun]) -> None:
+        self._titles.update({run.config.id: run.title for run in runs})
+
+
+class Rate:
+    """Describes a task: how much is done, how fast, and how long the rest takes.
 
     Example:
-        >>> pace = Pace("images")
-        >>> pace("decoding images", 32, 9991)
+        >>> rate = Rate("images")
+        >>> rate("decoding images", 32, 9991)
         'decoding images · 32/9,991 images'
     """
 
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
-        self._what = ""
-        self._begun = 0.0
-        self._before = 0
+        self._task = ""
+        self._start = 0.0
+        self._done_before = 0
 
-    def __call__(self, what: str, done: int, total: int | None) -> str:
-        """After ``done`` of ``total``."""
+    def __call__(self, task: str, done: int, total: int | None) -> str:
+        """Describe the task after ``done`` of ``total``."""
         now = time.monotonic()
-        if what != self._what:  # whatever is done already, an earlier process did
-            self._what, self._begun, self._before = what, now, done
-        seconds, news = now - self._begun, done - self._before
+        if task != self._task:  # an earlier process may have done a part
+            self._task, self._start, self._done_before = task, now, done
+        seconds, new = now - self._start, done - self._done_before
         if done == total:
             took = f" in {clock(seconds)}" if seconds >= 1 else ""
-            return f"{what} · {self._amount(done)}{took}"
-        words = [what]
+            return f"{task} · {self._amount(done)}{took}"
+        parts = [task]
         if total is not None:
-            words.append(f"{self._amount(done, bare=True)}/{self._amount(total)}")
+            parts.append(f"{self._amount(done, bare=True)}/{self._amount(total)}")
         elif done:
-            words.append(self._amount(done))
-        if news > 0 and seconds > 0:
-            words.append(f"{self._amount(round(news / seconds))}/s")
+            parts.append(self._amount(done))
+        if new > 0 and seconds > 0:
+            parts.append(f"{self._amount(round(new / seconds))}/s")
             if total is not None:
-                words.append(f"{clock(seconds * (total - done) / news)} left")
-        return " · ".join(words)
+                parts.append(f"{clock(seconds * (total - done) / new)} left")
+        return " · ".join(parts)
 
     def _amount(self, number: int, bare: bool = False) -> str:
         if self._unit == "images":
@@ -75,62 +213,35 @@ class Pace:
         return decimal(number)
 
 
-class Log:
-    """A line now and then, and one when a piece of work is done."""
-
-    def __init__(self, unit: Unit) -> None:
-        self._pace = Pace(unit)
-        self._what = ""
-        self._due = 0.0
-
-    def __call__(self, what: str, done: int, total: int | None) -> None:
-        """Print a line, if it is time."""
-        now, words = time.monotonic(), self._pace(what, done, total)
-        begins = what != self._what
-        if begins:
-            self._what, self._due = what, now + SOON
-        if done == total or now >= self._due or (begins and total is None):
-            self._due = now + OFTEN
-            print(words, file=sys.stderr, flush=True)
-
-
-class Row:
-    """A bar and words on one row of the terminal, gone when it is closed."""
+class Bar:
+    """A bar and a text on the last line of the terminal, removed when it is closed."""
 
     def __init__(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
 
-        self._bar = Progress(
+        self._progress = Progress(
             BarColumn(bar_width=24),
             TextColumn("{task.description}", markup=False),
             console=Console(stderr=True, highlight=False),
             transient=True,
         )
         self._total: int | None = None
-        self._task = self._bar.add_task("loading", total=None)
-        self._bar.start()
+        self._task = self._progress.add_task("", total=None)
+        self._progress.start()
 
-    def show(self, done: int, total: int | None, words: str) -> None:
-        """Move the bar; without a total it swings."""
-        if total is None and self._total is not None:  # which an update cannot do
-            self._bar.remove_task(self._task)
-            self._task = self._bar.add_task(words, total=None)
+    def show(self, text: str, done: int, total: int | None) -> None:
+        """Move the bar; without a total it pulses."""
+        if total is None and self._total is not None:  # update() ignores a total of None
+            self._progress.remove_task(self._task)
+            self._task = self._progress.add_task(text, total=None)
         self._total = total
-        self._bar.update(self._task, completed=done, total=total, description=words)
+        self._progress.update(self._task, completed=done, total=total, description=text)
+
+    def log(self, line: str) -> None:
+        """Print a line above the bar."""
+        self._progress.console.print(line, markup=False, soft_wrap=True)
 
     def close(self) -> None:
-        """Remove it."""
-        self._bar.stop()
-
-
-def clock(seconds: float) -> str:
-    """Minutes and seconds, and hours where there are any.
-
-    Example:
-        >>> clock(75), clock(3600)
-        ('1:15', '1:00:00')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+        """Remove the bar."""
+        self._progress.stop()

@@ -10,19 +10,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from tyro.conf import Positional
 
-from riskmatch.cli.board import Shown
 from riskmatch.cli.errors import BadInput, RunFailed
 from riskmatch.cli.parser import parse
+from riskmatch.cli.progress import SweepDisplay
 from riskmatch.experiments.experiment import Budget
-
-if TYPE_CHECKING:
-    from riskmatch.experiments import Scope
-    from riskmatch.sweep.board import Board
-    from riskmatch.sweep.plan import PlannedRun
 
 ALL = "all"
 
@@ -95,45 +90,10 @@ def run(words: Sequence[str]) -> int:
     return 0
 
 
-class Display:
-    """Progress of training on the error stream."""
-
-    def __init__(self, quiet: bool) -> None:
-        self._quiet = quiet
-        self._titles: dict[str, str] = {}
-        self._runs: Shown | None = None
-
-    def plan(self, scope: Scope, runs: Sequence[PlannedRun]) -> None:
-        """Begin with the runs of a plan; print the note on missing data sets."""
-        self.close()
-        if scope.data_note and not self._titles and not self._quiet:
-            print(scope.data_note, file=sys.stderr)
-        self._titles.update({run.config.id: run.title for run in runs})
-
-    def change(self, board: Board) -> None:
-        """Show the state of the runs."""
-        self._open()(board)
-
-    def progress(self, what: str, done: int, total: int | None) -> None:
-        """Show the progress of loading the data."""
-        self._open().loading(what, done, total)
-
-    def close(self) -> None:
-        """Remove the progress bar."""
-        if self._runs is not None:
-            self._runs.__exit__(None, None, None)
-            self._runs = None
-
-    def _open(self) -> Shown:
-        if self._runs is None:
-            self._runs = Shown(self._titles, self._quiet).__enter__()
-        return self._runs
-
-
 def _reproduce(name: str, budget: Budget, options: Reproduce, command: str) -> None:
     from riskmatch.experiments import ReproductionError, reproduce
 
-    display = Display(options.quiet)
+    display = SweepDisplay(quiet=options.quiet)
     try:
         outcome = reproduce(
             name,
@@ -148,7 +108,7 @@ def _reproduce(name: str, budget: Budget, options: Reproduce, command: str) -> N
             jobs=options.jobs,
             data_dir=options.data_dir,
             device=options.device,
-            on_plan=display.plan,
+            on_plan=lambda scope, runs: display.plan(runs, scope.data_note),
             on_change=display.change,
             on_progress=display.progress,
         )
@@ -177,11 +137,11 @@ def _reproduce_all(budget: Budget, options: Reproduce, command: str) -> None:
     names = list(EXPERIMENTS)
     results: dict[str, Any] = {}
     failed: list[str] = []
-    display = Display(options.quiet)
+    display = SweepDisplay(quiet=options.quiet)
 
     def start(name: str) -> None:
         nonlocal display
-        display = Display(options.quiet)
+        display = SweepDisplay(quiet=options.quiet)
         if not options.quiet:
             number = names.index(name) + 1
             print(f"[{number}/{len(names)}] {name}", file=sys.stderr, flush=True)
@@ -194,7 +154,7 @@ def _reproduce_all(budget: Budget, options: Reproduce, command: str) -> None:
         data_dir=options.data_dir,
         device=options.device,
         on_start=start,
-        on_plan=lambda scope, runs: display.plan(scope, runs),
+        on_plan=lambda scope, runs: display.plan(runs, scope.data_note),
         on_change=lambda board: display.change(board),
         on_progress=lambda what, done, total: display.progress(what, done, total),
     )

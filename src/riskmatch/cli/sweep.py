@@ -16,7 +16,7 @@ from tyro.conf import Positional
 from riskmatch.cli.errors import BadInput, RunFailed
 from riskmatch.cli.options import options_of
 from riskmatch.cli.parser import Parser, parse
-from riskmatch.cli.progress import clock, progress
+from riskmatch.cli.progress import SweepDisplay, clock, progress
 from riskmatch.cli.verbs import call
 
 if TYPE_CHECKING:
@@ -246,20 +246,19 @@ def _table(words: Sequence[str]) -> int:
 
 def _train(command: type[Run], name: str, words: Sequence[str]) -> int:
     options, launcher = _parse_with_launcher(command, name, words)
-    from riskmatch.cli.board import Shown
     from riskmatch.sweep import retry_sweep, run_sweep
 
     planned = _read_plan(options.dir)
     titles = _titles(planned)
     train = retry_sweep if command is Retry else run_sweep
-    with Shown(titles, options.quiet) as shown:
+    with SweepDisplay(planned, options.quiet) as display:
         try:
             board = train(
                 options.dir,
                 launcher,
                 data_dir=options.data_dir,
-                on_change=shown,
-                on_progress=shown.loading,
+                on_change=display.change,
+                on_progress=display.progress,
             )
         except (ValueError, FileNotFoundError) as error:
             raise BadInput(str(error)) from error

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from riskmatch.cli.errors import BadInput
-from riskmatch.cli.watch import Watcher
 
 if TYPE_CHECKING:
     from riskmatch.runs.records import Evaluation
 
 
-class Events(Watcher):
+class Events:
     """Writes loss, terms, accuracies and risks to the folder ``tensorboard`` of the run."""
 
     def __init__(self, run: Path) -> None:
@@ -24,8 +23,8 @@ class Events(Watcher):
             ) from None
         self._writer = SummaryWriter(run / "tensorboard")
 
-    def evaluation(self, evaluation: Evaluation) -> None:
-        """Write one evaluation."""
+    def write(self, evaluation: Evaluation) -> None:
+        """Write an evaluation."""
         values = {"loss": evaluation.loss}
         values |= {f"term/{name}": value for name, value in evaluation.terms.items()}
         values |= {f"raw/{name}": value for name, value in evaluation.raw.items()}

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from riskmatch.cli import summary
 from riskmatch.cli.device import device_of
 from riskmatch.cli.errors import BadInput, CommandError, RunFailed
+from riskmatch.cli.progress import RunDisplay
 from riskmatch.cli.request import Request, read
-from riskmatch.cli.watch import Bar, Lines, Watch, Watcher
 
 if TYPE_CHECKING:
-    from riskmatch.runs.records import RunRecord
+    from riskmatch.runs.config import RunConfig
+    from riskmatch.runs.records import Evaluation, RunRecord
 
 
 def run(words: Sequence[str]) -> int:
@@ -38,21 +40,27 @@ def _train(request: Request) -> RunRecord:
     keep_freed_memory()
     device = device_of(request.device)
     _check_domains(request)
-    watch = Watch(request.config)
+    display = RunDisplay(request.config, request.quiet)
     try:
-        watch.watchers = _watchers(request)
-        record = train(
-            request.config,
-            request.out,
-            device=device,
-            data_dir=request.data_dir,
-            resume=request.resume,
-            predictions=True,
-            on_step=watch,
-            on_evaluation=watch.evaluation,
-            on_progress=watch.work,
-        )
-        if watch.last_step is None and not request.quiet:
+        with display, _tensorboard(request) as write_events:
+
+            def on_evaluation(config: RunConfig, evaluation: Evaluation) -> None:
+                display.evaluation(config, evaluation)
+                if config.id == request.config.id:
+                    write_events(evaluation)
+
+            record = train(
+                request.config,
+                request.out,
+                device=device,
+                data_dir=request.data_dir,
+                resume=request.resume,
+                predictions=True,
+                on_step=display.step,
+                on_evaluation=on_evaluation,
+                on_progress=display.progress,
+            )
+        if display.last_step is None and not request.quiet:
             print("This run was done before; this is its record.", file=sys.stderr)
         return record
     except CommandError:
@@ -63,7 +71,7 @@ def _train(request: Request) -> RunRecord:
             f"(to start again, remove {request.folder})"
         ) from None
     except KeyboardInterrupt as error:
-        at = "" if watch.last_step is None else f" after step {watch.last_step}"
+        at = "" if display.last_step is None else f" after step {display.last_step}"
         raise RunFailed(f"Interrupted{at}. To go on: {request.onward}") from error
     except BusyError as error:
         raise RunFailed(str(error)) from error
@@ -72,14 +80,12 @@ def _train(request: Request) -> RunRecord:
             f"{error} A smaller --lr or --clip 1 may help; to go on all the same: {request.onward}"
         ) from error
     except Exception as error:
-        if watch.last_step is None and isinstance(error, ValueError | ImportError | OSError):
+        if display.last_step is None and isinstance(error, ValueError | ImportError | OSError):
             raise BadInput(str(error)) from error
         cause = f"{type(error).__name__}: {error}".rstrip(".")
         if not checkpoint.exists(request.folder / checkpoint.FOLDER):
             raise RunFailed(f"{cause} (--debug shows the traceback)") from error
         raise RunFailed(f"{cause}. To go on from the last checkpoint: {request.onward}") from error
-    finally:
-        watch.close()
 
 
 def _check_domains(request: Request) -> None:
@@ -97,12 +103,16 @@ def _check_domains(request: Request) -> None:
         return  # without its data a run that is done can still be shown
 
 
-def _watchers(request: Request) -> list[Watcher]:
-    watchers: list[Watcher] = []
-    if request.tensorboard:
-        from riskmatch.cli.tensorboard import Events
+@contextmanager
+def _tensorboard(request: Request) -> Iterator[Callable[[Evaluation], None]]:
+    """Give the function that writes evaluations as TensorBoard events, where they are wanted."""
+    if not request.tensorboard:
+        yield lambda evaluation: None
+        return
+    from riskmatch.cli.tensorboard import Events
 
-        watchers.append(Events(request.folder))
-    if not request.quiet:
-        watchers.append(Bar() if sys.stderr.isatty() else Lines(request.config))
-    return watchers
+    events = Events(request.folder)
+    try:
+        yield events.write
+    finally:
+        events.close()
