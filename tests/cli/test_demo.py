@@ -37,7 +37,7 @@ def test_demo_writes_table_figure_and_numbers(riskmatch, small, tmp_path):
     demonstration.draw(record).savefig(tmp_path / "again.png")
     assert (tmp_path / "again.png").read_bytes() == (tmp_path / "demo/demo.png").read_bytes()
     again = riskmatch("demo", "--json")
-    assert again.err.startswith("4 runs, 4 ")  # with the shared ERM phase
+    assert again.err.startswith("4 runs (4 done")  # with the shared ERM phase
     rows = json.loads(again.out)["result"]
     assert [row["method"] for row in rows] == [run.title for run in small]
 

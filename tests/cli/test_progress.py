@@ -27,8 +27,8 @@ def clock(monkeypatch):
     return made
 
 
-@pytest.fixture
-def terminal(monkeypatch):
+def use_terminal(monkeypatch):
+    """Let the error stream of the test pass for a terminal."""
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
@@ -65,7 +65,8 @@ def test_log_has_a_line_every_few_seconds_and_at_the_end(clock, capsys):
     assert lines[3:] == ["decoding · 100 images in 0:12", "waiting"]
 
 
-def test_quiet_shows_nothing(terminal, capsys):
+def test_quiet_shows_nothing(monkeypatch, capsys):
+    use_terminal(monkeypatch)
     with progress("bytes", quiet=True) as on_progress:
         assert on_progress is None
     with SweepDisplay([PLANNED], quiet=True) as display:
@@ -74,7 +75,8 @@ def test_quiet_shows_nothing(terminal, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_terminal_has_a_bar(terminal, capsys):
+def test_terminal_has_a_bar(monkeypatch, capsys):
+    use_terminal(monkeypatch)
     with progress("images") as on_progress:
         on_progress("decoding images", 3, 9)
         on_progress("waiting [for] another", 0, None)
@@ -92,7 +94,8 @@ def test_bar_goes_from_a_known_to_an_unknown_total(capsys):
     assert (task.total, task.description) == (None, "unknown")
 
 
-def test_run_display_shows_steps_on_a_terminal(terminal, capsys):
+def test_run_display_shows_steps_on_a_terminal(monkeypatch, capsys):
+    use_terminal(monkeypatch)
     with RunDisplay(RUN) as display:
         assert display.last_step is None
         display.step(Progress(10, 400, 0.51234, "0.8", 75.0))
@@ -123,7 +126,8 @@ def test_sweep_display_logs_the_state_and_every_finished_run(capsys):
     ]
 
 
-def test_sweep_display_on_a_terminal_has_lines_above_a_bar(terminal, capsys):
+def test_sweep_display_on_a_terminal_has_lines_above_a_bar(monkeypatch, capsys):
+    use_terminal(monkeypatch)
     with SweepDisplay(quiet=False) as display:
         display.plan([PLANNED], "a note")
         display.plan([PLANNED], "the same note")

@@ -22,7 +22,7 @@ def test_table1_trains_once_and_writes_its_files(riskmatch, mnist, tmp_path):
     words += ["--data-dir", mnist]
     done = riskmatch(*words)
     assert done.code == 0
-    assert done.err.startswith("3 runs, 0 ")
+    assert done.err.startswith("3 runs (0 done")
     assert "RDM, two moments from ERM, λ = 5000, seed 0" in done.err
     assert "| RDM, two moments |            ERM | 72.4 ± 1.0 |" in done.out
     out = tmp_path / "reproduce-smoke"
@@ -35,7 +35,7 @@ def test_table1_trains_once_and_writes_its_files(riskmatch, mnist, tmp_path):
     assert "`riskmatch reproduce table1 --budget smoke --methods rdm,erm --init erm`" in text
     assert "The budget smoke" in text
     again = riskmatch(*words, "--json")
-    assert again.err.startswith("3 runs, 3 ")
+    assert again.err.startswith("3 runs (3 done")
     rows = json.loads(again.out)["result"]
     assert rows == list(csv.DictReader((out / "table1.csv").read_text().splitlines()))
     assert {(row["method"], row["selection"]) for row in rows} == {
@@ -75,13 +75,13 @@ def test_as_is_trains_nothing(riskmatch, mnist, tmp_path):
 def test_interrupt_writes_finished_runs_and_says_how_to_continue(
     riskmatch, mnist, tmp_path, monkeypatch
 ):
-    from riskmatch.cli.reproduce import Display
+    from riskmatch.cli.progress import SweepDisplay
 
     def interrupt(self, board):
         if len(board.done) == 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Display, "change", interrupt)
+    monkeypatch.setattr(SweepDisplay, "change", interrupt)
     words = ["reproduce", "table1", *SMOKE, "--methods", "erm,oracle", "--init", "random"]
     words += ["--data-dir", mnist]
     done = riskmatch(*words, "--quiet")

@@ -227,7 +227,7 @@ class Bar:
             transient=True,
         )
         self._total: int | None = None
-        self._task = self._progress.add_task("", total=None)
+        self._task = self._progress.add_task("loading", total=None)
         self._progress.start()
 
     def show(self, text: str, done: int, total: int | None) -> None:
