@@ -33,7 +33,7 @@ def test_a_sweep_is_imported_shown_and_imported_again(riskmatch):
     done = riskmatch("import", "domainbed", "sweep")
     assert done.code == 0
     bad = Path("sweep") / "bad" / "results.jsonl"
-    assert done.err == f"riskmatch: {bad}, line 1: torn: the file ends within a line\n"
+    assert done.err == f"riskmatch: {bad}, line 1: incomplete: the file ends within a line\n"
     assert "Read 2 runs from 3 files into runs.\n1 fault listed above.\n" in done.out
     assert "| ERM    | 50.0 | 50.0 |    50.0 |" in done.out
     assert len(records.read_all(Path("runs"))) == 2

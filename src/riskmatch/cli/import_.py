@@ -49,9 +49,8 @@ class DomainBed:
 def _domainbed(words: Sequence[str]) -> int:
     """Sweeps of DomainBed and its forks."""
     options = parse(DomainBed, "import domainbed", words)
-    from riskmatch.importing.domainbed import read_domainbed, write_runs
-    from riskmatch.importing.domainbed_files import FILE
     from riskmatch.report.comparison import tables_of_frame
+    from riskmatch.runs.domainbed import FILE, read_domainbed, write_runs
     from riskmatch.runs.frame import frame_of
     from riskmatch.selection import find_rule
 

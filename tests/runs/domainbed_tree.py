@@ -1,4 +1,4 @@
-"""Sweeps as DomainBed writes them."""
+"""Write sweeps like DomainBed."""
 
 import itertools
 import json
@@ -17,13 +17,13 @@ DEFAULTS = {
 
 
 def line(step, accuracies, test_envs=(0,), hparams=None, **args):
-    """``accuracies`` are the pairs (in, out) of the environments."""
+    """One line; ``accuracies`` are pairs (in, out), one per environment."""
     scores = {
         f"env{env}_{split}_acc": value
         for env, pair in enumerate(accuracies)
         for split, value in zip(("in", "out"), pair, strict=True)
     }
-    told = {
+    logged = {
         "algorithm": "ERM", "checkpoint_freq": None, "data_dir": "/data", "dataset": "PACS",
         "holdout_fraction": 0.2, "hparams": None, "hparams_seed": 0, "output_dir": "out",
         "save_model_every_checkpoint": False, "seed": 0, "skip_model_save": False, "steps": None,
@@ -31,7 +31,7 @@ def line(step, accuracies, test_envs=(0,), hparams=None, **args):
         "uda_holdout_fraction": 0, **args,
     }  # fmt: skip
     return {
-        "args": told, "hparams": {**DEFAULTS, **(hparams or {})}, "step": step, "epoch": step / 9,
+        "args": logged, "hparams": {**DEFAULTS, **(hparams or {})}, "step": step, "epoch": step / 9,
         "loss": 0.5, "step_time": 0.25, "mem_gb": 2.0, **scores,
     }  # fmt: skip
 
@@ -45,7 +45,7 @@ def write(folder, lines, done=True):
 
 
 def random_sweep(root, *, envs=4, trials=2, draws=3, steps=(0, 300, 600), seed=0, **args):
-    """Every test environment and every pair of them; returns all lines."""
+    """Write runs for every test environment and every pair of them; return all lines."""
     rng = random.Random(seed)
     tests = [*itertools.combinations(range(envs), 1), *itertools.combinations(range(envs), 2)]
     written = []

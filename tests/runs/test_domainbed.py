@@ -1,4 +1,4 @@
-"""DomainBed's logs as records: other data sets, forks, and files that are damaged."""
+"""Import of DomainBed's logs: data sets, forks, damaged files."""
 
 import json
 import math
@@ -13,11 +13,11 @@ from made_records import choose
 from made_sweep import per_domain_table
 
 from riskmatch.data import DATASETS
-from riskmatch.importing.domainbed import read_domainbed, write_runs
-from riskmatch.importing.domainbed_names import DIGITS, METHODS
 from riskmatch.objectives import methods
 from riskmatch.runs import records
 from riskmatch.runs.config import variant
+from riskmatch.runs.domainbed import read_domainbed, write_runs
+from riskmatch.runs.domainbed_line import DIGITS, METHODS
 
 FLAT = [(0.5, 0.5)] * 4
 
@@ -63,7 +63,7 @@ def reference(lines, rule):
 
 
 @pytest.mark.parametrize("rule", ["train-val", "test-val", "leave-one-out"])
-def test_every_rule_agrees_with_plain_loops_over_the_log(tmp_path, rule):
+def test_selection_agrees_with_plain_loops_over_the_log(tmp_path, rule):
     lines = random_sweep(tmp_path)
     choices = choose(read_domainbed(tmp_path).runs, rule)
     names = DATASETS["pacs"].domains
@@ -71,7 +71,7 @@ def test_every_rule_agrees_with_plain_loops_over_the_log(tmp_path, rule):
     assert found == reference(lines, rule)
 
 
-def test_a_line_becomes_a_configuration_and_scores(tmp_path):
+def test_line_gives_configuration_and_scores(tmp_path):
     hparams = {"lr": 3e-5, "weight_decay": 1e-6, "resnet_dropout": 0.1, "rdm_lambda": 5.0}
     scores = [(0.1, 0.2), (0.3, 0.4), (0.5, 0.6), (0.7, 0.8)]
     args = {"algorithm": "RDM", "hparams_seed": 3, "trial_seed": 1, "seed": 77}
@@ -103,12 +103,12 @@ def test_a_line_becomes_a_configuration_and_scores(tmp_path):
     [("DGPM2", "rdm"), ("RDM", "rdm"), ("VREx", "vrex"), ("GroupDRO", "groupdro"),
      ("CausIRL_CORAL", "causirl"), ("CausIRL_MMD", "causirl mmd"), ("SagNet", "SagNet")],
 )  # fmt: skip
-def test_methods_have_our_names(tmp_path, logged, ours):
+def test_algorithms_map_to_methods(tmp_path, logged, ours):
     write(tmp_path, [line(0, FLAT, algorithm=logged)])
     assert variant(only(tmp_path).config) == ours
 
 
-def test_every_method_and_data_set_of_ours_is_known():
+def test_every_method_and_data_set_is_mapped():
     assert {name for name, _ in METHODS.values()} == set(methods())
     assert {name: DATASETS[name].domains for name in DIGITS} == DIGITS
 
@@ -120,21 +120,21 @@ def test_every_method_and_data_set_of_ours_is_known():
      ("ColoredMNIST", 3, "colored-mnist", "0.9"), ("RotatedMNIST", 6, "rotated-mnist", "30"),
      ("SVIRO", 10, "SVIRO", "env2")],
 )  # fmt: skip
-def test_environments_have_the_names_of_domains(tmp_path, dataset, envs, data, domain):
+def test_environments_map_to_domains(tmp_path, dataset, envs, data, domain):
     write(tmp_path, [line(0, [(0.5, 0.5)] * envs, (2,), dataset=dataset)])
     config = only(tmp_path).config
     assert (config.data, config.test_domains) == (data, (domain,))
 
 
-def test_several_runs_of_one_file_are_told_apart(tmp_path):
-    told = [line(s, FLAT, [0], real_test_envs=[t]) for t in range(4) for s in (0, 300)]
-    write(tmp_path, told)
-    found = read_domainbed(tmp_path)
-    assert [len(run.evaluations) for run in found.runs] == [2] * 4
-    assert len({run.config.test_domains for run in found.runs}) == 4
+def test_several_runs_in_one_file(tmp_path):
+    lines = [line(s, FLAT, [0], real_test_envs=[t]) for t in range(4) for s in (0, 300)]
+    write(tmp_path, lines)
+    sweep = read_domainbed(tmp_path)
+    assert [len(run.evaluations) for run in sweep.runs] == [2] * 4
+    assert len({run.config.test_domains for run in sweep.runs}) == 4
 
 
-def test_keys_without_their_ending_and_one_test_environment_are_read(tmp_path):
+def test_keys_without_suffix_and_a_single_test_environment(tmp_path):
     entry = line(0, FLAT)
     short = {key.removesuffix("_acc"): value for key, value in entry.items()}
     short["args"] = {"algorithm": "ERM", "dataset": "PACS", "test_env": 1}
@@ -144,7 +144,7 @@ def test_keys_without_their_ending_and_one_test_environment_are_read(tmp_path):
     assert len(run.evaluations[0].scores) == 4
 
 
-def test_training_splits_that_a_fork_does_not_evaluate_may_be_absent(tmp_path):
+def test_splits_that_a_fork_does_not_evaluate(tmp_path):
     entries = [line(s, FLAT) for s in (0, 300)]
     for entry in entries:
         for env in (1, 2, 3):
@@ -158,7 +158,7 @@ def test_training_splits_that_a_fork_does_not_evaluate_may_be_absent(tmp_path):
     [(True, 300, None, "done"), (False, 300, None, "unfinished"),
      (False, 5000, None, "done"), (False, 300, 301, "done")],
 )  # fmt: skip
-def test_a_run_is_done_by_its_mark_or_its_last_step(tmp_path, done, last, steps, status):
+def test_run_is_done_by_its_marker_or_its_last_step(tmp_path, done, last, steps, status):
     write(tmp_path, [line(last, FLAT, steps=steps)], done)
     assert only(tmp_path).status == status
 
@@ -204,37 +204,37 @@ def lacking(*path):
         (as_bytes(lacking("step")), ", line 1: no step"),
         (as_bytes(other(-3)), ", line 1: step is -3"),
         (as_bytes(other(0, [])), ", line 1: no accuracies"),
-        (as_bytes(other(0, [(88.4, 0.5)])), ", line 1: env0_in_acc is 88.4, no share of samples"),
+        (as_bytes(other(0, [(88.4, 0.5)])), ", line 1: env0_in_acc is 88.4, not in [0, 1]"),
         (as_bytes(other(0, hparams={"lr": -1.0})), ", line 1: lr must be positive, got -1.0."),
         (as_bytes(other(0, hparams={"lr": math.inf})), ", line 1: lr is inf"),
         (as_bytes(other(0, hparams={"lr": "fast"})), ", line 1: lr is 'fast'"),
         (as_bytes(other(0, seed=1.5)), ", line 1: seed is 1.5"),
     ],
 )
-def test_a_file_without_a_whole_line_is_reported_and_skipped(tmp_path, content, reason):
+def test_file_without_a_valid_line_is_reported(tmp_path, content, reason):
     tree = damaged(tmp_path, content)
-    (told,) = reasons(tree)
-    assert told.startswith("bad/results.jsonl")
-    assert told.endswith(reason)
+    (fault,) = reasons(tree)
+    assert fault.startswith("bad/results.jsonl")
+    assert fault.endswith(reason)
     assert [run.config.seed for run in read_domainbed(tree).runs] == [0]
 
 
-def test_a_torn_last_line_costs_only_itself(tmp_path):
+def test_incomplete_last_line_is_skipped(tmp_path):
     whole = as_bytes(other(0), other(300), other(600))
     tree = damaged(tmp_path, whole[:-40])
-    assert reasons(tree) == ["bad/results.jsonl, line 3: torn: the file ends within a line"]
+    assert reasons(tree) == ["bad/results.jsonl, line 3: incomplete: the file ends within a line"]
     assert sorted(len(run.evaluations) for run in read_domainbed(tree).runs) == [1, 2]
     (tree / "bad" / "results.jsonl").write_bytes(whole[:-1])  # only the newline is missing
     assert reasons(tree) == []
 
 
-def test_damage_in_the_middle_costs_only_its_lines(tmp_path):
+def test_damaged_lines_are_skipped(tmp_path):
     tree = damaged(tmp_path, as_bytes(other(0)) + b"\x00\xff\n" * 5 + as_bytes(other(300)))
     assert reasons(tree) == ["bad/results.jsonl, lines 2, 3, 4 …: not JSON"]
     assert sorted(len(run.evaluations) for run in read_domainbed(tree).runs) == [1, 2]
 
 
-def test_a_line_that_lacks_an_accuracy_is_skipped(tmp_path):
+def test_line_without_an_accuracy_is_skipped(tmp_path):
     entries = [other(0), lacking("env2_out_acc"), other(600)]
     tree = damaged(tmp_path, as_bytes(*entries))
     assert reasons(tree) == ["bad/results.jsonl, line 2: no accuracy on photo val"]
@@ -244,7 +244,7 @@ def test_a_line_that_lacks_an_accuracy_is_skipped(tmp_path):
     assert len(choose(read_domainbed(tree).runs, "train-val")) == 2  # of two seeds
 
 
-def test_accuracies_that_are_no_numbers_are_kept_and_never_chosen(tmp_path):
+def test_nan_accuracies_are_kept_and_never_chosen(tmp_path):
     nan = [(math.nan, math.nan)] * 4
     write(tmp_path, [line(0, FLAT), line(300, nan)])
     sweep = read_domainbed(tmp_path)
@@ -254,31 +254,31 @@ def test_accuracies_that_are_no_numbers_are_kept_and_never_chosen(tmp_path):
     assert choose(sweep.runs, "test-val") == []
 
 
-def test_of_a_step_twice_the_later_line_counts(tmp_path):
+def test_repeated_step_uses_the_later_line(tmp_path):
     write(tmp_path, [line(0, FLAT), line(300, FLAT), line(0, [(0.9, 0.9)] * 4)])
     sweep = read_domainbed(tmp_path)
-    assert "line 1: the step comes again below, which counts" in str(sweep.faults[0])
+    assert "line 1: ignored: the step is logged again below" in str(sweep.faults[0])
     assert [e.scores["photo"]["val"].accuracy for e in sweep.runs[0].evaluations] == [0.9, 0.5]
 
 
-def test_of_a_run_twice_the_longer_counts(tmp_path):
+def test_repeated_run_uses_the_longer_log(tmp_path):
     write(tmp_path / "a", [line(0, FLAT)])
     write(tmp_path / "b", [line(0, FLAT), line(300, FLAT)])
     write(tmp_path / "c", [line(0, FLAT), line(300, FLAT)])
     (run,) = read_domainbed(tmp_path).runs
     assert len(run.evaluations) == 2
-    told = reasons(tmp_path)
-    assert [text.split(":")[0] for text in told] == ["a/results.jsonl", "c/results.jsonl"]
-    assert all(text.endswith(f"b{os.sep}results.jsonl, which counts") for text in told)
+    faults = reasons(tmp_path)
+    assert [text.split(":")[0] for text in faults] == ["a/results.jsonl", "c/results.jsonl"]
+    assert all(text.endswith(f"b{os.sep}results.jsonl") for text in faults)
 
 
-def test_a_file_that_cannot_be_opened_is_reported(tmp_path):
+def test_unreadable_file_is_reported(tmp_path):
     write(tmp_path / "good", [line(0, FLAT)])
     (tmp_path / "bad" / "results.jsonl").mkdir(parents=True)
     assert reasons(tmp_path) == ["bad/results.jsonl: Is a directory"]
 
 
-def test_records_are_read_back_and_written_once(tmp_path):
+def test_records_round_trip_and_are_written_once(tmp_path):
     random_sweep(tmp_path / "sweep", trials=1, draws=1)
     before = {p: p.read_bytes() for p in (tmp_path / "sweep").rglob("*") if p.is_file()}
     runs = read_domainbed(tmp_path / "sweep").runs
@@ -292,7 +292,7 @@ def test_records_are_read_back_and_written_once(tmp_path):
     assert after == before
 
 
-def test_a_sweep_that_went_on_is_brought_up_to_date(tmp_path):
+def test_continued_sweep_is_updated(tmp_path):
     write(tmp_path / "sweep", [line(0, FLAT)], done=False)
     write_runs(read_domainbed(tmp_path / "sweep").runs, tmp_path / "runs")
     write(tmp_path / "sweep", [line(0, FLAT), line(300, FLAT)])
@@ -317,7 +317,7 @@ def authors_logs():
 
 
 @pytest.mark.needs_data
-def test_the_authors_logs_give_the_row_of_the_paper(tmp_path):
+def test_authors_logs_give_the_row_of_the_paper(tmp_path):
     sweep = read_domainbed(authors_logs())
     assert (len(sweep.runs), sweep.faults) == (40, ())
     table = per_domain_table(sweep.runs, "pacs")
@@ -328,7 +328,7 @@ def test_the_authors_logs_give_the_row_of_the_paper(tmp_path):
 
 
 @pytest.mark.needs_data
-def test_a_run_taken_from_the_authors_logs_is_missed_by_name(tmp_path):
+def test_missing_run_of_the_authors_logs_is_named(tmp_path):
     first = next(p for p in sorted(authors_logs().rglob("results.jsonl")))
     shutil.copytree(authors_logs(), tmp_path / "logs", copy_function=shutil.copyfile)
     gone = only(first.parent).config

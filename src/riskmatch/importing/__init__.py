@@ -1,1 +1,0 @@
-"""Other people's logs, into our records; nothing here knows of torch."""

@@ -1,0 +1,191 @@
+"""Import sweeps of DomainBed and its forks as records.
+
+A sweep is a folder with files ``results.jsonl``, possibly gzipped, at any depth: one line per
+evaluation, possibly of several runs. Whatever cannot be read is left out and reported as a fault;
+the source is never changed. Seconds are those of training steps alone, as nothing else is logged.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+import os
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+
+from riskmatch.runs import records
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.domainbed_line import BadLineError, read_line
+from riskmatch.runs.records import Evaluation, RunRecord
+
+FILE = "results.jsonl"
+_NAMES = (FILE, f"{FILE}.gz")
+_OUTPUT = ("out.txt", "err.txt")
+"""Files that a run writes from its start."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A problem of a file, of some of its lines, or of the folder of a run."""
+
+    path: Path
+    reason: str
+    lines: tuple[int, ...] = ()
+    """Numbers of the lines, from 1; empty if the problem is that of the whole file."""
+
+    def __str__(self) -> str:
+        if not self.lines:
+            return f"{self.path}: {self.reason}"
+        few = ", ".join(map(str, self.lines[:3])) + " …" * (len(self.lines) > 3)
+        return f"{self.path}, line{'s' * (len(self.lines) > 1)} {few}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class ImportedSweep:
+    """Runs of a DomainBed sweep."""
+
+    runs: tuple[RunRecord, ...]
+    """Runs sorted by id."""
+    faults: tuple[Fault, ...]
+    files: int
+    """Number of files read."""
+
+
+def read_domainbed(source: Path) -> ImportedSweep:
+    """Read the runs of every ``results.jsonl`` below a folder, or of one such file."""
+    paths, faults = ([source], []) if source.is_file() else _find_logs(source)
+    by_run: dict[str, tuple[RunRecord, Path]] = {}
+    for path in paths:
+        runs, problems = _read_file(path)
+        faults += problems
+        for run in runs:
+            # The interval of evaluations does not make another run.
+            key = replace(run.config, eval_every=1).id
+            other, other_path = by_run.get(key, (None, path))
+            if other is not None:
+                more = len(run.evaluations) > len(other.evaluations)
+                kept, left_out = (path, other_path) if more else (other_path, path)
+                faults.append(Fault(left_out, f"left out: the same run as in {kept}"))
+                if not more:
+                    continue
+            by_run[key] = run, path
+    by_id = sorted((run for run, _ in by_run.values()), key=lambda run: run.config.id)
+    return ImportedSweep(tuple(by_id), tuple(faults), len(paths))
+
+
+def write_runs(runs: Iterable[RunRecord], out: Path) -> int:
+    """Write runs below ``out``, each in a folder named by its id; return the number of changes."""
+    return sum(records.write(out / run.config.id, run) for run in runs)
+
+
+def _find_logs(source: Path) -> tuple[list[Path], list[Fault]]:
+    """Find every log below a folder, behind links too, and folders of runs without a log."""
+    logs: list[Path] = []
+    faults: list[Fault] = []
+    visited: set[str] = set()
+    for name, subfolders, files in os.walk(source, followlinks=True):
+        real, folder = os.path.realpath(name), Path(name)
+        if real in visited:  # a cycle, or a second link
+            subfolders.clear()
+            continue
+        visited.add(real)
+        subfolders.sort()
+        here = [folder / log for log in _NAMES if log in files or log in subfolders]
+        if not here and not set(_OUTPUT).isdisjoint(files):
+            faults.append(Fault(folder, f"left out: no {FILE}; the run crashed or has just begun"))
+        logs += here
+    return logs, faults
+
+
+def _read_log(path: Path) -> bytes:
+    data = path.read_bytes()
+    if path.suffix != ".gz":
+        return data
+    try:
+        return gzip.decompress(data)
+    except (EOFError, OSError, zlib.error) as error:
+        raise OSError(f"cannot be decompressed: {error}") from error
+
+
+@dataclass
+class _LoggedRun:
+    """Lines of one run in a file."""
+
+    config: RunConfig
+    steps: dict[int, tuple[int, Evaluation]] = field(default_factory=dict)
+    """Number of the line and evaluation, by step."""
+
+
+def _read_file(path: Path) -> tuple[list[RunRecord], list[Fault]]:
+    try:
+        lines = _read_log(path).split(b"\n")
+    except OSError as error:
+        return [], [Fault(path, error.strerror or str(error))]
+    if not any(line.strip() for line in lines):
+        return [], [Fault(path, "empty")]
+    problems: dict[str, list[int]] = defaultdict(list)
+    runs: dict[str, _LoggedRun] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            config, evaluation = read_line(line)
+        except BadLineError as error:
+            cut = number == len(lines) and line.startswith(b"{") and str(error) == "not JSON"
+            problems["incomplete: the file ends within a line" if cut else str(error)].append(
+                number
+            )
+            continue
+        # A run resumed with more steps is the same run.
+        run = runs.setdefault(replace(config, steps=1, eval_every=1).id, _LoggedRun(config))
+        run.config = max(run.config, config, key=lambda known: known.steps)
+        if evaluation.step in run.steps:
+            problems["ignored: the step is logged again below"].append(
+                run.steps[evaluation.step][0]
+            )
+        run.steps[evaluation.step] = number, evaluation
+    done = len(runs) == 1 and (path.parent / "done").exists()
+    read = [_record(run.config, run.steps, done, problems) for run in runs.values()]
+    return read, [Fault(path, reason, tuple(sorted(at))) for reason, at in problems.items()]
+
+
+def _record(
+    config: RunConfig,
+    steps: Mapping[int, tuple[int, Evaluation]],
+    done: bool,
+    problems: dict[str, list[int]],
+) -> RunRecord:
+    """Record of a run from its lines, restricted to the scores that most lines have."""
+    usual = Counter(_scored(e) for _, e in steps.values()).most_common(1)[0][0]
+    evaluations: list[Evaluation] = []
+    seconds, previous = 0.0, -1
+    for step, (number, evaluation) in sorted(steps.items()):
+        if missing := sorted(usual - _scored(evaluation)):
+            problems[f"no accuracy on {', '.join(map(' '.join, missing))}"].append(number)
+            continue
+        scores = {
+            domain: {split: s for split, s in splits.items() if (domain, split) in usual}
+            for domain, splits in evaluation.scores.items()
+        }
+        scores = {domain: splits for domain, splits in scores.items() if splits}
+        if any(math.isnan(s.accuracy) for splits in scores.values() for s in splits.values()):
+            problems["an accuracy is not a number; selection ignores it"].append(number)
+        seconds += evaluation.seconds_per_step * (step - previous)
+        previous = step
+        evaluations.append(replace(evaluation, scores=scores, seconds=seconds))
+    ended = done or _is_complete(config, sorted(steps))
+    return RunRecord(config, tuple(evaluations), "done" if ended else "unfinished")
+
+
+def _is_complete(config: RunConfig, steps: Sequence[int]) -> bool:
+    """Whether no further evaluation is due; old versions log none after the last step."""
+    every = min([config.eval_every, *(b - a for a, b in pairwise(steps))])
+    return steps[-1] + every >= config.steps
+
+
+def _scored(evaluation: Evaluation) -> frozenset[tuple[str, str]]:
+    return frozenset((d, split) for d, splits in evaluation.scores.items() for split in splits)
