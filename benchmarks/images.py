@@ -24,8 +24,7 @@ from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 from riskmatch.data import Sampler
 from riskmatch.data.images.dataset import image_domains
-from riskmatch.data.images.folder import index_folder
-from riskmatch.data.images.index import ImageIndex
+from riskmatch.data.images.index import ImageIndex, index_folder
 from riskmatch.engine.memory import keep_freed_memory
 from riskmatch.models.timm_body import import_torchvision
 

@@ -246,7 +246,7 @@ def run_config(
         >>> config.model, config.hparams["weight"], config.hparams["warmup"]
         ('lite0', 1.0, 1500)
     """
-    from riskmatch.data.images.index import spelt
+    from riskmatch.data.images.index import normalised_name
 
     values = resolve(method, data, preset=preset, frozen=frozen, given=given)
     cls = method_class(method)
@@ -262,7 +262,7 @@ def run_config(
             check_options(name, options, factory(kind, name))  # type: ignore[arg-type]
     return RunConfig(
         data=_absolute(data),
-        test_domains=tuple(map(spelt, test_domains)),
+        test_domains=tuple(map(normalised_name, test_domains)),
         method=_name(method),
         hparams=without_later(cls, hparams),
         **values,

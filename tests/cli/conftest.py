@@ -6,7 +6,7 @@ import pytest
 from digits import accept, made_files, place
 
 from riskmatch.cli import main
-from riskmatch.data.images import fingerprint
+from riskmatch.data.images import cache
 
 
 class Result(NamedTuple):
@@ -30,8 +30,8 @@ def riskmatch(capsys, monkeypatch, tmp_path):
 
 @pytest.fixture
 def settled(monkeypatch):
-    """Images that were written just now count as finished, and are not read again."""
-    monkeypatch.setattr(fingerprint, "SETTLED", -1)
+    """Treat recently written images as settled, so that they are not read again."""
+    monkeypatch.setattr(cache, "SETTLED", -1)
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ def test_get_finds_a_benchmark_in_the_folder_told_under_any_of_its_names(
             (folder / "1.jpg").touch()
     done = riskmatch("data", "get", "pacs", "--data-dir", "there", "--mirror", "http://127.0.0.1:9")
     assert done.code == 2
-    assert done.err.startswith(f"riskmatch: {place} is not PACS as published: ")
+    assert done.err.startswith(f"riskmatch: {place} differs from PACS as published: ")
     listed = json.loads(riskmatch("data", "list", "--json", "--data-dir", "there").out)
     assert "pacs" in {entry["name"] for entry in listed if entry["here"]}
 
@@ -82,7 +82,7 @@ def test_get_that_fails_ends_with_3_and_says_what_to_place_where(riskmatch, file
     with serving(Mirror({})) as (empty,):
         done = riskmatch("data", "get", "mnist", "--mirror", empty, "--data-dir", "there")
     assert done.code == 3
-    assert done.err.startswith("riskmatch: Could not fetch train-images-idx3-ubyte.gz. Tried: ")
+    assert done.err.startswith("riskmatch: Could not download train-images-idx3-ubyte.gz. Tried: ")
     assert done.err.endswith("place train-images-idx3-ubyte.gz in there/mnist.\n")
 
 
@@ -114,7 +114,7 @@ def test_help_teaches(riskmatch):
 def test_where_the_data_lies_is_no_part_of_the_run(riskmatch, files, tmp_path):
     missing = riskmatch(*RUN.split())
     assert missing.code == 2
-    assert missing.err.startswith("riskmatch: MNIST is not on this machine; looked in ")
+    assert missing.err.startswith("riskmatch: MNIST is not on this machine; ")
     place(files, tmp_path / "told" / "mnist")
     first = json.loads(riskmatch(*RUN.split(), "--out", "a", "--data-dir", "told").out)
     place(files, tmp_path / "cache" / "riskmatch" / "mnist")

@@ -81,7 +81,7 @@ def test_weights_come_from_a_file_where_one_is_named(riskmatch, pets):
             "The file of weights no.pt does not exist",
         ),
         ("pets --out f.npz --device gpu", "Device gpu is not available: "),
-        ("pacs --out f.npz", "PACS is not on this machine; looked for "),
+        ("pacs --out f.npz", "PACS is not on this machine; "),
         ("colored-digits --out f.npz", "Unknown data set of images 'colored-digits'."),
     ],
 )

@@ -76,7 +76,7 @@ def test_data_dir_and_progress_reach_a_function_that_takes_them(own):
     ("options", "message"),
     [
         ({"sample": 3}, r"option of my_waves:waves 'sample'. Did you mean 'samples'"),
-        ({"samples": "many"}, r"samples.*'many'.*whole number"),
+        ({"samples": "many"}, r"samples of my_waves:waves .*'many'"),
     ],
 )
 def test_options_of_own_data_set_are_checked(own, options, message):

@@ -16,7 +16,7 @@ def test_shapes_and_names(digits):
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_the_colour_agrees_with_the_label_as_often_as_the_name_says(digits, place):
+def test_colour_agrees_with_the_stated_probability(digits, place):
     domain = digits.domains[place]
     color = domain.x.sum((2, 3)).argmax(1)  # the channel that holds the digit
     assert (domain.x.sum((2, 3)) > 0).sum(1).eq(1).all()
@@ -24,7 +24,7 @@ def test_the_colour_agrees_with_the_label_as_often_as_the_name_says(digits, plac
     assert agreement == pytest.approx(float(domain.name), abs=0.03)  # 4 standard deviations
 
 
-def test_the_seed_fixes_the_samples_and_the_global_stream_does_not():
+def test_seed_determines_the_samples():
     torch.manual_seed(1)
     first = load("colored-digits", {"samples": 50}).domains[0]
     torch.manual_seed(2)
@@ -35,6 +35,6 @@ def test_the_seed_fixes_the_samples_and_the_global_stream_does_not():
     assert not torch.equal(first.x, other.x)
 
 
-def test_every_sample_is_jittered_on_its_own(digits):
+def test_samples_are_jittered_independently(digits):
     grey = digits.domains[0].x.sum(1).flatten(1)
     assert len(grey.unique(dim=0)) == len(grey)

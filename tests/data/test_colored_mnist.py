@@ -29,7 +29,7 @@ def parts(data):
 
 def disagreement(domain) -> float:
     mass = domain.x.sum((2, 3))
-    assert (mass > 0).sum(1).eq(1).all()  # one channel holds the digit, the other nothing
+    assert (mass > 0).sum(1).eq(1).all()  # one channel holds the digit, the other is empty
     return (mass.argmax(1) != domain.y).float().mean().item()
 
 
@@ -45,7 +45,7 @@ def grey(*domains):
 
 @pytest.mark.needs_data
 @pytest.mark.parametrize(("preset", "held_out"), [("paper", 5_000), ("authors_code", 10_000)])
-def test_sizes_and_shapes_are_those_of_the_preset(preset, held_out, request):
+def test_sizes_and_shapes_follow_the_preset(preset, held_out, request):
     data = request.getfixturevalue(preset)
     assert {key: len(part) for key, part in parts(data).items()} == {
         ("0.1", "train"): 25_000,
@@ -64,14 +64,14 @@ def test_sizes_and_shapes_are_those_of_the_preset(preset, held_out, request):
 
 @pytest.mark.needs_data
 @pytest.mark.parametrize("preset", ["paper", "authors_code"])
-def test_the_colour_disagrees_with_the_label_as_often_as_the_name_says(preset, request):
+def test_colour_disagrees_with_probability_p(preset, request):
     for (name, _), part in parts(request.getfixturevalue(preset)).items():
         sd = (0.25 / len(part)) ** 0.5
         assert disagreement(part) == pytest.approx(float(name), abs=4 * sd)
 
 
 @pytest.mark.needs_data
-def test_a_quarter_of_the_labels_is_wrong():
+def test_a_quarter_of_the_labels_is_flipped():
     digits, test = real(), colored_test_digits(0.9)
     truth = (digits.test_digits >= 5).long()
     assert torch.equal(grey(test), digits.test_images[:, ::2, ::2] / 255)  # the order is MNIST's
@@ -82,7 +82,7 @@ def test_a_quarter_of_the_labels_is_wrong():
 
 
 @pytest.mark.needs_data
-def test_the_paper_uses_every_training_digit_once(paper):
+def test_paper_preset_uses_every_training_digit_once(paper):
     of = parts(paper)
     training = [of[name, part] for name in ("0.1", "0.2") for part in ("train", "val")]
     everything = real().train_images[:, ::2, ::2] / 255
@@ -92,7 +92,7 @@ def test_the_paper_uses_every_training_digit_once(paper):
 
 
 @pytest.mark.needs_data
-def test_the_authors_code_shows_the_held_out_digits_in_every_domain(authors_code, paper):
+def test_authors_code_preset_uses_held_out_digits_in_every_domain(authors_code, paper):
     of, paper = parts(authors_code), parts(paper)
     vals = [of[name, "val"] for name in ("0.1", "0.2", "0.9")]
     assert all(torch.equal(grey(val), grey(vals[0])) for val in vals)
@@ -102,14 +102,14 @@ def test_the_authors_code_shows_the_held_out_digits_in_every_domain(authors_code
 
 
 @pytest.mark.needs_data
-def test_the_splits_are_given_whatever_the_trial(paper):
+def test_splits_do_not_depend_on_the_trial(paper):
     first, other = (split(paper.domains[0], trial) for trial in (0, 1))
     assert all(torch.equal(first[name].x, other[name].x) for name in ("train", "val"))
     assert first["train"].validation is None
 
 
 @pytest.mark.needs_data
-def test_the_seed_fixes_every_choice(paper):
+def test_seed_determines_the_data(paper):
     torch.manual_seed(1)
     again, other = colored_mnist(), colored_mnist(seed=1)
     for domain, same, different in zip(paper.domains, again.domains, other.domains, strict=True):
@@ -119,7 +119,7 @@ def test_the_seed_fixes_every_choice(paper):
 
 
 @pytest.mark.needs_data
-def test_the_test_digits_at_any_p(paper):
+def test_colored_test_digits_at_any_p(paper):
     at = {k: colored_test_digits(k / 10) for k in range(11)}
     assert torch.equal(at[9].x, paper.domains[2].x)
     assert torch.equal(at[9].y, paper.domains[2].y)
@@ -130,7 +130,7 @@ def test_the_test_digits_at_any_p(paper):
 
 
 @pytest.mark.needs_data
-def test_the_oracles_colours_tell_nothing():
+def test_oracle_colours_are_independent_of_labels():
     real()
     data = colored_mnist(p=[0.5, 0.5], test_p=[0.5, 0.9])
     assert data.names == ("0.5", "0.5-2", "test 0.5", "0.9")
@@ -142,7 +142,7 @@ def test_the_oracles_colours_tell_nothing():
 
 @pytest.mark.needs_data
 @pytest.mark.parametrize("name", ["colored-mnist", "rotated-mnist"])
-def test_the_catalogue_says_what_is_loaded(name):
+def test_catalogue_facts_match_the_data(name):
     real()
     data, source = load(name), DATASETS[name]
     assert (data.names, data.classes) == (source.domains, source.classes)
@@ -156,14 +156,14 @@ def made(monkeypatch, tmp_path):
     return place(files, tmp_path)
 
 
-def test_nobody_trains_on_the_test_domain(made):
+def test_test_domain_is_not_trained_on(made):
     data = load("colored-mnist", {}, made)
     assert [domain.name for domain in data.without(("0.9",))] == ["0.1", "0.2"]
     with pytest.raises(ValueError, match=r"Domain '0.9' of 'colored-mnist' is for tests only"):
         data.without(("0.1",))
 
 
-def test_a_sample_keeps_the_shares_and_is_part_of_the_whole(made):
+def test_fewer_samples_are_a_subset_with_the_same_shares(made):
     whole, few = (load("colored-mnist", {"samples": n}, made) for n in (60, 24))
     assert [(len(d), len(d.validation)) for d in few.domains] == [(10, 2), (10, 2), (4, 4)]
     for domain, part in zip(whole.domains, few.domains, strict=True):
@@ -177,12 +177,12 @@ def test_a_sample_keeps_the_shares_and_is_part_of_the_whole(made):
     [
         ({"preset": "papr"}, "Unknown preset of colored-mnist 'papr'. Did you mean 'paper'"),
         ({"p": 0.5}, "p of colored-mnist must be a list of numbers, got 0.5"),
-        ({"p": []}, "p lists one probability per domain"),
-        ({"test_p": [1.5]}, "test_p lists probabilities, from 0 to 1, not 1.5"),
+        ({"p": []}, "p must list one probability per domain"),
+        ({"test_p": [1.5]}, "test_p must list probabilities from 0 to 1, got 1.5"),
         ({"p": "0.5"}, "p of colored-mnist must be a list of numbers, got '0.5'"),
-        ({"samples": 5}, "samples is a number of digits, 12 or more: 5"),
+        ({"samples": 5}, "samples must be 12 or more, got 5"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(options, message):
+def test_invalid_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         load("colored-mnist", options)

@@ -16,7 +16,7 @@ def domain(name: str, size: int) -> Domain:
 
 @given(names, sizes, trials)
 @settings(max_examples=50, deadline=None)
-def test_a_split_parts_every_sample_once_at_four_to_one(name, size, trial):
+def test_split_uses_every_sample_once(name, size, trial):
     parts = split(domain(name, size), trial)
     rows = {part: parts[part].y.tolist() for part in ("train", "val")}
     assert sorted(rows["train"] + rows["val"]) == list(range(size))
@@ -27,7 +27,7 @@ def test_a_split_parts_every_sample_once_at_four_to_one(name, size, trial):
 
 @given(names, sizes, trials)
 @settings(max_examples=25, deadline=None)
-def test_a_split_depends_on_name_and_trial_alone(name, size, trial):
+def test_split_depends_only_on_name_and_trial(name, size, trial):
     def held_out(n, t):
         return split(domain(n, size), t)["val"].y.tolist()
 
@@ -43,12 +43,12 @@ def test_one_sample_cannot_be_split():
         split(domain("a", 1), 0)
 
 
-def test_faulty_domains_are_refused():
+def test_invalid_domains_are_refused():
     with pytest.raises(ValueError, match="has 3 inputs but 2 labels"):
         Domain("a", torch.zeros(3, 1), torch.zeros(2))
     with pytest.raises(ValueError, match="the same name"):
         DomainSet("d", (domain("a", 3), domain("a", 4)), 2)
-    with pytest.raises(ValueError, match="need one shape"):
+    with pytest.raises(ValueError, match="must have one shape"):
         DomainSet("d", (domain("a", 3), Domain("b", torch.zeros(2, 4), torch.zeros(2))), 2)
 
 

@@ -65,7 +65,7 @@ def test_pairs_domains_and_torch_data_sets_give_the_same_domains():
     assert seen[-1] == ("reading a", 4, 4)
 
 
-def test_the_fingerprint_follows_the_content():
+def test_fingerprint_follows_the_content():
     one, other = ({"a": (X, Y), "b": (X + step, Y)} for step in (1, 2))
     assert identity_of(load_data(one)).content != identity_of(load_data(other)).content
     relabelled = {"a": (X, Y), "b": (X + 1, Y.flip(0))}
@@ -96,7 +96,7 @@ def test_class_names_come_from_torch_data_sets():
     [
         ({}, "empty"),
         ({"a": X}, r"'a' must be a pair \(x, y\).*got Tensor"),
-        ({"a": (X, Y.float())}, "'a': labels must be whole numbers.*float32"),
+        ({"a": (X, Y.float())}, "'a': labels must be integers.*float32"),
         ({"a": (X, Y[:, None])}, r"'a': labels.*\(4, 1\)"),
         ({"a": (X, Y - 1)}, "'a': labels must be 0 or more, got -1"),
         ({"a": (X, Y[:3])}, "'a' has 4 inputs but 3 labels"),

@@ -21,7 +21,7 @@ def files(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("shape", [(7,), (3, 4), (2, 28, 28), (0, 28, 28)])
-def test_idx_files_are_read_as_they_were_written(shape):
+def test_idx_round_trip(shape):
     values = torch.randint(256, shape, generator=torch.Generator().manual_seed(0))
     assert torch.equal(read_idx(idx(values)), values.to(torch.uint8))
 
@@ -32,17 +32,17 @@ def test_idx_files_are_read_as_they_were_written(shape):
         (b"", "does not begin with two zero bytes"),
         (b"<html>not found</html>", "does not begin with two zero bytes"),
         (bytes([0, 0, 13, 1, 0, 0, 0, 0]), "of type 0x0d; only bytes"),
-        (bytes([0, 0, 8, 3, 0, 0, 0, 1]), "ends in its head, after 8 bytes"),
+        (bytes([0, 0, 8, 3, 0, 0, 0, 1]), "ends in its header, after 8 bytes"),
         (idx(torch.zeros(2, 3))[:-1], r"of shape \(2, 3\) with 5 values"),
         (idx(torch.zeros(2, 3)) + b"x", r"of shape \(2, 3\) with 7 values"),
     ],
 )
-def test_files_that_are_no_idx_files_are_refused_with_the_reason(content, reason):
+def test_invalid_idx_files_are_refused_with_the_reason(content, reason):
     with pytest.raises(ValueError, match=reason):
         read_idx(content)
 
 
-def test_packed_and_unpacked_files_are_the_same(files, tmp_path):
+def test_compressed_and_plain_files_are_equivalent(files, tmp_path):
     packed = load_mnist(place(files, tmp_path / "packed"))
     raw = {name.removesuffix(".gz"): gzip.decompress(c) for name, c in files.items()}
     unpacked = load_mnist(place(raw, tmp_path / "raw"))
@@ -51,34 +51,32 @@ def test_packed_and_unpacked_files_are_the_same(files, tmp_path):
     assert packed.test_digits.tolist() == [*range(10), *range(10)]
 
 
-def test_the_folder_that_is_told_comes_before_the_variable_and_that_before_the_cache(
-    files, tmp_path, monkeypatch
-):
+def test_search_order_is_data_dir_variable_cache(files, tmp_path, monkeypatch):
     cache = place(files, tmp_path / "cache" / "riskmatch" / "mnist")
-    assert find_mnist(tmp_path / "told") == cache
-    said = place(files, tmp_path / "said" / "mnist")
-    monkeypatch.setenv("RISKMATCH_DATA", str(said.parent))
-    assert find_mnist(tmp_path / "told") == said
-    told = place(files, tmp_path / "told")
-    assert find_mnist(told) == told
-    inner = place(files, told / "mnist")
-    assert find_mnist(told) == inner
+    assert find_mnist(tmp_path / "given") == cache
+    variable = place(files, tmp_path / "variable" / "mnist")
+    monkeypatch.setenv("RISKMATCH_DATA", str(variable.parent))
+    assert find_mnist(tmp_path / "given") == variable
+    given = place(files, tmp_path / "given")
+    assert find_mnist(given) == given
+    inner = place(files, given / "mnist")
+    assert find_mnist(given) == inner
 
 
-def test_an_incomplete_folder_is_passed_over(files, tmp_path):
+def test_incomplete_folder_is_skipped(files, tmp_path):
     cache = place(files, tmp_path / "cache" / "riskmatch" / "mnist")
-    told = place(files, tmp_path / "told")
-    (told / f"{FIRST}.gz").unlink()
-    assert find_mnist(told) == cache
+    folder = place(files, tmp_path / "folder")
+    (folder / f"{FIRST}.gz").unlink()
+    assert find_mnist(folder) == cache
 
 
-def test_missing_files_are_named_with_every_place_and_the_cure(files, tmp_path, monkeypatch):
+def test_missing_files_are_reported_with_folders_and_cure(files, tmp_path, monkeypatch):
     monkeypatch.setenv("RISKMATCH_DATA", "/data/sets")
     with pytest.raises(FileNotFoundError) as caught:
         load_mnist(Path("here"))
     message = str(caught.value)
     cache = tmp_path / "cache" / "riskmatch" / "mnist"
-    assert f"looked in here/mnist, here, /data/sets/mnist, {cache}." in message
+    assert f"here/mnist, here, /data/sets/mnist, {cache}" in message
     assert "riskmatch data get mnist" in message
     assert all(name in message for name in files)
 
@@ -86,14 +84,14 @@ def test_missing_files_are_named_with_every_place_and_the_cure(files, tmp_path, 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (lambda good: good[:-20], "damaged: it cannot be unpacked"),
+        (lambda good: good[:-20], "damaged: it cannot be decompressed"),
         (lambda good: good[:100] + b"xxxx" + good[104:], "damaged: "),
         (lambda good: gzip.compress(b"other"), r"the md5 of its content is \w+, not \w+"),
         (lambda good: b"<html>", "the md5 of its content is"),
     ],
 )
-def test_damaged_files_are_refused_by_name(files, tmp_path, content, reason):
-    folder = place(files, tmp_path / "told")
+def test_damaged_files_are_named(files, tmp_path, content, reason):
+    folder = place(files, tmp_path / "folder")
     path = folder / f"{FIRST}.gz"
     path.write_bytes(content(path.read_bytes()))
     with pytest.raises(ValueError, match=reason) as caught:
@@ -102,18 +100,18 @@ def test_damaged_files_are_refused_by_name(files, tmp_path, content, reason):
     assert str(caught.value).endswith("riskmatch data get mnist")
 
 
-def test_what_is_fetched_is_found(files, tmp_path):
+def test_downloaded_files_are_found(files, tmp_path):
     mirror = Mirror(files)
     with serving(mirror) as urls:
         folder = get_mnist(mirrors=urls)
         assert find_mnist() == folder == tmp_path / "cache" / "riskmatch" / "mnist"
         assert get_mnist(mirrors=urls) == folder
-    assert len(mirror.asked) == 4  # the second call had nothing to ask
+    assert len(mirror.asked) == 4  # the second call requests nothing
     assert len(load_mnist().train_digits) == 60
 
 
-def test_only_what_is_damaged_or_missing_is_fetched(files, tmp_path):
-    folder = place(files, tmp_path / "told")
+def test_only_damaged_or_missing_files_are_downloaded(files, tmp_path):
+    folder = place(files, tmp_path / "folder")
     (folder / FIRST).write_bytes(b"damaged")
     (folder / f"{FIRST}.gz").unlink()
     mirror = Mirror(files)
@@ -123,13 +121,13 @@ def test_only_what_is_damaged_or_missing_is_fetched(files, tmp_path):
     assert len(load_mnist(folder).train_images) == 60
 
 
-def test_a_mirror_with_other_content_is_refused_and_the_next_is_asked(files, tmp_path):
+def test_mirror_with_other_content_is_skipped(files, tmp_path):
     wrong = Mirror({name: gzip.compress(b"other") for name in files})
     with serving(wrong, Mirror(files)) as urls:
         with pytest.raises(FetchError, match=f"{FIRST}.gz .*the md5 of its content is"):
-            get_mnist(tmp_path / "told", mirrors=urls[:1])
-        get_mnist(tmp_path / "told", mirrors=urls)
-    assert len(load_mnist(tmp_path / "told").train_digits) == 60
+            get_mnist(tmp_path / "folder", mirrors=urls[:1])
+        get_mnist(tmp_path / "folder", mirrors=urls)
+    assert len(load_mnist(tmp_path / "folder").train_digits) == 60
 
 
 @pytest.mark.needs_data

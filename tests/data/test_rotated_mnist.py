@@ -17,7 +17,7 @@ def test_quarter_turns_are_exact(turns):
 
 
 @pytest.mark.parametrize("degrees", [15, 30, 75])
-def test_every_pixel_is_the_bilinear_mean_of_its_neighbours(degrees):
+def test_rotation_is_bilinear(degrees):
     angle, centre, image = math.radians(degrees), 13.5, IMAGES[0].double()
     expected = torch.zeros(28, 28, dtype=torch.float64)
     for row in range(28):
@@ -41,7 +41,7 @@ def made(monkeypatch, tmp_path):
     return place(files, tmp_path)
 
 
-def test_the_digits_are_dealt_to_six_angles(made):
+def test_digits_are_divided_between_six_angles(made):
     data = load("rotated-mnist", {}, made)
     assert data.names == ("0", "15", "30", "45", "60", "75")
     assert (data.classes, data.input_shape) == (10, (1, 28, 28))
@@ -50,7 +50,7 @@ def test_the_digits_are_dealt_to_six_angles(made):
     assert torch.equal(labels.bincount(), torch.tensor([7, 7, *[6] * 8]))
 
 
-def test_the_seed_fixes_who_is_dealt_what(made):
+def test_seed_determines_the_division(made):
     first, same, other = (load("rotated-mnist", {"seed": s}, made).domains[1] for s in (0, 0, 1))
     assert torch.equal(first.x, same.x)
     assert not torch.equal(first.x, other.x)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tiny_pictures import Darker, pictures, two_domains
 
-from riskmatch.data.stored import Stored
+from riskmatch.data.domain import StoredImages
 from riskmatch.models import seeded_trunk, trunk
 from riskmatch.models.embedding import embed, hash_inputs, random_view, write_features
 
@@ -69,7 +69,7 @@ def test_cache_depends_on_the_weights(tmp_path):
 def test_stored_images_have_the_features_of_tensors(tmp_path):
     domains = two_domains()
     stored = tuple(
-        replace(domain, x=Stored(domain.x.permute(0, 2, 3, 1).contiguous()))
+        replace(domain, x=StoredImages(domain.x.permute(0, 2, 3, 1).contiguous()))
         for domain in domains.domains
     )
     one, _ = embedded(domains, tmp_path / "one")
@@ -80,7 +80,7 @@ def test_stored_images_have_the_features_of_tensors(tmp_path):
 
 def test_stored_images_are_hashed_by_file_and_rows_without_reading():
     unread = torch.empty(4, 2, 2, 3, dtype=torch.uint8, device="meta")
-    images, others = Stored(unread, content="a"), Stored(unread, content="b")
+    images, others = StoredImages(unread, content="a"), StoredImages(unread, content="b")
     some = images.take(torch.tensor([0, 2]))
     inputs = [images, others, some, images.take(torch.tensor([2, 0]))]
     assert len({hash_inputs(x) for x in inputs}) == 4

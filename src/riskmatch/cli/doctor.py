@@ -43,7 +43,7 @@ def run(words: Sequence[str]) -> int:
     if sheet is not None:
         ready(sheet.parent / (sheet.stem + sheet.suffix.lower()), "--sheet", (".png",))
     from riskmatch.data.catalogue import find_images
-    from riskmatch.data.doctor import contact_sheet, examine, report
+    from riskmatch.data.doctor import contact_sheet, examine, print_examination
 
     try:
         source, benchmark = find_images(options.data, options.data_dir)
@@ -56,7 +56,7 @@ def run(words: Sequence[str]) -> int:
     elif not options.quiet:
         from rich.console import Console
 
-        report(found, Console(highlight=False))
+        print_examination(found, Console(highlight=False))
     if sheet is not None:
         try:
             contact_sheet(found.index, sheet)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from riskmatch.data.progress import OnProgress
+    from riskmatch.data import OnProgress
     from riskmatch.engine import Progress
     from riskmatch.runs.config import RunConfig
     from riskmatch.runs.records import Evaluation

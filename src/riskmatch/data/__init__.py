@@ -1,5 +1,6 @@
-"""Domains and batches: where samples come from."""
+"""Domains and batches: data sets by name, from files and from objects in memory."""
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -8,8 +9,7 @@ if TYPE_CHECKING:
     from riskmatch.data.catalogue import DATASETS, DataSource, load
     from riskmatch.data.convert import load_data
     from riskmatch.data.domain import Domain, DomainSet
-    from riskmatch.data.sampler import Sampler
-    from riskmatch.data.splits import split
+    from riskmatch.data.sampler import Sampler, split
 
 __all__ = [
     "DATASETS",
@@ -17,11 +17,18 @@ __all__ = [
     "DataSource",
     "Domain",
     "DomainSet",
+    "OnProgress",
     "Sampler",
     "load",
     "load_data",
     "split",
 ]
+
+OnProgress = Callable[[str, int, int | None], None]
+"""Called with the name of a task, the amount done, and the total where it is known.
+
+The amount is a number of bytes or of images; the function that calls says which.
+"""
 
 _HOMES = {
     "DATASETS": "catalogue",
@@ -32,12 +39,16 @@ _HOMES = {
     "Sampler": "sampler",
     "load": "catalogue",
     "load_data": "convert",
-    "split": "splits",
+    "split": "sampler",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name when it is first used, so that facts of data sets can be read without torch."""
+    """Import a name on first use: facts about data sets can be read without torch."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""What a step sees: samples of several domains, side by side."""
+"""Batches: samples of several domains in one tensor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Batch:
-    """Samples sorted by domain; the domains may differ in size.
+    """Samples sorted by domain; domains may differ in size.
 
     Example:
         >>> batch = Batch(torch.zeros(5, 2), torch.zeros(5, dtype=torch.long), (2, 3))
@@ -21,22 +21,22 @@ class Batch:
     """
 
     x: Tensor
-    """(n, …) the inputs."""
+    """(n, …) inputs."""
     y: Tensor
-    """(n,) the labels."""
+    """(n,) labels."""
     sizes: tuple[int, ...]
-    """(m) how many samples each domain contributes, in order."""
+    """(m,) number of samples of each domain, in order."""
 
     def __post_init__(self) -> None:
         if not (sum(self.sizes) == len(self.x) == len(self.y)) or min(self.sizes, default=0) < 1:
             raise ValueError(
-                f"A batch of {len(self.x)} inputs and {len(self.y)} labels does not fit the domain "
-                f"sizes {self.sizes}; they must be positive and add up to both."
+                f"Domain sizes {self.sizes} must be positive and add up to the number of inputs "
+                f"({len(self.x)}) and of labels ({len(self.y)})."
             )
 
     @classmethod
     def join(cls, parts: Sequence[tuple[Tensor, Tensor]]) -> Batch:
-        """One batch of the samples ``(x, y)`` of each domain; those of one alone are not copied."""
+        """One batch from the samples ``(x, y)`` of each domain; a single domain is not copied."""
         if len(parts) == 1:
             ((x, y),) = parts
             return cls(x, y, (len(x),))
@@ -54,6 +54,6 @@ class Batch:
 
     @cached_property
     def domains(self) -> Tensor:
-        """(n,) the number of each sample's domain."""
+        """(n,) index of each sample's domain."""
         sizes = torch.tensor(self.sizes, device=self.x.device)
         return torch.arange(len(self.sizes), device=self.x.device).repeat_interleave(sizes)

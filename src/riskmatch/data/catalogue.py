@@ -11,18 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from riskmatch import registry
+from riskmatch.data import OnProgress
 from riskmatch.data.colored_digits import colored_digits
 from riskmatch.data.colored_mnist import colored_mnist
 from riskmatch.data.domain import DomainSet
-from riskmatch.data.images.benchmark import Benchmark
+from riskmatch.data.images.benchmark import (
+    Benchmark,
+    find_benchmark,
+    index_benchmark,
+    load_index,
+    locate,
+)
 from riskmatch.data.images.benchmarks import BENCHMARKS
-from riskmatch.data.images.folder import index_folder
 from riskmatch.data.images.get import get_benchmark
-from riskmatch.data.images.index import ImageIndex
-from riskmatch.data.images.locate import find_benchmark, index_benchmark, load_index, locate
+from riskmatch.data.images.index import ImageIndex, index_folder
 from riskmatch.data.images.manifest import index_manifest, is_manifest
 from riskmatch.data.mnist import find_mnist, get_mnist
-from riskmatch.data.progress import OnProgress
 from riskmatch.data.rotated_mnist import rotated_mnist
 from riskmatch.registry import Part, PartError
 from riskmatch.validation import check_option, check_options

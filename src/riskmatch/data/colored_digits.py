@@ -1,4 +1,4 @@
-"""Digits whose colour betrays the label, until it does not."""
+"""ColoredDigits: small digits whose colour is correlated with the label."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from riskmatch.data.domain import Domain, DomainSet
-from riskmatch.data.streams import stream
+from riskmatch.data.sampler import stream
 
 AGREEMENT = {"0.9": 0.9, "0.8": 0.8, "0.1": 0.1}
-"""How often the colour agrees with the label, by domain."""
+"""Probability that the colour agrees with the label, by domain."""
 LABEL_NOISE = 0.25
 
 
@@ -18,14 +18,14 @@ def colored_digits(*, samples: int = 5000, seed: int = 0) -> DomainSet:
     """ColoredDigits: ColoredMNIST's construction on the digits that come with scikit-learn.
 
     Input
-        (2, 8, 8): a grey digit in one of two channels, turned by up to 0.1 rad, scaled by up to
+        (2, 8, 8): a grey digit in one of two channels, rotated by up to 0.1 rad, scaled by up to
         5 % and shifted by up to 2.5 % of its width.
     Label
         Whether the digit is five or more, flipped for a quarter of the samples. The shape predicts
-        it at 75 %; the colour, where training looks, at 85 %.
+        the label with 75 % accuracy; the colour, on the training domains, with 85 %.
     Domains
-        ``0.9`` and ``0.8``, customarily for training, and ``0.1`` for the test: how often the
-        colour agrees with the label. The digits are dealt to the domains, so none is in two.
+        ``0.9`` and ``0.8``, customarily for training, and ``0.1`` for the test: the probability
+        that the colour agrees with the label. No digit is in two domains.
     Size
         ``samples`` per domain, drawn with replacement from the domain's 599 digits.
     Licence
@@ -35,21 +35,21 @@ def colored_digits(*, samples: int = 5000, seed: int = 0) -> DomainSet:
         Arjovsky et al., Invariant Risk Minimization, 2019.
 
     Args:
-        samples: per domain.
-        seed: of every random choice.
+        samples: samples per domain.
+        seed: seed of every random choice.
     """
     images, digits = _digits()
-    dealt = torch.randperm(len(images), generator=stream("colored-digits", seed))
+    order = torch.randperm(len(images), generator=stream("colored-digits", seed))
     domains = []
     for k, name in enumerate(AGREEMENT):
-        hand = dealt[k :: len(AGREEMENT)]
+        rows = order[k :: len(AGREEMENT)]
         generator = stream("colored-digits", seed, name)
-        domains.append(_colored(name, images[hand], digits[hand], samples, generator))
+        domains.append(_colored(name, images[rows], digits[rows], samples, generator))
     return DomainSet("colored-digits", tuple(domains), classes=2)
 
 
 def _digits() -> tuple[Tensor, Tensor]:
-    """(1797, 8, 8) images in [0, 1] and (1797,) the digits they show."""
+    """(1797, 8, 8) images in [0, 1] and (1797,) digits."""
     from sklearn.datasets import load_digits  # type: ignore[import-untyped]
 
     digits = load_digits()
@@ -67,9 +67,9 @@ def _colored(
 
 
 def _jittered(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Each image (n, 1, h, w) under a small affine map of its own."""
-    most = torch.tensor([[0.1], [0.05], [0.05], [0.05]])
-    angle, scale, dx, dy = most * (torch.rand(4, len(images), generator=generator) * 2 - 1)
+    """Images (n, 1, h, w), each under a random small affine map."""
+    limits = torch.tensor([[0.1], [0.05], [0.05], [0.05]])
+    angle, scale, dx, dy = limits * (torch.rand(4, len(images), generator=generator) * 2 - 1)
     cos, sin = (1 + scale) * angle.cos(), (1 + scale) * angle.sin()
     maps = torch.stack([cos, -sin, dx, sin, cos, dy], dim=1).view(-1, 2, 3)
     grid = F.affine_grid(maps, list(images.shape), align_corners=False)

@@ -1,4 +1,4 @@
-"""ColoredMNIST: digits whose colour betrays the label, until it does not."""
+"""ColoredMNIST: digits whose colour is correlated with the label."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torch.nn import functional as F
 
 from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.data.mnist import Mnist, load_mnist
-from riskmatch.data.streams import stream
+from riskmatch.data.sampler import stream
 from riskmatch.validation import check_option
 
 LABEL_NOISE = 0.25
 HELD_OUT = 6
-"""One in so many digits of MNIST's training set is held out for selection."""
+"""One in six digits of MNIST's training set is held out for selection."""
 PRESETS = ("paper", "authors-code")
 
 
@@ -31,69 +31,69 @@ def colored_mnist(
     seed: int = 0,
     samples: int = 60_000,
 ) -> DomainSet:
-    """ColoredMNIST: red and green digits, of which the colour misleads.
+    """ColoredMNIST: red and green digits, where the colour is a spurious feature.
 
     Input
         (2, 14, 14), in [0, 1]: every second row and column of a digit, in one of two channels.
     Label
         Whether the digit is five or more, flipped for a quarter of the samples. The shape predicts
-        it at 75 %; the colour, where training looks, at 85 %.
+        it with 75 % accuracy; the colour, on the training domains, with 85 %.
     Domains
-        ``0.1`` and ``0.2`` for training, ``0.9`` for the test alone. The name is the probability p
-        that the colour *disagrees* with the (noisy) label, Arjovsky et al.'s e. Where a text names
-        domains by how often the two agree, its 0.9 and 0.8 are these 0.1 and 0.2, and its 0.1 is
-        this 0.9. A test domain with the p of a training domain is called so: ``test 0.1``.
+        ``0.1`` and ``0.2`` for training, ``0.9`` for the test only. The name is the probability p
+        that the colour *disagrees* with the (noisy) label, Arjovsky et al.'s e. Where domains are
+        named by the probability of agreement, 0.9 and 0.8 are ``0.1`` and ``0.2`` here, and 0.1 is
+        ``0.9``. A test domain with the p of a training domain is named ``test 0.1``.
     Size
-        MNIST's 60,000 training digits are shuffled; 50,000 are dealt to the training domains, so
-        each has 25,000, and 10,000 are held out for selection. For validation, ``paper`` deals
-        these too, 5,000 to each training domain; ``authors-code`` shows all 10,000 in the colours
-        of each. A test domain is MNIST's 10,000 test digits, and all 10,000 held-out ones for
-        test-domain validation: in a record these are its splits ``train``, on which nobody trains,
-        and ``val``.
+        MNIST's 60,000 training digits are shuffled; 50,000 are divided between the training
+        domains, 25,000 each, and 10,000 are held out for selection. For validation, ``paper``
+        divides these too, 5,000 to each training domain; ``authors-code`` uses all 10,000 in the
+        colours of each. A test domain is MNIST's 10,000 test digits, and all 10,000 held-out ones
+        for test-domain validation: in a record these are its splits ``train``, which is never
+        trained on, and ``val``.
     Licence
         CC BY-SA 3.0 (MNIST).
     Citation
         LeCun, Cortes and Burges, The MNIST database of handwritten digits, 1998; the colours:
         Arjovsky et al., Invariant Risk Minimization, 2019.
 
-    A digit has one noisy label and one draw for its colour, whatever the domain that shows it: two
-    domains with the same digits differ only where p makes the colours differ.
+    A digit has one noisy label and one random number for its colour in every domain: two domains
+    with the same digits differ only where p makes the colours differ.
 
     Args:
         data_dir: folder to search for MNIST first.
-        preset: which of the two protocols.
-        p: of each training domain; both 0.5 give the oracle's data, colours that tell nothing.
-        test_p: of each test domain.
-        seed: of the shuffle, the label noise and the colours.
-        samples: of the training digits; with fewer than 60,000, a sixth as many test digits.
+        preset: protocol of the validation samples.
+        p: p of each training domain; 0.5 for all gives the oracle's data, with random colours.
+        test_p: p of each test domain.
+        seed: seed of the shuffle, the label noise and the colours.
+        samples: number of training digits; below 60,000, a sixth as many test digits are used.
     """
     check_option("preset of colored-mnist", preset, PRESETS)
     for option, values in {"p": p, "test_p": test_p}.items():
         _check_probabilities(option, values)
     if not isinstance(samples, int) or samples < HELD_OUT * len(p):
-        raise ValueError(f"samples is a number of digits, {HELD_OUT * len(p)} or more: {samples!r}")
+        raise ValueError(f"samples must be {HELD_OUT * len(p)} or more, got {samples!r}.")
     mnist = load_mnist(data_dir)
     shuffled = torch.randperm(
         len(mnist.train_images), generator=stream("colored-mnist", seed, "shuffle")
     )[:samples]
-    everything = _training_digits(mnist, seed)
+    available = _training_digits(mnist, seed)
     cut = len(shuffled) // HELD_OUT
-    training, held_out = everything.take(shuffled[cut:]), everything.take(shuffled[:cut])
+    training, held_out = available.take(shuffled[cut:]), available.take(shuffled[:cut])
     test = _test_digits(mnist, seed).take(slice(max(1, samples // HELD_OUT)))
     names = domain_names(p, test_p)
     domains = []
     for k, flip in enumerate(p):
-        own = held_out.deal(k, len(p)) if preset == "paper" else held_out
-        domains.append(training.deal(k, len(p)).domain(names[k], flip, own))
+        validation = held_out.share(k, len(p)) if preset == "paper" else held_out
+        domains.append(training.share(k, len(p)).domain(names[k], flip, validation))
     for name, flip in zip(names[len(p) :], test_p, strict=True):
         domains.append(test.domain(name, flip, held_out))
     return DomainSet("colored-mnist", tuple(domains), classes=2, test_only=names[len(p) :])
 
 
 def colored_test_digits(p: float, data_dir: Path | None = None, *, seed: int = 0) -> Domain:
-    """MNIST's 10,000 test digits where the colour disagrees with the label with probability ``p``.
+    """MNIST's 10,000 test digits, whose colour disagrees with the label with probability ``p``.
 
-    At the p of a test domain of :func:`colored_mnist` with the same seed, these are its samples.
+    These are the samples of the test domain ``p`` of :func:`colored_mnist` with the same seed.
     """
     _check_probabilities("p", [p])
     return _test_digits(load_mnist(data_dir), seed).domain(f"{p:g}", p)
@@ -101,25 +101,25 @@ def colored_test_digits(p: float, data_dir: Path | None = None, *, seed: int = 0
 
 @dataclass(frozen=True, eq=False)
 class _Digits:
-    """Digits before they are coloured."""
+    """Digits without colours."""
 
     images: Tensor
     """(n, 14, 14) in [0, 1]."""
     labels: Tensor
-    """(n,) with the noise, 0 or 1."""
+    """(n,) noisy labels, 0 or 1."""
     draws: Tensor
-    """(n,) uniform in [0, 1): the colour disagrees with the label where p exceeds the draw."""
+    """(n,) uniform in [0, 1); the colour disagrees with the label where p exceeds it."""
 
     def take(self, rows: Tensor | slice) -> _Digits:
         return _Digits(self.images[rows], self.labels[rows], self.draws[rows])
 
-    def deal(self, hand: int, hands: int) -> _Digits:
-        return self.take(slice(hand, None, hands))
+    def share(self, number: int, shares: int) -> _Digits:
+        return self.take(slice(number, None, shares))
 
-    def domain(self, name: str, p: float, held_out: _Digits | None = None) -> Domain:
+    def domain(self, name: str, p: float, validation: _Digits | None = None) -> Domain:
         channel = F.one_hot(self.labels ^ (self.draws < p), 2)[:, :, None, None]  # (n, 2, 1, 1)
-        validation = None if held_out is None else held_out.domain(name, p)
-        return Domain(name, channel * self.images[:, None], self.labels, validation)
+        own = None if validation is None else validation.domain(name, p)
+        return Domain(name, channel * self.images[:, None], self.labels, own)
 
 
 def _training_digits(mnist: Mnist, seed: int) -> _Digits:
@@ -131,15 +131,15 @@ def _test_digits(mnist: Mnist, seed: int) -> _Digits:
 
 
 def _noisy(images: Tensor, digits: Tensor, seed: int, part: str) -> _Digits:
-    def draw(what: str) -> Tensor:
-        return torch.rand(len(digits), generator=stream("colored-mnist", seed, part, what))
+    def draw(purpose: str) -> Tensor:
+        return torch.rand(len(digits), generator=stream("colored-mnist", seed, part, purpose))
 
     labels = (digits >= 5) ^ (draw("labels") < LABEL_NOISE)
     return _Digits(images[:, ::2, ::2].float() / 255, labels.long(), draw("colors"))
 
 
 def domain_names(p: Sequence[float], test_p: Sequence[float]) -> tuple[str, ...]:
-    """The names of the training and test domains, in this order.
+    """Names of the training domains, then of the test domains.
 
     Example:
         >>> domain_names((0.5, 0.5), (0.5, 0.9))
@@ -153,7 +153,9 @@ def domain_names(p: Sequence[float], test_p: Sequence[float]) -> tuple[str, ...]
 
 def _check_probabilities(option: str, values: Sequence[float]) -> None:
     if not isinstance(values, Sequence) or not values:
-        raise ValueError(f"{option} lists one probability per domain, as in [0.1, 0.2]: {values!r}")
+        raise ValueError(
+            f"{option} must list one probability per domain, as in [0.1, 0.2], got {values!r}."
+        )
     for value in values:
         if not isinstance(value, float | int) or not 0 <= value <= 1:
-            raise ValueError(f"{option} lists probabilities, from 0 to 1, not {value!r}.")
+            raise ValueError(f"{option} must list probabilities from 0 to 1, got {value!r}.")

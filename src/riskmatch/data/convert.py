@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 
+from riskmatch.data import OnProgress
 from riskmatch.data.catalogue import load
 from riskmatch.data.domain import Domain, DomainSet
-from riskmatch.data.progress import OnProgress
 from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def _inputs(name: str, x: Tensor) -> Tensor:
 def _labels(name: str, y: Tensor) -> Tensor:
     if y.ndim != 1 or y.is_floating_point() or y.is_complex():
         raise ValueError(
-            f"Domain '{name}': labels must be whole numbers of shape (n,), got {y.dtype} of shape "
+            f"Domain '{name}': labels must be integers of shape (n,), got {y.dtype} of shape "
             f"{tuple(y.shape)}."
         )
     if len(y) and int(y.min()) < 0:
@@ -253,7 +253,7 @@ def _encoded(column: Series[Any]) -> tuple[tuple[str, ...], Tensor]:
         if not (values % 1 == 0).all():
             raise ValueError(
                 f"Column {str(column.name)!r} has fractions; classes and domains must be text, "
-                "whole numbers or true and false."
+                "integers or true and false."
             )
         values = values.astype("int64")
     distinct = sorted(values.unique(), key=lambda v: (isinstance(v, str), v))

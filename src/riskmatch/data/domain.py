@@ -1,18 +1,91 @@
-"""Where samples come from: one domain, and the domains of a data set."""
+"""Domains of a data set, in memory or in a memory-mapped file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from riskmatch.data.stored import Stored
 from riskmatch.validation import check_option
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
-"""What training makes of a domain's batch of inputs; every choice comes from the generator."""
+"""Random transformation of a batch of inputs; all randomness comes from the generator."""
+
+
+class StoredImages:
+    """Images in a memory-mapped file, with the interface of a tensor (n, c, h, w).
+
+    Rows are read on access, and the system may drop them again, so a data set can be larger than
+    memory. Indexing returns a copy in the memory format "channels last", the order of the file.
+
+    Args:
+        pixels: (N, h, w, c), mapped from a file.
+        rows: (n,) rows of ``pixels`` in this view; None for all of them.
+        device: device of the tensors that indexing returns.
+        content: hash of the file's content; empty where it is unknown.
+
+    Example:
+        >>> images = StoredImages(torch.arange(24, dtype=torch.uint8).view(4, 2, 1, 3))
+        >>> images.shape, images[torch.tensor([2, 0])][:, :, 0, 0].tolist()
+        ((4, 3, 2, 1), [[12, 13, 14], [0, 1, 2]])
+        >>> images.take(torch.tensor([3, 1])).take(torch.tensor([1]))[:][:, :, 0, 0].tolist()
+        [[6, 7, 8]]
+    """
+
+    def __init__(
+        self,
+        pixels: Tensor,
+        rows: Tensor | None = None,
+        device: torch.device | str = "cpu",
+        content: str = "",
+    ) -> None:
+        self._pixels = pixels
+        self._rows = torch.arange(len(pixels)) if rows is None else rows
+        self.device = torch.device(device)
+        self._content = content
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, c, h, w)."""
+        _, height, width, channels = self._pixels.shape
+        return len(self), channels, height, width
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Data type of the tensors that indexing returns."""
+        return self._pixels.dtype
+
+    def __getitem__(self, rows: Tensor | slice) -> Tensor:
+        # NumPy copies whole images; torch's indexing copies value by value, about 20 times slower.
+        selected = torch.from_numpy(self._pixels.numpy()[self._select(rows).numpy()])
+        return selected.permute(0, 3, 1, 2).to(self.device)
+
+    def take(self, rows: Tensor) -> StoredImages:
+        """A view of the images at ``rows``, without reading any."""
+        return StoredImages(self._pixels, self._select(rows), self.device, self._content)
+
+    def split(self, size: int) -> Iterator[Tensor]:
+        """All images in order, in chunks of ``size``."""
+        return (self[start : start + size] for start in range(0, len(self), size))
+
+    def to(self, device: torch.device | str) -> StoredImages:
+        """A view that returns tensors on another device, without reading any image."""
+        return StoredImages(self._pixels, self._rows, device, self._content)
+
+    def fingerprint(self) -> str | None:
+        """Hash of these images; None where the file's content is unknown."""
+        if not self._content:
+            return None
+        return hashlib.sha256(self._content.encode() + self._rows.numpy().tobytes()).hexdigest()
+
+    def _select(self, rows: Tensor | slice) -> Tensor:
+        return self._rows[rows.cpu() if isinstance(rows, Tensor) else rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,12 +98,12 @@ class Domain:
     """
 
     name: str
-    x: Tensor | Stored
-    """(n, …) the inputs."""
+    x: Tensor | StoredImages
+    """(n, …) inputs."""
     y: Tensor
-    """(n,) the labels."""
+    """(n,) labels."""
     validation: Domain | None = None
-    """Validation samples beside these, where the data set itself says which they are."""
+    """Validation samples beside these, where the data set itself states which they are."""
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):
@@ -43,7 +116,7 @@ class Domain:
 
     def take(self, rows: Tensor) -> Domain:
         """The samples at ``rows``, as a domain of the same name."""
-        x = self.x.take(rows) if isinstance(self.x, Stored) else self.x[rows]
+        x = self.x.take(rows) if isinstance(self.x, StoredImages) else self.x[rows]
         return replace(self, x=x, y=self.y[rows])
 
     def to(self, device: torch.device | str) -> Domain:
@@ -60,33 +133,37 @@ class DomainSet:
     domains: tuple[Domain, ...]
     classes: int
     test_only: tuple[str, ...] = ()
-    """The domains on which nobody may train."""
+    """Domains that must not be trained on."""
     class_names: tuple[str, ...] = ()
-    """By label, where the classes have names."""
+    """Class names by label; empty where the classes have none."""
     augment: Augment | None = None
-    """What training does to a batch; evaluation sees the inputs as they are."""
+    """Applied to training batches; evaluation uses the inputs as they are."""
 
     def __post_init__(self) -> None:
         if len(set(self.names)) < len(self.names):
             raise ValueError(f"Two domains of '{self.name}' have the same name: {self.names}.")
         shapes = {tuple(domain.x.shape[1:]) for domain in self.domains}
         if len(shapes) != 1:
-            raise ValueError(f"The inputs of '{self.name}' need one shape, got {sorted(shapes)}.")
+            raise ValueError(
+                f"The inputs of '{self.name}' must have one shape, got {sorted(shapes)}."
+            )
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the domains, in order."""
+        """Names of the domains, in order."""
         return tuple(domain.name for domain in self.domains)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """The shape of one input."""
+        """Shape of one input."""
         return tuple(self.domains[0].x.shape[1:])
 
     def without(self, names: tuple[str, ...]) -> tuple[Domain, ...]:
-        """The domains other than ``names``, each of which must exist; at least one must remain.
+        """The training domains: all but the test domains ``names``.
 
-        Those that are for tests only must be among ``names``.
+        Raises:
+            ValueError: a name is unknown, a domain for tests only is missing from ``names``, or no
+                domain is left.
         """
         for name in names:
             check_option(f"domain of '{self.name}'", name, self.names)
@@ -95,7 +172,10 @@ class DomainSet:
                 raise ValueError(
                     f"Domain '{name}' of '{self.name}' is for tests only; make it a test domain."
                 )
-        left = tuple(domain for domain in self.domains if domain.name not in names)
-        if not left:
-            raise ValueError(f"No domain of '{self.name}' is left to train on.")
-        return left
+        training = tuple(domain for domain in self.domains if domain.name not in names)
+        if not training:
+            raise ValueError(
+                f"No domain of '{self.name}' is left to train on; test on fewer than all "
+                f"{len(self.domains)}."
+            )
+        return training

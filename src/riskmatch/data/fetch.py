@@ -1,4 +1,4 @@
-"""Downloads that are whole and verified, or not there at all."""
+"""Resumable downloads; a file appears only once it is complete and verified."""
 
 from __future__ import annotations
 
@@ -12,57 +12,28 @@ from typing import cast
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from riskmatch.data.page import START, is_page, linked_file
-from riskmatch.data.progress import OnProgress
+from riskmatch.data import OnProgress
 
 TIMEOUT = 20.0
-"""Seconds without a byte after which a mirror has stalled."""
+"""Seconds without data after which a connection has stalled."""
 TRIES = 5
-"""Connections to one mirror, as long as each brings something new."""
+"""Connections to one URL, as long as each brings new bytes."""
 CHUNK = 1 << 16
-LONGEST_PAGE = 1 << 20
-"""Bytes of a web page that are searched for a link to the file."""
 
 Check = Callable[[Path], None]
-"""Raises ``ValueError`` with the reason where a file is not what it should be."""
+"""Raises ``ValueError`` with the reason where a file is not the expected one."""
 
 
 class FetchError(OSError):
-    """No mirror gave the file; the message says what was tried and what else would help."""
+    """No URL gave the file; the message lists the attempts and the alternatives."""
 
-    def __init__(self, message: str, tried: Sequence[str]) -> None:
+    def __init__(self, message: str, attempts: Sequence[str]) -> None:
         super().__init__(message)
-        self.tried = tuple(tried)
-        """Each attempt, and why it failed."""
+        self.attempts = tuple(attempts)
+        """Each attempt with the reason of its failure."""
 
 
 def fetch(
-    name: str,
-    folder: Path,
-    mirrors: Sequence[str],
-    check: Check,
-    *,
-    timeout: float = TIMEOUT,
-    on_progress: OnProgress | None = None,
-) -> Path:
-    """Download ``name`` into ``folder`` from the first mirror that gives it whole.
-
-    Args:
-        name: of the file, in the folder and under each mirror.
-        folder: made where it does not exist.
-        mirrors: URLs of folders that hold the file, tried in this order.
-        check: what the file must pass.
-        timeout: seconds without a byte before a connection is given up.
-        on_progress: told the name of the file with every piece, in bytes.
-
-    Raises:
-        FetchError: no mirror gave the file.
-    """
-    urls = [f"{mirror.rstrip('/')}/{name}" for mirror in mirrors]
-    return fetch_from(urls, name, folder, check, timeout=timeout, on_progress=on_progress)
-
-
-def fetch_from(
     urls: Sequence[str],
     name: str,
     folder: Path,
@@ -71,17 +42,24 @@ def fetch_from(
     timeout: float = TIMEOUT,
     on_progress: OnProgress | None = None,
 ) -> Path:
-    """Download the file at the first of ``urls`` that gives it whole into ``folder / name``.
+    """Download a file to ``folder / name`` from the first URL that gives it complete.
 
-    What has arrived is kept in ``name.part``, from which the next connection, the next URL and the
-    next call go on. The file gets its name once ``check`` has passed. A URL may lead to a page
-    with a download button, which is followed.
+    Received bytes are kept in ``name.part``; the next connection, URL and call continue from them.
+    The file is renamed to ``name`` once ``check`` has passed.
+
+    Args:
+        urls: tried in this order.
+        name: file name in ``folder``.
+        folder: created where it does not exist.
+        check: check that the file must pass.
+        timeout: seconds without data before a connection is given up.
+        on_progress: called with the name of the file and the number of bytes.
 
     Raises:
         FetchError: no URL gave the file.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    part, tried = folder / f"{name}.part", list[str]()
+    part, attempts = folder / f"{name}.part", list[str]()
 
     def report(done: int, total: int | None) -> None:
         if on_progress is not None:
@@ -93,7 +71,7 @@ def fetch_from(
             try:
                 _download(url, part, timeout, report)
             except (OSError, HTTPException) as error:
-                tried.append(f"{url} ({_reason(error, timeout)})")
+                attempts.append(f"{url} ({_reason(error, timeout)})")
                 if _size(part) > before:
                     continue
                 break
@@ -102,63 +80,61 @@ def fetch_from(
             try:
                 check(part)
             except ValueError as error:
-                tried.append(f"{url} ({error})")
+                attempts.append(f"{url} ({error})")
                 part.unlink()
-                if before:  # the older bytes may be to blame
+                if before:  # the bytes of an earlier call may be wrong: start again
                     continue
                 break
             os.replace(part, folder / name)
             return folder / name
     raise FetchError(
-        f"Could not fetch {name}. Tried: {'; '.join(tried)}. Call again to go on from what has "
-        f"arrived, or, where the network is closed, place {name} in {folder}.",
-        tried,
+        f"Could not download {name}. Tried: {'; '.join(attempts)}. Repeat the command to continue "
+        f"from the bytes received, or, without network access, place {name} in {folder}.",
+        attempts,
     )
 
 
+def from_mirrors(mirrors: Sequence[str], name: str) -> list[str]:
+    """URLs of a file below several base URLs.
+
+    Example:
+        >>> from_mirrors(["http://a.org/data/"], "x.gz")
+        ['http://a.org/data/x.gz']
+    """
+    return [f"{mirror.rstrip('/')}/{name}" for mirror in mirrors]
+
+
 def digest(algorithm: str, expected: str) -> Check:
-    """The check that a file has this ``md5`` or ``sha256``, in hexadecimal digits."""
+    """A check that a file has this ``md5`` or ``sha256``, in hexadecimal digits."""
 
     def check(path: Path) -> None:
         state = hashlib.new(algorithm, usedforsecurity=False)
         with open(path, "rb") as file:
             while piece := file.read(CHUNK):
                 state.update(piece)
-        found = state.hexdigest()
-        if found != expected:
-            raise ValueError(f"its {algorithm} is {found}, not {expected}")
+        actual = state.hexdigest()
+        if actual != expected:
+            raise ValueError(f"its {algorithm} is {actual}, not {expected}")
 
     return check
 
 
 def _download(
-    url: str,
-    part: Path,
-    timeout: float,
-    report: Callable[[int, int | None], None],
-    *,
-    pages: int = 1,
+    url: str, part: Path, timeout: float, report: Callable[[int, int | None], None]
 ) -> None:
-    """Add to ``part`` what it lacks, or begin anew where the server cannot go on in the middle.
-
-    Where a page with a download button comes instead of the file, as many ``pages`` are followed.
-    """
+    """Append the missing bytes to ``part``, or start again where the server has no ranges."""
     have = _size(part)
     headers = {"User-Agent": "riskmatch", **({"Range": f"bytes={have}-"} if have else {})}
     try:
         opened = urlopen(Request(url, headers=headers), timeout=timeout)
     except HTTPError as error:
         error.close()
-        if error.code == 416 and have:  # nothing follows: the part is whole, or it is wrong
+        if error.code == 416 and have:  # no bytes follow: the part is complete, or wrong
             return
         raise
     with cast(HTTPResponse, opened) as response:
-        if response.status == 200 and is_page(response.peek(START)):
-            page = response.read(LONGEST_PAGE).decode("utf-8", errors="replace")
-            link = linked_file(page, url) if pages else None
-            if link is None:
-                raise ConnectionError("a web page, not the file")
-            return _download(link, part, timeout, report, pages=pages - 1)
+        if response.status == 200 and _is_web_page(response.peek(512)):
+            raise ConnectionError("a web page, not the file")
         start, total = _range(response, have)
         with open(part, "ab" if start else "wb") as file:
             done = start
@@ -173,13 +149,18 @@ def _download(
         raise ConnectionError(f"ended after {done:,} of {total:,} bytes")
 
 
+def _is_web_page(start: bytes) -> bool:
+    """Whether content is HTML, such as the page that hosts send when a quota is exceeded."""
+    return start.lstrip().lower().startswith((b"<!doctype", b"<html"))
+
+
 def _range(response: HTTPResponse, have: int) -> tuple[int, int | None]:
-    """Where the answer begins, and the size of the whole file where the server says it."""
-    said = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
-    if response.status == 206 and said and int(said[1]) == have:
-        return have, None if said[2] == "*" else int(said[2])
+    """Offset of the first byte of the response, and the file's size where it is stated."""
+    stated = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
+    if response.status == 206 and stated and int(stated[1]) == have:
+        return have, None if stated[2] == "*" else int(stated[2])
     if response.status != 200:
-        raise ConnectionError(f"answered {response.status} with a part that was not asked for")
+        raise ConnectionError(f"answered {response.status} with an unrequested range")
     length = response.headers.get("Content-Length")
     return 0, int(length) if length else None
 
@@ -193,5 +174,5 @@ def _reason(error: Exception, timeout: float) -> str:
         return f"{error.code} {error.reason}"
     cause = error.reason if isinstance(error, URLError) else error
     if isinstance(cause, TimeoutError):
-        return f"silent for {timeout:g} s"
+        return f"no data for {timeout:g} s"
     return str(cause) or type(cause).__name__

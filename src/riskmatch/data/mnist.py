@@ -1,4 +1,4 @@
-"""MNIST: its four files, found, verified, read or fetched."""
+"""Find, verify, read and download the four files of MNIST."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from riskmatch.data.fetch import TIMEOUT, fetch
-from riskmatch.data.places import VARIABLE, cache_folder, places
-from riskmatch.data.progress import OnProgress
+from riskmatch.data import OnProgress
+from riskmatch.data.fetch import TIMEOUT, fetch, from_mirrors
+from riskmatch.data.folders import VARIABLE, cache_folder, candidate_folders
 
 FILES = {
     "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
@@ -25,7 +25,7 @@ FILES = {
     "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
     "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
 }
-"""The md5 of each file, unpacked."""
+"""The md5 of each file, decompressed."""
 MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist",
     "https://storage.googleapis.com/cvdf-datasets/mnist",
@@ -37,40 +37,41 @@ class Mnist:
     """Handwritten digits."""
 
     train_images: Tensor
-    """(60000, 28, 28), bytes."""
+    """(60000, 28, 28) uint8."""
     train_digits: Tensor
-    """(60000,)."""
+    """(60000,) uint8."""
     test_images: Tensor
-    """(10000, 28, 28), bytes."""
+    """(10000, 28, 28) uint8."""
     test_digits: Tensor
-    """(10000,)."""
+    """(10000,) uint8."""
 
 
-def load_mnist(root: Path | None = None) -> Mnist:
-    """MNIST from the files on this machine; :func:`~riskmatch.data.places.places` are searched.
+def load_mnist(data_dir: Path | None = None) -> Mnist:
+    """MNIST from the files on this machine.
 
     Args:
-        root: a folder to look in first; the files or a folder ``mnist`` with them are in it.
+        data_dir: folder to search first, for the files or a folder ``mnist`` with them; then
+            :func:`~riskmatch.data.folders.candidate_folders` are searched.
 
     Raises:
-        FileNotFoundError: there are no files; the message says where they could be.
+        FileNotFoundError: a file is missing; the message lists the folders searched.
         ValueError: a file is damaged.
     """
-    folder = find_mnist(root)
+    folder = find_mnist(data_dir)
     if folder is None:
-        looked = ", ".join(map(str, places("mnist", root)))
+        searched = ", ".join(map(str, candidate_folders("mnist", data_dir)))
         files = ", ".join(f"{name}.gz" for name in FILES)
         raise FileNotFoundError(
-            f"MNIST is not on this machine; looked in {looked}. Fetch it with riskmatch data get "
-            f"mnist, or place {files} in one of these folders, or in a folder mnist of the one "
-            f"that {VARIABLE} names."
+            f"MNIST is not on this machine; searched {searched}. Download it with `riskmatch data "
+            f"get mnist`, or place {files} in one of these folders, or in a folder mnist of "
+            f"${VARIABLE}."
         )
     return _load(folder.resolve())
 
 
-def find_mnist(root: Path | None = None) -> Path | None:
-    """The first of the :func:`~riskmatch.data.places.places` that holds the four files."""
-    for folder in places("mnist", root):
+def find_mnist(data_dir: Path | None = None) -> Path | None:
+    """The first candidate folder with all four files; None where there is none."""
+    for folder in candidate_folders("mnist", data_dir):
         if all(_file(folder, name) for name in FILES):
             return folder
     return None
@@ -83,43 +84,49 @@ def get_mnist(
     timeout: float = TIMEOUT,
     on_progress: OnProgress | None = None,
 ) -> Path:
-    """Fetch what is missing or damaged of MNIST; returns the folder that then holds it whole.
+    """Download the missing or damaged files of MNIST; returns their folder.
 
     Args:
-        folder: where to; the cache, where nothing is said.
-        mirrors: URLs of folders with the four files, tried in this order.
-        timeout: seconds without a byte before a mirror is given up.
-        on_progress: told of every piece.
+        folder: target; by default a folder in the cache.
+        mirrors: base URLs of the four files, tried in this order.
+        timeout: seconds without data before a connection is given up.
+        on_progress: called with the name of a file and the number of bytes.
 
     Raises:
-        FetchError: a file could not be had; what has arrived is kept, and the next call goes on.
+        FetchError: a file could not be downloaded; the next call continues from the bytes received.
     """
     folder = folder or cache_folder() / "mnist"
     for name in FILES:
-        if not _whole(folder, name):
-            check = partial(check_file, name=name)
+        if not _is_intact(folder, name):
             packed = f"{name}.gz"
-            fetch(packed, folder, mirrors, check, timeout=timeout, on_progress=on_progress)
-            (folder / name).unlink(missing_ok=True)  # a damaged one, which would be read first
+            fetch(
+                from_mirrors(mirrors, packed),
+                packed,
+                folder,
+                partial(check_file, name=name),
+                timeout=timeout,
+                on_progress=on_progress,
+            )
+            (folder / name).unlink(missing_ok=True)  # a damaged one would be read first
     return folder
 
 
 def check_file(path: Path, name: str) -> None:
-    """Raise ``ValueError`` unless ``path`` holds the file ``name`` of MNIST, packed or not."""
-    unpacked(path, FILES[name])
+    """Raise ``ValueError`` unless ``path`` is the file ``name`` of MNIST, compressed or not."""
+    read_verified(path, FILES[name])
 
 
-def unpacked(path: Path, md5: str) -> bytes:
-    """The content of a file, packed with gzip or not; ``ValueError`` unless its md5 is ``md5``."""
+def read_verified(path: Path, md5: str) -> bytes:
+    """Content of a file, decompressed; ``ValueError`` unless it has this ``md5``."""
     content = path.read_bytes()
     if content.startswith(b"\x1f\x8b"):
         try:
             content = gzip.decompress(content)
         except (EOFError, OSError, zlib.error) as error:
-            raise ValueError(f"damaged: it cannot be unpacked, {error}") from error
-    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    if found != md5:
-        raise ValueError(f"damaged: the md5 of its content is {found}, not {md5}")
+            raise ValueError(f"damaged: it cannot be decompressed, {error}") from error
+    actual = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if actual != md5:
+        raise ValueError(f"damaged: the md5 of its content is {actual}, not {md5}")
     return content
 
 
@@ -136,7 +143,7 @@ def read_idx(content: bytes) -> Tensor:
         raise ValueError(f"an IDX file of type {content[2]:#04x}; only bytes, 0x08, are read here")
     start = 4 + 4 * content[3]
     if len(content) < start:
-        raise ValueError(f"the IDX file ends in its head, after {len(content)} bytes")
+        raise ValueError(f"the IDX file ends in its header, after {len(content)} bytes")
     shape = tuple(int(size) for size in np.frombuffer(content[4:start], ">u4"))
     if len(content) - start != math.prod(shape):
         raise ValueError(f"an IDX file of shape {shape} with {len(content) - start} values")
@@ -152,20 +159,20 @@ def _read(folder: Path, name: str) -> Tensor:
     path = _file(folder, name)
     assert path is not None
     try:
-        return read_idx(unpacked(path, FILES[name]))
+        return read_idx(read_verified(path, FILES[name]))
     except ValueError as error:
         raise ValueError(
-            f"{path}: {error}. Remove it, then fetch it again: riskmatch data get mnist"
+            f"{path}: {error}. Remove it, then download it again: riskmatch data get mnist"
         ) from error
 
 
 def _file(folder: Path, name: str) -> Path | None:
-    """The file, unpacked or packed."""
+    """The file, plain or compressed."""
     paths = (folder / name, folder / f"{name}.gz")
     return next((path for path in paths if path.is_file()), None)
 
 
-def _whole(folder: Path, name: str) -> bool:
+def _is_intact(folder: Path, name: str) -> bool:
     path = _file(folder, name)
     if path is None:
         return False

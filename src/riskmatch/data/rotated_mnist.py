@@ -1,4 +1,4 @@
-"""RotatedMNIST: digits, turned by another angle in every domain."""
+"""RotatedMNIST: digits, rotated by a different angle in every domain."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from torch.nn import functional as F
 
 from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.data.mnist import load_mnist
-from riskmatch.data.streams import stream
+from riskmatch.data.sampler import stream
 
 ANGLES = (0, 15, 30, 45, 60, 75)
-"""In degrees, counter-clockwise."""
+"""Angles of the domains, in degrees counter-clockwise."""
 
 
 def rotated_mnist(data_dir: Path | None = None, *, seed: int = 0) -> DomainSet:
-    """RotatedMNIST: the same digits at six angles.
+    """RotatedMNIST: handwritten digits at six angles.
 
     Input
-        (1, 28, 28), in [0, 1]: a grey digit, turned counter-clockwise.
+        (1, 28, 28), in [0, 1]: a grey digit, rotated counter-clockwise.
     Label
         The digit.
     Domains
         ``0``, ``15``, ``30``, ``45``, ``60`` and ``75``: the angle, in degrees.
     Size
-        MNIST's 70,000 digits, shuffled and dealt to the domains: 11,667 each in the first four,
-        11,666 in the others. No digit is in two domains.
+        MNIST's 70,000 digits, shuffled and divided between the domains: 11,667 each in the first
+        four, 11,666 in the others. No digit is in two domains.
     Licence
         CC BY-SA 3.0 (MNIST).
     Citation
@@ -37,7 +37,7 @@ def rotated_mnist(data_dir: Path | None = None, *, seed: int = 0) -> DomainSet:
 
     Args:
         data_dir: folder to search for MNIST first.
-        seed: of the shuffle.
+        seed: seed of the shuffle.
     """
     mnist = load_mnist(data_dir)
     images = torch.cat([mnist.train_images, mnist.test_images])
@@ -45,14 +45,14 @@ def rotated_mnist(data_dir: Path | None = None, *, seed: int = 0) -> DomainSet:
     shuffled = torch.randperm(len(images), generator=stream("rotated-mnist", seed))
     domains = []
     for k, angle in enumerate(ANGLES):
-        hand = shuffled[k :: len(ANGLES)]
-        x = rotated(images[hand].float() / 255, angle)
-        domains.append(Domain(str(angle), x[:, None], digits[hand].long()))
+        rows = shuffled[k :: len(ANGLES)]
+        x = rotated(images[rows].float() / 255, angle)
+        domains.append(Domain(str(angle), x[:, None], digits[rows].long()))
     return DomainSet("rotated-mnist", tuple(domains), classes=10)
 
 
 def rotated(images: Tensor, degrees: float) -> Tensor:
-    """Images (n, h, w), turned counter-clockwise about their centre, bilinear, with a zero outside.
+    """Images (n, h, w), rotated counter-clockwise about their centre (bilinear, zero padding).
 
     Example:
         >>> rotated(torch.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 90).round()

@@ -13,11 +13,10 @@ from torch import Tensor, nn
 
 from riskmatch import data, models, registry
 from riskmatch.contract import Memory, Objective, OptimSpec
+from riskmatch.data import OnProgress
 from riskmatch.data.catalogue import resolve
 from riskmatch.data.domain import Domain, DomainSet
-from riskmatch.data.progress import OnProgress
-from riskmatch.data.sampler import Sampler
-from riskmatch.data.streams import stream
+from riskmatch.data.sampler import Sampler, stream
 from riskmatch.defaults import method_class
 from riskmatch.engine.data_identity import identity_of, with_identity
 from riskmatch.engine.evaluate import evaluation_mode

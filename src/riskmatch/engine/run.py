@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
+from riskmatch.data import OnProgress
 from riskmatch.data.domain import DomainSet
-from riskmatch.data.progress import OnProgress
 from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import assemble
 from riskmatch.engine.data_identity import (

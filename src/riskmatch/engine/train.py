@@ -12,8 +12,7 @@ from torch import nn
 
 from riskmatch import models
 from riskmatch.contract import Objective
-from riskmatch.data import DomainSet, load_data
-from riskmatch.data.progress import OnProgress
+from riskmatch.data import DomainSet, OnProgress, load_data
 from riskmatch.defaults import field_names, method_class, resolve, run_config
 from riskmatch.engine import run as runs
 from riskmatch.engine.instances import (

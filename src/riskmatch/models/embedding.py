@@ -17,11 +17,10 @@ from safetensors.torch import load_file
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
-from riskmatch.data.domain import Augment, Domain, DomainSet
-from riskmatch.data.places import cache_folder
-from riskmatch.data.progress import OnProgress
-from riskmatch.data.stored import Stored
-from riskmatch.data.streams import stream
+from riskmatch.data import OnProgress
+from riskmatch.data.domain import Augment, Domain, DomainSet, StoredImages
+from riskmatch.data.folders import cache_folder
+from riskmatch.data.sampler import stream
 from riskmatch.files import file_lock, write_whole
 from riskmatch.models.trunk import Trunk
 from riskmatch.validation import check_option
@@ -144,12 +143,12 @@ def _cached(path: Path, make: Callable[[], Tensor], waiting: Callable[[], None])
     return load_file(path)[_KEY]
 
 
-def hash_inputs(x: Tensor | Stored) -> str:
+def hash_inputs(x: Tensor | StoredImages) -> str:
     """SHA-256 of all inputs of a domain, in order.
 
     Stored images are not read if the hash of their file is known.
     """
-    if isinstance(x, Stored) and (known := x.fingerprint()):
+    if isinstance(x, StoredImages) and (known := x.fingerprint()):
         return known
     digest = hashlib.sha256(f"{tuple(x.shape)} {x.dtype}".encode())
     for part in x.split(HASH_CHUNK):

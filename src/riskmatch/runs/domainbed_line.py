@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from riskmatch.data.images.benchmark import squeezed
+from riskmatch.data.images.benchmark import folded_name
 from riskmatch.data.images.benchmarks import BENCHMARKS
 from riskmatch.files import finite
 from riskmatch.runs.config import RunConfig
@@ -113,10 +113,10 @@ def data_of(dataset: str) -> tuple[str, tuple[str, ...]]:
         (('vlcs', ('Caltech101', 'LabelMe', 'SUN09', 'VOC2007')), ('SVIRO', ()))
     """
     for benchmark in BENCHMARKS.values():
-        if benchmark.is_called(dataset):
+        if benchmark.matches(dataset):
             return benchmark.name, benchmark.domains
     for name, domains in DIGITS.items():
-        if squeezed(dataset) == squeezed(name):
+        if folded_name(dataset) == folded_name(name):
             return name, domains
     return dataset, ()
 

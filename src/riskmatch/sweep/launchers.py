@@ -21,7 +21,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from riskmatch.data.progress import OnProgress
+from riskmatch.data import OnProgress
 from riskmatch.registry import PartError, find
 from riskmatch.runs.config import RunConfig
 from riskmatch.sweep.board import Board, OnChange, RunOutcome

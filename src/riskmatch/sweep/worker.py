@@ -19,8 +19,8 @@ from riskmatch.runs.lock import BusyError, lock
 from riskmatch.sweep.board import Board, RunOutcome, group_of
 
 if TYPE_CHECKING:
+    from riskmatch.data import OnProgress
     from riskmatch.data.domain import DomainSet
-    from riskmatch.data.progress import OnProgress
 
 REPORT_EVERY = 0.1
 """Least seconds between two step reports, so that short steps do not wait for them."""

@@ -7,18 +7,18 @@ import pytest
 from doctored import picture
 
 from riskmatch.data.doctor import duplicates as duplicates_module
-from riskmatch.data.doctor import fingerprint
-from riskmatch.data.doctor.benchmark import Copy, check_counts, recognise
+from riskmatch.data.doctor import similarity
 from riskmatch.data.doctor.classes import check_classes
 from riskmatch.data.doctor.duplicates import check_duplicates, near_duplicates
-from riskmatch.data.doctor.fingerprint import alike
-from riskmatch.data.doctor.look import Look, look_at_all
+from riskmatch.data.doctor.files import Inspection, inspect_files
+from riskmatch.data.doctor.published import BenchmarkCopy, check_counts, recognise
+from riskmatch.data.doctor.similarity import alike
 from riskmatch.data.images.benchmarks import BENCHMARKS, DOMAINNET, OFFICEHOME, PACS, TERRAINCOGNITA
 from riskmatch.data.images.index import Entry, ImageIndex
 
 
 def counted(counts, name="made"):
-    """An index of files that need not be there, from counts by domain and class."""
+    """An index of files that need not exist, from counts by domain and class."""
     entries = [
         Entry(f"{domain}/{label}/{number}.jpg", label, domain)
         for domain, classes in counts.items()
@@ -29,7 +29,7 @@ def counted(counts, name="made"):
 
 
 def spread(benchmark, images=None):
-    """Counts of a copy, dealt to the classes as they come; ``images`` where not as published."""
+    """Counts of a copy, spread over the classes; ``images`` overrides the published counts."""
     counts = {}
     for part in benchmark.parts:
         total, classes = (images or {}).get(part.name, part.images), len(benchmark.class_names)
@@ -41,22 +41,22 @@ def spread(benchmark, images=None):
 
 
 def found(index, benchmark=None):
-    copy = Copy.of(index, benchmark)
+    copy = BenchmarkCopy.of(index, benchmark)
     findings = [*check_counts(index, copy), *check_classes(index, copy)]
-    return [(f.kind, f.severity, f.place, f.message, f.cure) for f in findings]
+    return [(f.kind, f.severity, f.subject, f.message, f.cure) for f in findings]
 
 
 NAMED = [benchmark for benchmark in BENCHMARKS.values() if benchmark.class_names]
 
 
 @pytest.mark.parametrize("benchmark", NAMED, ids=lambda benchmark: benchmark.name)
-def test_a_copy_with_the_published_counts_is_recognised_and_has_no_fault(benchmark):
+def test_complete_copy_is_recognised_without_faults(benchmark):
     index = counted(spread(benchmark))
     assert recognise(index) is benchmark
     assert found(index, benchmark) == []
 
 
-def test_a_copy_in_another_spelling_and_without_a_domain_is_recognised():
+def test_copy_with_other_spelling_and_missing_domain_is_recognised():
     counts = spread(PACS)
     del counts["sketch"]
     counts["Art Painting"] = counts.pop("art_painting")
@@ -69,7 +69,7 @@ def test_a_copy_in_another_spelling_and_without_a_domain_is_recognised():
     ]
 
 
-def test_a_copy_without_a_class_is_recognised():
+def test_copy_without_a_class_is_recognised():
     counts = spread(PACS)
     for classes in counts.values():
         del classes["person"]
@@ -89,30 +89,30 @@ OWN = {
 
 
 @pytest.mark.parametrize(("domains", "classes"), OWN.values(), ids=list(OWN))
-def test_other_data_is_no_copy_of_a_benchmark(domains, classes):
+def test_other_data_is_not_taken_for_a_benchmark(domains, classes):
     index = counted({domain: dict.fromkeys(classes, 60) for domain in domains})
     assert recognise(index) is None
     assert {row[1] for row in found(index)} <= {"note"}
 
 
 @pytest.mark.parametrize("benchmark", [OFFICEHOME, DOMAINNET], ids=lambda b: b.name)
-def test_a_benchmark_is_recognised_by_its_domains_and_its_number_of_classes(benchmark):
+def test_benchmark_without_class_names_is_recognised_by_their_number(benchmark):
     labels = {f"class {number}": 1 for number in range(benchmark.classes - 1)}
     index = counted(dict.fromkeys(benchmark.domains[1:], labels))
     assert recognise(index) is benchmark
 
 
-def test_half_of_a_benchmark_is_a_copy_in_a_folder_of_its_name_and_elsewhere_a_note():
+def test_half_of_a_benchmark_is_a_copy_only_in_a_folder_of_its_name():
     half = {domain: dict.fromkeys(PACS.class_names[:4], 60) for domain in PACS.domains[:2]}
     assert recognise(counted(half, name="PACS")) is PACS
     assert recognise(counted(half)) is None
     ((kind, severity, place, message, cure),) = found(counted(half))
     assert (kind, severity, place) == ("likeness", "note", "the data set")
-    assert message == "has names of PACS, but too few of them to be compared with it"
-    assert cure == "Leave it; if it should be a copy of PACS, name its folder pacs and look again."
+    assert "PACS" in message
+    assert "name its folder pacs" in cure
 
 
-def test_the_24330_images_of_terra_incognita_are_noticed_against_the_24788():
+def test_reissued_terra_incognita_is_a_warning():
     reissued = {"location_100": 4_741, "location_38": 9_736, "location_43": 3_970}
     index = counted(spread(TERRAINCOGNITA, {**reissued, "location_46": 5_883}))
     assert len(index) == 24_330
@@ -120,20 +120,20 @@ def test_the_24330_images_of_terra_incognita_are_noticed_against_the_24788():
     ((kind, severity, _, message, cure),) = found(index, TERRAINCOGNITA)
     assert (kind, severity) == ("count", "warning")
     assert message == "has 24,330 images; TerraIncognita was published with 24,788 (458 fewer)"
-    assert cure == "Its archives hold 24,330 today. Compare only with results on as many."
+    assert "24,330" in cure
 
 
-def test_counts_that_were_never_issued_are_faults_of_the_whole_and_of_the_domain():
+def test_unpublished_counts_are_faults_of_the_data_set_and_the_domain():
     index = counted(spread(TERRAINCOGNITA, {"location_46": 6_100}))
     (whole, domain) = found(index, TERRAINCOGNITA)
     assert whole[:2] == ("count", "fault")
     assert "24,766 images" in whole[3]
     assert domain[:3] == ("count", "fault", "location_46")
     assert domain[3] == "has 6,100 images; 6,122 were published (22 fewer)"
-    assert domain[4] == "Get it again: riskmatch data get terraincognita"
+    assert domain[4].endswith("riskmatch data get terraincognita")
 
 
-def test_a_class_that_a_domain_lacks_is_graver_the_more_is_known():
+def test_severity_of_a_missing_class():
     def missing(counts, benchmark=None):
         rows = found(counted(counts), benchmark)
         return [row[1:4] for row in rows if row[0] == "missing-class"]
@@ -147,7 +147,7 @@ def test_a_class_that_a_domain_lacks_is_graver_the_more_is_known():
     assert missing(counts, PACS) == [("note", *row)]
 
 
-def test_a_class_that_no_domain_has_is_missing():
+def test_class_missing_in_every_domain_is_a_fault():
     counts = spread(PACS)
     for classes in counts.values():
         del classes["person"]
@@ -160,7 +160,7 @@ def test_a_class_that_no_domain_has_is_missing():
     ("wrong", "benchmark", "severity"),
     [("giraff", PACS, "fault"), ("Giraffe", None, "fault"), ("giraff", None, "warning")],
 )
-def test_a_class_renamed_in_one_domain_is_named_with_its_right_name(wrong, benchmark, severity):
+def test_class_misspelt_in_one_domain(wrong, benchmark, severity):
     counts = spread(PACS)
     counts["cartoon"][wrong] = counts["cartoon"].pop("giraffe")
     ((kind, grave, domain, message, cure),) = found(counted(counts), benchmark)
@@ -169,7 +169,7 @@ def test_a_class_renamed_in_one_domain_is_named_with_its_right_name(wrong, bench
     assert f"ename cartoon/{wrong} to giraffe." in cure
 
 
-def test_a_class_renamed_in_every_domain_is_known_from_what_was_published():
+def test_class_misspelt_in_every_domain():
     counts = spread(PACS)
     for classes in counts.values():
         classes["elefant"] = classes.pop("elephant")
@@ -179,39 +179,36 @@ def test_a_class_renamed_in_every_domain_is_known_from_what_was_published():
     ]
 
 
-def test_like_names_of_different_classes_are_left_alone():
+def test_similar_names_of_different_classes_are_not_misspellings():
     counts = {d: {"bus": 40, "school_bus": 40, "house": 40, "horse": 40} for d in "ab"}
     counts["a"] |= {"take 1": 9}
     counts["b"] |= {"take 2": 9}
     assert {row[0] for row in found(counted(counts))} == {"missing-class"}
 
 
-def test_few_images_of_a_domain_or_a_class_are_warned_of():
+def test_small_domain_and_small_class_are_warnings():
     rows = found(counted({"a": {"cat": 45, "cow": 4}, "b": {"cat": 60, "cow": 5}}))
-    assert [row[:4] for row in rows] == [
-        (
-            "tiny-domain",
-            "warning",
-            "a",
-            "has only 49 images: what is held out of it measures little",
-        ),
-        ("tiny-class", "warning", "a", "has only 4 of the class 'cow': a split may hold out none"),
+    assert [row[:3] for row in rows] == [
+        ("tiny-domain", "warning", "a"),
+        ("tiny-class", "warning", "a"),
     ]
+    assert "only 49 images" in rows[0][3]
+    assert "only 4 images of the class 'cow'" in rows[1][3]
 
 
-def duplicates(folder, images, benchmark=None, faithful=()):
+def duplicates(folder, images, benchmark=None, complete=()):
     """Findings by path, from images by path."""
     for path, image in images.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         image.save(folder / path)
     entries = [Entry(path, *path.split("/")[1::-1]) for path in images]
     index = ImageIndex.of("made", folder, entries)
-    looks = list(look_at_all([index.file(row) for row in range(len(index))]))
-    copy = dataclasses.replace(Copy.of(index, benchmark), faithful=frozenset(faithful))
-    return {f.path: f for f in check_duplicates(index, copy, looks)}
+    files = list(inspect_files([index.file(row) for row in range(len(index))]))
+    copy = dataclasses.replace(BenchmarkCopy.of(index, benchmark), complete=frozenset(complete))
+    return {f.path: f for f in check_duplicates(index, copy, files)}
 
 
-def test_copies_are_graver_across_domains_and_under_another_class(tmp_path):
+def test_severity_of_duplicates(tmp_path):
     image = picture(0)
     found = duplicates(
         tmp_path,
@@ -234,16 +231,16 @@ def test_copies_are_graver_across_domains_and_under_another_class(tmp_path):
     assert "is the same file as a/cat/1.png" in found["a/cat/2.png"].message
     assert "has the same pixels as a/cat/1.png, in other bytes" in found["a/cat/3.bmp"].message
     assert "which is 'cat' while this is 'cow'" in found["a/cow/1.png"].message
-    assert "training on 'a' gives away a test on 'b'" in found["b/cat/1.png"].message
+    assert "training on 'a' leaks into a test on 'b'" in found["b/cat/1.png"].message
 
 
-def test_an_image_under_two_classes_is_no_fault_where_it_was_published_so(tmp_path):
+def test_image_published_under_two_classes_is_a_warning(tmp_path):
     images = {"a/cat/1.png": picture(0), "a/cow/1.png": picture(0)}
-    (found,) = duplicates(tmp_path, images, PACS, faithful={"a"}).values()
+    (found,) = duplicates(tmp_path, images, PACS, complete={"a"}).values()
     assert (found.kind, found.severity) == ("label-conflict", "warning")
 
 
-def test_near_copies_are_notes_in_one_class_and_warnings_across(tmp_path):
+def test_severity_of_near_duplicates(tmp_path):
     image = picture(0, side=224)
     smaller = image.resize((150, 150))
     images = {"a/cat/1.png": image, "a/cat/2.jpg": image, "b/cat/3.png": smaller}
@@ -254,10 +251,10 @@ def test_near_copies_are_notes_in_one_class_and_warnings_across(tmp_path):
     }
 
 
-def test_of_many_pictures_that_are_alike_each_is_named_once():
+def test_near_duplicates_give_a_spanning_tree():
     thumbnail = bytes(range(256)) * 3
-    looks = [Look(b"", "PNG", hash=number % 3, thumbnail=thumbnail) for number in range(40)]
-    pairs = near_duplicates(looks, range(40))
+    files = [Inspection(b"", "PNG", hash=number % 3, thumbnail=thumbnail) for number in range(40)]
+    pairs = near_duplicates(files, range(40))
     reached = {0}
     for a, b in pairs * 40:
         reached |= {a, b} if reached & {a, b} else set()
@@ -266,16 +263,16 @@ def test_of_many_pictures_that_are_alike_each_is_named_once():
 
 
 @pytest.mark.parametrize("chunk", [7, 1 << 13])
-def test_what_is_joined_is_what_comparing_all_with_all_joins(monkeypatch, chunk):
-    monkeypatch.setattr(duplicates_module, "COMPARED", chunk)
-    monkeypatch.setattr(fingerprint, "CHUNK", chunk)
+def test_near_duplicate_groups_match_brute_force(monkeypatch, chunk):
+    monkeypatch.setattr(duplicates_module, "CHUNK", chunk)
+    monkeypatch.setattr(similarity, "CHUNK", chunk)
     rng = np.random.default_rng(0)
     scenes = rng.integers(60, 190, (3, 768))
     noise = rng.normal(0, 1, (90, 768)) * rng.uniform(0, 6, (90, 1))  # some are alike, some not
     pictures = (scenes[rng.integers(3, size=90)] + noise).astype(np.uint8)
     bits = [sum(1 << int(bit) for bit in rng.integers(64, size=4)) for _ in range(90)]
     rows = zip(bits, pictures, strict=True)
-    looks = [Look(b"", "PNG", hash=word, thumbnail=row.tobytes()) for word, row in rows]
+    files = [Inspection(b"", "PNG", hash=word, thumbnail=row.tobytes()) for word, row in rows]
     groups = [{row} for row in range(90)]
     for a, b in combinations(range(90), 2):
         close = (bits[a] ^ bits[b]).bit_count() <= 7
@@ -285,12 +282,12 @@ def test_what_is_joined_is_what_comparing_all_with_all_joins(monkeypatch, chunk)
                 groups[row] = together
     expected = {frozenset(group) for group in groups}
     assert 3 < len(expected) < 60
-    pairs = near_duplicates(looks, range(90))
+    pairs = near_duplicates(files, range(90))
     assert len(pairs) == 90 - len(expected)
     assert all(groups[a] is groups[b] for a, b in pairs)
 
 
-def test_frames_of_one_scene_are_compared_a_few_at_a_time_and_not_all_with_all(monkeypatch):
+def test_frames_of_one_scene_are_not_compared_pairwise(monkeypatch):
     compared = []
 
     def counting(first, second):
@@ -301,15 +298,17 @@ def test_frames_of_one_scene_are_compared_a_few_at_a_time_and_not_all_with_all(m
     rng = np.random.default_rng(0)
     scene, other = rng.integers(10, 240, (2, 768))
     frames = (scene + rng.integers(-2, 3, (1000, 768))).astype(np.uint8)
-    looks = [Look(b"", "PNG", hash=rng.integers(4), thumbnail=row.tobytes()) for row in frames]
-    looks[500] = Look(b"", "PNG", hash=1, thumbnail=other.astype(np.uint8).tobytes())
-    assert len(near_duplicates(looks, range(1000))) == 998
-    assert max(compared) <= duplicates_module.COMPARED
-    assert sum(compared) < 4 * duplicates_module.COMPARED  # of 499,500 pairs
+    files = [
+        Inspection(b"", "PNG", hash=rng.integers(4), thumbnail=row.tobytes()) for row in frames
+    ]
+    files[500] = Inspection(b"", "PNG", hash=1, thumbnail=other.astype(np.uint8).tobytes())
+    assert len(near_duplicates(files, range(1000))) == 998
+    assert max(compared) <= duplicates_module.CHUNK
+    assert sum(compared) < 4 * duplicates_module.CHUNK  # of 499,500 pairs
 
 
-def test_pages_that_came_instead_of_images_are_no_duplicates(tmp_path):
+def test_undecodable_files_are_not_duplicates(tmp_path):
     entries = [Entry(f"{d}/cat/1.jpg", "cat", d) for d in "ab"]
     index = ImageIndex.of("made", tmp_path, entries)
-    looks = [Look(b"same", "text", error="cannot identify")] * 2
-    assert list(check_duplicates(index, Copy.of(index, None), looks)) == []
+    files = [Inspection(b"same", "text", error="cannot identify")] * 2
+    assert list(check_duplicates(index, BenchmarkCopy.of(index, None), files)) == []

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import sys
 from contextlib import contextmanager
 from io import StringIO
@@ -11,10 +12,10 @@ from doctored import picture, plant
 from PIL import Image
 from rich.console import Console
 
-from riskmatch.data.doctor import contact_sheet, examine, report
+from riskmatch.data.doctor import contact_sheet, examine, print_examination
 from riskmatch.data.doctor.contact_sheet import BLANK, CELL, GAP, HEAD, MARGIN
 from riskmatch.data.doctor.survey import survey
-from riskmatch.data.images.folder import index_folder
+from riskmatch.data.images.index import index_folder
 
 
 @pytest.fixture
@@ -28,19 +29,19 @@ def found(examination):
 
 def printed(examination):
     text = StringIO()
-    report(examination, Console(width=60, file=text))
+    print_examination(examination, Console(width=80, file=text))
     return text.getvalue()
 
 
-def test_nothing_is_found_where_nothing_is_wrong(tree):
+def test_sound_tree_has_no_findings(tree):
     examination = examine(tree)
     assert examination.findings == ()
     assert examination.exit_code == 0
     assert len(examination.index) == 150
-    assert "Nothing is wrong." in printed(examination)
+    assert "No faults, warnings or notes." in printed(examination)
 
 
-def test_files_in_wrong_places_are_named_with_where_they_belong(tree):
+def test_misplaced_files_are_reported_with_their_place(tree):
     for path in ("1.png", "a/2.png", "a/cat/deep/er/3.png"):
         (tree / path).parent.mkdir(parents=True, exist_ok=True)
         picture(1000 + len(path)).save(tree / path)
@@ -59,13 +60,13 @@ def test_files_in_wrong_places_are_named_with_where_they_belong(tree):
         ("wrong-extension", "fault", "c/cat/lost.dat"),
     }
     cures = {f.path: f.cure for f in examination.findings}
-    assert cures["1.png"] == "Move it into DOMAIN/CLASS/, or out of the data set."
-    assert cures["a/2.png"] == "Move it into a/CLASS/, or out of the data set."
-    assert cures["a/cat/deep/er/3.png"] == "Move it into a/cat/, or out of the data set."
+    assert cures["1.png"] == "Move it to DOMAIN/CLASS/, or out of the data set."
+    assert cures["a/2.png"] == "Move it to a/CLASS/, or out of the data set."
+    assert cures["a/cat/deep/er/3.png"] == "Move it to a/cat/, or out of the data set."
     assert cures["c/cat/lost.dat"] == "Rename it to c/cat/lost.png."
 
 
-def test_folders_without_a_file_are_named(tree):
+def test_empty_folders_are_reported(tree):
     for path in ("d", "e/cat", "a/owl", "b/owl", "a/cat/deep/er", "c/.hidden"):
         (tree / path).mkdir(parents=True)
     (tree / "b/owl/.DS_Store").write_text("junk")
@@ -79,28 +80,29 @@ def test_folders_without_a_file_are_named(tree):
         ("empty-folder", "fault", "a/cat/deep"),
     }
     cures = {f.path: f.cure for f in examination.findings}
-    assert cures["d"] == cures["a/owl"] == "Put its images into it, or delete it."
-    assert cures["a/cat/deep"] == "Delete it: loaders expect images there."
+    assert cures["d"] == cures["a/owl"]
+    assert "Add its images" in cures["d"]
+    assert cures["a/cat/deep"].startswith("Delete it")
 
 
 @contextmanager
 def without_rights():
-    """Be nobody for a while, for root may read everything."""
+    """Run as an unprivileged user: root can read everything."""
     if os.geteuid() != 0:
         yield
         return
     try:
         os.seteuid(65534)
     except OSError as error:
-        pytest.skip(f"root may not become another: {error}")
+        pytest.skip(f"cannot change the user: {error}")
     try:
         yield
     finally:
         os.seteuid(0)
 
 
-def test_a_folder_that_may_not_be_read_is_a_fault():
-    with TemporaryDirectory() as folder:  # tmp_path is closed to others
+def test_unreadable_folder_is_a_fault():
+    with TemporaryDirectory() as folder:  # tmp_path is private to its user
         os.chmod(folder, 0o755)
         tree = plant(Path(folder) / "pets", each=1)
         os.chmod(tree / "b/cow", 0)
@@ -111,11 +113,11 @@ def test_a_folder_that_may_not_be_read_is_a_fault():
             os.chmod(tree / "b/cow", 0o755)
     assert index.counts()["b"] == {"cat": 1, "cow": 0}
     assert (fault.kind, fault.severity, fault.path) == ("unreadable", "fault", "b/cow")
-    assert fault.message == "is a folder that may not be read (Permission denied)"
-    assert fault.cure == f"Give yourself the right to: chmod u+rx {tree / 'b/cow'}"
+    assert "Permission denied" in fault.message
+    assert f"chmod u+rx {tree / 'b/cow'}" in fault.cure
 
 
-def test_a_tree_whose_images_have_no_name_of_images_is_examined(tmp_path):
+def test_tree_without_image_extensions_is_examined(tmp_path):
     (tmp_path / "a/cat").mkdir(parents=True)
     picture(0).save(tmp_path / "a/cat/1.jfif", "JPEG")
     examination = examine(tmp_path)
@@ -128,17 +130,17 @@ def test_a_tree_whose_images_have_no_name_of_images_is_examined(tmp_path):
 
 
 @pytest.mark.parametrize("domains", [("only",), ("a", "b")])
-def test_a_tree_without_the_level_of_domains_is_refused_as_the_loader_does(tmp_path, domains):
+def test_tree_without_domain_level_is_refused(tmp_path, domains):
     for domain in domains:
         (tmp_path / domain).mkdir()
         picture(0).save(tmp_path / domain / "1.png")
-    with pytest.raises(ValueError, match="the level of domains is missing"):
+    with pytest.raises(ValueError, match=r"level of domains .* missing"):
         examine(tmp_path)
     with pytest.raises(FileNotFoundError, match="There is no folder"):
         examine(tmp_path / "nowhere")
 
 
-def test_the_images_of_a_manifest_are_examined(tree):
+def test_images_of_a_manifest_are_examined(tree):
     (tree / "a/cat/0.png").write_bytes(b"")
     rows = [f"{e.parent.parent.name}/{e.parent.name}/{e.name}" for e in tree.glob("*/*/*.png")]
     lines = [f"{path},{path.split('/')[1]},{path.split('/')[0]}" for path in rows]
@@ -146,7 +148,7 @@ def test_the_images_of_a_manifest_are_examined(tree):
     assert found(examine(tree / "pets.csv")) == {("empty", "fault", "a/cat/0.png")}
 
 
-def test_every_missing_file_of_a_manifest_is_named_and_the_others_are_examined(tree):
+def test_missing_files_of_a_manifest_are_reported(tree):
     (tree / "a/cat/0.png").write_bytes(b"")
     lines = ["path,label,domain", "a/cat/0.png,cat,a", "a/cat/1.png,cat,a", "b/no.png,cat,b"]
     (tree / "pets.csv").write_text("\n".join([*lines, "b/cat/1.png,cat,b", "b,cat,b"]))
@@ -158,11 +160,11 @@ def test_every_missing_file_of_a_manifest_is_named_and_the_others_are_examined(t
         ("missing-file", "fault", "b"),
     }
     (missing,) = (f for f in examination.findings if f.path == "b/no.png")
-    assert missing.message == "is listed in pets.csv, line 4, and is no file"
-    assert missing.cure.startswith("Get the file, or take it out of pets.csv.")
+    assert "pets.csv, line 4" in missing.message
+    assert "remove it from pets.csv" in missing.cure
 
 
-def test_a_manifest_of_missing_files_alone_is_examined(tree):
+def test_manifest_with_only_missing_files(tree):
     (tree / "pets.csv").write_text("path,label,domain\nno.png,cat,a\n")
     assert found(examine(tree / "pets.csv")) == {
         ("missing-file", "fault", "no.png"),
@@ -170,14 +172,14 @@ def test_a_manifest_of_missing_files_alone_is_examined(tree):
     }
 
 
-def test_progress_is_told_of_every_image(tree):
-    told = []
-    examine(tree, on_progress=lambda *said: told.append(said), jobs=2)
-    assert told[:-1] == [("examining images", done, 150) for done in range(1, 151)]
-    assert told[-1] == ("comparing images", 0, None)
+def test_progress_counts_every_image(tree):
+    calls = []
+    examine(tree, on_progress=lambda *call: calls.append(call), jobs=2)
+    assert calls[:-1] == [("examining images", done, 150) for done in range(1, 151)]
+    assert calls[-1] == ("comparing images", 0, None)
 
 
-def test_json_holds_what_was_found(tree):
+def test_json_holds_counts_and_findings(tree):
     (tree / "a/cat/0.png").write_bytes(b"")
     examination = examine(tree)
     assert examination.exit_code == 1
@@ -197,7 +199,7 @@ def test_json_holds_what_was_found(tree):
     ]
 
 
-def test_the_report_groups_findings_and_says_a_common_cure_once(tree):
+def test_printed_findings_are_grouped_with_a_common_cure(tree):
     for number in range(3):
         (tree / f"a/cat/{number}.png").write_bytes(b"")
     (tree / "b/cow/[red]\x1b[2J.png").write_bytes(b"")
@@ -206,10 +208,10 @@ def test_the_report_groups_findings_and_says_a_common_cure_once(tree):
     assert text.count("Get the file again, or delete it.") == 1
     assert "b/cow/[red]\\x1b[2J.png has zero bytes" in text
     assert text.endswith("4 faults.\n")
-    assert "domain  images  published  classes  fewest    most" in text
+    assert re.search(r"domain +images +published +classes +smallest class +largest class", text)
 
 
-def test_names_in_the_report_move_no_cursor(tmp_path):
+def test_control_characters_are_escaped_in_print(tmp_path):
     root = tmp_path / "pe\x1bts"
     plant(root, domains=("a\x1bb",), classes=("c\x07t", "cow"))
     (root / "a\x1bb/cow/0.png").rename(root / "a\x1bb/cow/\x9b\udce4.dat")
@@ -222,7 +224,7 @@ def test_names_in_the_report_move_no_cursor(tmp_path):
     assert json.loads(examination.to_json())["findings"][0]["path"] == "a\x1bb/cow/\x9b\udce4.dat"
 
 
-def test_warnings_alone_leave_the_exit_code_at_zero(tree):
+def test_warnings_do_not_change_the_exit_code(tree):
     (tree / "a/cat/0.png").rename(tree / "a/cat/0.jpg")
     examination = examine(tree)
     assert [f.severity for f in examination.findings] == ["warning"]
@@ -230,7 +232,7 @@ def test_warnings_alone_leave_the_exit_code_at_zero(tree):
     assert printed(examination).endswith("1 warning; no fault.\n")
 
 
-def test_the_contact_sheet_shows_classes_by_domains_and_grey_for_what_is_missing(tmp_path):
+def test_contact_sheet_shows_classes_by_domains(tmp_path):
     colours = {"a/cat": "#ff0000", "a/owl 狗\n": "#00ff00", "b/cat": "#0000ff"}
     for folder, colour in colours.items():
         (tmp_path / "in" / folder).mkdir(parents=True)
@@ -251,7 +253,7 @@ def test_the_contact_sheet_shows_classes_by_domains_and_grey_for_what_is_missing
     assert shown == [["#ff0000", "#0000ff"], ["#00ff00", BLANK], [BLANK, BLANK]]
 
 
-def test_without_pillow_the_cure_is_named(tree, monkeypatch):
+def test_missing_pillow_is_reported_with_the_cure(tree, monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(ImportError, match=r"pip install 'riskmatch\[images\]'"):
         examine(tree)

@@ -1,6 +1,6 @@
 """Build a cache of images: `build_cache.py GO ROOT FOLDER PATH…`.
 
-Images are decoded once the file GO is there.
+Images are decoded once the file GO exists.
 """
 
 import sys
@@ -23,7 +23,7 @@ def main(go, root, folder, *paths):
     file = cache.cached_file(
         Path(root), paths, 32, Path(folder), lambda name, done, _: print(name, done, flush=True)
     )
-    print("sum", int(cache.mapped(file, len(paths)).sum()))
+    print("sum", int(cache.map_pixels(file, len(paths)).sum()))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Draw batches of images and say their hashes: `draw_batches.py FOLDER START STOP`."""
+"""Draw batches of images and print their hashes: `draw_batches.py FOLDER START STOP`."""
 
 import hashlib
 import itertools
@@ -7,13 +7,13 @@ from pathlib import Path
 
 from riskmatch.data import Sampler
 from riskmatch.data.images.dataset import image_domains
-from riskmatch.data.images.folder import index_folder
+from riskmatch.data.images.index import index_folder
 
 
 def hashes(folder, start, stop):
-    """What distinguishes each batch from number ``start`` on."""
-    found = image_domains(index_folder(folder / "data"), image_size=32, cache=folder / "cache")
-    sampler = Sampler(found.domains, 3, seed=7, augment=found.augment)
+    """Hashes of the batches from number ``start`` on."""
+    data = image_domains(index_folder(folder / "data"), image_size=32, cache=folder / "cache")
+    sampler = Sampler(data.domains, 3, seed=7, augment=data.augment)
     sampler.restore({"drawn": start})
     for batch in itertools.islice(sampler, stop - start):
         yield hashlib.sha256(batch.x.numpy().tobytes()).hexdigest() + str(batch.y.tolist())

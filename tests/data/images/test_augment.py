@@ -9,9 +9,14 @@ from hypothesis import strategies as st
 from PIL import Image
 from torchvision_reference import functional, transforms
 
-from riskmatch.data.images import colour, colour_cpu
-from riskmatch.data.images.augment import RandomView, WholeView, resized, view_on_device
-from riskmatch.data.images.choices import Choices
+from riskmatch.data.images import augment, colour_cpu
+from riskmatch.data.images.augment import (
+    AugmentationDraws,
+    RandomView,
+    WholeView,
+    resized,
+    view_on_device,
+)
 
 MANY = 20_000
 
@@ -23,7 +28,7 @@ def images(n, side, seed=0):
     x[:, :, 0] = x[:, :1, 0]  # grey
     x[:, :, 1, ::2] = 0
     x[:, :, 1, 1::2] = 255
-    x[:, 0, 2] = 255  # two channels may tie below
+    x[:, 0, 2] = 255  # channels may tie below
     x[:, 1, 3] = x[:, 2, 3]
     x[:, 0, 4] = x[:, 1, 4]
     return x
@@ -34,17 +39,17 @@ def generator(seed=0):
 
 
 REFERENCES = {
-    colour.brighten: "adjust_brightness",
-    colour.contrast: "adjust_contrast",
-    colour.saturate: "adjust_saturation",
-    colour.turn_hue: "adjust_hue",
+    augment.brighten: "adjust_brightness",
+    augment.contrast: "adjust_contrast",
+    augment.saturate: "adjust_saturation",
+    augment.turn_hue: "adjust_hue",
 }
 
 
 @pytest.mark.parametrize("change", REFERENCES, ids=lambda change: change.__name__)
-def test_colours_change_as_torchvision_changes_those_of_each_image(change):
+def test_colour_changes_match_torchvision(change):
     x = images(9, 16).float() / 255
-    neutral = 0.0 if change is colour.turn_hue else 1.0
+    neutral = 0.0 if change is augment.turn_hue else 1.0
     factors = neutral + torch.linspace(-0.3, 0.3, len(x))
     reference = getattr(functional(), REFERENCES[change])
     expected = torch.stack([reference(x[i], factors[i].item()) for i in range(len(x))])
@@ -53,54 +58,54 @@ def test_colours_change_as_torchvision_changes_those_of_each_image(change):
 
 
 @given(st.tuples(*[st.integers(0, 255)] * 3), st.floats(-1 / 3, 1 / 3))
-def test_any_colour_turns_as_in_torchvision(pixel, factor):
+def test_hue_matches_torchvision_for_any_colour(pixel, factor):
     x = torch.tensor(pixel).float().div(255).view(1, 3, 1, 1)
     expected = functional().adjust_hue(x, factor)
-    colour.turn_hue(x, torch.tensor([factor]))
+    augment.turn_hue(x, torch.tensor([factor]))
     torch.testing.assert_close(x, expected, atol=2e-6, rtol=0)
 
 
-def test_grey_is_torchvisions():
+def test_grey_matches_torchvision():
     x = images(2, 8).float() / 255
     expected = functional().rgb_to_grayscale(x)
-    torch.testing.assert_close(colour.greys(x), expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(augment.greys(x), expected, atol=1e-6, rtol=0)
 
 
 def on_device(x, generator):
-    """The view as operations on tensors, which a CPU can do too."""
+    """The view by tensor operations, which work on a CPU too."""
     out = torch.empty(len(x), 3, 40, 40)
-    view_on_device(x, Choices.draw(len(x), x.shape[-1], generator), out)
+    view_on_device(x, AugmentationDraws.draw(len(x), x.shape[-1], generator), out)
     return out
 
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("side", [40, 48])
 @pytest.mark.parametrize("view", [RandomView(40), on_device], ids=["compiled", "on a device"])
-def test_a_view_is_torchvisions_chain_on_each_image(view, side, seed):
+def test_view_matches_torchvision_on_each_image(view, side, seed):
     tv, x = functional(), images(6, side)
     ours = view(x, generator(seed))
-    choices = Choices.draw(len(x), side, generator(seed))
+    draws = AugmentationDraws.draw(len(x), side, generator(seed))
     names = ["adjust_brightness", "adjust_contrast", "adjust_saturation", "adjust_hue"]
-    for i, (top, left, height, width) in enumerate(choices.boxes.tolist()):
+    for i, (top, left, height, width) in enumerate(draws.boxes.tolist()):
         view = tv.resized_crop(x[i], top, left, height, width, [40, 40], antialias=True)
-        view = (tv.horizontal_flip(view) if choices.flips[i] else view).float() / 255
-        for change in choices.order:
-            view = getattr(tv, names[change])(view, choices.factors[i, change].item())
-        if choices.greys[i]:
+        view = (tv.horizontal_flip(view) if draws.flips[i] else view).float() / 255
+        for change in draws.order:
+            view = getattr(tv, names[change])(view, draws.factors[i, change].item())
+        if draws.greys[i]:
             view = tv.rgb_to_grayscale(view, num_output_channels=3)
         torch.testing.assert_close(ours[i], view, atol=5e-6, rtol=0)
 
 
-def test_compiled_changes_are_those_on_a_device_for_every_order():
+def test_compiled_changes_match_tensor_operations_in_every_order():
     x, orders = images(4, 40), set()
     for seed in range(200):
-        orders.add(Choices.draw(4, 40, generator(seed)).order)
+        orders.add(AugmentationDraws.draw(4, 40, generator(seed)).order)
         compiled = RandomView(40)(x, generator(seed))
         torch.testing.assert_close(compiled, on_device(x, generator(seed)), atol=5e-6, rtol=0)
     assert len(orders) == 24
 
 
-def test_crops_are_resized_as_by_pillow_to_a_step_of_eight_bits():
+def test_resized_crops_match_pillow_to_one_level():
     x = images(1, 60)
     crop = Image.fromarray(x[0].permute(1, 2, 0).numpy()).crop((7, 3, 7 + 50, 3 + 44))
     expected = np.asarray(crop.resize((40, 40), Image.Resampling.BILINEAR)).astype(int)
@@ -108,20 +113,20 @@ def test_crops_are_resized_as_by_pillow_to_a_step_of_eight_bits():
     assert np.abs(ours - expected).max() <= 1
 
 
-def test_numbers_are_resized_as_bytes_are_to_a_step_of_eight_bits():
-    """As happens on devices where torch resizes no bytes."""
+def test_resized_floats_match_bytes_to_one_level():
+    """Torch resizes bytes only on a CPU."""
     x = images(2, 40)
     assert (resized(x.float(), 32) - resized(x, 32)).abs().max() <= 1
 
 
-def test_crops_are_spread_as_in_torchvision():
-    """Top, left, height, width, area: by the means and quantiles of many."""
+def test_crop_distribution_matches_torchvision():
+    """Compare means and quantiles of top, left, height, width and area."""
     tries = 4_000
     torch.manual_seed(0)
     crop, image = transforms().RandomResizedCrop(224, scale=(0.7, 1.0)), torch.empty(3, 227, 227)
     params = (crop.make_params([image]) for _ in range(tries))
     theirs = torch.tensor([[p["top"], p["left"], p["height"], p["width"]] for p in params])
-    ours = Choices.draw(MANY, 227, generator()).boxes
+    ours = AugmentationDraws.draw(MANY, 227, generator()).boxes
     mine, others = (
         torch.cat([b, (b[:, 2:3] * b[:, 3:]).sqrt()], 1) for b in (ours.double(), theirs.double())
     )
@@ -131,33 +136,33 @@ def test_crops_are_spread_as_in_torchvision():
     assert (mine.quantile(levels, 0) - others.quantile(levels, 0)).abs().max() <= 2
 
 
-def test_crops_lie_inside_and_a_share_of_them_is_the_whole_image():
-    boxes = Choices.draw(MANY, 50, generator(1)).boxes
+def test_crops_lie_inside_the_image():
+    boxes = AugmentationDraws.draw(MANY, 50, generator(1)).boxes
     assert (boxes[:, :2] >= 0).all()
     assert (boxes[:, :2] + boxes[:, 2:] <= 50).all()
     corners = boxes[boxes[:, 2] < 50][:, 0] + boxes[boxes[:, 2] < 50][:, 2]
     assert corners.max() == 50
 
 
-def test_flips_greys_factors_and_orders_are_drawn_as_in_domainbed():
-    choices = Choices.draw(MANY, 50, generator())
-    assert choices.flips.double().mean().item() == pytest.approx(0.5, abs=0.02)
-    assert choices.greys.double().mean().item() == pytest.approx(0.1, abs=0.01)
-    middle, low, high = (getattr(choices.factors, name)(0) for name in ("mean", "amin", "amax"))
+def test_draw_distributions_match_domainbed():
+    draws = AugmentationDraws.draw(MANY, 50, generator())
+    assert draws.flips.double().mean().item() == pytest.approx(0.5, abs=0.02)
+    assert draws.greys.double().mean().item() == pytest.approx(0.1, abs=0.01)
+    middle, low, high = (getattr(draws.factors, name)(0) for name in ("mean", "amin", "amax"))
     assert torch.allclose(middle, torch.tensor([1.0, 1.0, 1.0, 0.0]), atol=0.01)
     assert torch.allclose(low, middle - 0.3, atol=0.01)
     assert torch.allclose(high, middle + 0.3, atol=0.01)
-    assert len({Choices.draw(1, 50, generator(seed)).order for seed in range(200)}) == 24
+    assert len({AugmentationDraws.draw(1, 50, generator(seed)).order for seed in range(200)}) == 24
 
 
 @pytest.mark.parametrize("n", [1, 3, 4, 9])
-def test_what_becomes_of_an_image_depends_on_those_before_it_at_most(n):
+def test_view_does_not_depend_on_later_images(n):
     x = images(10, 36)
     whole = RandomView(32)(x, generator(5))
     assert torch.equal(RandomView(32)(x[:n], generator(5)), whole[:n])
 
 
-def test_the_number_of_threads_changes_no_bit_and_stays_as_it_was():
+def test_number_of_threads_changes_no_bit():
     x, threads = images(10, 36), torch.get_num_threads()
     alone = RandomView(32)(x, generator())
     try:
@@ -168,7 +173,7 @@ def test_the_number_of_threads_changes_no_bit_and_stays_as_it_was():
         torch.set_num_threads(threads)
 
 
-def test_views_change_with_the_seed_and_leave_the_images_alone():
+def test_views_depend_on_the_seed_and_keep_the_images():
     x = images(3, 36)
     before = x.clone()
     assert not torch.equal(RandomView(32)(x, generator(0)), RandomView(32)(x, generator(1)))
@@ -176,16 +181,16 @@ def test_views_change_with_the_seed_and_leave_the_images_alone():
     assert torch.equal(WholeView(36)(x, generator()), x.float() / 255)
 
 
-def test_the_layout_in_memory_makes_no_difference():
+def test_memory_layout_does_not_matter():
     x = images(3, 36)
     rows = x.contiguous(memory_format=torch.channels_last)
     assert torch.equal(RandomView(32)(x, generator()), RandomView(32)(rows, generator()))
 
 
-def test_what_cannot_be_kept_is_compiled_all_the_same():
-    """As in a container where no folder may be written to: code without a file is not kept."""
-    found = {}
-    exec("def double(x):\n    return 2 * x", found)
+def test_compilation_works_without_a_writable_cache():
+    """numba refuses to cache code without a file, as in a read-only container."""
+    namespace = {}
+    exec("def double(x):\n    return 2 * x", namespace)
     with pytest.raises(RuntimeError, match="cannot cache"):
-        numba.njit(cache=True)(found["double"])
-    assert colour_cpu._compiled(found["double"])(3) == 6
+        numba.njit(cache=True)(namespace["double"])
+    assert colour_cpu._compiled(namespace["double"])(3) == 6

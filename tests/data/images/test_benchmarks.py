@@ -4,12 +4,12 @@ import pytest
 from trees import contents, pacs_files, plant, small, small_pacs
 
 from riskmatch.data import DATASETS, load
-from riskmatch.data.images.benchmarks import BENCHMARKS, DOMAINNET, OFFICEHOME, PACS, TERRAINCOGNITA
-from riskmatch.data.images.locate import (
+from riskmatch.data.images.benchmark import (
     check_counts,
     find_benchmark,
     index_benchmark,
 )
+from riskmatch.data.images.benchmarks import BENCHMARKS, DOMAINNET, OFFICEHOME, PACS, TERRAINCOGNITA
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def stand_in(benchmark, root, folders=None, classes=None):
     return plant(root, files | {f"{folder}/{names[0]}/1.jpg": b"" for folder in folders})
 
 
-def test_the_declarations_add_up_to_the_published_totals():
+def test_declarations_add_up_to_the_published_totals():
     totals = {"pacs": 9_991, "vlcs": 10_729, "officehome": 15_588, "terraincognita": 24_788}
     totals["domainnet"] = 586_575
     assert {name: benchmark.images for name, benchmark in BENCHMARKS.items()} == totals
@@ -39,7 +39,7 @@ def test_the_declarations_add_up_to_the_published_totals():
         assert source.cure() == f"riskmatch data get {name}"
 
 
-def test_checksums_are_whole_and_files_have_names_of_their_own():
+def test_checksums_are_valid_and_file_names_unique():
     files = [file for b in BENCHMARKS.values() for origin in b.origins for file in origin.files]
     assert len({file.name for file in files}) == len(files)
     for file in files:
@@ -49,24 +49,24 @@ def test_checksums_are_whole_and_files_have_names_of_their_own():
         )
 
 
-@pytest.mark.parametrize("called", ["pacs", "PACS", "Pacs"])
-def test_the_folder_is_found_in_each_place_in_any_case(tmp_path, monkeypatch, called):
-    cached = plant(tmp_path / "cache" / "riskmatch" / called, pacs_files())
+@pytest.mark.parametrize("name", ["pacs", "PACS", "Pacs"])
+def test_folder_is_found_in_search_order_in_any_case(tmp_path, monkeypatch, name):
+    cached = plant(tmp_path / "cache" / "riskmatch" / name, pacs_files())
     assert find_benchmark(PACS) == find_benchmark(PACS, tmp_path / "nowhere") == cached
-    said = plant(tmp_path / "said" / called, pacs_files())
-    monkeypatch.setenv("RISKMATCH_DATA", str(said.parent))
-    assert find_benchmark(PACS) == said
-    told = plant(tmp_path / "told" / called, pacs_files())
-    assert find_benchmark(PACS, told.parent) == find_benchmark(PACS, told) == told
-    assert DATASETS["pacs"].cure(told.parent) is None
+    variable = plant(tmp_path / "variable" / name, pacs_files())
+    monkeypatch.setenv("RISKMATCH_DATA", str(variable.parent))
+    assert find_benchmark(PACS) == variable
+    given = plant(tmp_path / "given" / name, pacs_files())
+    assert find_benchmark(PACS, given.parent) == find_benchmark(PACS, given) == given
+    assert DATASETS["pacs"].cure(given.parent) is None
 
 
-def test_a_folder_without_all_domains_is_not_the_benchmark(tmp_path):
+def test_folder_without_all_domains_is_not_the_benchmark(tmp_path):
     files = {path: b"" for path in pacs_files() if not path.startswith("photo")}
     assert find_benchmark(PACS, plant(tmp_path / "pacs", files)) is None
 
 
-def test_folders_have_the_names_of_the_archives_and_domains_those_of_the_tables(tmp_path):
+def test_domain_names_differ_from_archive_folders(tmp_path):
     labels = [f"class{number:03d}" for number in range(345)]
     index = index_benchmark(DOMAINNET, stand_in(DOMAINNET, tmp_path, classes=labels))
     assert index.domain_names == ("clip", "info", "paint", "quick", "real", "sketch")
@@ -81,7 +81,7 @@ def test_other_spellings_of_a_folder_are_the_same_domain(tmp_path, real):
     assert index_benchmark(OFFICEHOME, root).domain_names[-1] == "Real World"
 
 
-def test_a_class_that_is_nowhere_shifts_no_label(tmp_path):
+def test_class_missing_everywhere_shifts_no_label(tmp_path):
     files = {path: b"" for path in pacs_files() if "/giraffe/" not in path}
     index = index_benchmark(small_pacs(), plant(tmp_path, files))
     assert index.class_names == PACS.class_names
@@ -97,19 +97,19 @@ def test_a_class_that_is_nowhere_shifts_no_label(tmp_path):
         ("phto/dog/1.jpg", "Unknown domain of 'pacs' 'phto'. Did you mean 'photo'?"),
     ],
 )
-def test_names_that_the_benchmark_does_not_have_are_refused(tmp_path, extra, message):
+def test_unknown_names_are_refused(tmp_path, extra, message):
     root = plant(tmp_path, pacs_files() | {extra: b""})
     with pytest.raises(ValueError, match=re.escape(message)):
         index_benchmark(PACS, root)
 
 
-def test_where_only_the_number_of_classes_is_known_it_must_be_right(tmp_path):
+def test_number_of_classes_is_checked_without_names(tmp_path):
     root = stand_in(OFFICEHOME, tmp_path, classes=["Alarm_Clock", "Backpack"])
     with pytest.raises(ValueError, match=r"OfficeHome in .* has 2 classes, not 65\."):
         index_benchmark(OFFICEHOME, root)
 
 
-def test_counts_other_than_the_published_are_named_by_domain(tmp_path):
+def test_other_counts_are_named_by_domain(tmp_path):
     root = plant(tmp_path, pacs_files())
     check_counts(small_pacs(), index_benchmark(small_pacs(), root))
     (root / min(path for path in contents(root) if path.startswith("sketch"))).unlink()
@@ -117,17 +117,17 @@ def test_counts_other_than_the_published_are_named_by_domain(tmp_path):
         check_counts(small_pacs(), index_benchmark(small_pacs(), root))
 
 
-def test_the_numbers_of_archives_that_were_issued_again_pass(tmp_path):
+def test_counts_of_reissued_archives_pass(tmp_path):
     index = index_benchmark(TERRAINCOGNITA, stand_in(TERRAINCOGNITA, tmp_path))
     check_counts(small(TERRAINCOGNITA, 7, reissued=len(index)), index)
     with pytest.raises(ValueError, match="location_100 has 10 images, not 4,879; location_38"):
         check_counts(TERRAINCOGNITA, index)
 
 
-def test_what_is_not_here_is_told_with_where_it_could_be(tmp_path):
+def test_missing_benchmark_is_reported_with_folders_and_cure(tmp_path):
     with pytest.raises(FileNotFoundError) as caught:
-        load("pacs", data_dir=tmp_path / "told")
+        load("pacs", data_dir=tmp_path / "given")
     message = str(caught.value)
-    assert f"PACS is not on this machine; looked for {tmp_path}/told/pacs, " in message
+    assert f"{tmp_path}/given/pacs" in message
     assert "riskmatch data get pacs" in message
     assert "art_painting/dog/<image>" in message

@@ -1,4 +1,4 @@
-"""The cache of decoded images: what is in it, when it is made anew, and who makes it."""
+"""The cache of decoded images: its content, when it is rebuilt, and by which process."""
 
 import json
 import os
@@ -17,13 +17,13 @@ import torch
 from pictures import picture
 from PIL import Image
 
-from riskmatch.data.images import cache, fingerprint
-from riskmatch.data.images.cache import CacheError, cached_file, mapped
+from riskmatch.data.images import cache
+from riskmatch.data.images.cache import CacheError, cached_file, map_pixels
 from riskmatch.data.images.decode import ImageError
 
 
-class Told(list):
-    """The progress that was reported; what was done, once each."""
+class Progress(list):
+    """The calls of on_progress, and the distinct tasks."""
 
     def __call__(self, name, done, total):
         self.append((name, done, total))
@@ -45,20 +45,20 @@ def files(tmp_path):
 
 @pytest.fixture
 def settled(monkeypatch):
-    """A file counts as settled at once, as it does two seconds after its last change."""
-    monkeypatch.setattr(fingerprint, "SETTLED", -1)
+    """Treat files as settled at once instead of two seconds after their last change."""
+    monkeypatch.setattr(cache, "SETTLED", -1)
 
 
 def pixels_of(root, paths, size, folder, on_progress=None):
-    """The images as they come from the cache."""
-    return mapped(cached_file(root, paths, size, folder, on_progress), len(paths))
+    """The images from the cache."""
+    return map_pixels(cached_file(root, paths, size, folder, on_progress), len(paths))
 
 
 def caches(folder):
     return sorted(path.name for path in folder.glob("*.rgb"))
 
 
-def test_rows_are_the_images_sorted_by_path(files, tmp_path):
+def test_rows_are_sorted_by_path(files, tmp_path):
     root, paths = files
     pixels = pixels_of(root, paths, 32, tmp_path / "cache")
     expected = np.stack([np.asarray(Image.open(root / path)) for path in sorted(paths)])
@@ -77,9 +77,7 @@ def test_rows_are_the_images_sorted_by_path(files, tmp_path):
         ([(227, 200), (227, 200)], 224, 256),
     ],
 )
-def test_the_side_is_that_of_the_images_unless_they_are_large_or_differ(
-    tmp_path, sizes, image_size, side
-):
+def test_side_of_stored_images(tmp_path, sizes, image_size, side):
     for number, size in enumerate(sizes):
         picture(tmp_path / f"{number}.png", size, number)
     paths = [f"{number}.png" for number in range(len(sizes))]
@@ -87,27 +85,27 @@ def test_the_side_is_that_of_the_images_unless_they_are_large_or_differ(
     assert pixels.shape == (len(sizes), side, side, 3)
 
 
-def test_a_second_call_reads_and_decodes_nothing(files, settled, tmp_path):
+def test_second_call_reads_and_decodes_nothing(files, settled, tmp_path):
     root, paths = files
-    told = Told()
-    pixels_of(root, paths, 32, tmp_path / "cache", told)
-    assert told.names == ["reading images", "decoding images"]
-    assert told[-1] == ("decoding images", 5, 5)
-    again = Told()
+    calls = Progress()
+    pixels_of(root, paths, 32, tmp_path / "cache", calls)
+    assert calls.names == ["reading images", "decoding images"]
+    assert calls[-1] == ("decoding images", 5, 5)
+    again = Progress()
     pixels_of(root, paths[::-1], 32, tmp_path / "cache", again)
     assert again == []
 
 
-def test_another_time_of_modification_alone_decodes_nothing(files, settled, tmp_path):
+def test_new_modification_time_decodes_nothing(files, settled, tmp_path):
     root, paths = files
     pixels_of(root, paths, 32, tmp_path / "cache")
     os.utime(root / "c.png", (1e9, 1e9))
-    told = Told()
-    pixels_of(root, paths, 32, tmp_path / "cache", told)
-    assert told == [("reading images", 1, 1)]
+    calls = Progress()
+    pixels_of(root, paths, 32, tmp_path / "cache", calls)
+    assert calls == [("reading images", 1, 1)]
 
 
-def test_other_content_of_the_same_length_is_noticed(files, tmp_path):
+def test_changed_content_of_the_same_length_is_detected(files, tmp_path):
     root, paths = files
     first = pixels_of(root, paths, 32, tmp_path / "cache").clone()
     Image.fromarray(255 - first[2].numpy()).save(root / "c.bmp")
@@ -138,9 +136,7 @@ def copy_over(one, other):
 
 
 @pytest.mark.parametrize("change", [exchange, copy_over])
-def test_images_that_change_places_are_noticed_though_size_and_time_are_equal(
-    settled, tmp_path, change
-):
+def test_exchanged_images_of_equal_size_and_time_are_detected(settled, tmp_path, change):
     root, paths = tmp_path / "data", ["black.bmp", "white.bmp"]
     root.mkdir()
     for path, value in zip(paths, (0, 255), strict=True):
@@ -153,32 +149,30 @@ def test_images_that_change_places_are_noticed_though_size_and_time_are_equal(
 
 
 @pytest.mark.parametrize("change", [shutil.copytree, shutil.move])
-def test_a_data_set_that_is_copied_or_moved_is_read_once_more_and_not_decoded(
-    files, settled, tmp_path, change
-):
+def test_moved_data_set_is_read_but_not_decoded(files, settled, tmp_path, change):
     root, paths = files
     before = pixels_of(root, paths, 32, tmp_path / "cache")
     change(root, tmp_path / "elsewhere")
-    first, second = Told(), Told()
+    first, second = Progress(), Progress()
     after = pixels_of(tmp_path / "elsewhere", paths, 32, tmp_path / "cache", first)
     pixels_of(tmp_path / "elsewhere", paths, 32, tmp_path / "cache", second)
     assert torch.equal(after, before)
     assert (first.names, second.names) == (["reading images"], [])
 
 
-def test_notes_of_fewer_facts_are_written_anew(files, settled, tmp_path):
-    """Of size and time of modification alone, as they once were."""
+def test_stamps_of_an_older_format_are_replaced(files, settled, tmp_path):
     root, paths = files
     pixels_of(root, paths, 32, tmp_path / "cache")
-    [notes] = (tmp_path / "cache").glob("*.json")
-    kept = json.loads(notes.read_text())
-    notes.write_text(json.dumps({path: [*note[:2], "0" * 64] for path, note in kept.items()}))
+    [stamps] = (tmp_path / "cache").glob("*.json")
+    kept = json.loads(stamps.read_text())
+    older = {path: [*stamp[:2], "0" * 64] for path, stamp in kept.items()}
+    stamps.write_text(json.dumps(older))
     pixels_of(root, paths, 32, tmp_path / "cache")
-    assert json.loads(notes.read_text()) == kept
+    assert json.loads(stamps.read_text()) == kept
 
 
-def test_a_file_written_just_now_is_read_again_though_its_time_is_the_same(files, tmp_path):
-    """Two writes within the clock's grain leave the same size and time."""
+def test_recently_written_file_is_read_again(files, tmp_path):
+    """Two writes within the clock's resolution leave the same size and time."""
     root, _ = files
     pixels = np.zeros((32, 32, 3), np.uint8)
     stamp = time.time_ns()
@@ -189,45 +183,45 @@ def test_a_file_written_just_now_is_read_again_though_its_time_is_the_same(files
         assert (found == value).all()
 
 
-def test_the_file_may_be_larger_than_memory(tmp_path):
-    """All of the machine's memory could not hold it; a hole takes no space on the disk."""
+def test_mapped_file_may_be_larger_than_memory(tmp_path):
+    """The file is twice as large as memory; being sparse, it takes no space on disk."""
     side, memory = 256, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     row = side * side * 3
     images = 2 * memory // row
     with open(tmp_path / "large.rgb", "wb") as out:
         out.seek((images - 1) * row)
         out.write(bytes([7]) * row)
-    pixels = mapped(tmp_path / "large.rgb", images)
+    pixels = map_pixels(tmp_path / "large.rgb", images)
     assert pixels.shape == (images, side, side, 3)
     assert (pixels[0] == 0).all()
     assert (pixels[-1] == 7).all()
 
 
-def test_the_file_need_not_be_ours_to_write(files, tmp_path):
+def test_mapped_file_may_be_read_only(files, tmp_path):
     root, paths = files
     file = cached_file(root, paths, 32, tmp_path / "cache")
     file.chmod(0o444)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        pixels = mapped(file, len(paths))
+        pixels = map_pixels(file, len(paths))
     assert np.array_equal(pixels[0].numpy(), np.asarray(Image.open(root / "a.png")))
 
 
-def test_nothing_done_to_the_tensor_reaches_the_file(files, tmp_path):
+def test_changes_of_the_tensor_do_not_reach_the_file(files, tmp_path):
     root, paths = files
     file = cached_file(root, paths, 32, tmp_path / "cache")
     before = file.read_bytes()
     write = (
-        "import sys; from pathlib import Path; from riskmatch.data.images.cache import mapped; "
-        "mapped(Path(sys.argv[1]), 5).zero_()"
+        "import sys; from pathlib import Path; from riskmatch.data.images.cache import map_pixels; "
+        "map_pixels(Path(sys.argv[1]), 5).zero_()"
     )
     subprocess.run(
         [sys.executable, "-c", write, str(file)], check=False
-    )  # which it may not survive
+    )  # the process may be killed
     assert file.read_bytes() == before
 
 
-def test_a_broken_image_leaves_no_cache_behind(files, settled, tmp_path):
+def test_broken_image_leaves_no_cache(files, settled, tmp_path):
     root, paths = files
     data = (root / "c.png").read_bytes()
     (root / "c.png").write_bytes(data[: len(data) // 2])
@@ -236,49 +230,49 @@ def test_a_broken_image_leaves_no_cache_behind(files, settled, tmp_path):
     assert {path.suffix for path in (tmp_path / "cache").iterdir()} == {".json", ".lock"}
 
 
-def test_no_images_are_an_error(tmp_path):
+def test_no_images_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="There are no images in"):
         pixels_of(tmp_path, [], 32, tmp_path / "cache")
 
 
-def test_a_folder_that_cannot_be_is_named_with_its_cure(files, tmp_path):
+def test_unwritable_cache_is_named_with_the_cure(files, tmp_path):
     root, paths = files
     (tmp_path / "cache").write_text("a file")
-    with pytest.raises(CacheError, match=r"cannot be kept in .*cache.*variable XDG_CACHE_HOME"):
+    with pytest.raises(CacheError, match=r"cannot be written to .*cache.*XDG_CACHE_HOME"):
         pixels_of(root, paths, 32, tmp_path / "cache" / "images")
 
 
-def test_an_image_that_is_missing_is_not_blamed_on_the_cache(files, tmp_path):
+def test_missing_image_is_not_a_cache_error(files, tmp_path):
     root, _ = files
     with pytest.raises(FileNotFoundError, match=r"absent\.png"):
         pixels_of(root, ["absent.png"], 32, tmp_path / "cache")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, a disk always full")
-def test_a_full_disk_is_said_with_its_cure(files, tmp_path):
+def test_full_disk_is_reported_with_the_cure(files, tmp_path):
     root, paths = files
     folder = tmp_path / "cache"
     pixels_of(root, paths, 32, folder)
     [whole] = folder.glob("*.rgb")
     whole.unlink()
     whole.with_suffix(".part").symlink_to("/dev/full")
-    with pytest.raises(CacheError, match=r"The disk is full: .*Free some space, or name another"):
+    with pytest.raises(CacheError, match=r"The disk is full: .*Free some space.*XDG_CACHE_HOME"):
         pixels_of(root, paths, 32, folder)
     assert not whole.exists()
 
 
-def test_too_small_a_disk_is_said_before_the_work(files, tmp_path, monkeypatch):
+def test_too_little_space_is_reported_before_decoding(files, tmp_path, monkeypatch):
     root, paths = files
     monkeypatch.setattr(cache.shutil, "disk_usage", lambda _: SimpleNamespace(free=100))
-    told = Told()
+    calls = Progress()
     with pytest.raises(CacheError, match=r"The disk is full: .* \(0 MB needed, 0 MB free\)"):
-        pixels_of(root, paths, 32, tmp_path / "cache", told)
-    assert told.names == ["reading images"]
+        pixels_of(root, paths, 32, tmp_path / "cache", calls)
+    assert calls.names == ["reading images"]
 
 
 @pytest.fixture
 def build(files, tmp_path):
-    """Start processes that build the cache, and decode once the file ``go`` is there."""
+    """Start processes that build the cache and decode once the file ``go`` exists."""
     root, paths = files
     command = [sys.executable, str(Path(__file__).with_name("build_cache.py"))]
     started = []
@@ -304,21 +298,21 @@ def wait_for(process, words):
     for line in process.stdout:
         if line.startswith(words):
             return
-    raise AssertionError(f"{words!r} was never said")
+    raise AssertionError(f"{words!r} was not printed")
 
 
-def test_of_two_processes_one_decodes_and_the_other_waits(build, tmp_path):
+def test_one_of_two_processes_decodes(build, tmp_path):
     first, second = build(), build()
     wait_for(first, ("begins", "waiting"))
     wait_for(second, ("begins", "waiting"))
     (tmp_path / "go").touch()
-    said = [process.communicate()[0] for process in (first, second)]
-    assert sorted("decoding images 5" in words for words in said) == [False, True]
-    assert said[0].splitlines()[-1] == said[1].splitlines()[-1]  # the sum of the pixels
+    outputs = [process.communicate()[0] for process in (first, second)]
+    assert sorted("decoding images 5" in output for output in outputs) == [False, True]
+    assert outputs[0].splitlines()[-1] == outputs[1].splitlines()[-1]  # the sum of the pixels
     assert len(caches(tmp_path / "cache")) == 1
 
 
-def test_a_builder_that_is_killed_leaves_nothing_that_harms(build, files, tmp_path):
+def test_killed_process_does_no_harm(build, files, tmp_path):
     root, paths = files
     builder = build()
     wait_for(builder, "begins")
@@ -332,8 +326,7 @@ def test_a_builder_that_is_killed_leaves_nothing_that_harms(build, files, tmp_pa
     assert list((tmp_path / "cache").glob("*.part")) == []
 
 
-def test_the_next_builder_removes_what_one_left_that_was_killed(build, files, tmp_path):
-    """Though it builds from other files."""
+def test_partial_files_of_killed_processes_are_removed(build, files, tmp_path):
     root, paths = files
     builder = build()
     wait_for(builder, "begins")

@@ -1,4 +1,4 @@
-"""From an index of files to the domains that a run trains on."""
+"""Domains from an index of image files."""
 
 import re
 from dataclasses import replace
@@ -10,8 +10,8 @@ from pictures import pictures
 from PIL import Image
 
 from riskmatch.data import Sampler, split
+from riskmatch.data.domain import StoredImages
 from riskmatch.data.images.dataset import image_domains
-from riskmatch.data.stored import Stored
 
 
 @pytest.fixture
@@ -19,13 +19,13 @@ def index(tmp_path):
     return pictures(tmp_path / "data")
 
 
-def test_each_domain_has_its_images_in_the_order_of_the_index(index, tmp_path):
-    found = image_domains(index, image_size=32, cache=tmp_path / "cache")
-    assert (found.name, found.names, found.classes) == ("pictures", ("ink", "oil", "photo"), 2)
-    assert found.class_names == ("cat", "dog")
-    assert found.input_shape == (3, 36, 36)
+def test_domains_have_their_images_in_index_order(index, tmp_path):
+    data = image_domains(index, image_size=32, cache=tmp_path / "cache")
+    assert (data.name, data.names, data.classes) == ("pictures", ("ink", "oil", "photo"), 2)
+    assert data.class_names == ("cat", "dog")
+    assert data.input_shape == (3, 36, 36)
     row = 0
-    for domain in found.domains:
+    for domain in data.domains:
         for x, y in zip(domain.x[:], domain.y, strict=True):
             assert index.domain_names[index.domains[row]] == domain.name
             assert index.labels[row] == y
@@ -36,23 +36,23 @@ def test_each_domain_has_its_images_in_the_order_of_the_index(index, tmp_path):
     assert row == len(index)
 
 
-def test_a_class_that_a_domain_lacks_shifts_no_label(index, tmp_path):
+def test_missing_class_shifts_no_label(index, tmp_path):
     ink = image_domains(index, image_size=32, cache=tmp_path / "cache").domains[0]
     assert ink.y.unique().tolist() == [0]
 
 
-def test_splits_stay_on_the_disk(index, tmp_path):
+def test_splits_stay_on_disk(index, tmp_path):
     photo = image_domains(index, image_size=32, cache=tmp_path / "cache").domains[2]
     parts = split(photo, trial=0)
-    assert all(isinstance(part.x, Stored) for part in parts.values())
+    assert all(isinstance(part.x, StoredImages) for part in parts.values())
     rows = [tuple(x.flatten().tolist()) for part in parts.values() for x in part.x[:]]
     assert sorted(rows) == sorted(tuple(x.flatten().tolist()) for x in photo.x[:])
 
 
 @pytest.mark.parametrize("augment", [True, False])
-def test_training_sees_numbers_of_the_size_asked_for(index, tmp_path, augment):
-    found = image_domains(index, image_size=32, augment=augment, cache=tmp_path / "cache")
-    batch = next(Sampler(found.domains, 4, seed=0, augment=found.augment))
+def test_training_batches_have_the_requested_size(index, tmp_path, augment):
+    data = image_domains(index, image_size=32, augment=augment, cache=tmp_path / "cache")
+    batch = next(Sampler(data.domains, 4, seed=0, augment=data.augment))
     assert batch.x.shape == (12, 3, 32, 32)
     assert batch.x.dtype == torch.float32
     assert batch.x.amin() >= 0
@@ -62,30 +62,28 @@ def test_training_sees_numbers_of_the_size_asked_for(index, tmp_path, augment):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"image_size": 0}, "Option image_size: 0 is not a whole number above 0."),
-        ({"image_size": -8}, "Option image_size: -8 is not a whole number above 0."),
-        ({"image_size": "big"}, "Option image_size: 'big' is not a whole number above 0."),
-        ({"image_size": 32.5}, "Option image_size: 32.5 is not a whole number above 0."),
-        ({"image_size": True}, "Option image_size: True is not a whole number above 0."),
-        ({"augment": "no"}, "Option augment: 'no' is not true or false."),
-        ({"augment": 0}, "Option augment: 0 is not true or false."),
+        ({"image_size": 0}, "image_size must be a positive integer, got 0"),
+        ({"image_size": -8}, "got -8"),
+        ({"image_size": "big"}, "got 'big'"),
+        ({"image_size": 32.5}, "got 32.5"),
+        ({"image_size": True}, "got True"),
+        ({"augment": "no"}, "augment must be true or false, got 'no'"),
+        ({"augment": 0}, "augment must be true or false, got 0"),
     ],
 )
-def test_a_value_that_an_option_cannot_take_is_refused_before_any_image_is_read(
-    index, tmp_path, options, message
-):
+def test_invalid_options_are_refused_before_reading_images(index, tmp_path, options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         image_domains(index, cache=tmp_path / "cache", **options)
     assert not (tmp_path / "cache").exists()
 
 
-def test_relabelling_decodes_nothing_anew(index, tmp_path):
+def test_relabelling_decodes_nothing(index, tmp_path):
     image_domains(index, image_size=32, cache=tmp_path / "cache")
-    told = []
+    tasks = []
     image_domains(
         replace(index, labels=tuple(1 - label for label in index.labels)),
         image_size=32,
         cache=tmp_path / "cache",
-        on_progress=lambda name, done, total: told.append(name),
+        on_progress=lambda name, done, total: tasks.append(name),
     )
-    assert "decoding images" not in told
+    assert "decoding images" not in tasks

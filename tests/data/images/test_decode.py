@@ -14,12 +14,12 @@ def saved(path, image, **options):
     return path
 
 
-def test_an_image_of_the_right_size_keeps_its_pixels(tmp_path):
+def test_image_of_the_right_size_keeps_its_pixels(tmp_path):
     path = saved(tmp_path / "a.png", Image.fromarray(COLOURS))
     assert np.array_equal(decode(path, 2), COLOURS)
 
 
-def test_palettes_greys_and_print_colours_become_plain_colours(tmp_path):
+def test_palette_grey_and_cmyk_become_rgb(tmp_path):
     image = Image.fromarray(COLOURS)
     palette = saved(tmp_path / "p.png", image.quantize(4))
     assert np.array_equal(decode(palette, 2), COLOURS)
@@ -31,14 +31,14 @@ def test_palettes_greys_and_print_colours_become_plain_colours(tmp_path):
 
 
 def transparent(mode):
-    """The colours, of which the second pixel is clear and the third by half."""
+    """The colours, with the second pixel transparent and the third half transparent."""
     image = Image.fromarray(COLOURS).convert("L" if mode == "LA" else "RGB")
     image.putalpha(Image.fromarray(np.array([[255, 0], [128, 255]], np.uint8)))
     return image
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "LA"])
-def test_what_is_transparent_lies_on_white(tmp_path, mode):
+def test_transparency_is_composited_on_white(tmp_path, mode):
     image = transparent(mode)
     plain = np.asarray(image.convert("RGB")).astype(int)
     plain[0, 1] = 255
@@ -47,7 +47,7 @@ def test_what_is_transparent_lies_on_white(tmp_path, mode):
     assert np.array_equal(decode(tmp_path / "a.png", 2)[0, 0], plain[0, 0])
 
 
-def test_a_colour_that_counts_as_clear_lies_on_white(tmp_path):
+def test_transparent_colour_is_composited_on_white(tmp_path):
     image = Image.fromarray(COLOURS)
     expected = COLOURS.copy()
     expected[0, 1] = 255
@@ -63,7 +63,7 @@ def test_a_colour_that_counts_as_clear_lies_on_white(tmp_path):
     assert np.array_equal(decode(single, 2), expected)
 
 
-def test_a_drawing_in_transparency_alone_is_seen(tmp_path):
+def test_drawing_in_alpha_only_is_visible(tmp_path):
     pixels = np.zeros((4, 4, 4), np.uint8)
     pixels[1:3, 1:3, 3] = 255
     seen = decode(saved(tmp_path / "a.png", Image.fromarray(pixels)), 4)
@@ -74,18 +74,18 @@ DEEP = np.linspace(0, 65535, 64).reshape(8, 8).astype(np.uint16)
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.tif", "a.pgm"])
-def test_sixteen_bits_give_their_upper_eight(tmp_path, name):
+def test_sixteen_bits_keep_the_upper_eight(tmp_path, name):
     seen = decode(saved(tmp_path / name, Image.fromarray(DEEP)), 8)
     assert np.array_equal(seen, np.repeat((DEEP >> 8)[:, :, None], 3, 2))
 
 
-def test_sixteen_bits_in_the_other_order_are_the_same(tmp_path):
+def test_sixteen_bits_big_endian(tmp_path):
     image = Image.frombytes("I;16B", (8, 8), DEEP.astype(">u2").tobytes())
     seen = decode(saved(tmp_path / "a.tif", image), 8)
     assert np.array_equal(seen[:, :, 0], DEEP >> 8)
 
 
-def test_of_floating_numbers_one_is_white(tmp_path):
+def test_floating_point_one_is_white(tmp_path):
     numbers = np.linspace(0, 1, 256, dtype=np.float32).reshape(16, 16)
     seen = decode(saved(tmp_path / "a.tif", Image.fromarray(numbers)), 16)
     assert np.array_equal(seen[:, :, 0].flatten(), np.arange(256))
@@ -94,33 +94,36 @@ def test_of_floating_numbers_one_is_white(tmp_path):
 @pytest.mark.parametrize(
     ("pixels", "reason"),
     [
-        (DEEP.astype(np.float32), r"floating numbers below 0 or above 1; save it with 8 or 16"),
-        (np.full((8, 8), np.nan, np.float32), r"floating numbers below 0 or above 1"),
-        (DEEP.astype(np.int32), r"32 bits per pixel, and no number is known for white; save it"),
+        (
+            DEEP.astype(np.float32),
+            r"floating-point values below 0 .*save it with 8 or 16",
+        ),
+        (np.full((8, 8), np.nan, np.float32), r"floating-point values below 0 or above 1"),
+        (DEEP.astype(np.int32), r"32 bits per pixel, so the value of white is unknown; save it"),
     ],
 )
-def test_numbers_of_which_none_is_white_are_refused(tmp_path, pixels, reason):
+def test_values_without_known_white_are_refused(tmp_path, pixels, reason):
     path = saved(tmp_path / "a.tif", Image.fromarray(pixels))
     with pytest.raises(ImageError, match=rf"a\.tif cannot be read as an image \(.*{reason}"):
         decode(path, 8)
 
 
-def test_the_cameras_note_on_orientation_is_left_alone(tmp_path):
+def test_exif_orientation_is_ignored(tmp_path):
     exif = Image.Exif()
-    exif[0x0112] = 6  # to be shown turned by a quarter
+    exif[0x0112] = 6  # rotate by 90 degrees for display
     path = saved(tmp_path / "a.png", Image.fromarray(COLOURS), exif=exif)
     assert np.array_equal(decode(path, 2), COLOURS)
 
 
-def test_a_larger_image_is_averaged_not_sampled(tmp_path):
-    """Halving by an antialiased triangle: weights 1/8, 3/8, 3/8, 1/8, cut off at the border."""
+def test_larger_image_is_antialiased(tmp_path):
+    """Antialiased bilinear halving has the weights 1/8, 3/8, 3/8, 1/8, cut off at the border."""
     row = np.array([0, 0, 0, 200, 0, 0, 0, 0], dtype=np.uint8)
     path = saved(tmp_path / "a.png", Image.fromarray(np.tile(row[:, None], (1, 8))))
     expected = np.array([0, 200 * 3 / 8, 200 / 8, 0])
     assert np.abs(decode(path, 4)[:, :, 0] - expected[:, None]).max() <= 1
 
 
-def test_a_broken_file_is_named_with_its_cure(tmp_path):
+def test_broken_file_is_named_with_the_cure(tmp_path):
     whole = io.BytesIO()
     Image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 64, 3), np.uint8)).save(
         whole, "JPEG"
@@ -133,13 +136,13 @@ def test_a_broken_file_is_named_with_its_cure(tmp_path):
         decode(cut, 64)
     text = tmp_path / "text.jpg"
     text.write_text("not an image")
-    with pytest.raises(ImageError, match=r"text\.jpg cannot be read .*no known image format"):
+    with pytest.raises(ImageError, match=r"text\.jpg cannot be read .*unknown image format"):
         decode(text, 64)
     with pytest.raises(FileNotFoundError, match=r"absent\.jpg"):
         decode(tmp_path / "absent.jpg", 64)
 
 
-def test_a_broken_png_is_named_too(tmp_path):
+def test_broken_png_is_named(tmp_path):
     path = saved(tmp_path / "a.png", Image.fromarray(COLOURS))
     data = bytearray(path.read_bytes())
     data[data.index(b"IDAT") + 6] ^= 255

@@ -5,12 +5,12 @@ import unicodedata
 import pytest
 from trees import plant
 
-from riskmatch.data.images.folder import EXTENSIONS, index_folder
+from riskmatch.data.images.index import EXTENSIONS, index_folder
 
 PETS = dict.fromkeys(("a/cat/1.jpg", "a/dog/1.jpg", "b/dog/2.jpg", "b/dog/10.jpg"), b"")
 
 
-def test_the_tree_is_indexed_with_one_map_of_classes(tmp_path):
+def test_domains_share_one_class_map(tmp_path):
     index = index_folder(plant(tmp_path / "pets", PETS))
     assert (index.name, index.class_names, index.domain_names) == (
         "pets",
@@ -24,7 +24,7 @@ def test_the_tree_is_indexed_with_one_map_of_classes(tmp_path):
     assert index.counts() == {"a": {"cat": 1, "dog": 1}, "b": {"cat": 0, "dog": 2}}
 
 
-def test_a_class_that_a_domain_lacks_shifts_no_label(tmp_path):
+def test_missing_class_shifts_no_label(tmp_path):
     before = index_folder(plant(tmp_path, PETS))
     (tmp_path / "a/cat/1.jpg").rename(tmp_path / "b/dog/cat.jpg")
     plant(tmp_path, {"b/cat/3.jpg": b""})
@@ -35,8 +35,8 @@ def test_a_class_that_a_domain_lacks_shifts_no_label(tmp_path):
     )
 
 
-def test_a_name_is_one_however_its_accents_are_written(tmp_path):
-    """As one character, or as a letter and an accent; files are found under their own names."""
+def test_accents_are_normalised(tmp_path):
+    """A composed and a decomposed name are one; files keep their own paths."""
     one, two = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
     index = index_folder(plant(tmp_path, {f"a/{one}/1.jpg": b"", f"{two}/{two}/2.jpg": b""}))
     assert (index.class_names, index.domain_names) == ((one,), ("a", one))
@@ -44,7 +44,7 @@ def test_a_name_is_one_however_its_accents_are_written(tmp_path):
     assert all(index.file(row).is_file() for row in range(2))
 
 
-def test_names_that_are_not_utf8_become_text_that_is(tmp_path):
+def test_names_that_are_not_utf8_are_escaped(tmp_path):
     odd = os.fsdecode(b"caf\xe9")
     index = index_folder(plant(tmp_path, {f"{odd}/{odd}/{odd}.jpg": b""}))
     assert index.class_names == index.domain_names == (r"caf\udce9",)
@@ -52,12 +52,12 @@ def test_names_that_are_not_utf8_become_text_that_is(tmp_path):
 
 
 @pytest.mark.parametrize("extension", [*EXTENSIONS, ".JPG", ".JpEg"])
-def test_extensions_of_images_count_in_any_case(tmp_path, extension):
+def test_extensions_are_case_insensitive(tmp_path, extension):
     plant(tmp_path, {f"a/cat/1{extension}": b"", "a/cat/notes.txt": b""})
     assert index_folder(tmp_path).paths == (f"a/cat/1{extension}",)
 
 
-def test_what_file_managers_leave_behind_is_passed_over(tmp_path):
+def test_junk_files_are_ignored(tmp_path):
     junk = ["Thumbs.db", ".DS_Store", "__MACOSX/a/._1.jpg", ".git/x/1.jpg", "README.txt"]
     junk += ["a/.hidden/1.jpg", "a/cat/._1.jpg", "a/cat/desktop.ini", "a/Thumbs.db", "splits/a.txt"]
     plant(tmp_path, PETS | dict.fromkeys(junk, b""))
@@ -74,20 +74,20 @@ def test_links_are_followed(tmp_path):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        (["notes.txt"], "holds no images (bmp gif jpeg jpg pbm pgm png pnm ppm tif tiff webp); "),
-        (["cat/1.jpg", "dog/1.jpg"], "the tree is class/image and the level of domains is missing"),
-        (["1.jpg", "a/cat/1.jpg"], "1.jpg is an image where the folder of a domain is expected"),
-        (["a/1.jpg", "a/cat/1.jpg"], "a/1.jpg is an image where the folder of a class is expected"),
-        (["train/a/cat/1.jpg"], "train/a/cat is a folder where images are expected"),
+        (["notes.txt"], "has no images (bmp gif jpeg jpg pbm pgm png pnm ppm tif tiff webp)"),
+        (["cat/1.jpg", "dog/1.jpg"], "the level of domains or of classes is missing"),
+        (["1.jpg", "a/cat/1.jpg"], "1.jpg is an image where a domain folder is expected"),
+        (["a/1.jpg", "a/cat/1.jpg"], "a/1.jpg is an image where a class folder is expected"),
+        (["train/a/cat/1.jpg"], "train/a/cat is a folder where an image is expected"),
     ],
 )
-def test_a_tree_of_another_shape_is_refused_at_the_level_that_is_wrong(tmp_path, files, message):
+def test_other_layout_is_refused_with_the_wrong_level(tmp_path, files, message):
     plant(tmp_path, dict.fromkeys(files, b""))
     with pytest.raises(ValueError, match=re.escape(message)):
         index_folder(tmp_path)
 
 
-def test_no_folder_and_a_file_are_told_apart(tmp_path):
+def test_missing_folder_and_file_give_different_errors(tmp_path):
     with pytest.raises(FileNotFoundError, match=f"There is no folder {tmp_path}/pest"):
         index_folder(tmp_path / "pest")
     (tmp_path / "pets").write_bytes(b"")
@@ -95,12 +95,12 @@ def test_no_folder_and_a_file_are_told_apart(tmp_path):
         index_folder(tmp_path / "pets")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every folder")
-def test_a_folder_that_may_not_be_read_is_named_with_the_cure(tmp_path):
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can read every folder")
+def test_unreadable_folder_is_reported_with_the_cure(tmp_path):
     plant(tmp_path, PETS)
     (tmp_path / "b").chmod(0)
     try:
-        with pytest.raises(PermissionError, match=f"may not be read.*chmod u\\+rx {tmp_path}/b"):
+        with pytest.raises(PermissionError, match=f"cannot be read.*chmod u\\+rx {tmp_path}/b"):
             index_folder(tmp_path)
     finally:
         (tmp_path / "b").chmod(0o755)

@@ -10,10 +10,9 @@ from mirror import Mirror, serving
 from trees import SMALL, contents, locked, pacs_files, plant, small_pacs, tarred, zipped
 
 from riskmatch.data.fetch import FetchError
-from riskmatch.data.images.benchmark import Download, Origin
+from riskmatch.data.images.benchmark import Download, Origin, load_index
 from riskmatch.data.images.benchmarks import PACS
 from riskmatch.data.images.get import get_benchmark
-from riskmatch.data.images.locate import load_index
 
 DATA = os.environ.get("RISKMATCH_DATA")
 PACKED = tarred(pacs_files("kfold/"), "w:gz")
@@ -36,46 +35,47 @@ def get(*origins, folder=None, **options):
 
 
 def assert_whole(folder):
-    """The images are there, and nothing else is beside them."""
+    """The folder holds the images, and only a lock file is beside it."""
     assert contents(folder) == pacs_files()
-    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+    beside = {path.name for path in folder.parent.iterdir()} - {f".{folder.name}.lock"}
+    assert beside == {folder.name}
 
 
 @pytest.mark.parametrize("checksum", [None, SHA256], ids=["unverified", "verified"])
-def test_an_archive_is_fetched_unpacked_verified_and_removed(cache, checksum):
+def test_archive_is_downloaded_unpacked_verified_and_removed(cache, checksum):
     seen = []
     with serving(Mirror({"small.tar.gz": PACKED})) as (url,):
-        folder = get(origin(url, checksum=checksum), on_progress=lambda *told: seen.append(told))
+        folder = get(origin(url, checksum=checksum), on_progress=lambda *call: seen.append(call))
         assert folder == cache / "pacs"
     assert_whole(folder)
     size = len(PACKED)
-    told = {what: (done, total) for what, done, total in seen}
-    assert list(told) == ["small.tar.gz", "verifying small.tar.gz", "unpacking small.tar.gz"]
-    assert told["small.tar.gz"] == told["unpacking small.tar.gz"] == (size, size)
+    last = {task: (done, total) for task, done, total in seen}
+    assert list(last) == ["small.tar.gz", "verifying small.tar.gz", "unpacking small.tar.gz"]
+    assert last["small.tar.gz"] == last["unpacking small.tar.gz"] == (size, size)
     index = load_index(small_pacs())
     assert {name: sum(row.values()) for name, row in index.counts().items()} == SMALL
 
 
-def test_what_is_there_whole_is_not_fetched_again(tmp_path):
+def test_complete_benchmark_is_not_downloaded_again(tmp_path):
     folder = plant(tmp_path / "data" / "PACS", pacs_files())
     assert get(folder=folder) == folder
 
 
-def test_what_lies_in_the_named_folder_of_data_sets_needs_no_copy(tmp_path, monkeypatch):
+def test_benchmark_in_riskmatch_data_is_used(tmp_path, monkeypatch):
     folder = plant(tmp_path / "data" / "PACS", pacs_files())
     monkeypatch.setenv("RISKMATCH_DATA", str(folder.parent))
     assert get() == folder
 
 
-def test_a_folder_with_other_images_is_left_alone(tmp_path):
+def test_folder_with_other_images_is_unchanged(tmp_path):
     folder = plant(tmp_path / "pacs", pacs_files() | {"photo/dog/more.jpg": b""})
     before = contents(folder)
-    with pytest.raises(ValueError, match=r"is not PACS as published: photo has 3 images, not 2\."):
+    with pytest.raises(ValueError, match=r"differs from PACS .*photo has 3 images, not 2\."):
         get(folder=folder)
     assert contents(folder) == before
 
 
-def test_a_folder_with_some_of_the_domains_is_left_alone(tmp_path):
+def test_folder_with_some_domains_is_unchanged(tmp_path):
     folder = plant(tmp_path / "pacs", {"photo/dog/1.jpg": b"", "sketch/dog/1.jpg": b""})
     with pytest.raises(
         ValueError, match=r"lacks art_painting, cartoon: complete it, or move it aw"
@@ -89,7 +89,7 @@ def test_a_folder_with_some_of_the_domains_is_left_alone(tmp_path):
     [{"stop_after": 100}, {"stop_after": 100, "stall": True}, {"damage": True}],
     ids=["truncated", "stalled", "corrupt"],
 )
-def test_the_next_url_goes_on_where_one_failed(cache, fault):
+def test_next_url_continues_after_a_failure(cache, fault):
     bad = Mirror({"small.tar.gz": PACKED}, ranges=False, **fault)
     good = Mirror({"small.tar.gz": PACKED})
     with serving(bad, good) as (first, second):
@@ -99,7 +99,7 @@ def test_the_next_url_goes_on_where_one_failed(cache, fault):
     assert good.sent == len(PACKED) - (0 if "damage" in fault else 100)
 
 
-def test_another_call_goes_on_with_what_has_arrived(cache):
+def test_next_call_continues_the_download(cache):
     broken = Mirror({"small.tar.gz": PACKED}, ranges=False, stop_after=100)
     with serving(broken) as (url,), pytest.raises(FetchError, match="ended after 100 of"):
         get(origin(url, checksum=SHA256))
@@ -117,24 +117,24 @@ def test_another_call_goes_on_with_what_has_arrived(cache):
         (PACKED[:-40], "is damaged: "),
         (PACKED[:-8] + bytes(4) + PACKED[-4:], "is damaged: CRC check failed"),
         (locked(zipped(pacs_files())), "cannot be unpacked: "),
-        (tarred({"else/a/1.jpg": b""}), "no folders art_painting/dog/<image> … and so for cartoon"),
+        (tarred({"else/a/1.jpg": b""}), "no folders art_painting/dog/<image> (likewise cartoon"),
         (tarred(pacs_files() | {"photo/dog/x.jpg": b""}), "photo has 3 images, not 2"),
-        (tarred(pacs_files() | {"../x.jpg": b""}), "not safe to unpack: '../x.jpg' is a path out"),
+        (tarred(pacs_files() | {"../x.jpg": b""}), "unsafe to unpack: '../x.jpg' is a path out"),
     ],
     ids=["page", "cut", "flipped", "locked", "other", "drifted", "hostile"],
 )
-def test_an_origin_that_does_not_give_the_benchmark_yields_to_the_next(cache, content, reason):
+def test_next_origin_is_used_after_a_bad_one(cache, content, reason):
     wrong, good = Mirror({"wrong.tar.gz": content}), Mirror({"small.zip": zipped(pacs_files())})
     with serving(wrong, good) as (first, second):
         bad = origin(first, "wrong.tar.gz")
         with pytest.raises(FetchError, match=re.escape(reason)):
             get(bad)
-        assert list(cache.rglob("*.gz")) == []  # or the next call would take it again
+        assert list(cache.rglob("*.gz")) == []  # or the next call would use it again
         assert not (cache / "pacs").exists()
         assert_whole(get(bad, origin(second, "small.zip")))
 
 
-def test_files_with_their_published_checksums_are_kept_with_a_warning(cache):
+def test_other_counts_with_valid_checksums_give_a_warning(cache):
     content = tarred(pacs_files() | {"photo/dog/x.jpg": b""})
     checksum = "sha256:" + hashlib.sha256(content).hexdigest()
     with (
@@ -145,14 +145,14 @@ def test_files_with_their_published_checksums_are_kept_with_a_warning(cache):
     assert len(contents(folder)) == len(pacs_files()) + 1
 
 
-def test_mirrors_of_ones_own_come_instead(cache):
+def test_given_mirrors_replace_the_urls(cache):
     with serving(Mirror({"small.tar.gz": PACKED})) as (url,):
         assert_whole(get(origin("http://127.0.0.1:9"), mirrors=[url]))
 
 
 @pytest.mark.parametrize("name", ["PACS.tar.gz", "pacs.tgz", "kfold.tar"])
 @pytest.mark.parametrize("place", ["data", "data/pacs", "said"])
-def test_an_archive_that_is_here_is_unpacked_and_kept(tmp_path, monkeypatch, name, place):
+def test_local_archive_is_unpacked_and_kept(tmp_path, monkeypatch, name, place):
     monkeypatch.setenv("RISKMATCH_DATA", str(tmp_path / "said"))
     archive = plant(tmp_path / place, {name: PACKED}) / name
     folder = get(folder=tmp_path / "data" / "pacs")
@@ -162,18 +162,18 @@ def test_an_archive_that_is_here_is_unpacked_and_kept(tmp_path, monkeypatch, nam
     assert archive.exists()
 
 
-def test_a_file_of_an_origin_that_is_here_is_not_fetched(tmp_path, monkeypatch):
+def test_local_file_of_an_origin_is_not_downloaded(tmp_path, monkeypatch):
     monkeypatch.setenv("RISKMATCH_DATA", str(plant(tmp_path / "said", {"small.tar.gz": PACKED})))
     assert_whole(get(origin("http://127.0.0.1:9", checksum=SHA256)))
 
 
-def test_a_damaged_file_that_is_here_is_fetched_after_all(tmp_path, monkeypatch):
+def test_damaged_local_file_is_downloaded(tmp_path, monkeypatch):
     monkeypatch.setenv("RISKMATCH_DATA", str(plant(tmp_path / "said", {"small.tar.gz": b"half"})))
     with serving(Mirror({"small.tar.gz": PACKED})) as (url,):
         assert_whole(get(origin(url, checksum=SHA256)))
 
 
-def test_where_the_network_is_closed_the_error_says_what_to_place_where(cache, tmp_path):
+def test_error_says_which_files_to_place_where(cache, tmp_path):
     with serving(Mirror({})) as (url,), pytest.raises(FetchError) as caught:
         get(origin(url), origin(url, "b.zip"), folder=tmp_path / "data" / "pacs")
     message = str(caught.value)
@@ -184,14 +184,13 @@ def test_where_the_network_is_closed_the_error_says_what_to_place_where(cache, t
     )
     assert "or the files small.tar.gz; or b.zip; " in message
     assert (
-        f"the images as {tmp_path}/data/pacs/art_painting/dog/<image> … and so for cartoon"
-        in message
+        f"the images as {tmp_path}/data/pacs/art_painting/dog/<image> (likewise cartoon" in message
     )
     assert "\n" not in message
-    assert list((tmp_path / "data").iterdir()) == []
+    assert {path.suffix for path in (tmp_path / "data").iterdir()} <= {".lock"}
 
 
-def test_an_origin_whose_package_is_missing_is_passed_over_with_the_cure(cache):
+def test_origin_with_missing_package_is_skipped_with_the_cure(cache):
     needy = Origin(
         (Download("x.parquet", ("http://127.0.0.1:9/x",)),), package="nowhere", extra="parquet"
     )
@@ -199,7 +198,7 @@ def test_an_origin_whose_package_is_missing_is_passed_over_with_the_cure(cache):
         get(needy)
 
 
-def test_a_killed_process_leaves_nothing_behind_after_the_next_which_waits_for_living_ones(cache):
+def test_next_process_waits_and_removes_files_of_a_killed_one(cache):
     archive = plant(cache, {"pacs.tar.gz": PACKED}) / "pacs.tar.gz"
     command = [sys.executable, str(Path(__file__).with_name("unpack_forever.py")), str(archive)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -207,8 +206,8 @@ def test_a_killed_process_leaves_nothing_behind_after_the_next_which_waits_for_l
         assert (cache / ".pacs.unpacking" / "half.jpg").exists()
         seen = []
 
-        def waiting(*told):
-            seen.append(told)
+        def waiting(*call):
+            seen.append(call)
             process.kill()
 
         folder = get(on_progress=waiting)
@@ -219,9 +218,9 @@ def test_a_killed_process_leaves_nothing_behind_after_the_next_which_waits_for_l
 
 
 @pytest.mark.needs_data
-def test_all_of_pacs_is_unpacked_from_its_archive_without_the_network(cache, monkeypatch):
+def test_pacs_is_unpacked_from_its_archive_offline(cache, monkeypatch):
     if not DATA or not Path(DATA, "PACS.tar").is_file():
-        pytest.skip("PACS.tar is not in the folder that RISKMATCH_DATA names")
+        pytest.skip("needs PACS.tar in $RISKMATCH_DATA")
     monkeypatch.setenv("RISKMATCH_DATA", DATA)
     folder = get_benchmark(PACS, mirrors=["http://127.0.0.1:9"])
     assert folder == cache / "pacs"

@@ -62,7 +62,7 @@ def write(folder, content, name="m.csv"):
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_every_form_gives_the_same_index(folder, name):
+def test_every_format_gives_the_same_index(folder, name):
     index = index_manifest(write(folder, FORMS[name], name))
     assert index.name == name.split(".")[0]
     assert (index.class_names, index.domain_names) == (("cat", "dog"), ("a", "b"))
@@ -77,13 +77,13 @@ def test_paths_may_be_absolute(folder, tmp_path_factory):
     assert index_manifest(elsewhere).file(0) == folder / "i/2.jpg"
 
 
-def test_a_quoted_path_may_hold_the_delimiter(folder):
+def test_quoted_path_may_contain_the_delimiter(folder):
     plant(folder, {"i/a, b.jpg": b""})
     content = as_csv() + b'\n"i/a, b.jpg",cat,a'
     assert "i/a, b.jpg" in index_manifest(write(folder, content)).paths
 
 
-def test_labels_that_are_numbers_keep_their_order(folder):
+def test_numeric_labels_are_sorted_as_numbers(folder):
     rows = [row | {"label": number} for row, number in zip(OBJECTS, (10, 9, 2), strict=True)]
     for name, content in {
         "m.json": json.dumps(rows).encode(),
@@ -92,7 +92,7 @@ def test_labels_that_are_numbers_keep_their_order(folder):
         assert index_manifest(write(folder, content, name)).class_names == ("2", "9", "10")
 
 
-def test_numbers_may_be_negative_and_spelt_in_two_ways(folder):
+def test_numeric_labels_may_be_negative_or_signed(folder):
     def names(*labels):
         rows = [
             (path, label, domain) for (path, _, domain), label in zip(ROWS, labels, strict=True)
@@ -104,8 +104,7 @@ def test_numbers_may_be_negative_and_spelt_in_two_ways(folder):
     assert names("10", "-", "9") == ("-", "10", "9")
 
 
-def test_the_order_of_classes_is_the_same_in_every_process(folder):
-    """Though that of a set is not."""
+def test_class_order_is_the_same_in_every_process(folder):
     labels = ("1", "01", "001")
     rows = [(path, label, domain) for (path, _, domain), label in zip(ROWS, labels, strict=True)]
     manifest = write(folder, as_csv(rows=rows))
@@ -115,25 +114,25 @@ def test_the_order_of_classes_is_the_same_in_every_process(folder):
         "print(*index_manifest(Path(sys.argv[1])).class_names)"
     )
     for seed in "123":
-        said = subprocess.run(
+        shown = subprocess.run(
             [sys.executable, "-c", show, str(manifest)],
             env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
             check=True,
         )
-        assert said.stdout == "001 01 1\n"
+        assert shown.stdout == "001 01 1\n"
 
 
-def test_a_name_is_one_however_its_accents_are_written(folder):
+def test_accents_are_normalised(folder):
     labels = (unicodedata.normalize("NFC", "é"), unicodedata.normalize("NFD", "é"), "a")
     rows = [(path, label, label) for (path, _, _), label in zip(ROWS, labels, strict=True)]
     index = index_manifest(write(folder, as_csv(rows=rows)))
     assert index.class_names == index.domain_names == ("a", labels[0])
 
 
-def test_a_line_of_json_may_hold_any_character(folder):
-    """Some of which end a line for Python, not for JSON."""
+def test_json_line_may_contain_any_character(folder):
+    """Python's splitlines would break lines at some of them."""
     lines = [json.dumps(row | {"label": "a\u2028b"}, ensure_ascii=False) for row in OBJECTS]
     manifest = write(folder, "\r\n".join(lines).encode(), "m.jsonl")
     assert index_manifest(manifest).class_names == ("a\u2028b",)
@@ -148,35 +147,35 @@ def test_a_line_of_json_may_hold_any_character(folder):
         ("m.csv", as_csv() + b"\ni/1.jpg,dog", r"m.csv, line 5: the domain is empty\. Give every"),
         ("m.csv", as_csv() + b"\ni/4.jpg,,a", r"line 5: the label is empty"),
         ("m.csv", as_csv() + b"\ni/4.jpg,dog,a,b", r"line 5 has more values than there are"),
-        ("m.csv", as_csv() + b"\ni/1.jpg,dog,a", r"i/1.jpg is there twice, line 2 and line 5\."),
-        ("m.csv", as_csv() + b'\n"i/1.jpg,dog,a', r"m.csv is no CSV file: "),
-        ("m.csv", b"path,label,domain\n", r"m.csv lists no images; it needs rows of path, label"),
+        ("m.csv", as_csv() + b"\ni/1.jpg,dog,a", r"lists i/1.jpg twice, in line 2 and line 5\."),
+        ("m.csv", as_csv() + b'\n"i/1.jpg,dog,a', r"m.csv is not a valid CSV file: "),
+        ("m.csv", b"path,label,domain\n", r"m.csv lists no images; .*path, label"),
         ("m.csv", "path,label,domain\né,é,é".encode("latin-1"), r"is not UTF-8 .*save it as UTF-8"),
         ("m.json", '["é"]'.encode("latin-1"), r"m.json is not UTF-8 .*save it as UTF-8"),
         ("m.jsonl", '["é"]'.encode("latin-1"), r"m.jsonl is not UTF-8 .*save it as UTF-8"),
         ("m.csv", as_csv() + b"\ni/4.jpg,  ,a", r"line 5: the label is empty"),
-        ("m.json", b'{"path": 1}', r"holds no list; it needs .*\.jsonl"),
-        ("m.json", b"[1]", r"m.json, item 1 is no object with path, label, domain"),
-        ("m.json", b"[", r"m.json: the file is no JSON: "),
+        ("m.json", b'{"path": 1}', r"must hold a list .*\.jsonl"),
+        ("m.json", b"[1]", r"m.json, item 1 must be an object with path, label, domain"),
+        ("m.json", b"[", r"m.json: the file is not valid JSON: "),
         ("m.json", one(label=None), r"item 1: the label is empty"),
         ("m.json", one(label=0.5), r"the label is 0\.5, not text"),
         ("m.json", one(path=5), r"the path is 5, not text"),
         ("m.jsonl", b"\n{}\nx", r"m.jsonl has no column 'path'"),
-        ("m.jsonl", json.dumps(OBJECTS[0]).encode() + b"\nx", r"m.jsonl: line 2 is no JSON"),
+        ("m.jsonl", json.dumps(OBJECTS[0]).encode() + b"\nx", r"m.jsonl: line 2 is not valid JSON"),
         ("m.parquet", as_parquet([{"path": "1.jpg", "labels": "a", "domain": "b"}]),
          r"no column 'label'; .* Rename 'labels' to 'label'"),
         ("m.parquet", b"PAR1 is not all", r"m.parquet is damaged, or no Parquet file"),
-        ("m.txt", b"", r"m.txt is no manifest: its name ends in none of \.csv \.tsv \.json"),
+        ("m.txt", b"", r"m.txt is not a manifest; .*\.csv \.tsv \.json"),
     ],
 )  # fmt: skip
-def test_errors_name_the_file_the_row_and_the_cure(folder, name, content, message):
+def test_errors_name_file_row_and_cure(folder, name, content, message):
     with pytest.raises(ValueError, match=message):
         index_manifest(write(folder, content, name))
 
 
-def test_images_that_are_not_there_are_counted(folder):
+def test_missing_images_are_counted(folder):
     manifest = write(folder, as_csv(rows=[*ROWS, ("i/4.jpg", "cat", "a"), ("i/5.jpg", "cat", "a")]))
-    with pytest.raises(FileNotFoundError, match=r"line 5: there is no file .*i/4.jpg \(2 of 5 are"):
+    with pytest.raises(FileNotFoundError, match=r"line 5: .*i/4.jpg does not exist \(2 of 5"):
         index_manifest(manifest)
     with pytest.raises(FileNotFoundError, match=r"There is no manifest .*other\.csv"):
         index_manifest(folder / "other.csv")

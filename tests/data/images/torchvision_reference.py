@@ -1,4 +1,4 @@
-"""torchvision, the independent truth for changes of images."""
+"""torchvision as the reference for image transformations."""
 
 import importlib
 

@@ -1,30 +1,30 @@
-"""Small trees of images, and small stand-ins for the benchmarks."""
+"""Small image trees and small versions of the benchmarks."""
 
 import io
 import tarfile
 import zipfile
 from dataclasses import replace
 
-from riskmatch.data.images.benchmark import Part
+from riskmatch.data.images.benchmark import BenchmarkDomain
 from riskmatch.data.images.benchmarks import PACS
 
 SMALL = {"art_painting": 3, "cartoon": 2, "photo": 2, "sketch": 4}
-"""Images per domain of the stand-in for PACS."""
+"""Images per domain of the small PACS."""
 
 
 def small(benchmark, count=1, **changes):
     """A benchmark with ``count`` images in each domain."""
-    parts = tuple(Part(part.name, count, part.folder) for part in benchmark.parts)
+    parts = tuple(BenchmarkDomain(part.name, count, part.folder) for part in benchmark.parts)
     return replace(benchmark, parts=parts, **changes)
 
 
 def small_pacs(*origins):
-    parts = tuple(Part(name, images, name) for name, images in SMALL.items())
+    parts = tuple(BenchmarkDomain(name, images, name) for name, images in SMALL.items())
     return replace(PACS, parts=parts, origins=origins)
 
 
 def pacs_files(prefix=""):
-    """The files of the stand-in for PACS by path; every class is in some domain."""
+    """Files of the small PACS by path; every class is in some domain."""
     labels = PACS.class_names
     paths = [(domain, k) for domain, images in SMALL.items() for k in range(images)]
     return {
@@ -61,12 +61,12 @@ def zipped(files):
 
 
 def locked(packed):
-    """The zip with the mark of encryption on its first file."""
+    """The zip with its first file marked as encrypted."""
     return marked(packed, (6, 8), 1)
 
 
 def marked(packed, places, value):
-    """The zip with a byte changed in the head of its first file, and in its table of contents."""
+    """The zip with a byte changed in the header of its first file and in its directory."""
     changed = bytearray(packed)
     for head, place in zip((b"PK\x03\x04", b"PK\x01\x02"), places, strict=True):
         changed[changed.index(head) + place] = value
@@ -74,6 +74,6 @@ def marked(packed, places, value):
 
 
 def contents(root):
-    """What lies below a folder, by path."""
+    """Contents of all files below a folder, by path."""
     files = sorted(path for path in root.rglob("*") if path.is_file())
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in files}

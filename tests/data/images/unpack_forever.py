@@ -1,4 +1,4 @@
-"""A process that begins to unpack an archive of the small PACS, and does not end."""
+"""A process that starts to unpack an archive of the small PACS and does not end."""
 
 import sys
 import time
@@ -7,7 +7,7 @@ from pathlib import Path
 from trees import small_pacs
 
 from riskmatch.data.images.benchmark import Origin
-from riskmatch.data.images.prepared import prepared
+from riskmatch.data.images.get import _install
 
 
 def half(files, tree, on_progress):
@@ -18,4 +18,5 @@ def half(files, tree, on_progress):
 
 if __name__ == "__main__":
     archive = Path(sys.argv[1])
-    prepared(small_pacs(), Origin((), half), {archive.name: archive}, archive.parent / "pacs")
+    files = {archive.name: archive}
+    _install(small_pacs(), Origin((), half), files, archive.parent / "pacs", None)

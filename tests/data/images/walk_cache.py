@@ -1,6 +1,6 @@
-"""Walk through a large cache of images and say in JSON how memory grew: `walk_cache.py FILE`.
+"""Read a large cache of images and print the growth of memory as JSON: `walk_cache.py FILE`.
 
-Growth is that of anonymous memory, which the system cannot drop as it can mapped pages.
+Only anonymous memory counts; the system can drop mapped pages.
 """
 
 import json
@@ -10,9 +10,9 @@ from pathlib import Path
 import torch
 
 from riskmatch.data import Domain, Sampler, split
+from riskmatch.data.domain import StoredImages
 from riskmatch.data.images.augment import RandomView
-from riskmatch.data.images.cache import mapped
-from riskmatch.data.stored import Stored
+from riskmatch.data.images.cache import map_pixels
 from riskmatch.engine.evaluate import predict
 
 IMAGES, SIDE = 13_600, 227
@@ -34,8 +34,8 @@ def anonymous():
 def main(file):
     size = IMAGES * SIDE * SIDE * 3
     with open(file, "wb") as out:
-        out.truncate(size)  # a hole: it takes no space on the disk
-    stored = Stored(mapped(Path(file), IMAGES))
+        out.truncate(size)  # sparse: it takes no space on disk
+    stored = StoredImages(map_pixels(Path(file), IMAGES))
     labels = torch.zeros(IMAGES, dtype=torch.long)
     begin = anonymous()
     train = split(Domain("large", stored, labels), trial=0)["train"]
@@ -47,8 +47,8 @@ def main(file):
     begin = anonymous()
     predict(Dark(), {"large": {"train": train}})
     evaluated = anonymous() - begin
-    told = {"stored": size / 1e6, "grown by batches": grown, "grown by evaluation": evaluated}
-    print(json.dumps(told))
+    growth = {"stored": size / 1e6, "grown by batches": grown, "grown by evaluation": evaluated}
+    print(json.dumps(growth))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One picture of each class in each domain, on one sheet."""
+"""Draw a contact sheet: one image of each class in each domain."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from riskmatch.data.doctor.look import need_pillow
-from riskmatch.data.images.decode import in_colour
+from riskmatch.data.doctor.files import check_pillow
+from riskmatch.data.images.decode import to_rgb
 from riskmatch.data.images.index import ImageIndex
 from riskmatch.files import write_whole
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from PIL.ImageFont import FreeTypeFont, ImageFont
 
 CELL, GAP, MARGIN, HEAD = 96, 4, 120, 24
-"""Pixels: a picture's side, the space between two, for the names of classes, of domains."""
+"""Pixels: side of an image, gap between two, width of class names, height of domain names."""
 TRIES = 5
-"""Files of a cell that are tried for one that can be decoded."""
+"""Files of a cell that are tried until one can be decoded."""
 PAPER, INK, BLANK = "#ffffff", "#202020", "#e8e8e8"
 
 
 def contact_sheet(index: ImageIndex, file: Path) -> None:
-    """Write a PNG of classes (down) × domains (across), the first image of each.
+    """Write a PNG of classes (rows) × domains (columns) with the first image of each.
 
     A cell is grey where a domain lacks a class, or where its first images cannot be decoded.
     """
-    need_pillow()
+    check_pillow()
     from PIL import Image, ImageDraw, ImageFont
 
     step = CELL + GAP
@@ -37,11 +37,11 @@ def contact_sheet(index: ImageIndex, file: Path) -> None:
     sheet = Image.new("RGB", (width, height), PAPER)
     draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(size=13)
     for column, name in enumerate(index.domain_names):
-        place = MARGIN + column * step
-        draw.text((place, GAP), clipped(draw, font, name, CELL), fill=INK, font=font)
+        x = MARGIN + column * step
+        draw.text((x, GAP), clipped(draw, font, name, CELL), fill=INK, font=font)
     for line, name in enumerate(index.class_names):
-        place = HEAD + line * step + CELL // 2 - GAP * 2
-        draw.text((GAP, place), clipped(draw, font, name, MARGIN - 2 * GAP), fill=INK, font=font)
+        y = HEAD + line * step + CELL // 2 - GAP * 2
+        draw.text((GAP, y), clipped(draw, font, name, MARGIN - 2 * GAP), fill=INK, font=font)
     for (label, domain), rows in _cells(index).items():
         corner = MARGIN + domain * step, HEAD + label * step
         picture = next(filter(None, (_thumbnail(index.file(row)) for row in rows)), None)
@@ -52,7 +52,7 @@ def contact_sheet(index: ImageIndex, file: Path) -> None:
 
 
 def _cells(index: ImageIndex) -> dict[tuple[int, int], list[int]]:
-    """By label and domain, the first few rows."""
+    """The first rows of each label and domain."""
     cells: dict[tuple[int, int], list[int]] = {
         (label, domain): []
         for label in range(len(index.class_names))
@@ -70,13 +70,13 @@ def _thumbnail(path: Path) -> Image | None:
     try:
         with Image.open(path) as image:
             image.draft("RGB", (CELL, CELL))
-            return ImageOps.fit(in_colour(image), (CELL, CELL))
-    except Exception:  # decoders raise what they like on damaged bytes
+            return ImageOps.fit(to_rgb(image), (CELL, CELL))
+    except Exception:  # decoders raise many types on corrupt data
         return None
 
 
 def clipped(draw: ImageDraw, font: FreeTypeFont | ImageFont, name: str, width: int) -> str:
-    """The name, escaped where the font has no such letter, and cut to ``width`` pixels."""
+    """The name, escaped where the font lacks a letter, and cut to ``width`` pixels."""
     printable = "".join(letter if letter.isprintable() else "?" for letter in name)
     text = printable.encode("latin-1", "backslashreplace").decode("latin-1")
     if draw.textlength(text, font=font) <= width:

@@ -1,18 +1,17 @@
-"""The examination of a data set of images, from beginning to end."""
+"""Examine an image data set."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from riskmatch.data.doctor.benchmark import Copy, check_counts, recognise
+from riskmatch.data import OnProgress
 from riskmatch.data.doctor.classes import check_classes
 from riskmatch.data.doctor.duplicates import check_duplicates
-from riskmatch.data.doctor.examination import Examination, in_order
-from riskmatch.data.doctor.files import check_colours, check_file
-from riskmatch.data.doctor.look import Look, look_at_all
+from riskmatch.data.doctor.files import Inspection, check_colours, check_file, inspect_files
+from riskmatch.data.doctor.findings import Examination, in_order
+from riskmatch.data.doctor.published import BenchmarkCopy, check_counts, recognise
 from riskmatch.data.doctor.survey import survey
 from riskmatch.data.images.benchmark import Benchmark
-from riskmatch.data.progress import OnProgress
 
 
 def examine(
@@ -24,35 +23,35 @@ def examine(
 ) -> Examination:
     """Examine every image of a data set.
 
-    Each file is read once and decoded in full. What is kept of an image is about a kilobyte.
+    Each file is read once and decoded in full; about a kilobyte per image is kept.
 
     Args:
         source: a folder ``domain/class/image``, or a manifest.
-        published: the benchmark that it is a copy of; one that has its names of domains and
-            classes, where nothing is said.
-        on_progress: told how many images are examined, and that they are compared.
-        jobs: threads; one per core, where nothing is said.
+        published: the benchmark that it is a copy of; by default one with the same domain and
+            class names.
+        on_progress: called with the number of images examined.
+        jobs: number of threads; by default one per core.
 
     Raises:
-        FileNotFoundError: there is no such folder or manifest.
-        ValueError: the tree has another shape, or holds nothing.
+        FileNotFoundError: the folder or manifest does not exist.
+        ValueError: the tree has another layout, or has no files.
         ImportError: Pillow is not installed.
     """
     index, findings = survey(source)
-    copy = Copy.of(index, published or recognise(index))
+    copy = BenchmarkCopy.of(index, published or recognise(index))
     findings += check_counts(index, copy)
     findings += check_classes(index, copy)
-    looks = list[Look]()
-    for look in look_at_all([index.file(row) for row in range(len(index))], jobs):
-        row = len(looks)
-        findings += check_file(index.paths[row], index.domain_names[index.domains[row]], look)
-        looks.append(look)
+    files = list[Inspection]()
+    for file in inspect_files([index.file(row) for row in range(len(index))], jobs):
+        row = len(files)
+        findings += check_file(index.paths[row], index.domain_names[index.domains[row]], file)
+        files.append(file)
         if on_progress is not None:
-            on_progress("examining images", len(looks), len(index))
+            on_progress("examining images", len(files), len(index))
     if on_progress is not None:
         on_progress("comparing images", 0, None)
-    findings += check_colours(index, looks)
-    findings += check_duplicates(index, copy, looks)
+    findings += check_colours(index, files)
+    findings += check_duplicates(index, copy, files)
     return Examination(
         index,
         copy.benchmark.title if copy.benchmark else None,

@@ -1,93 +1,272 @@
-"""What is wrong with a file by itself."""
+"""Inspect single image files: read once, decode in full, check."""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
+import warnings
 from collections.abc import Iterator, Sequence
-from pathlib import PurePosixPath
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
 
-from riskmatch.data.doctor.examination import Finding, Severity
-from riskmatch.data.doctor.look import EMPTY, REFUSED, TOO_LARGE, Look
-from riskmatch.data.doctor.signature import ENDINGS
+import numpy as np
+
+from riskmatch.data.doctor.findings import Finding, Severity
+from riskmatch.data.doctor.similarity import signature
+from riskmatch.data.images.decode import to_rgb
 from riskmatch.data.images.index import ImageIndex
 
-SMALL = 16
-"""Pixels of a side below which there is little to see."""
-LARGE = 8_000
-"""Pixels of a side above which decoding takes long and much memory."""
-ELONGATED = 8
-"""Sides in this ratio leave next to nothing of the picture in a square crop."""
-SCALE = f"Scale it down to sides of at most {LARGE:,} pixels."
-PLAIN = "Save it as 8-bit RGB."
-AGAIN = "Get the file again, or delete it."
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+MIN_SIDE = 16
+"""Pixels of a side below which an image shows little."""
+MAX_SIDE = 8_000
+"""Pixels of a side above which decoding needs much time and memory."""
+MAX_ASPECT = 8
+"""Ratio of the sides from which a square crop loses nearly all of the image."""
+SCALE_DOWN = f"Scale it down to sides of at most {MAX_SIDE:,} pixels."
+SAVE_AS_RGB = "Save it as 8-bit RGB."
+REPLACE = "Get the file again, or delete it."
+CHUNK = 256
+"""Files given to the threads at a time."""
+EMPTY, TOO_LARGE = "zero bytes", "more pixels than Pillow decodes"
+REFUSED = "colours that the loader refuses"
+"""Errors with a cure of their own."""
+HEADER = 512
+"""Bytes from which the format is detected."""
+
+FORMATS = {
+    "BMP": (".bmp",),
+    "GIF": (".gif",),
+    "JPEG": (".jpg", ".jpeg"),
+    "PNG": (".png",),
+    "PPM": (".ppm", ".pgm", ".pbm", ".pnm"),
+    "TIFF": (".tif", ".tiff"),
+    "WEBP": (".webp",),
+}
+"""Image formats and their file extensions."""
+_PREFIXES = (
+    (b"\xff\xd8\xff", "JPEG"),
+    (b"\x89PNG\r\n\x1a\n", "PNG"),
+    (b"GIF87a", "GIF"),
+    (b"GIF89a", "GIF"),
+    (b"II*\0", "TIFF"),
+    (b"MM\0*", "TIFF"),
+    (b"%PDF-", "a PDF document"),
+    (b"PK\x03\x04", "a zip archive"),
+    (b"\x1f\x8b", "a gzip archive"),
+)
+_PATTERNS = (
+    (re.compile(rb"RIFF....WEBP", re.DOTALL), "WEBP"),
+    # "BM" may start a text too, so the size of the second header is checked.
+    (re.compile(rb"BM.{12}[\x0c\x10\x28\x34\x38\x40\x6c\x7c]\0\0\0", re.DOTALL), "BMP"),
+    # For the same reason width and height, which comments may precede.
+    (re.compile(rb"P[1-6]\s+(#.*\n\s*)*\d+\s+(#.*\n\s*)*\d+\s"), "PPM"),
+)
+_ENDS = {"JPEG": b"\xff\xd9", "PNG": b"IEND\xaeB`\x82"}
 
 
-def check_file(path: str, domain: str, look: Look) -> Iterator[Finding]:
-    """The findings on one file."""
+def detect_format(header: bytes) -> str:
+    """One of ``FORMATS``, or a description of other content, from the first bytes of a file.
 
-    def found(kind: str, severity: Severity, message: str, cure: str) -> Finding:
+    Example:
+        >>> detect_format(b"GIF89a..."), detect_format(b"<html>404</html>"), detect_format(bytes(9))
+        ('GIF', 'text', 'unknown data')
+    """
+    for prefix, format_ in _PREFIXES:
+        if header.startswith(prefix):
+            return format_
+    for pattern, format_ in _PATTERNS:
+        if pattern.match(header):
+            return format_
+    try:
+        text = header[: HEADER - 4].decode()  # the last UTF-8 character may be cut
+    except UnicodeDecodeError:
+        return "unknown data"
+    plain = all(character.isprintable() or character.isspace() for character in text)
+    return "text" if plain and text.strip() else "unknown data"
+
+
+class Inspection(NamedTuple):
+    """What one file contains."""
+
+    content: bytes
+    """Digest of the bytes; empty where there are none or they cannot be read."""
+    format: str
+    """Format of the image, or a description of other content."""
+    error: str | None = None
+    """Why it cannot be decoded; None where it can."""
+    truncated: bool = False
+    """Whether the error is that the end is missing."""
+    size: tuple[int, int] = (0, 0)
+    """Width and height."""
+    mode: str = ""
+    """Pillow's name of the channels and their depth."""
+    transparent: bool = False
+    """Whether a pixel is transparent, at least in part."""
+    pixels: bytes = b""
+    """Digest of the pixels that the loader would give."""
+    hash: int = 0
+    """Perceptual hash; see :func:`~riskmatch.data.doctor.similarity.signature`."""
+    thumbnail: bytes = b""
+    """Thumbnail as bytes; empty where the image has one colour."""
+
+    @property
+    def deep(self) -> bool:
+        """Whether it has more than 8 bits per channel."""
+        return self.mode.startswith(("I", "F"))
+
+
+def inspect_file(path: Path) -> Inspection:
+    """Read and decode a file."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        return Inspection(b"", "nothing", error=error.strerror or str(error))
+    if not data:
+        return Inspection(b"", "nothing", error=EMPTY)
+    content, format_ = _digest(data), detect_format(data[:HEADER])
+    try:
+        with Image.open(BytesIO(data)) as image:
+            image.load()
+            return _decoded(content, format_ if format_ in FORMATS else str(image.format), image)
+    except _ColourError as error:
+        return Inspection(content, format_, error=f"{REFUSED} ({error})")
+    except Image.DecompressionBombError as error:
+        return Inspection(content, format_, error=f"{TOO_LARGE}: {error}")
+    except Exception as error:  # decoders raise many types on corrupt data
+        incomplete = "truncated" in str(error) or not data.endswith(_ENDS.get(format_, b""))
+        reason = str(error) or type(error).__name__
+        if isinstance(error, UnidentifiedImageError):
+            reason = "its header is invalid"  # Pillow's message is a memory address
+        truncated = format_ in FORMATS and incomplete
+        return Inspection(content, format_, error=reason, truncated=truncated)
+
+
+def inspect_files(paths: Sequence[Path], jobs: int | None = None) -> Iterator[Inspection]:
+    """Inspect files in order, in ``jobs`` threads: Pillow decodes without the interpreter lock."""
+    check_pillow()
+    with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as threads:
+        for start in range(0, len(paths), CHUNK):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # findings report what Pillow warns about
+                inspections = list(threads.map(inspect_file, paths[start : start + CHUNK]))
+            yield from inspections
+
+
+def check_pillow() -> None:
+    """Raise ``ImportError`` with the cure where Pillow is missing."""
+    if find_spec("PIL") is None:
+        raise ImportError("Examining images needs Pillow: pip install 'riskmatch[images]'.")
+
+
+class _ColourError(ValueError):
+    """The loader cannot convert the colours."""
+
+
+def _decoded(content: bytes, format_: str, image: Image) -> Inspection:
+    try:
+        rgb = to_rgb(image)
+    except ValueError as error:
+        raise _ColourError(str(error)) from error
+    hash_, thumbnail = signature(rgb) or (0, b"")
+    return Inspection(
+        content,
+        format_,
+        size=image.size,
+        mode=image.mode,
+        transparent=image.has_transparency_data and _lowest_alpha(image) < 255,
+        pixels=_digest(f"{rgb.size}".encode() + rgb.tobytes()),
+        hash=hash_,
+        thumbnail=thumbnail,
+    )
+
+
+def _lowest_alpha(image: Image) -> int:
+    return int(np.asarray(image.convert("RGBA").getchannel("A")).min())
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+def check_file(path: str, domain: str, file: Inspection) -> Iterator[Finding]:
+    """Findings about one file."""
+
+    def finding(kind: str, severity: Severity, message: str, cure: str) -> Finding:
         return Finding(kind, severity, message, cure, path=path, domain=domain)
 
-    name = PurePosixPath(path)
-    if look.error is not None:
-        if look.error == EMPTY:
-            yield found("empty", "fault", "has zero bytes", AGAIN)
-        elif look.error.startswith(TOO_LARGE):
-            yield found("huge-image", "fault", f"has {look.error}", SCALE)
-        elif look.error.startswith(REFUSED):
-            yield found("odd-colours", "fault", f"has {look.error}", PLAIN)
-        elif not look.content:
-            cure = "Mend the link or the rights, or delete it."
-            yield found("unreadable", "fault", f"cannot be opened ({look.error})", cure)
-        elif look.holds not in ENDINGS:
-            yield found("no-image", "fault", f"holds {look.holds}, no image", AGAIN)
-        elif look.cut:
-            message = f"is a {look.holds} image whose end is missing ({look.error})"
-            yield found("truncated", "fault", message, AGAIN)
-        else:
-            message = f"is a {look.holds} image that cannot be decoded ({look.error})"
-            yield found("damaged", "fault", message, AGAIN)
+    if file.error is not None:
+        yield finding(*_decoding_error(file, file.error))
         return
-
-    endings = ENDINGS.get(look.holds, (f".{look.holds.lower()}",))
-    if name.suffix.lower() not in endings:
-        right = name.with_suffix(endings[0])
-        message = f"has the name of {_kind_named(name.suffix)}, and is a {look.holds} image"
-        yield found("wrong-extension", "warning", message, f"Rename it to {right}.")
-    width, height = look.size
-    if min(look.size) < SMALL:
+    name = PurePosixPath(path)
+    extensions = FORMATS.get(file.format, (f".{file.format.lower()}",))
+    if name.suffix.lower() not in extensions:
+        right = name.with_suffix(extensions[0])
+        message = f"has the extension of {_format_of(name.suffix)} but is a {file.format} image"
+        yield finding("wrong-extension", "warning", message, f"Rename it to {right}.")
+    width, height = file.size
+    if min(file.size) < MIN_SIDE:
         message = f"is only {width}×{height} pixels"
-        yield found("tiny-image", "warning", message, "Get a larger one, or delete it.")
-    elif max(look.size) > LARGE:
-        yield found("huge-image", "warning", f"is {width:,}×{height:,} pixels", SCALE)
-    if max(look.size) >= ELONGATED * min(look.size):
-        message = f"is {width}×{height} pixels, a strip"
-        yield found("elongated", "warning", message, "Crop it to what it shows, or delete it.")
-    if look.mode == "CMYK":
-        message = "is CMYK; libraries turn it into RGB in different ways"
-        yield found("odd-colours", "warning", message, PLAIN)
-    elif look.deep and not look.thumbnail:
-        message = f"is more than 8 bits deep ({look.mode}), of which the loader sees one colour"
-        yield found("odd-colours", "warning", message, "Scale its values to all of its range.")
+        yield finding("tiny-image", "warning", message, "Get a larger one, or delete it.")
+    elif max(file.size) > MAX_SIDE:
+        yield finding("huge-image", "warning", f"is {width:,}×{height:,} pixels", SCALE_DOWN)
+    if max(file.size) >= MAX_ASPECT * min(file.size):
+        message = f"is {width}×{height} pixels, a narrow strip"
+        yield finding("elongated", "warning", message, "Crop it to its subject, or delete it.")
+    if file.mode == "CMYK":
+        message = "is CMYK, which libraries convert to RGB differently"
+        yield finding("odd-colours", "warning", message, SAVE_AS_RGB)
+    elif file.deep and not file.thumbnail:
+        message = f"has more than 8 bits ({file.mode}), but one colour after conversion"
+        yield finding("odd-colours", "warning", message, "Scale its values to their full range.")
 
 
-def check_colours(index: ImageIndex, looks: Sequence[Look]) -> Iterator[Finding]:
-    """For each domain, how many images the loader scales by their depth, or lays on white."""
-    for place, domain in enumerate(index.domain_names):
-        rows = [row for row, home in enumerate(index.domains) if home == place]
-        if deep := [index.paths[row] for row in rows if looks[row].deep]:
-            message = f"has images of more than 8 bits ({_some(deep)}), scaled by their depth"
-            cure = "Leave them so, or scale them yourself."
+def _decoding_error(file: Inspection, error: str) -> tuple[str, Severity, str, str]:
+    """Kind, severity, message and cure for a file that cannot be decoded."""
+    if error == EMPTY:
+        return "empty", "fault", "has zero bytes", REPLACE
+    if error.startswith(TOO_LARGE):
+        return "huge-image", "fault", f"has {error}", SCALE_DOWN
+    if error.startswith(REFUSED):
+        return "odd-colours", "fault", f"has {error}", SAVE_AS_RGB
+    if not file.content:
+        cure = "Repair the link or the permissions, or delete it."
+        return "unreadable", "fault", f"cannot be opened ({error})", cure
+    if file.format not in FORMATS:
+        return "no-image", "fault", f"is not an image but {file.format}", REPLACE
+    if file.truncated:
+        message = f"is a {file.format} image whose end is missing ({error})"
+        return "truncated", "fault", message, REPLACE
+    message = f"is a {file.format} image that cannot be decoded ({error})"
+    return "damaged", "fault", message, REPLACE
+
+
+def check_colours(index: ImageIndex, files: Sequence[Inspection]) -> Iterator[Finding]:
+    """For each domain, the images that the loader scales by depth or composites on white."""
+    for number, domain in enumerate(index.domain_names):
+        rows = [row for row, home in enumerate(index.domains) if home == number]
+        if deep := [index.paths[row] for row in rows if files[row].deep]:
+            message = f"has images of more than 8 bits ({_first_of(deep)}), scaled by their depth"
+            cure = "Leave them, or scale them yourself."
             yield Finding("depth", "note", message, cure, domain=domain)
-        if clear := [index.paths[row] for row in rows if looks[row].transparent]:
-            message = f"has images that are transparent in part ({_some(clear)}), laid on white"
-            cure = "Leave them so, or lay them on another ground yourself."
+        if clear := [index.paths[row] for row in rows if files[row].transparent]:
+            message = f"has transparent images ({_first_of(clear)}), composited on white"
+            cure = "Leave them, or composite them on another background yourself."
             yield Finding("transparency", "note", message, cure, domain=domain)
 
 
-def _some(paths: Sequence[str]) -> str:
-    return f"{len(paths):,}, the first {paths[0]}"
+def _first_of(paths: Sequence[str]) -> str:
+    return f"{len(paths):,}, the first is {paths[0]}"
 
 
-def _kind_named(suffix: str) -> str:
-    kinds = [kind for kind, endings in ENDINGS.items() if suffix.lower() in endings]
-    return f"a {kinds[0]} image" if kinds else "no image"
+def _format_of(suffix: str) -> str:
+    formats = [name for name, extensions in FORMATS.items() if suffix.lower() in extensions]
+    return f"a {formats[0]} image" if formats else "no image"

@@ -1,4 +1,4 @@
-"""A walk through a tree of images that stops at nothing, and names what lies in the wrong place."""
+"""Walk a whole tree of images and report files in the wrong place."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ import os
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from riskmatch.data.doctor.examination import Finding, Severity
-from riskmatch.data.doctor.signature import ENDINGS, HEAD, content_of
-from riskmatch.data.images.folder import LAYOUT, index_folder, is_image, is_junk
-from riskmatch.data.images.index import Entry, ImageIndex
+from riskmatch.data.doctor.files import FORMATS, HEADER, detect_format
+from riskmatch.data.doctor.findings import Finding, Severity
+from riskmatch.data.images.index import (
+    LAYOUT,
+    Entry,
+    ImageIndex,
+    index_folder,
+    is_image,
+    is_junk,
+)
 from riskmatch.data.images.manifest import (
     RELATIVE,
     index_entries,
@@ -19,47 +25,47 @@ from riskmatch.data.images.manifest import (
 
 
 def survey(source: Path) -> tuple[ImageIndex, list[Finding]]:
-    """The images of a folder or a manifest, and what a loader would pass over or refuse.
+    """The images of a folder or a manifest, and findings on files that a loader skips or refuses.
 
     Raises:
-        FileNotFoundError: there is no such folder or manifest.
-        ValueError: the tree has another shape, or holds nothing.
+        FileNotFoundError: the folder or manifest does not exist.
+        ValueError: the tree has another layout, or has no files.
     """
     if source.is_file() and is_manifest(source):
         index, findings = _survey_manifest(source)
     else:
         index, findings = _survey_folder(source)
     if not len(index):
-        message, cure = "has no image that a loader would find", "Follow the other cures."
+        message, cure = "has no image that a loader would find", "Apply the other cures."
         findings.append(Finding("no-images", "fault", message, cure))
     return index, findings
 
 
 def _survey_manifest(source: Path) -> tuple[ImageIndex, list[Finding]]:
     listed = read_manifest(source)
-    here = {entry for entry in listed if os.path.isfile(source.parent / entry.path)}
+    existing = {entry for entry in listed if os.path.isfile(source.parent / entry.path)}
     findings = [
         Finding(
             "missing-file",
             "fault",
-            f"is listed in {source.name}, {where}, and is no file",
-            f"Get the file, or take it out of {source.name}. {RELATIVE}",
+            f"is listed in {source.name}, {location}, but does not exist",
+            f"Restore the file, or remove it from {source.name}. {RELATIVE}",
             path=entry.path,
             domain=entry.domain,
         )
-        for entry, where in listed.items()
-        if entry not in here
+        for entry, location in listed.items()
+        if entry not in existing
     ]
-    return index_entries(source, here), findings
+    return index_entries(source, existing), findings
 
 
 def _survey_folder(source: Path) -> tuple[ImageIndex, list[Finding]]:
     if not source.is_dir():
-        return index_folder(source), []  # which raises
+        return index_folder(source), []  # raises
     tree = _walk(source)
     entries = list[Entry]()
-    findings = [_unreadable(source, path, why) for path, why in tree.refused.items()]
-    findings += map(_empty, tree.empty())
+    findings = [_unreadable(source, path, reason) for path, reason in tree.unreadable.items()]
+    findings += map(_empty_folder, tree.empty_folders())
     for path in tree.files:
         parts = path.split("/")
         if not is_image(source / path):
@@ -68,39 +74,39 @@ def _survey_folder(source: Path) -> tuple[ImageIndex, list[Finding]]:
             entries.append(Entry(path, parts[1], parts[0]))
         else:
             findings.append(_misplaced(path))
-    if not entries and (not findings or any(found.kind == "misplaced" for found in findings)):
-        index_folder(source)  # which raises, and says which level is wrong
+    if not entries and (not findings or any(finding.kind == "misplaced" for finding in findings)):
+        index_folder(source)  # raises, with the wrong level in the message
     return ImageIndex.of(source.resolve().name, source, entries), findings
 
 
 class _Tree(NamedTuple):
-    """What lies below a root but junk, relative to it, with forward slashes."""
+    """Paths below a root, without junk, relative to it, with forward slashes."""
 
     files: list[str]
-    """In order."""
+    """Files, sorted by folder and name."""
     folders: list[str]
-    refused: dict[str, str]
-    """Folders that may not be read, and why."""
+    unreadable: dict[str, str]
+    """Folders that cannot be read, with the reason."""
 
-    def empty(self) -> list[str]:
-        """Domains, classes, and folders in place of an image, below which there is no file."""
-        holding = {
+    def empty_folders(self) -> list[str]:
+        """Domains, classes, and folders in place of an image, without any file below."""
+        occupied = {
             parent.as_posix()
-            for path in (*self.files, *self.refused)
+            for path in (*self.files, *self.unreadable)
             for parent in PurePosixPath(path).parents
         }
-        return [path for path in self.folders if path.count("/") < 3 and path not in holding]
+        return [path for path in self.folders if path.count("/") < 3 and path not in occupied]
 
 
 def _walk(root: Path) -> _Tree:
     tree = _Tree([], [], {})
 
-    def refuse(error: OSError) -> None:
-        tree.refused[Path(error.filename).relative_to(root).as_posix()] = error.strerror or "?"
+    def add_unreadable(error: OSError) -> None:
+        tree.unreadable[Path(error.filename).relative_to(root).as_posix()] = error.strerror or "?"
 
-    for folder, folders, files in os.walk(root, onerror=refuse, followlinks=True):
+    for folder, folders, files in os.walk(root, onerror=add_unreadable, followlinks=True):
         inside = Path(folder).relative_to(root)
-        if len(inside.parts) >= 2:  # a link deeper down may lead round in a circle
+        if len(inside.parts) >= 2:  # deeper links may form a cycle
             folders[:] = [name for name in folders if not os.path.islink(f"{folder}/{name}")]
         folders[:] = sorted(name for name in folders if not is_junk(name))
         if inside.parts:
@@ -109,24 +115,24 @@ def _walk(root: Path) -> _Tree:
     return tree
 
 
-def _unreadable(root: Path, path: str, why: str) -> Finding:
+def _unreadable(root: Path, path: str, reason: str) -> Finding:
     return Finding(
         "unreadable",
         "fault",
-        f"is a folder that may not be read ({why})",
-        f"Give yourself the right to: chmod u+rx {root / path}",
+        f"is a folder that cannot be read ({reason})",
+        f"Allow it: chmod u+rx {root / path}",
         path=path,
         domain=path.split("/")[0],
     )
 
 
-def _empty(path: str) -> Finding:
+def _empty_folder(path: str) -> Finding:
     domain, *inside = path.split("/")
-    kept = "Put its images into it, or delete it."
+    fill = "Add its images, or delete it."
     severity: Severity
     severity, message, cure = (
-        ("fault", "has no file in it: the domain is missing", kept),
-        ("warning", "has no file in it: the domain lacks the class", kept),
+        ("fault", "has no files: the domain is missing", fill),
+        ("warning", "has no files: the domain lacks the class", fill),
         ("fault", "is an empty folder", "Delete it: loaders expect images there."),
     )[len(inside)]
     return Finding("empty-folder", severity, message, cure, path=path, domain=domain)
@@ -134,12 +140,12 @@ def _empty(path: str) -> Finding:
 
 def _misplaced(path: str) -> Finding:
     parts = path.split("/")
-    home = "/".join((*parts[:-1], *("DOMAIN", "CLASS")[len(parts) - 1 :])[:2])
+    folder = "/".join((*parts[:-1], *("DOMAIN", "CLASS")[len(parts) - 1 :])[:2])
     return Finding(
         "misplaced",
         "fault",
-        f"is not where a loader looks: {LAYOUT}",
-        f"Move it into {home}/, or out of the data set.",
+        f"is in the wrong place: {LAYOUT}",
+        f"Move it to {folder}/, or out of the data set.",
         path=path,
         domain=parts[0] if len(parts) > 1 else None,
     )
@@ -149,23 +155,23 @@ def _stray(root: Path, path: str) -> Finding:
     domain = path.split("/")[0] if "/" in path else None
     try:
         with open(root / path, "rb") as file:
-            holds = content_of(file.read(HEAD))
+            format_ = detect_format(file.read(HEADER))
     except OSError as error:
-        holds = f"what cannot be read ({error.strerror})"
-    if holds in ENDINGS:
+        format_ = f"unreadable ({error.strerror})"
+    if format_ in FORMATS:
         return Finding(
             "wrong-extension",
             "fault",
-            f"is a {holds} image that loaders pass over, for its name is that of no image",
-            f"Rename it to {Path(path).with_suffix(ENDINGS[holds][0]).as_posix()}.",
+            f"is a {format_} image that loaders skip because of its extension",
+            f"Rename it to {Path(path).with_suffix(FORMATS[format_][0]).as_posix()}.",
             path=path,
             domain=domain,
         )
     return Finding(
         "stray",
         "warning" if domain else "note",
-        f"is no image; it holds {holds}",
-        "Loaders pass over it. Delete it unless you want it there.",
+        f"is not an image but {format_}",
+        "Loaders skip it. Delete it if it is not needed.",
         path=path,
         domain=domain,
     )

@@ -1,86 +1,102 @@
-"""Archives, unpacked so that nothing of theirs lands outside the folder it was meant for."""
+"""Unpack tar, zip and Parquet files of images safely."""
 
 from __future__ import annotations
 
 import gzip
+import json
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any
 
-from riskmatch.data.images.folder import is_junk
-from riskmatch.data.progress import OnProgress
+from riskmatch.data import OnProgress
+from riskmatch.data.images.index import EXTENSIONS, is_junk
 
-ENDINGS = (".tar.gz", ".tgz", ".tar", ".zip")
-"""How the names of archives end."""
-MOST = 20
-"""An archive may unpack to this many times its size: images hardly shrink when they are packed."""
-FLOOR = 64 << 20
+ARCHIVE_EXTENSIONS = (".tar.gz", ".tgz", ".tar", ".zip")
+MAX_RATIO = 20
+"""Largest ratio of unpacked to packed size: images hardly compress."""
+MIN_ALLOWANCE = 64 << 20
 """Bytes that any archive may unpack to."""
 CHUNK = 1 << 20
+PARQUET_COLUMNS = ("image", "label", "domain")
+PARQUET_BATCH = 256
+"""Rows of a Parquet file in memory at a time."""
 
-Place = Callable[[str], str | None]
-"""Where in the folder a file of the archive goes; None leaves it out."""
+Target = Callable[[str], str | None]
+"""Maps the path of a file in the archive to its path in the folder; None skips the file."""
 Member = tuple[str, Callable[[], IO[bytes]]]
-"""The name of a file in an archive, and how to open it."""
+"""The name of a file in an archive, and a function that opens it."""
 
 
 def extract(
-    archive: Path, folder: Path, place: Place = str, on_progress: OnProgress | None = None
+    archive: Path, folder: Path, target: Target = str, on_progress: OnProgress | None = None
 ) -> None:
     """Unpack the files of a tar or zip archive into a folder.
 
-    Hidden files and what file managers leave behind are passed over.
+    Hidden files and the files of file managers are skipped.
 
     Args:
-        archive: tar, tar.gz or zip, told apart by content.
-        folder: made where it does not exist.
-        place: the path in the folder of each file of the archive, by its path in the archive.
-        on_progress: told after every file how many bytes of the archive are read.
+        archive: tar, tar.gz or zip, detected by content.
+        folder: created where it does not exist.
+        target: path in the folder for each file of the archive, by its path in the archive.
+        on_progress: called after every file with the bytes of the archive read.
 
     Raises:
-        ValueError: the archive is damaged or encrypted, or it holds what an archive of images
-            never needs: a path out of the folder, a link, a device, or far more bytes than its own
-            size.
+        ValueError: the archive is damaged or encrypted, or is unsafe: a path outside the folder, a
+            link, a device, or far more bytes than its own size.
     """
     size = archive.stat().st_size
     report: OnProgress = (lambda *_: None) if on_progress is None else on_progress
-    left = max(FLOOR, MOST * size)
-    with reading(archive), open(archive, "rb") as packed:
+    allowance = max(MIN_ALLOWANCE, MAX_RATIO * size)
+    with archive_errors(archive), open(archive, "rb") as packed:
         for name, opened in _members(archive, packed):
-            parts = _parts(archive, name)
-            path = None if any(map(is_junk, parts)) else place("/".join(parts))
+            parts = _safe_parts(archive, name)
+            path = None if any(map(is_junk, parts)) else target("/".join(parts))
             if path is None:
                 continue
-            target = folder.joinpath(*_parts(archive, path))
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with opened() as source, open(target, "wb") as file:
+            file = folder.joinpath(*_safe_parts(archive, path))
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with opened() as source, open(file, "wb") as out:
                 while piece := source.read(CHUNK):
-                    left -= len(piece)
-                    if left < 0:
-                        raise ValueError(f"{archive} unpacks to more than {MOST} times its size")
-                    file.write(piece)
+                    allowance -= len(piece)
+                    if allowance < 0:
+                        raise ValueError(
+                            f"{archive} unpacks to more than {MAX_RATIO} times its size"
+                        )
+                    out.write(piece)
             report(f"unpacking {archive.name}", min(packed.tell(), size - 1), size)
     report(f"unpacking {archive.name}", size, size)
 
 
 def check_archive(path: Path) -> None:
-    """Raise ``ValueError`` unless a file begins as an archive does, and a zip also ends as one."""
+    """Raise ``ValueError`` unless a file has the signature of a tar or zip archive."""
     if not (zipfile.is_zipfile(path) or tarfile.is_tarfile(path)):
         raise ValueError("neither a tar nor a zip archive")
 
 
-def stem(name: str) -> str | None:
-    """The name of an archive without its ending; None where it does not end as one.
+def archive_stem(name: str) -> str | None:
+    """The name of an archive without its extension; None for other files.
 
     Example:
-        >>> stem("PACS.tar.gz"), stem("PACS.txt")
+        >>> archive_stem("PACS.tar.gz"), archive_stem("PACS.txt")
         ('PACS', None)
     """
-    return next((name[: -len(end)] for end in ENDINGS if name.lower().endswith(end)), None)
+    matches = (end for end in ARCHIVE_EXTENSIONS if name.lower().endswith(end))
+    return next((name[: -len(end)] for end in matches), None)
+
+
+@contextmanager
+def archive_errors(archive: Path) -> Iterator[None]:
+    """Turn errors of archive libraries into a ``ValueError`` that names the archive."""
+    try:
+        yield
+    except (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise ValueError(f"{archive} is damaged: {error}") from error
+    except RuntimeError as error:  # zipfile raises it for encryption and unknown compression
+        raise ValueError(f"{archive} cannot be unpacked: {error}") from error
 
 
 def _members(archive: Path, packed: IO[bytes]) -> Iterator[Member]:
@@ -101,27 +117,95 @@ def _members(archive: Path, packed: IO[bytes]) -> Iterator[Member]:
                 if member.isfile():
                     yield member.name, lambda member=member: stream.extractfile(member)  # type: ignore[misc]
             while stream.fileobj and stream.fileobj.read(CHUNK):
-                pass  # the sum that tells of damage is at the very end
+                pass  # gzip verifies its checksum only at the end of the stream
 
 
-def _parts(archive: Path, name: str) -> tuple[str, ...]:
-    """The parts of a path, which must stay below the folder it is relative to."""
+def _safe_parts(archive: Path, name: str) -> tuple[str, ...]:
+    """Parts of a relative path that stays below its folder."""
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or ":" in name or "\0" in name or not path.parts:
-        _refuse(archive, name, "a path out of the folder")
+        _refuse(archive, name, "a path outside the folder")
     return path.parts
 
 
-def _refuse(archive: Path, name: str, what: str) -> None:
-    raise ValueError(f"{archive} is not safe to unpack: {name!r} is {what}")
+def _refuse(archive: Path, name: str, reason: str) -> None:
+    raise ValueError(f"{archive} is unsafe to unpack: {name!r} is {reason}")
 
 
-@contextmanager
-def reading(archive: Path) -> Iterator[None]:
-    """What goes wrong while an archive is read, as a ``ValueError`` that names it."""
+def unpack_parquet(
+    files: Mapping[str, Path], tree: Path, on_progress: OnProgress | None = None
+) -> None:
+    """Write the images of Parquet files as ``tree/domain/class/number.extension``.
+
+    The format is that of the Hugging Face hub: ``image`` is a struct with ``bytes`` and their
+    original ``path``; ``label`` and ``domain`` are names, or numbers whose names are in the file's
+    schema.
+
+    Raises:
+        ImportError: pyarrow is not installed.
+        ValueError: a file has another format.
+    """
+    written = 0
+    for path in files.values():
+        table, before, size = parquet_file(path), written, path.stat().st_size
+        columns = table.schema_arrow.names
+        if missing := [column for column in PARQUET_COLUMNS if column not in columns]:
+            raise ValueError(f"{path} has no column {missing[0]!r}; it has {', '.join(columns)}")
+        features = _hub_features(table.schema_arrow.metadata)
+        label, domain = (_namer(features.get(column, {})) for column in PARQUET_COLUMNS[1:])
+        for batch in table.iter_batches(PARQUET_BATCH, columns=list(PARQUET_COLUMNS)):
+            for row in batch.to_pylist():
+                suffix = Path(row["image"]["path"] or "").suffix.lower()
+                folder = tree / _safe_name(domain(row["domain"])) / _safe_name(label(row["label"]))
+                folder.mkdir(parents=True, exist_ok=True)
+                extension = suffix if suffix in EXTENSIONS else ".jpg"
+                (folder / f"{written:06d}{extension}").write_bytes(row["image"]["bytes"])
+                written += 1
+            if on_progress is not None:
+                share = (written - before) / table.metadata.num_rows
+                on_progress(f"unpacking {path.name}", round(share * size), size)
+
+
+def parquet_file(path: Path) -> Any:
+    """A ``pyarrow.parquet.ParquetFile``; ``ValueError`` where the file is damaged."""
     try:
-        yield
-    except (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise ValueError(f"{archive} is damaged: {error}") from error
-    except RuntimeError as error:  # zipfile's, of a file that is encrypted or oddly compressed
-        raise ValueError(f"{archive} cannot be unpacked: {error}") from error
+        import pyarrow  # type: ignore[import-untyped]
+        import pyarrow.parquet  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise ImportError(
+            f"Reading {path} needs pyarrow: pip install 'riskmatch[parquet]'"
+        ) from error
+    try:
+        return pyarrow.parquet.ParquetFile(path)
+    except pyarrow.ArrowInvalid as error:
+        raise ValueError(f"{path} is damaged, or no Parquet file: {error}") from error
+
+
+def check_parquet(path: Path) -> None:
+    """Raise ``ValueError`` unless a file starts and ends with the Parquet signature."""
+    with open(path, "rb") as file:
+        start = file.read(4)
+        file.seek(-min(4, path.stat().st_size), 2)
+        if (start, file.read(4)) != (b"PAR1", b"PAR1"):
+            raise ValueError("not a complete Parquet file")
+
+
+def _hub_features(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
+    """Description of the columns that the Hugging Face hub adds to a Parquet file."""
+    description = json.loads((metadata or {}).get(b"huggingface", b"{}"))
+    features = description.get("info", {}).get("features", {})
+    return features if isinstance(features, dict) else {}
+
+
+def _namer(feature: Mapping[str, Any]) -> Callable[[Any], str]:
+    names = feature.get("names")
+    if isinstance(names, list):
+        return lambda value: str(names[value])
+    return str
+
+
+def _safe_name(name: str) -> str:
+    """A name that is that of a single folder."""
+    if name in ("", ".", "..") or any(sign in name for sign in "/\\:\0"):
+        raise ValueError(f"{name!r} cannot be the name of a folder")
+    return name

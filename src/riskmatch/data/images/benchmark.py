@@ -1,146 +1,249 @@
-"""What is known of a benchmark of images: its facts, and where its files come from."""
+"""Facts about an image benchmark, and where it is on this machine."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from riskmatch.data.fetch import Check, digest
-from riskmatch.data.images.archives import check_archive, extract, stem
-from riskmatch.data.images.index import spelt
-from riskmatch.data.images.packed import check_parquet
-from riskmatch.data.progress import OnProgress
+from riskmatch.data.folders import VARIABLE, data_folders
+from riskmatch.data.images.archives import archive_stem, check_archive, check_parquet
+from riskmatch.data.images.index import Entry, ImageIndex, is_junk, normalised_name, scan
+from riskmatch.data.images.layouts import Convert, unpack
 
 NOT_STATED = "not stated"
+DEPTH = 3
+"""Levels of folders that are searched for the domains in an unpacked archive."""
 
 
 @dataclass(frozen=True)
-class Part:
+class BenchmarkDomain:
     """A domain of a benchmark."""
 
     name: str
     images: int
-    """As published."""
+    """Number of images as published."""
     folder: str
-    """Its name in the archives; another case, and spaces for underscores, are accepted too."""
+    """Name in the archives; other case, and spaces for underscores, are accepted too."""
 
-    def is_called(self, name: str) -> bool:
+    def matches(self, name: str) -> bool:
         """Whether a folder of this name holds the domain."""
-        return squeezed(name) in (squeezed(self.name), squeezed(self.folder))
+        return folded_name(name) in (folded_name(self.name), folded_name(self.folder))
 
 
 @dataclass(frozen=True)
 class Download:
-    """A file that is fetched."""
+    """A file to download."""
 
     name: str
-    """On this machine, and under a mirror of one's own."""
+    """File name on this machine and on a mirror."""
     urls: tuple[str, ...]
     """Tried in this order."""
     checksum: str | None = None
-    """``md5:…`` or ``sha256:…``, where one is published; else the counts of images must do."""
+    """``md5:…`` or ``sha256:…`` where one is published; else the number of images is checked."""
 
     @property
     def check(self) -> Check:
-        """What the file must pass before it gets its name."""
-        kind: Check = _not_empty
-        if stem(self.name):
-            kind = check_archive
+        """Check of the downloaded file."""
+        format_check: Check = _check_not_empty
+        if archive_stem(self.name):
+            format_check = check_archive
         elif self.name.endswith(".parquet"):
-            kind = check_parquet
+            format_check = check_parquet
         if self.checksum is None:
-            return kind
+            return format_check
         algorithm, _, expected = self.checksum.partition(":")
-        same = digest(algorithm, expected)
+        checksum_check = digest(algorithm, expected)
 
         def check(path: Path) -> None:
-            kind(path)  # first, for it is quick and says more
-            same(path)
+            format_check(path)  # first: it is quick and its message says more
+            checksum_check(path)
 
         return check
 
 
-Prepare = Callable[[Mapping[str, Path], Path, OnProgress | None], None]
-"""From the files by name, write ``domain/class/image`` somewhere below the folder given."""
-
-
-def unpack(files: Mapping[str, Path], tree: Path, on_progress: OnProgress | None = None) -> None:
-    """Prepare archives that hold the images as they should lie."""
-    for path in files.values():
-        extract(path, tree, on_progress=on_progress)
-
-
 @dataclass(frozen=True)
 class Origin:
-    """One way to have a benchmark."""
+    """One way to obtain a benchmark."""
 
     files: tuple[Download, ...]
-    """All of them are needed."""
-    prepare: Prepare = unpack
+    """Files that are all needed."""
+    convert: Convert = unpack
     package: str | None = None
-    """What must be importable."""
+    """Module that must be importable."""
     extra: str | None = None
-    """The extra of riskmatch that installs the package."""
+    """Extra of riskmatch that installs the module."""
     caution: str | None = None
-    """In what its images differ from those that methods are compared by."""
+    """How its images differ from those that published results use."""
 
     @property
     def has_checksums(self) -> bool:
-        """Whether every file that holds images has one."""
+        """Whether every file with images has a checksum."""
         return all(file.checksum for file in self.files if not file.name.endswith(".txt"))
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """The facts of a data set of images, in one place."""
+    """A published data set of images."""
 
     name: str
     title: str
-    parts: tuple[Part, ...]
-    """Its domains."""
+    parts: tuple[BenchmarkDomain, ...]
     classes: int
     licence: str
     citation: str
     page: str
-    """Where its authors describe it."""
+    """URL of its description."""
     origins: tuple[Origin, ...]
     """Tried in this order."""
     class_names: tuple[str, ...] = ()
-    """Sorted; empty where only their number is known."""
+    """Sorted class names; empty where only their number is known."""
     reissued: int | None = None
-    """How many images the archives hold today, where that is known to differ from the published."""
+    """Number of images in today's archives, where it differs from the published one."""
     spellings: tuple[str, ...] = ()
-    """Other names of its folder or archive, without their ending."""
+    """Other names of its folder or archive, without extension."""
 
     @property
     def domains(self) -> tuple[str, ...]:
-        """The names of its domains."""
+        """Names of the domains."""
         return tuple(part.name for part in self.parts)
 
     @property
     def images(self) -> int:
-        """How many there are, as published."""
+        """Number of images as published."""
         return sum(part.images for part in self.parts)
 
-    def is_called(self, name: str) -> bool:
-        """Whether a folder or archive of this name is of the benchmark."""
-        return squeezed(name) in {squeezed(said) for said in (self.name, *self.spellings)}
+    def matches(self, name: str) -> bool:
+        """Whether a folder or archive of this name is that of the benchmark."""
+        return folded_name(name) in {folded_name(known) for known in (self.name, *self.spellings)}
 
 
-def squeezed(name: str) -> str:
-    r"""A name without what spellings differ in.
+def folded_name(name: str) -> str:
+    r"""A name in lower case without spaces, hyphens and underscores, for comparison.
 
     Example:
-        >>> squeezed("Real World") == squeezed("real_world")
+        >>> folded_name("Real World") == folded_name("real_world")
         True
-        >>> squeezed("Caf\u00e9") == squeezed("cafe\u0301")
+        >>> folded_name("Caf\u00e9") == folded_name("cafe\u0301")
         True
     """
-    return re.sub(r"[\s_-]+", "", spelt(name)).lower()
+    return re.sub(r"[\s_-]+", "", normalised_name(name)).lower()
 
 
-def _not_empty(path: Path) -> None:
+def _check_not_empty(path: Path) -> None:
     if not path.stat().st_size:
         raise ValueError("empty")
+
+
+def load_index(benchmark: Benchmark, data_dir: Path | None = None) -> ImageIndex:
+    """The images of a benchmark on this machine.
+
+    Args:
+        benchmark: one of :data:`~riskmatch.data.images.benchmarks.BENCHMARKS`.
+        data_dir: folder to search first; it holds the domains or a folder of them.
+
+    Raises:
+        FileNotFoundError: the benchmark is not on this machine; the message says how to get it.
+    """
+    return index_benchmark(benchmark, locate(benchmark, data_dir))
+
+
+def locate(benchmark: Benchmark, data_dir: Path | None = None) -> Path:
+    """As :func:`find_benchmark`; raises ``FileNotFoundError`` where there is none."""
+    folder = find_benchmark(benchmark, data_dir)
+    if folder is None:
+        searched = ", ".join(str(base / benchmark.name) for base in data_folders(data_dir))
+        raise FileNotFoundError(
+            f"{benchmark.title} is not on this machine; searched {searched}. Download it with "
+            f"`riskmatch data get {benchmark.name}`, or place {layout(benchmark)} in one of these "
+            f"folders, or in a folder {benchmark.name} of ${VARIABLE}."
+        )
+    return folder
+
+
+def find_benchmark(benchmark: Benchmark, data_dir: Path | None = None) -> Path | None:
+    """The folder with all domains of a benchmark; None where there is none.
+
+    It has the name of the benchmark, in any case, and is in ``data_dir``, in the folder of the
+    variable ``RISKMATCH_DATA`` or in the cache; or it is ``data_dir`` itself.
+    """
+    for base in data_folders(data_dir):
+        for folder in _subfolders(base):
+            if benchmark.matches(folder.name) and has_domains(benchmark, folder):
+                return folder
+        if base == data_dir and has_domains(benchmark, base):
+            return base
+    return None
+
+
+def index_benchmark(benchmark: Benchmark, root: Path) -> ImageIndex:
+    """The images of a benchmark below ``root``, with the benchmark's own names and labels."""
+    names = {folded_name(name): name for name in benchmark.class_names}
+    entries = [
+        Entry(
+            entry.path,
+            names.get(folded_name(entry.label), entry.label),
+            next((p.name for p in benchmark.parts if p.matches(entry.domain)), entry.domain),
+        )
+        for entry in scan(root)
+    ]
+    index = ImageIndex.of(benchmark.name, root, entries, benchmark.class_names, benchmark.domains)
+    if len(index.class_names) != benchmark.classes:
+        raise ValueError(
+            f"{benchmark.title} in {root} has {len(index.class_names)} classes, not "
+            f"{benchmark.classes}."
+        )
+    return index
+
+
+def check_counts(benchmark: Benchmark, index: ImageIndex) -> None:
+    """Raise ``ValueError`` unless every domain has the published number of images.
+
+    The total of archives that were issued again is accepted too.
+    """
+    counts = {domain: sum(row.values()) for domain, row in index.counts().items()}
+    wrong = [
+        f"{part.name} has {counts[part.name]:,} images, not {part.images:,}"
+        for part in benchmark.parts
+        if counts[part.name] != part.images
+    ]
+    if wrong and len(index) != benchmark.reissued:
+        raise ValueError("; ".join(wrong))
+
+
+def find_tree(benchmark: Benchmark, folder: Path) -> Path | None:
+    """The folder with all domains that is nearest to ``folder``, itself or below."""
+    level = [folder]
+    for _ in range(DEPTH):
+        for candidate in level:
+            if has_domains(benchmark, candidate):
+                return candidate
+        level = [child for candidate in level for child in _subfolders(candidate)]
+    return None
+
+
+def has_domains(benchmark: Benchmark, folder: Path) -> bool:
+    """Whether every domain has a folder in ``folder``."""
+    return not missing_domains(benchmark, folder)
+
+
+def missing_domains(benchmark: Benchmark, folder: Path) -> list[str]:
+    """Domains without a folder in ``folder``."""
+    names = [child.name for child in _subfolders(folder)]
+    return [part.name for part in benchmark.parts if not any(map(part.matches, names))]
+
+
+def layout(benchmark: Benchmark) -> str:
+    """The folders of a benchmark, for messages."""
+    first, *others = (part.folder for part in benchmark.parts)
+    label = benchmark.class_names[0] if benchmark.class_names else "<class>"
+    return f"{first}/{label}/<image> (likewise {', '.join(others)})"
+
+
+def _subfolders(folder: Path) -> Iterator[Path]:
+    if folder.is_dir():
+        for path in sorted(folder.iterdir()):
+            if path.is_dir() and not is_junk(path.name):
+                yield path

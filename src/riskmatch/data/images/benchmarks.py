@@ -1,13 +1,19 @@
-"""The five benchmarks of images, one declaration each.
+"""The five image benchmarks.
 
-Counts are those of DomainBed (Gulrajani and Lopez-Paz, ICLR 2021), by which methods are compared.
+Numbers of images are those of DomainBed (Gulrajani and Lopez-Paz, ICLR 2021).
 """
 
 from __future__ import annotations
 
-from riskmatch.data.images import domainnet, terraincognita, vlcs
-from riskmatch.data.images.benchmark import NOT_STATED, Benchmark, Download, Origin, Part
-from riskmatch.data.images.packed import unpack_parquet
+from riskmatch.data.images import layouts
+from riskmatch.data.images.archives import unpack_parquet
+from riskmatch.data.images.benchmark import (
+    NOT_STATED,
+    Benchmark,
+    BenchmarkDomain,
+    Download,
+    Origin,
+)
 
 HUB = "https://huggingface.co/datasets"
 LILA = (
@@ -24,7 +30,7 @@ DOMAINBED = (
 
 
 def _drive(identity: str) -> tuple[str, ...]:
-    """A file on Google Drive, past the page that warns of its size."""
+    """URLs of a file on Google Drive that skip the warning about its size."""
     return (
         f"https://drive.usercontent.google.com/download?id={identity}&export=download&confirm=t",
         f"https://drive.google.com/uc?id={identity}&export=download&confirm=t",
@@ -39,10 +45,10 @@ PACS = Benchmark(
     "pacs",
     "PACS",
     parts=(
-        Part("art_painting", 2_048, "art_painting"),
-        Part("cartoon", 2_344, "cartoon"),
-        Part("photo", 1_670, "photo"),
-        Part("sketch", 3_929, "sketch"),
+        BenchmarkDomain("art_painting", 2_048, "art_painting"),
+        BenchmarkDomain("cartoon", 2_344, "cartoon"),
+        BenchmarkDomain("photo", 1_670, "photo"),
+        BenchmarkDomain("sketch", 3_929, "sketch"),
     ),
     classes=7,
     class_names=("dog", "elephant", "giraffe", "guitar", "horse", "house", "person"),
@@ -78,13 +84,13 @@ VLCS = Benchmark(
     "vlcs",
     "VLCS",
     parts=(
-        Part("Caltech101", 1_415, "Caltech101"),
-        Part("LabelMe", 2_656, "LabelMe"),
-        Part("SUN09", 3_282, "SUN09"),
-        Part("VOC2007", 3_376, "VOC2007"),
+        BenchmarkDomain("Caltech101", 1_415, "Caltech101"),
+        BenchmarkDomain("LabelMe", 2_656, "LabelMe"),
+        BenchmarkDomain("SUN09", 3_282, "SUN09"),
+        BenchmarkDomain("VOC2007", 3_376, "VOC2007"),
     ),
     classes=5,
-    class_names=vlcs.CLASSES,
+    class_names=layouts.VLCS_CLASSES,
     licence=NOT_STATED,
     citation="Fang, Xu, Rockmore. Unbiased Metric Learning: On the Utilization of Multiple "
     "Datasets and Web Images for Softening Bias. ICCV 2013.",
@@ -99,20 +105,11 @@ VLCS = Benchmark(
                 ),
             )
         ),
-        *(
-            Origin(
-                (Download(name, urls),),
-                vlcs.prepare,
-                caution="the images of JiGen's issue are the same as DomainBed's, but smaller "
-                "(192 MB, not 3.6 GB): figures may differ a little from published ones",
-            )
-            for name, urls in (
-                ("vlcs.zip", _drive("1r0WL5DDqKfSPp9E3tRENwHaXNs1olLZd")),
-                (
-                    "vlcs-jigen.tar.gz",
-                    ("https://www.mediafire.com/file/7yv132lgn1v267r/vlcs.tar.gz/file",),
-                ),
-            )
+        Origin(
+            (Download("vlcs.zip", _drive("1r0WL5DDqKfSPp9E3tRENwHaXNs1olLZd")),),
+            layouts.convert_vlcs,
+            caution="JiGen's images are the same as DomainBed's, but smaller (192 MB, not 3.6 GB): "
+            "results may differ slightly from published ones",
         ),
     ),
 )
@@ -121,10 +118,10 @@ OFFICEHOME = Benchmark(
     "officehome",
     "OfficeHome",
     parts=(
-        Part("Art", 2_427, "Art"),
-        Part("Clipart", 4_365, "Clipart"),
-        Part("Product", 4_439, "Product"),
-        Part("Real World", 4_357, "Real World"),
+        BenchmarkDomain("Art", 2_427, "Art"),
+        BenchmarkDomain("Clipart", 4_365, "Clipart"),
+        BenchmarkDomain("Product", 4_439, "Product"),
+        BenchmarkDomain("Real World", 4_357, "Real World"),
     ),
     classes=65,
     licence="fair use, for research",
@@ -162,13 +159,13 @@ TERRAINCOGNITA = Benchmark(
     "terraincognita",
     "TerraIncognita",
     parts=(
-        Part("location_100", 4_879, "location_100"),
-        Part("location_38", 9_767, "location_38"),
-        Part("location_43", 4_020, "location_43"),
-        Part("location_46", 6_122, "location_46"),
+        BenchmarkDomain("location_100", 4_879, "location_100"),
+        BenchmarkDomain("location_38", 9_767, "location_38"),
+        BenchmarkDomain("location_43", 4_020, "location_43"),
+        BenchmarkDomain("location_46", 6_122, "location_46"),
     ),
     classes=10,
-    class_names=terraincognita.CLASSES,
+    class_names=layouts.TERRA_CLASSES,
     licence="CDLA-Permissive 1.0",
     citation="Beery, Van Horn, Perona. Recognition in Terra Incognita. ECCV 2018. arXiv:1807.04975",
     page="https://lila.science/datasets/caltech-camera-traps",
@@ -176,15 +173,15 @@ TERRAINCOGNITA = Benchmark(
         Origin(
             (
                 Download(
-                    terraincognita.ANNOTATIONS,
-                    tuple(f"{base}/labels/{terraincognita.ANNOTATIONS}" for base in LILA),
+                    layouts.TERRA_ANNOTATIONS,
+                    tuple(f"{base}/labels/{layouts.TERRA_ANNOTATIONS}" for base in LILA),
                 ),
                 Download(
-                    terraincognita.IMAGES,
-                    tuple(f"{base}/{terraincognita.IMAGES}" for base in LILA),
+                    layouts.TERRA_IMAGES,
+                    tuple(f"{base}/{layouts.TERRA_IMAGES}" for base in LILA),
                 ),
             ),
-            terraincognita.prepare,
+            layouts.convert_terraincognita,
         ),
     ),
     reissued=24_330,
@@ -195,12 +192,12 @@ DOMAINNET = Benchmark(
     "domainnet",
     "DomainNet",
     parts=(
-        Part("clip", 48_129, "clipart"),
-        Part("info", 51_605, "infograph"),
-        Part("paint", 72_266, "painting"),
-        Part("quick", 172_500, "quickdraw"),
-        Part("real", 172_947, "real"),
-        Part("sketch", 69_128, "sketch"),
+        BenchmarkDomain("clip", 48_129, "clipart"),
+        BenchmarkDomain("info", 51_605, "infograph"),
+        BenchmarkDomain("paint", 72_266, "painting"),
+        BenchmarkDomain("quick", 172_500, "quickdraw"),
+        BenchmarkDomain("real", 172_947, "real"),
+        BenchmarkDomain("sketch", 69_128, "sketch"),
     ),
     classes=345,
     licence="fair use, for research",
@@ -210,7 +207,9 @@ DOMAINNET = Benchmark(
     origins=(
         Origin(
             (
-                Download(domainnet.DUPLICATES, (f"{DOMAINBED}/{domainnet.DUPLICATES}",)),
+                Download(
+                    layouts.DOMAINNET_DUPLICATES, (f"{DOMAINBED}/{layouts.DOMAINNET_DUPLICATES}",)
+                ),
                 *(
                     Download(f"{path.rsplit('/', 1)[-1]}.zip", (f"{BU}/{path}.zip",), f"md5:{md5}")
                     for path, md5 in (
@@ -223,7 +222,7 @@ DOMAINNET = Benchmark(
                     )
                 ),
             ),
-            domainnet.prepare,
+            layouts.convert_domainnet,
         ),
         _packed(
             *(

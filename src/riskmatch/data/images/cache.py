@@ -1,4 +1,4 @@
-"""Images decoded once, then mapped into memory."""
+"""Decode images once into a file that is memory-mapped."""
 
 from __future__ import annotations
 
@@ -8,31 +8,38 @@ import json
 import math
 import os
 import shutil
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from riskmatch.data import OnProgress
+from riskmatch.data.folders import cache_folder
 from riskmatch.data.images.decode import decode, opened
-from riskmatch.data.images.fingerprint import content_hashes
-from riskmatch.data.places import cache_folder
-from riskmatch.data.progress import OnProgress
-from riskmatch.files import file_lock, try_lock
+from riskmatch.files import file_lock, try_lock, write_whole
 
 FORMAT = 2
-"""To be raised when the same files would be stored in another way."""
+"""Version of the cache format; raise it when the same files would be stored differently."""
 CHUNK = 32
-"""Images per piece of work."""
+"""Images per task of a thread."""
+SETTLED = 2.0
+"""Seconds after which a change must show in a file's timestamps."""
+
+Stamp = tuple[int, int, int, int]
+"""Size, modification time, change time and inode of a file; they differ after any change. The last
+two reveal files that were exchanged by ``mv`` or ``cp -p``."""
 
 
 class CacheError(OSError):
-    """The cache cannot be written; the message says where and what to do."""
+    """The cache cannot be written; the message names the folder and the cure."""
 
 
 def cached_file(
@@ -42,21 +49,21 @@ def cached_file(
     folder: Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> Path:
-    """The file of decoded images, whose name stands for what it holds.
+    """The file of decoded images, named by a hash of its content.
 
-    The first call decodes them, on all cores; later ones find them by the content of the files and
-    the size asked for. Of processes that want the same images at the same time one decodes, the
-    others wait. The cache appears whole or not at all.
+    The first call decodes the images on all cores; later calls find them by the content of the
+    files and ``image_size``. Of several processes that need the same images, one decodes and the
+    others wait. The file appears only once it is complete.
 
-    The side is that of the images where they are all squares of one size up to 8/7 of
-    ``image_size``; else 8/7 of it (256 for 224), so that crops lose no sharpness.
+    Images that are all squares of one size, up to 8/7 of ``image_size``, are stored at that size;
+    others are resized to 8/7 of it (256 for 224), so that crops keep their sharpness.
 
     Args:
-        root: of the relative ``paths``.
-        paths: of the image files.
-        image_size: the side of the images that training will see.
-        folder: for the caches; by default one in the user's own cache.
-        on_progress: told of every file.
+        root: root of the relative ``paths``.
+        paths: image files.
+        image_size: side of the images that training uses.
+        folder: folder of the caches; by default one in the user's cache.
+        on_progress: called for every file.
 
     Raises:
         ImageError: a file cannot be read as an image.
@@ -71,32 +78,79 @@ def cached_file(
     waiting = partial(report, "waiting for another process", 0, None)
     with _explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        notes = folder / f"{_hash(str(root.resolve()))}.json"
-        with file_lock(_lock_of(notes), waiting):
-            hashes = content_hashes(root, paths, notes, report)
+        stamps = folder / f"{_hash(str(root.resolve()))}.json"
+        with file_lock(_lock_of(stamps), waiting):
+            hashes = content_hashes(root, paths, stamps, report)
         key = _hash(json.dumps([FORMAT, image_size, list(zip(paths, hashes, strict=True))]))
         pixels = folder / f"{key}.rgb"
         if not pixels.exists():
             with file_lock(_lock_of(pixels), waiting):
-                if not pixels.exists():  # unless another process has made it meanwhile
-                    _remove_remains(folder)
+                if not pixels.exists():  # another process may have finished in the meantime
+                    _remove_abandoned(folder)
                     _build(pixels, files, _side(files, image_size), report)
     return pixels
 
 
+def map_pixels(pixels: Path, images: int) -> Tensor:
+    """A file of n images as a memory-mapped tensor (n, side, side, 3) uint8.
+
+    The tensor is read-only: writing to it ends the process.
+    """
+    side = math.isqrt(pixels.stat().st_size // (3 * images))
+    # Not torch.from_file: Linux refuses writable mappings larger than memory.
+    read_only = np.memmap(pixels, np.uint8, "r", shape=(images, side, side, 3))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return torch.from_numpy(read_only)
+
+
+def content_hashes(
+    root: Path, paths: Sequence[str], stamps: Path, on_progress: OnProgress
+) -> list[str]:
+    """The SHA-256 of every file, in hexadecimal digits; unchanged files are not read again.
+
+    Args:
+        root: root of the relative ``paths``.
+        paths: files in any order.
+        stamps: file that keeps the hash and the :data:`Stamp` of each file.
+        on_progress: called for every file that is read.
+    """
+    stored = _read_stamps(stamps)
+    settled = time.time_ns() - int(SETTLED * 1e9)
+    current = {path: _stamp(root / path) for path in paths}
+    hashes = {
+        path: digest
+        for path, (*stamp, digest) in stored.items()
+        if path in current and tuple(stamp) == current[path]
+    }
+    changed = [path for path in paths if path not in hashes]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        digests = pool.map(lambda path: _sha256(root / path), changed)
+        for done, (path, digest) in enumerate(zip(changed, digests, strict=True), 1):
+            hashes[path] = digest
+            on_progress("reading images", done, len(changed))
+    if new := {
+        path: (*current[path], hashes[path])
+        for path in changed
+        if max(current[path][1:3]) < settled
+    }:
+        write_whole(stamps, json.dumps({**stored, **new}).encode())
+    return [hashes[path] for path in paths]
+
+
 def _build(pixels: Path, files: Sequence[Path], side: int, report: OnProgress) -> None:
-    row = side * side * 3
-    _check_space(pixels.parent, row * len(files))
+    row_bytes = side * side * 3
+    _check_space(pixels.parent, row_bytes * len(files))
     part = pixels.with_suffix(".part")
 
     def fill(file: int, start: int) -> int:
-        some = files[start : start + CHUNK]
-        for place, image in enumerate(some, start):
-            _write_at(file, decode(image, side).tobytes(), place * row)
-        return len(some)
+        chunk = files[start : start + CHUNK]
+        for row, image in enumerate(chunk, start):
+            _write_at(file, decode(image, side).tobytes(), row * row_bytes)
+        return len(chunk)
 
     try:
-        # Threads, for Pillow decodes and resizes without holding the interpreter's lock.
+        # Threads: Pillow decodes and resizes without the interpreter lock.
         with open(part, "wb") as out, ThreadPoolExecutor(os.cpu_count()) as pool:
             done = 0
             for count in pool.map(partial(fill, out.fileno()), range(0, len(files), CHUNK)):
@@ -113,20 +167,6 @@ def _write_at(file: int, data: bytes, offset: int) -> None:
     while view:
         written = os.pwrite(file, view, offset)
         view, offset = view[written:], offset + written
-
-
-def mapped(pixels: Path, images: int) -> Tensor:
-    """The bytes (n, side, side, 3) of a file of n images; its size says how large they are.
-
-    They are for reading only: the system ends a process that writes to them.
-    """
-    side = math.isqrt(pixels.stat().st_size // (3 * images))
-    # Not torch.from_file: Linux refuses a mapping that could be written once it is larger than
-    # memory, for it might have to keep all that is written.
-    read_only = np.memmap(pixels, np.uint8, "r", shape=(images, side, side, 3))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-        return torch.from_numpy(read_only)
 
 
 def _side(files: Sequence[Path], image_size: int) -> int:
@@ -148,8 +188,8 @@ def _check_space(folder: Path, needed: int) -> None:
         raise OSError(errno.ENOSPC, f"{needed / 1e6:,.0f} MB needed, {free / 1e6:,.0f} MB free")
 
 
-def _remove_remains(folder: Path) -> None:
-    """Remove what builders left that were killed; those still at work hold their locks."""
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the partial files of killed processes; running ones hold a lock on theirs."""
     for part in folder.glob("*.part"):
         with try_lock(_lock_of(part)) as locked:
             if locked:
@@ -162,21 +202,39 @@ def _lock_of(path: Path) -> Path:
 
 @contextmanager
 def _explained(folder: Path) -> Iterator[None]:
-    """Errors of the folder's disk, with their cure."""
+    """Turn errors of the cache's disk into a :class:`CacheError` with the cure."""
     try:
         yield
     except OSError as error:
-        cure = "name another folder in the variable XDG_CACHE_HOME"
+        cure = "set XDG_CACHE_HOME to another folder"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise CacheError(
-                f"The disk is full: decoded images do not fit {folder} ({error.strerror}). "
+                f"The disk is full: decoded images do not fit in {folder} ({error.strerror}). "
                 f"Free some space, or {cure}."
             ) from error
         if error.filename and Path(error.filename).is_relative_to(folder):
             raise CacheError(
-                f"Decoded images cannot be kept in {folder} ({error.strerror}); {cure}."
+                f"Decoded images cannot be written to {folder} ({error.strerror}); {cure}."
             ) from error
         raise
+
+
+def _stamp(file: Path) -> Stamp:
+    status = os.stat(file)
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+
+
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _read_stamps(path: Path) -> dict[str, list[Any]]:
+    """Stamp and hash by path."""
+    try:
+        stored: dict[str, list[Any]] = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    return stored
 
 
 def _hash(text: str) -> str:

@@ -1,8 +1,7 @@
-"""The changes of :mod:`~riskmatch.data.images.colour` on a CPU: one compiled pass over an image.
+"""Colour changes of :mod:`~riskmatch.data.images.augment` on a CPU, compiled with numba.
 
-As operations on tensors they cross an image some thirty times. Here blocks of pixels small enough
-for the processor's nearest cache go through all the changes at once, but for the contrast, which
-waits for the mean of the whole image.
+As tensor operations they pass over an image about thirty times. Here blocks of pixels that fit the
+L1 cache go through all changes at once, except for contrast, which needs the mean of the image.
 """
 
 from __future__ import annotations
@@ -13,27 +12,26 @@ from typing import ParamSpec, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from riskmatch.data.images.choices import BRIGHTNESS, CONTRAST, SATURATION
-from riskmatch.data.images.colour import GREY
+from riskmatch.data.images.augment import BRIGHTNESS, CONTRAST, GREY_WEIGHTS, SATURATION
 
 try:
     import numba
 except ImportError as error:
-    message = "Changing images on a CPU needs numba: pip install 'riskmatch[images]'."
+    message = "Augmenting images on a CPU needs numba: pip install 'riskmatch[images]'."
     raise ImportError(message) from error
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 Planes = tuple[Floats, Floats, Floats]
-"""Red, green and blue: apart, so that the compiler sees neighbours in memory as neighbours."""
+"""Red, green and blue as separate contiguous arrays, so that the compiler can vectorise."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 BLOCK = 1024
-"""Pixels that go through the changes together."""
-RED, GREEN, BLUE = (np.float32(share) for share in GREY)
-# Plain numbers would make all that they touch twice as wide.
+"""Pixels per block."""
+RED, GREEN, BLUE = (np.float32(weight) for weight in GREY_WEIGHTS)
+# Python floats would promote every operation to float64.
 ZERO, HALF, ONE, TWO, THREE = (np.float32(number) for number in (0, 0.5, 1, 2, 3))
 STEP, TINY = np.float32(1 / 255), np.float32(1e-8)
 
@@ -45,7 +43,7 @@ def _compiled(function: Callable[P, R]) -> Callable[P, R]:
 
     try:
         return compiled(cache=True)
-    except RuntimeError:  # no folder may be written to: every process compiles anew
+    except RuntimeError:  # no writable cache folder: every process compiles again
         return compiled(cache=False)
 
 
@@ -53,9 +51,9 @@ def _compiled(function: Callable[P, R]) -> Callable[P, R]:
 def recolour(
     image: Bytes, flip: bool, order: NDArray[np.int64], factors: Floats, grey: bool, out: Floats
 ) -> None:
-    """Fill ``out`` (3, h, w) with the image (h, w, 3), changed by the four factors in this order.
+    """Fill ``out`` (3, h, w) with the image (h, w, 3) after a flip and the changes of colour.
 
-    A flip comes first, the loss of all colour last.
+    The four changes are applied in ``order`` with their ``factors``; grey is applied last.
     """
     height, width, _ = image.shape
     planes = out[0].reshape(-1), out[1].reshape(-1), out[2].reshape(-1)
@@ -91,7 +89,7 @@ def _unpack(row: Bytes, flip: bool, block: Planes) -> None:
     red, green, blue = block
     last = len(red) - 1
     if flip:
-        for i in range(last, -1, -1):  # counting up, the compiler would check the sign of each i
+        for i in range(last, -1, -1):  # counting up, the compiler checks the sign of i
             red[i] = row[3 * (last - i)] * STEP
             green[i] = row[3 * (last - i) + 1] * STEP
             blue[i] = row[3 * (last - i) + 2] * STEP

@@ -1,4 +1,4 @@
-"""Domains of images, from an index of files."""
+"""Turn an index of image files into domains."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from pathlib import Path
 
 import torch
 
-from riskmatch.data.domain import Domain, DomainSet
+from riskmatch.data import OnProgress
+from riskmatch.data.domain import Domain, DomainSet, StoredImages
 from riskmatch.data.images.augment import RandomView, WholeView
-from riskmatch.data.images.cache import cached_file, mapped
+from riskmatch.data.images.cache import cached_file, map_pixels
 from riskmatch.data.images.index import ImageIndex
-from riskmatch.data.progress import OnProgress
-from riskmatch.data.stored import Stored
 
 
 def image_domains(
@@ -22,37 +21,36 @@ def image_domains(
     cache: Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> DomainSet:
-    """The domains of an index; images stay on the disk until they are asked for.
+    """The domains of an index; images are read from the cache on access.
 
-    Evaluation sees the bytes of the cache, (n, 3, side, side), which every backbone resizes and
-    normalises itself; training sees numbers in [0, 1], (n, 3, image_size, image_size).
+    Evaluation uses the bytes of the cache, (n, 3, side, side), which every backbone resizes and
+    normalises itself; training uses values in [0, 1], (n, 3, image_size, image_size).
 
     Args:
-        index: which images there are.
-        image_size: the side of the images that training sees.
-        augment: as DomainBed does (:class:`~riskmatch.data.images.augment.RandomView`); without,
-            training sees the whole images.
-        cache: the folder of decoded images; see
-            :func:`~riskmatch.data.images.cache.cached_file`.
-        on_progress: told of every image that is decoded.
+        index: the images.
+        image_size: side of the images that training uses, in pixels.
+        augment: whether to augment as DomainBed
+            (:class:`~riskmatch.data.images.augment.RandomView`); otherwise images are only resized.
+        cache: folder of decoded images; see :func:`~riskmatch.data.images.cache.cached_file`.
+        on_progress: called for every image that is decoded.
 
     Raises:
-        ValueError: an option has a value that it cannot take, or a file is no image.
+        ValueError: an option has an invalid value, or a file is not an image.
     """
-    # Options come from the command line, too, as whatever was typed there.
+    # Values from the command line or a file may have any type.
     if isinstance(image_size, bool) or not isinstance(image_size, int) or image_size < 1:
-        raise ValueError(f"Option image_size: {image_size!r} is not a whole number above 0.")
+        raise ValueError(f"image_size must be a positive integer, got {image_size!r}.")
     if not isinstance(augment, bool):
-        raise ValueError(f"Option augment: {augment!r} is not true or false.")
+        raise ValueError(f"augment must be true or false, got {augment!r}.")
     file = cached_file(index.root, index.paths, image_size, cache, on_progress)
     row_of = {path: row for row, path in enumerate(sorted(index.paths))}
     rows = torch.tensor([row_of[path] for path in index.paths])
-    labels, places = torch.tensor(index.labels), torch.tensor(index.domains)
-    images = Stored(mapped(file, len(index)), content=file.stem)
+    labels, numbers = torch.tensor(index.labels), torch.tensor(index.domains)
+    images = StoredImages(map_pixels(file, len(index)), content=file.stem)
     domains = []
-    for place, name in enumerate(index.domain_names):
-        mine = places == place
-        domains.append(Domain(name, images.take(rows[mine]), labels[mine]))
+    for number, name in enumerate(index.domain_names):
+        selected = numbers == number
+        domains.append(Domain(name, images.take(rows[selected]), labels[selected]))
     return DomainSet(
         index.name,
         tuple(domains),

@@ -1,27 +1,34 @@
-"""A benchmark of images, fetched or unpacked: whole in its folder, or not there at all."""
+"""Download or unpack an image benchmark; its folder appears only once it is complete."""
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Sequence
-from contextlib import suppress
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from riskmatch.data.fetch import TIMEOUT, FetchError, fetch_from
-from riskmatch.data.images.archives import stem
-from riskmatch.data.images.benchmark import Benchmark, Download, Origin, Prepare, unpack
-from riskmatch.data.images.locate import (
+from riskmatch.data import OnProgress
+from riskmatch.data.fetch import TIMEOUT, FetchError, fetch, from_mirrors
+from riskmatch.data.folders import cache_folder, data_folders
+from riskmatch.data.images.archives import archive_stem
+from riskmatch.data.images.benchmark import (
+    Benchmark,
+    Download,
+    Origin,
     check_counts,
     find_benchmark,
+    find_tree,
+    has_domains,
     index_benchmark,
     layout,
     missing_domains,
 )
-from riskmatch.data.images.prepared import prepared
-from riskmatch.data.places import bases, cache_folder
-from riskmatch.data.progress import OnProgress
+from riskmatch.data.images.layouts import Convert, unpack
+from riskmatch.files import file_lock
 
 
 def get_benchmark(
@@ -32,56 +39,55 @@ def get_benchmark(
     timeout: float = TIMEOUT,
     on_progress: OnProgress | None = None,
 ) -> Path:
-    """Have a benchmark on this machine; returns the folder of its domains, counts verified.
+    """Make a benchmark available; returns the folder of its domains, with verified counts.
 
-    An archive that is here already is unpacked and left where it is. Otherwise the files of each
-    origin are fetched in turn, until one gives the images in the published numbers; what was
-    fetched is then removed.
+    An archive on this machine is unpacked and kept. Otherwise the files of each origin are
+    downloaded in turn until one gives the published number of images; they are then removed.
 
     Args:
         benchmark: one of :data:`~riskmatch.data.images.benchmarks.BENCHMARKS`.
-        folder: where to; a folder of its name in the cache, where nothing is said.
-        mirrors: URLs of folders with the files, instead of the benchmark's own.
-        timeout: seconds without a byte before a connection is given up.
-        on_progress: told of what is fetched and unpacked, in bytes.
+        folder: target; by default a folder of its name in the cache.
+        mirrors: base URLs of the files, instead of the benchmark's own.
+        timeout: seconds without data before a connection is given up.
+        on_progress: called with the bytes downloaded and unpacked.
 
     Raises:
-        FetchError: it could not be had; what has arrived is kept, and the next call goes on.
-        ValueError: it is in the folder already, in part or with other images than were published.
+        FetchError: no origin gave the benchmark; the next call continues from the bytes received.
+        ValueError: the folder holds only part of the benchmark, or a different number of images.
     """
-    found = find_benchmark(benchmark) if folder is None else None
-    folder = found or folder or cache_folder() / benchmark.name
+    existing = find_benchmark(benchmark) if folder is None else None
+    folder = existing or folder or cache_folder() / benchmark.name
     missing = missing_domains(benchmark, folder)
     if not missing:
         return _verified(benchmark, folder)
     if len(missing) < len(benchmark.parts):
         raise ValueError(f"{folder} lacks {', '.join(missing)}: complete it, or move it away.")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    near = tuple(dict.fromkeys((folder, folder.parent, *bases())))
+    searched = tuple(dict.fromkeys((folder, folder.parent, *data_folders())))
     store = folder.parent / f"{benchmark.name}.download"
-    tried = list[str]()
-    for archive in _archives(benchmark, near):
-        for way in _ways(benchmark, archive):
+    attempts = list[str]()
+    for archive in _archives(benchmark, searched):
+        for origin in _as_origins(benchmark, archive):
             try:
-                return prepared(benchmark, way, {archive.name: archive}, folder, on_progress)
+                return _install(benchmark, origin, {archive.name: archive}, folder, on_progress)
             except ValueError as error:
-                tried.append(str(error))
+                attempts.append(str(error))
     for origin in benchmark.origins:
         try:
-            files = _files(origin, (*near, store), store, mirrors, timeout, on_progress)
-            prepared(benchmark, origin, files, folder, on_progress)
+            files = _files(origin, (*searched, store), store, mirrors, timeout, on_progress)
+            _install(benchmark, origin, files, folder, on_progress)
         except FetchError as error:
-            tried += error.tried
+            attempts += error.attempts
         except ValueError as error:
-            tried.append(str(error))
-            for file in origin.files:  # lest the next call take what did not give the benchmark
+            attempts.append(str(error))
+            for file in origin.files:  # or the next call would use them again
                 (store / file.name).unlink(missing_ok=True)
         else:
             shutil.rmtree(store, ignore_errors=True)
             return folder
     with suppress(OSError):
-        store.rmdir()  # where nothing has arrived
-    raise FetchError(_failure(benchmark, folder, tried), tried)
+        store.rmdir()  # where nothing was received
+    raise FetchError(_failure(benchmark, folder, attempts), attempts)
 
 
 def _verified(benchmark: Benchmark, folder: Path) -> Path:
@@ -89,50 +95,50 @@ def _verified(benchmark: Benchmark, folder: Path) -> Path:
         check_counts(benchmark, index_benchmark(benchmark, folder))
     except ValueError as error:
         raise ValueError(
-            f"{folder} is not {benchmark.title} as published: {error}. Use it as it is, or move "
-            f"it away to get {benchmark.name} anew."
+            f"{folder} differs from {benchmark.title} as published: {error}. Use it as it is, or "
+            f"move it away and repeat `riskmatch data get {benchmark.name}`."
         ) from error
     return folder
 
 
-def _archives(benchmark: Benchmark, near: Sequence[Path]) -> list[Path]:
-    """The archives on this machine that are called as the benchmark is."""
+def _archives(benchmark: Benchmark, folders: Sequence[Path]) -> list[Path]:
+    """Archives on this machine that have a name of the benchmark."""
     return [
         path
-        for place in near
-        if place.is_dir()
-        for path in sorted(place.iterdir())
-        if path.is_file() and benchmark.is_called(stem(path.name) or "")
+        for folder in folders
+        if folder.is_dir()
+        for path in sorted(folder.iterdir())
+        if path.is_file() and benchmark.matches(archive_stem(path.name) or "")
     ]
 
 
-def _ways(benchmark: Benchmark, archive: Path) -> list[Origin]:
-    """An archive taken as holding the images as they should lie, or as an origin's archive does."""
+def _as_origins(benchmark: Benchmark, archive: Path) -> list[Origin]:
+    """Origins that an archive may stand for: the plain layout, or that of a published archive."""
     files = (Download(archive.name, ()),)
-    ways: dict[Prepare, Origin] = {unpack: Origin(files)}
+    origins: dict[Convert, Origin] = {unpack: Origin(files)}
     for origin in benchmark.origins:
-        if len(origin.files) == 1 and stem(origin.files[0].name):
-            ways.setdefault(origin.prepare, replace(origin, files=files))
-    return list(ways.values())
+        if len(origin.files) == 1 and archive_stem(origin.files[0].name):
+            origins.setdefault(origin.convert, replace(origin, files=files))
+    return list(origins.values())
 
 
 def _files(
     origin: Origin,
-    near: Sequence[Path],
+    folders: Sequence[Path],
     store: Path,
     mirrors: Sequence[str],
     timeout: float,
     on_progress: OnProgress | None,
 ) -> dict[str, Path]:
-    """The files of an origin by name: those that are here, and the others, fetched."""
+    """The files of an origin by name; those that are not on this machine are downloaded."""
     if origin.package is not None and find_spec(origin.package) is None:
         cure = f"pip install 'riskmatch[{origin.extra}]'"
         needs = f"{origin.files[0].name} (it needs {origin.package}: {cure})"
         raise FetchError(needs, [needs])
     return {
-        file.name: _here(file, near, on_progress)
-        or fetch_from(
-            [f"{mirror.rstrip('/')}/{file.name}" for mirror in mirrors] or file.urls,
+        file.name: _local_file(file, folders, on_progress)
+        or fetch(
+            from_mirrors(mirrors, file.name) or file.urls,
             file.name,
             store,
             file.check,
@@ -143,26 +149,97 @@ def _files(
     }
 
 
-def _here(file: Download, near: Sequence[Path], on_progress: OnProgress | None) -> Path | None:
-    for path in (place / file.name for place in near):
+def _local_file(
+    file: Download, folders: Sequence[Path], on_progress: OnProgress | None
+) -> Path | None:
+    for path in (folder / file.name for folder in folders):
         if path.is_file():
             if on_progress is not None:
                 on_progress(f"verifying {file.name}", 0, None)
             try:
                 file.check(path)
-            except ValueError:  # of another issue, or damaged: it can be fetched
+            except ValueError:  # another version, or damaged: download it instead
                 continue
             return path
     return None
 
 
-def _failure(benchmark: Benchmark, folder: Path, tried: Sequence[str]) -> str:
-    sets = "; or ".join(
+def _install(
+    benchmark: Benchmark,
+    origin: Origin,
+    files: Mapping[str, Path],
+    folder: Path,
+    on_progress: OnProgress | None,
+) -> Path:
+    """Unpack beside the folder, verify the counts, then rename; returns the folder.
+
+    A number of images other than the published one is an error, unless checksums show that the
+    files are intact. Other processes that install into the same folder wait.
+
+    Raises:
+        ValueError: the files do not hold the benchmark.
+    """
+    sources = ", ".join(map(str, files.values()))
+    with _work_folder(folder, on_progress) as work:
+        if has_domains(benchmark, folder):  # another process has finished in the meantime
+            return folder
+        origin.convert(files, work, on_progress)
+        tree = find_tree(benchmark, work)
+        if tree is None:
+            raise ValueError(f"{sources} (no folders {layout(benchmark)} in it)")
+        try:
+            check_counts(benchmark, index_benchmark(benchmark, tree))
+        except ValueError as error:
+            if not origin.has_checksums:
+                raise ValueError(f"{sources} ({error})") from error
+            warnings.warn(
+                f"{benchmark.title}: {error}. The files have their published checksums, so the "
+                "images are used as they are.",
+                stacklevel=3,
+            )
+        _move_domains(benchmark, tree, folder)
+    if origin.caution:
+        warnings.warn(f"{benchmark.title}: {origin.caution}.", stacklevel=3)
+    return folder
+
+
+def _move_domains(benchmark: Benchmark, tree: Path, folder: Path) -> None:
+    if not folder.exists():
+        os.replace(tree, folder)
+        return
+    for child in tree.iterdir():  # the folder is empty, or holds the archive
+        if any(part.matches(child.name) for part in benchmark.parts):
+            os.replace(child, folder / child.name)
+
+
+@contextmanager
+def _work_folder(folder: Path, on_progress: OnProgress | None) -> Iterator[Path]:
+    """An empty folder beside ``folder``, used by one process at a time.
+
+    Files that a killed process left there are removed first.
+    """
+
+    def waiting() -> None:
+        if on_progress is not None:
+            on_progress("waiting for another process", 0, None)
+
+    work = folder.with_name(f".{folder.name}.unpacking")
+    with file_lock(folder.with_name(f".{folder.name}.lock"), waiting):
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir()
+        try:
+            yield work
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def _failure(benchmark: Benchmark, folder: Path, attempts: Sequence[str]) -> str:
+    file_sets = "; or ".join(
         ", ".join(file.name for file in origin.files) for origin in benchmark.origins
     )
     return (
-        f"Could not get {benchmark.title}. Tried: {'; '.join(tried)}. Call again to go on from "
-        f"what has arrived. Where the network is closed, place in {folder.parent} an archive of "
-        f"the images called {benchmark.name}.tar, .tar.gz or .zip, or the files {sets}; or place "
-        f"the images as {folder}/{layout(benchmark)}. See {benchmark.page}"
+        f"Could not get {benchmark.title}. Tried: {'; '.join(attempts)}. Repeat the command to "
+        f"continue from the bytes received. Without network access, place in {folder.parent} an "
+        f"archive of the images called {benchmark.name}.tar, .tar.gz or .zip, or the files "
+        f"{file_sets}; or place the images as {folder}/{layout(benchmark)}. See {benchmark.page}"
     )

@@ -1,21 +1,41 @@
-"""Which images there are, and what is on each."""
+"""List the images of a data set with their labels and domains."""
 
 from __future__ import annotations
 
+import os
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from riskmatch.validation import check_option
 
+EXTENSIONS = (
+    ".bmp",
+    ".gif",
+    ".jpeg",
+    ".jpg",
+    ".pbm",
+    ".pgm",
+    ".png",
+    ".pnm",
+    ".ppm",
+    ".tif",
+    ".tiff",
+    ".webp",
+)
+"""File extensions of images, in lower case."""
+JUNK = ("__macosx", "thumbs.db", "desktop.ini")
+"""Files of file managers, in lower case; names that begin with a dot are ignored too."""
+LAYOUT = "the layout must be domain/class/image"
+
 
 class Entry(NamedTuple):
-    """One image, by names."""
+    """One image with the names of its class and domain."""
 
     path: str
-    """Relative to the root of its data set, with forward slashes."""
+    """Path relative to the root of the data set, with forward slashes."""
     label: str
     domain: str
 
@@ -24,8 +44,8 @@ class Entry(NamedTuple):
 class ImageIndex:
     """The images of a data set, sorted by domain, class and path.
 
-    There is one map from class names to labels for all domains, so a class that a domain lacks
-    shifts no label.
+    All domains share one map from class names to labels, so a class that is missing in a domain
+    does not shift the labels.
 
     Example:
         >>> entries = [Entry("b/dog/1.png", "dog", "b"), Entry("a/cat/1.png", "cat", "a")]
@@ -39,11 +59,11 @@ class ImageIndex:
     class_names: tuple[str, ...]
     domain_names: tuple[str, ...]
     paths: tuple[str, ...]
-    """(n) relative to the root, with forward slashes."""
+    """(n,) paths relative to the root, with forward slashes."""
     labels: tuple[int, ...]
-    """(n) places in ``class_names``."""
+    """(n,) indices into ``class_names``."""
     domains: tuple[int, ...]
-    """(n) places in ``domain_names``."""
+    """(n,) indices into ``domain_names``."""
 
     @classmethod
     def of(
@@ -56,19 +76,22 @@ class ImageIndex:
     ) -> ImageIndex:
         """The index of ``entries``; class and domain names are sorted unless they are given.
 
-        Names of classes and domains are :func:`spelt` in one way; paths stay as they are.
+        Class and domain names are normalised (:func:`normalised_name`); paths are kept as they are.
         """
-        found = [Entry(path, spelt(label), spelt(domain)) for path, label, domain in entries]
-        classes = tuple(class_names or sorted({entry.label for entry in found}))
-        domains = tuple(domain_names or sorted({entry.domain for entry in found}))
-        label_of = {label: place for place, label in enumerate(classes)}
-        domain_of = {domain: place for place, domain in enumerate(domains)}
-        for entry in found:
+        normalised = [
+            Entry(path, normalised_name(label), normalised_name(domain))
+            for path, label, domain in entries
+        ]
+        classes = tuple(class_names or sorted({entry.label for entry in normalised}))
+        domains = tuple(domain_names or sorted({entry.domain for entry in normalised}))
+        label_of = {label: number for number, label in enumerate(classes)}
+        domain_of = {domain: number for number, domain in enumerate(domains)}
+        for entry in normalised:
             if entry.label not in label_of:
                 check_option(f"class of '{name}'", entry.label, classes)
             if entry.domain not in domain_of:
                 check_option(f"domain of '{name}'", entry.domain, domains)
-        rows = sorted((domain_of[e.domain], label_of[e.label], e.path) for e in found)
+        rows = sorted((domain_of[e.domain], label_of[e.label], e.path) for e in normalised)
         return cls(
             name,
             root,
@@ -83,25 +106,107 @@ class ImageIndex:
         return len(self.paths)
 
     def file(self, row: int) -> Path:
-        """Where the image of a row lies."""
+        """Path of the image of a row."""
         return self.root / self.paths[row]
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """How many images each domain has of each class, zeros included."""
+        """Number of images by domain and class, zeros included."""
         table = {domain: dict.fromkeys(self.class_names, 0) for domain in self.domain_names}
         for label, domain in zip(self.labels, self.domains, strict=True):
             table[self.domain_names[domain]][self.class_names[label]] += 1
         return table
 
 
-def spelt(name: str) -> str:
-    r"""A name in the one spelling that it has here, which can be written to any file.
+def index_folder(root: Path, name: str | None = None) -> ImageIndex:
+    """The images of a tree ``domain/class/image``.
 
-    An accent may be a character of its own or part of its letter, as systems differ; what is not
-    UTF-8 becomes ``\udce9`` and the like.
+    Other files, hidden files and the files of file managers are ignored; links are followed.
+
+    Args:
+        root: folder of the domains.
+        name: name of the data set; by default that of the folder.
+
+    Raises:
+        FileNotFoundError: there is no such folder.
+        PermissionError: a folder cannot be read.
+        ValueError: the tree has another layout; the message names the wrong level.
+    """
+    entries = list(scan(root))
+    if not entries:
+        extensions = " ".join(extension[1:] for extension in EXTENSIONS)
+        raise ValueError(f"{root} has no images ({extensions}); {LAYOUT}.")
+    return ImageIndex.of(name or root.resolve().name, root, entries)
+
+
+def scan(root: Path) -> Iterator[Entry]:
+    """The images of a tree ``domain/class/image``, sorted by name."""
+    if not root.exists():
+        raise FileNotFoundError(f"There is no folder {root}.")
+    if not root.is_dir():
+        raise NotADirectoryError(f"{root} is a file, not a folder of domains; {LAYOUT}.")
+    for domain in _children(root):
+        if not domain.is_dir():
+            _refuse_image(domain, "domain")
+            continue
+        inside = _children(domain)
+        if any(map(is_image, inside)) and not any(child.is_dir() for child in inside):
+            raise ValueError(
+                f"{domain} holds images instead of class folders: the level of domains or of "
+                f"classes is missing; {LAYOUT}."
+            )
+        for label in inside:
+            if not label.is_dir():
+                _refuse_image(label, "class")
+                continue
+            for image in _children(label):
+                if image.is_dir():
+                    raise ValueError(
+                        f"{image} is a folder where an image is expected; {LAYOUT}. If the tree is "
+                        f"one level too deep, use the folder {domain}."
+                    )
+                if is_image(image):
+                    path = f"{domain.name}/{label.name}/{image.name}"
+                    yield Entry(path, label.name, domain.name)
+
+
+def is_image(path: Path) -> bool:
+    """Whether a file name is that of an image.
 
     Example:
-        >>> spelt("cafe\u0301") == spelt("caf\u00e9")
+        >>> is_image(Path("a/1.JPG")), is_image(Path("a/Thumbs.db")), is_image(Path("a/._1.jpg"))
+        (True, False, False)
+    """
+    return path.suffix.lower() in EXTENSIONS and not is_junk(path.name)
+
+
+def is_junk(name: str) -> bool:
+    """Whether a file or folder is hidden or belongs to a file manager."""
+    return name.startswith(".") or name.lower() in JUNK
+
+
+def normalised_name(name: str) -> str:
+    r"""A class or domain name in Unicode form NFC, with undecodable bytes escaped.
+
+    File systems differ in how they store accents; names that are not UTF-8 become ``\udce9`` and
+    the like, so that every name can be written to a file.
+
+    Example:
+        >>> normalised_name("cafe\u0301") == normalised_name("caf\u00e9")
         True
     """
     return unicodedata.normalize("NFC", name).encode("utf-8", "backslashreplace").decode()
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        names = os.listdir(folder)
+    except PermissionError as error:
+        raise PermissionError(
+            f"{folder} cannot be read: no permission. Allow it: chmod u+rx {folder}"
+        ) from error
+    return [folder / name for name in sorted(names) if not is_junk(name)]
+
+
+def _refuse_image(path: Path, level: str) -> None:
+    if is_image(path):
+        raise ValueError(f"{path} is an image where a {level} folder is expected; {LAYOUT}.")

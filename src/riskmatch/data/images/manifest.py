@@ -1,4 +1,4 @@
-"""Images listed in a manifest: CSV, JSON or Parquet with the columns path, label, domain."""
+"""Read manifests: CSV, JSON or Parquet files that list images with labels and domains."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from riskmatch.data.images.index import Entry, ImageIndex, spelt
-from riskmatch.data.images.packed import parquet_file
+from riskmatch.data.images.archives import parquet_file
+from riskmatch.data.images.index import Entry, ImageIndex, normalised_name
 
 COLUMNS = ("path", "label", "domain")
-RELATIVE = "Paths are relative to the folder of the manifest, or absolute."
+RELATIVE = "Paths must be absolute or relative to the folder of the manifest."
 
 Row = tuple[str, Mapping[str, Any]]
-"""Where a row stands, such as "line 7", and its values by column."""
+"""Location of a row, such as "line 7", and its values by column."""
 
 
 def index_manifest(path: Path, name: str | None = None) -> ImageIndex:
@@ -26,64 +26,65 @@ def index_manifest(path: Path, name: str | None = None) -> ImageIndex:
 
     Args:
         path: a file ``.csv``, ``.tsv``, ``.json`` (a list of objects), ``.jsonl`` (an object per
-            line) or ``.parquet``. Images are relative to its folder, or absolute. Labels that are
-            all whole numbers keep their order. Blanks around a value are none of it.
-        name: of the data set; that of the file, where nothing is said.
+            line) or ``.parquet`` with the columns path, label and domain. Image paths are absolute
+            or relative to its folder. Labels that are all whole numbers are sorted as numbers.
+            Blanks around a value are ignored.
+        name: name of the data set; by default that of the file.
 
     Raises:
-        FileNotFoundError: there is no such manifest, or no image where it says.
-        ValueError: a row or column is wrong; the message names it.
+        FileNotFoundError: the manifest or an image that it lists does not exist.
+        ValueError: a row or column is invalid; the message names it.
     """
     listed = read_manifest(path)
     missing = [entry for entry in listed if not (path.parent / entry.path).is_file()]
     if missing:
         raise FileNotFoundError(
-            f"{path}, {listed[missing[0]]}: there is no file {path.parent / missing[0].path} "
-            f"({len(missing):,} of {len(listed):,} are missing). {RELATIVE}"
+            f"{path}, {listed[missing[0]]}: {path.parent / missing[0].path} does not exist "
+            f"({len(missing):,} of {len(listed):,} files are missing). {RELATIVE}"
         )
     return index_entries(path, listed, name)
 
 
 def read_manifest(path: Path) -> dict[Entry, str]:
-    """The images that a manifest lists, whether they are there or not, and where each stands.
+    """The images that a manifest lists, existing or not, with the location of each row.
 
     Raises:
-        FileNotFoundError: there is no such manifest.
-        ValueError: a row or column is wrong; the message names it.
+        FileNotFoundError: the manifest does not exist.
+        ValueError: a row or column is invalid; the message names it.
     """
     if not path.exists():
         raise FileNotFoundError(f"There is no manifest {path}.")
     listed, first = dict[Entry, str](), dict[str, str]()
-    for where, row in _READERS[_ending(path)](path):
+    for location, row in _READERS[_extension(path)](path):
         _check_columns(path, row)
-        entry = Entry(*(_value(path, where, column, row[column]) for column in COLUMNS))
+        entry = Entry(*(_value(path, location, column, row[column]) for column in COLUMNS))
         if entry.path in first:
             raise ValueError(
-                f"{path}: {entry.path} is there twice, {first[entry.path]} and {where}."
+                f"{path} lists {entry.path} twice, in {first[entry.path]} and {location}."
             )
-        first[entry.path] = listed[entry] = where
+        first[entry.path] = listed[entry] = location
     if not listed:
-        raise ValueError(f"{path} lists no images; it needs rows of {', '.join(COLUMNS)}.")
+        raise ValueError(f"{path} lists no images; add rows with {', '.join(COLUMNS)}.")
     return listed
 
 
 def index_entries(path: Path, entries: Iterable[Entry], name: str | None = None) -> ImageIndex:
     """The index of images that the manifest ``path`` lists."""
-    found = list(entries)
-    labels = sorted({spelt(entry.label) for entry in found})
+    entries = list(entries)
+    labels = sorted({normalised_name(entry.label) for entry in entries})
     if all(re.fullmatch(r"[+-]?\d+", label) for label in labels):
         labels.sort(key=int)
-    return ImageIndex.of(name or path.stem, path.parent, found, labels)
+    return ImageIndex.of(name or path.stem, path.parent, entries, labels)
 
 
 def is_manifest(path: Path) -> bool:
-    """Whether the name is that of a manifest."""
+    """Whether a file name has the extension of a manifest."""
     return path.suffix.lower() in _READERS
 
 
-def _ending(path: Path) -> str:
+def _extension(path: Path) -> str:
     if not is_manifest(path):
-        raise ValueError(f"{path} is no manifest: its name ends in none of {' '.join(_READERS)}.")
+        raise ValueError(f"{path} is not a manifest; its extension must be {' '.join(_READERS)}.")
     return path.suffix.lower()
 
 
@@ -101,56 +102,56 @@ def _read_csv(path: Path) -> Iterator[Row]:
     rows = csv.DictReader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
     try:
         for row in rows:
-            where = f"line {rows.line_num}"
+            location = f"line {rows.line_num}"
             if None in row:
                 raise ValueError(
-                    f"{path}, {where} has more values than there are columns; put quotes around a "
-                    f"value that holds {delimiter!r}."
+                    f"{path}, {location} has more values than there are columns; quote values that "
+                    f"contain {delimiter!r}."
                 )
-            yield where, {str(column).strip(): value for column, value in row.items()}
+            yield location, {str(column).strip(): value for column, value in row.items()}
     except csv.Error as error:
-        raise ValueError(f"{path} is no CSV file: {error}.") from error
+        raise ValueError(f"{path} is not a valid CSV file: {error}.") from error
 
 
 def _read_json(path: Path) -> Iterator[Row]:
     rows = _parsed(path, "the file", _text(path))
     if not isinstance(rows, list):
         raise ValueError(
-            f'{path} holds no list; it needs [{{"path": …, "label": …, "domain": …}}, …], or '
-            f"the name .jsonl and an object per line."
+            f'{path} must hold a list [{{"path": …, "label": …, "domain": …}}, …]; a file with an '
+            "object per line is named .jsonl."
         )
-    yield from _objects(path, ((f"item {place}", row) for place, row in enumerate(rows, 1)))
+    yield from _objects(path, ((f"item {number}", row) for number, row in enumerate(rows, 1)))
 
 
 def _read_json_lines(path: Path) -> Iterator[Row]:
     lines = enumerate(_text(path).split("\n"), 1)
-    numbered = ((f"line {place}", line) for place, line in lines if line.strip())
-    yield from _objects(path, ((where, _parsed(path, where, line)) for where, line in numbered))
+    numbered = ((f"line {number}", line) for number, line in lines if line.strip())
+    yield from _objects(path, ((place, _parsed(path, place, line)) for place, line in numbered))
 
 
 def _objects(path: Path, rows: Iterable[tuple[str, Any]]) -> Iterator[Row]:
-    for where, row in rows:
+    for location, row in rows:
         if not isinstance(row, dict):
-            raise ValueError(f"{path}, {where} is no object with {', '.join(COLUMNS)}.")
-        yield where, row
+            raise ValueError(f"{path}, {location} must be an object with {', '.join(COLUMNS)}.")
+        yield location, row
 
 
-def _parsed(path: Path, where: str, text: str) -> Any:
+def _parsed(path: Path, location: str, text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"{path}: {where} is no JSON: {error}.") from error
+        raise ValueError(f"{path}: {location} is not valid JSON: {error}.") from error
 
 
 def _read_parquet(path: Path) -> Iterator[Row]:
     table = parquet_file(path)
     names = table.schema_arrow.names
     _check_columns(path, dict.fromkeys(names))
-    place = 0
+    number = 0
     for batch in table.iter_batches(columns=list(COLUMNS)):
         for row in batch.to_pylist():
-            place += 1
-            yield f"row {place}", row
+            number += 1
+            yield f"row {number}", row
 
 
 _READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
@@ -174,12 +175,12 @@ def _check_columns(path: Path, row: Mapping[str, Any]) -> None:
             )
 
 
-def _value(path: Path, where: str, column: str, value: Any) -> str:
-    """A value as text; whole numbers may be labels and domains."""
+def _value(path: Path, location: str, column: str, value: Any) -> str:
+    """A value as text; labels and domains may be whole numbers."""
     whole = isinstance(value, int) and not isinstance(value, bool) and column != "path"
     text = str(value).strip() if whole or isinstance(value, str) else ""
     if text:
         return text
     empty = value is None or isinstance(value, str)
-    what = "is empty" if empty else f"is {value!r}, not text"
-    raise ValueError(f"{path}, {where}: the {column} {what}. Give every image a {column}.")
+    problem = "is empty" if empty else f"is {value!r}, not text"
+    raise ValueError(f"{path}, {location}: the {column} {problem}. Give every image a {column}.")

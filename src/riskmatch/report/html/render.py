@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from riskmatch.data.progress import OnProgress
+from riskmatch.data import OnProgress
 from riskmatch.files import write_whole
 from riskmatch.report.html.summary import summary, worst_counts
 from riskmatch.report.html.tables import (

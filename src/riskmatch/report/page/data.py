@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from riskmatch.data.progress import OnProgress
+from riskmatch.data import OnProgress
 from riskmatch.report import titles
 from riskmatch.report.gaps import missing
 from riskmatch.report.naming import data_title, page_title, run_titles

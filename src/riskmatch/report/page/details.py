@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from riskmatch.data.progress import OnProgress
+from riskmatch.data import OnProgress
 from riskmatch.report.page.command import train_command
 from riskmatch.report.page.examples import Examples, hardest
 from riskmatch.report.page.risks import ByStep, snapshots

@@ -57,7 +57,7 @@ class Examples:
         """Samples of the validation split of a domain, by index."""
         import torch
 
-        from riskmatch.data.splits import split
+        from riskmatch.data.sampler import split
 
         subset = split(self.domains[domain], self.trial)["val"].take(torch.tensor(indices))
         return [self.show(x, int(y)) for x, y in zip(subset.x[:], subset.y, strict=True)]
@@ -147,11 +147,11 @@ def file_thumbnail(path: Path) -> str:
     Raises:
         ImageError: the file cannot be read as an image.
     """
-    from riskmatch.data.images.decode import in_colour, opened
+    from riskmatch.data.images.decode import opened, to_rgb
 
     with opened(path) as image:
         image.draft("RGB", (SIDE, SIDE))  # decodes a JPEG at reduced size
-        rgb = in_colour(image)
+        rgb = to_rgb(image)
         rgb.thumbnail((SIDE, SIDE))
         return _data_uri(rgb, "JPEG", quality=70, optimize=True)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from riskmatch.data.progress import OnProgress
+from riskmatch.data import OnProgress
 from riskmatch.report.page.examples import Examples, examples_in_memory, examples_on_disk
 from riskmatch.report.page.risks import ByStep, spread_steps
 from riskmatch.report.page.runs import StoredRun
@@ -116,7 +116,7 @@ def _validation_subset(domain: Domain, trial: int) -> tuple[Any, Domain]:
     """Evenly spaced samples of the validation split, with their indices in it."""
     import torch
 
-    from riskmatch.data.splits import split
+    from riskmatch.data.sampler import split
 
     validation = split(domain, trial)["val"]
     limit = max(1, min(MAX_SAMPLES, MAX_VALUES // math.prod(domain.x.shape[1:])))

@@ -3,37 +3,39 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+import scipy.fft
 from doctored import picture
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from riskmatch.data.doctor import fingerprint
-from riskmatch.data.doctor.fingerprint import (
+from riskmatch.data.doctor import similarity
+from riskmatch.data.doctor.similarity import (
     THUMBNAIL,
     alike,
     close_pairs,
     coarse,
     may_be_alike,
     perceptual_hash,
+    signature,
 )
 
 WORDS = st.integers(0, 2**64 - 1)
 
 
-def saved_anew(image, format, **options):
+def saved_again(image, format, **options):
     file = BytesIO()
     image.save(file, format, **options)
     return Image.open(file).convert("RGB")
 
 
 def thumbnails(*images):
-    prints = [fingerprint.fingerprint(image) for image in images]
-    return [np.frombuffer(p[1], np.uint8).reshape(1, *THUMBNAIL) for p in prints]
+    signatures = [signature(image) for image in images]
+    return [np.frombuffer(p[1], np.uint8).reshape(1, *THUMBNAIL) for p in signatures]
 
 
 @given(WORDS, st.lists(st.sets(st.integers(0, 63), max_size=9), max_size=12), st.lists(WORDS))
-def test_close_pairs_are_those_that_comparing_all_with_all_finds(word, flips, others):
+def test_close_pairs_match_brute_force(word, flips, others):
     hashes = [word ^ sum(1 << bit for bit in bits) for bits in flips] + others + [word]
     found = [
         tuple(pair)
@@ -49,7 +51,7 @@ def test_close_pairs_are_those_that_comparing_all_with_all_finds(word, flips, ot
 
 
 @given(st.lists(st.tuples(st.integers(0, 255), st.integers(0, 3)), min_size=1, max_size=30))
-def test_rows_of_one_group_are_not_paired(rows):
+def test_close_pairs_skip_rows_of_one_group(rows):
     hashes, groups = (np.array(column) for column in zip(*rows, strict=True))
     parts = close_pairs(hashes.astype(np.uint64), groups)
     found = [tuple(pair) for part in parts for pair in part]
@@ -62,8 +64,8 @@ def test_rows_of_one_group_are_not_paired(rows):
     assert sorted(found) == close
 
 
-def test_groups_that_are_joined_on_the_way_are_not_paired_any_more(monkeypatch):
-    monkeypatch.setattr(fingerprint, "CHUNK", 1000)
+def test_close_pairs_skip_groups_joined_meanwhile(monkeypatch):
+    monkeypatch.setattr(similarity, "CHUNK", 1000)
     hashes, groups, given = np.zeros(3000, np.uint64), np.arange(3000), 0
     for pairs in close_pairs(hashes, groups):
         given += len(pairs)
@@ -71,21 +73,20 @@ def test_groups_that_are_joined_on_the_way_are_not_paired_any_more(monkeypatch):
     assert 0 < given <= 4000
 
 
-def test_close_pairs_are_the_same_however_many_are_compared_at_a_time(monkeypatch):
+def test_close_pairs_do_not_depend_on_the_chunk_size(monkeypatch):
     hashes = np.random.default_rng(0).integers(0, 64, 300, dtype=np.uint64)
     whole = np.concatenate(list(close_pairs(hashes, np.arange(300))))
-    monkeypatch.setattr(fingerprint, "CHUNK", 100)
+    monkeypatch.setattr(similarity, "CHUNK", 100)
     parts = list(close_pairs(hashes, np.arange(300)))
     assert len(parts) > 100
     assert sorted(map(tuple, np.concatenate(parts))) == sorted(map(tuple, whole))
 
 
-def test_the_hash_is_the_sign_of_the_lowest_cosines():
+def test_perceptual_hash_matches_scipy_dct():
     grey = np.random.default_rng(0).integers(0, 256, (32, 32))
-    fft = pytest.importorskip("scipy.fft")
-    spectrum = fft.dctn(grey.astype(float), type=2)
+    spectrum = scipy.fft.dctn(grey.astype(float), type=2)
     lowest = [spectrum[u, v] for u in range(8) for v in range(8) if u or v] + [spectrum[8, 0]]
-    # The two conventions differ by the factor 2 per axis, which moves no sign about the median.
+    # The conventions differ by a factor of 2 per axis, which does not affect the comparison.
     middle = np.median(lowest)
     bits = "".join("1" if value > middle else "0" for value in lowest)
     assert perceptual_hash(grey) == int(bits, 2)
@@ -94,23 +95,23 @@ def test_the_hash_is_the_sign_of_the_lowest_cosines():
 @pytest.mark.parametrize(
     "change",
     [
-        lambda image: saved_anew(image, "JPEG", quality=40),
-        lambda image: saved_anew(image, "WEBP", quality=60),
+        lambda image: saved_again(image, "JPEG", quality=40),
+        lambda image: saved_again(image, "WEBP", quality=60),
         lambda image: image.resize((100, 100)),
         lambda image: image.point(lambda value: value * 0.8 + 20),
     ],
     ids=["jpeg", "webp", "scaled", "paler"],
 )
-def test_a_copy_that_is_saved_scaled_or_made_paler_is_found(change):
+def test_re_encoded_scaled_or_paler_copy_is_alike(change):
     for seed in range(20):
         before = picture(seed, side=224)
         after = change(before)
-        (a, _), (b, _) = fingerprint.fingerprint(before), fingerprint.fingerprint(after)
+        (a, _), (b, _) = signature(before), signature(after)
         assert bin(a ^ b).count("1") <= 7
         assert alike(*thumbnails(before, after)).all()
 
 
-def test_pictures_of_another_colour_or_turned_round_are_not_alike():
+def test_recoloured_or_flipped_image_is_not_alike():
     before = picture(0)
     red, green, blue = before.split()
     for other in (
@@ -121,7 +122,7 @@ def test_pictures_of_another_colour_or_turned_round_are_not_alike():
         assert not alike(*thumbnails(before, other)).any()
 
 
-def test_what_is_coarse_rules_out_no_pictures_that_are_alike():
+def test_coarse_comparison_has_no_false_negatives():
     rng, ruled_out = np.random.default_rng(0), 0
     for noise in (2, 5, 10, 20):
         before = rng.integers(40, 210, (200, *THUMBNAIL))
@@ -134,5 +135,5 @@ def test_what_is_coarse_rules_out_no_pictures_that_are_alike():
     assert ruled_out > 200
 
 
-def test_a_picture_of_one_colour_has_no_fingerprint():
-    assert fingerprint.fingerprint(Image.new("RGB", (30, 30), "white")) is None
+def test_image_of_one_colour_has_no_signature():
+    assert signature(Image.new("RGB", (30, 30), "white")) is None

@@ -4,12 +4,11 @@ import pytest
 from mirror import Mirror, serving
 from trees import contents, locked, plant, small, tarred, zipped
 
-from riskmatch.data.images import domainnet, terraincognita, vlcs
-from riskmatch.data.images.benchmark import Download, Origin
+from riskmatch.data.images import layouts
+from riskmatch.data.images.archives import check_parquet, unpack_parquet
+from riskmatch.data.images.benchmark import Download, Origin, load_index
 from riskmatch.data.images.benchmarks import DOMAINNET, OFFICEHOME, PACS, TERRAINCOGNITA, VLCS
 from riskmatch.data.images.get import get_benchmark
-from riskmatch.data.images.locate import load_index
-from riskmatch.data.images.packed import check_parquet, unpack_parquet
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +26,7 @@ def served(benchmark, files, **changes):
 # TerraIncognita: (image, location, categories); the annotations and images of the camera traps.
 TRAPS = [
     *((f"{location}-{name}", location, [name]) for location in ["38", "43", "46", "100"]
-      for name in terraincognita.CLASSES),
+      for name in layouts.TERRA_CLASSES),
     ("two", "38", ["bird", "cat"]),
     ("again", "38", ["dog", "dog"]),
     ("car", "38", ["car"]),
@@ -38,7 +37,7 @@ TRAPS = [
 
 
 def trap_files():
-    names = [*terraincognita.CLASSES, "car"]
+    names = [*layouts.TERRA_CLASSES, "car"]
     annotations = {
         "categories": [{"id": 30 + place, "name": name} for place, name in enumerate(names)],
         "images": [
@@ -53,16 +52,16 @@ def trap_files():
     }
     images = {f"eccv_18_all_images_sm/{image}.jpg": image.encode() for image, _, _ in TRAPS}
     return {
-        terraincognita.ANNOTATIONS: zipped(
+        layouts.TERRA_ANNOTATIONS: zipped(
             {"caltech_images_20210113.json": json.dumps(annotations).encode()}
         ),
-        terraincognita.IMAGES: tarred(images, "w:gz"),
+        layouts.TERRA_IMAGES: tarred(images, "w:gz"),
     }
 
 
-def test_terraincognita_is_prepared_as_domainbed_does(tmp_path):
+def test_terraincognita_is_converted_as_in_domainbed(tmp_path):
     files = {name: plant(tmp_path, {name: c}) / name for name, c in trap_files().items()}
-    terraincognita.prepare(files, tmp_path / "tree")
+    layouts.convert_terraincognita(files, tmp_path / "tree")
     expected = {
         f"location_{location}/{name}/{image}.jpg": image.encode()
         for image, location, given in TRAPS
@@ -74,15 +73,15 @@ def test_terraincognita_is_prepared_as_domainbed_does(tmp_path):
     assert len(expected) == 44
 
 
-def test_terraincognita_arrives_with_four_locations_and_ten_classes():
+def test_terraincognita_has_four_locations_and_ten_classes():
     served(TERRAINCOGNITA, trap_files(), reissued=44)
     index = load_index(TERRAINCOGNITA)
     assert index.domain_names == ("location_100", "location_38", "location_43", "location_46")
-    assert index.class_names == terraincognita.CLASSES
+    assert index.class_names == layouts.TERRA_CLASSES
     assert [sum(row.values()) for row in index.counts().values()] == [10, 13, 11, 10]
 
 
-def test_terraincognita_in_numbers_that_were_never_issued_is_refused():
+def test_terraincognita_with_unpublished_counts_is_refused():
     with pytest.raises(OSError, match="location_100 has 10 images, not 1; "):
         served(TERRAINCOGNITA, trap_files())
 
@@ -90,7 +89,7 @@ def test_terraincognita_in_numbers_that_were_never_issued_is_refused():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (zipped({"a.json": b"{}"}), r"annotations are of another shape: KeyError\('categories'\)"),
+        (zipped({"a.json": b"{}"}), r"annotations have another format: KeyError\('categories'\)"),
         (zipped({"a.json": b"{"}), r"json\.zip is damaged: "),
         (zipped({}), r"holds 0 JSON files, not one"),
         (b"PK\x05", r"json\.zip is damaged: "),
@@ -98,22 +97,22 @@ def test_terraincognita_in_numbers_that_were_never_issued_is_refused():
         (locked(zipped({"a.json": b"{}"})), r"json\.zip cannot be unpacked: .*encrypted"),
     ],
 )
-def test_annotations_of_another_shape_are_refused(tmp_path, content, message):
-    files = trap_files() | {terraincognita.ANNOTATIONS: content}
+def test_annotations_in_another_format_are_refused(tmp_path, content, message):
+    files = trap_files() | {layouts.TERRA_ANNOTATIONS: content}
     paths = {name: plant(tmp_path, {name: content}) / name for name, content in files.items()}
     with pytest.raises(ValueError, match=message):
-        terraincognita.prepare(paths, tmp_path / "tree")
+        layouts.convert_terraincognita(paths, tmp_path / "tree")
 
 
-# VLCS as JiGen issued it, whose train, crossval and test lists add up to the published numbers.
+# JiGen's VLCS: train, crossval and test lists add up to the published numbers.
 SPLITS = {"train": 3, "crossval": 1, "test": 2}
 
 
 def jigen_files():
     """Six images of each class and domain, of which ``full`` repeats four."""
     images = {}
-    for domain in vlcs.DOMAINS:
-        for number, label in enumerate(vlcs.CLASSES):
+    for domain in layouts.VLCS_DOMAINS:
+        for number, label in enumerate(layouts.VLCS_CLASSES):
             for split, count in SPLITS.items():
                 for k in range(count):
                     content = f"{domain} {label} {split} {k}".encode()
@@ -129,30 +128,28 @@ def assert_is_vlcs(folder):
     assert len(found) == 4 * 5 * 6
     for path, content in found.items():
         domain, label, _ = path.split("/")
-        said, named, *_ = content.decode().split()
-        assert (vlcs.DOMAINS[said], named) == (domain, label)
+        original, named, *_ = content.decode().split()
+        assert (layouts.VLCS_DOMAINS[original], named) == (domain, label)
     assert len({*found.values()}) == len(found)
 
 
-@pytest.mark.parametrize("name", ["vlcs.zip", "vlcs-jigen.tar.gz"])
-def test_vlcs_in_the_issue_of_jigen_is_merged_from_its_splits_with_a_caution(name):
-    pack = zipped if name.endswith("zip") else tarred
-    with pytest.warns(UserWarning, match=r"^VLCS: the images of JiGen's issue are .* smaller"):
-        folder = served(VLCS, {name: pack(jigen_files())}, count=30)
+def test_jigen_vlcs_is_merged_from_its_splits_with_a_warning():
+    with pytest.warns(UserWarning, match=r"^VLCS: JiGen's images are .* smaller"):
+        folder = served(VLCS, {"vlcs.zip": zipped(jigen_files())}, count=30)
     assert_is_vlcs(folder)
     index = load_index(VLCS)
     assert index.class_names == VLCS.class_names
     assert all([*row.values()] == [6] * 5 for row in index.counts().values())
 
 
-def test_vlcs_that_was_fetched_by_hand_is_known_by_either_layout(tmp_path, monkeypatch):
+def test_local_vlcs_archive_may_have_either_layout(tmp_path, monkeypatch):
     monkeypatch.setenv("RISKMATCH_DATA", str(tmp_path))
     plant(tmp_path, {"vlcs.tar.gz": tarred(jigen_files(), "w:gz")})
     with pytest.warns(UserWarning, match="smaller"):
         assert_is_vlcs(get_benchmark(small(VLCS, 30), mirrors=["http://127.0.0.1:9"]))
 
 
-def test_an_archive_of_vlcs_without_a_split_is_refused():
+def test_vlcs_archive_without_a_split_is_refused():
     files = {name: c for name, c in jigen_files().items() if "/crossval/" not in name}
     with pytest.raises(OSError, match="Caltech101 has 25 images, not 30; "):
         served(VLCS, {"vlcs.zip": zipped(files)}, count=30)
@@ -165,15 +162,15 @@ def net_files(duplicates):
         labels = range(345 if part.name == "clip" else 2)
         images = {f"{part.folder}/c{k:03d}/{part.folder}_{k:03d}_000001.jpg": b"x" for k in labels}
         files[f"{part.folder}.zip"] = zipped(images)
-    return files | {domainnet.DUPLICATES: duplicates}
+    return files | {layouts.DOMAINNET_DUPLICATES: duplicates}
 
 
 def net_origin():
-    names = (domainnet.DUPLICATES, *(f"{part.folder}.zip" for part in DOMAINNET.parts))
-    return Origin(tuple(Download(name, ()) for name in names), domainnet.prepare)
+    names = (layouts.DOMAINNET_DUPLICATES, *(f"{part.folder}.zip" for part in DOMAINNET.parts))
+    return Origin(tuple(Download(name, ()) for name in names), layouts.convert_domainnet)
 
 
-def test_domainnet_is_its_archives_without_the_published_duplicates():
+def test_domainnet_leaves_out_the_published_duplicates():
     gone = ["clipart/c000/clipart_000_000001.jpg", "real/c001/real_001_000001.jpg"]
     gone += ["sketch/c009/not_in_the_archive.jpg"]
     folder = served(
@@ -189,14 +186,14 @@ def test_domainnet_is_its_archives_without_the_published_duplicates():
     assert (folder / "infograph/c001/infograph_001_000001.jpg").is_file()
 
 
-def test_a_list_of_duplicates_that_is_none_is_refused(tmp_path):
+def test_invalid_list_of_duplicates_is_refused(tmp_path):
     path = plant(tmp_path, {"d.txt": b"<html>\n404: Not Found"}) / "d.txt"
-    with pytest.raises(ValueError, match=r"d\.txt lists '<html>', which is no domain/class/image"):
-        domainnet.read_duplicates(path)
+    with pytest.raises(ValueError, match=r"d\.txt lists '<html>'.*domain/class/image"):
+        layouts.read_duplicates(path)
 
 
 def packed(rows, names=(), domains=()):
-    """A Parquet file as the hub keeps images: bytes and names, with the classes in its schema."""
+    """A Parquet file in the hub's format: bytes and names, with the classes in its schema."""
     import pyarrow
     import pyarrow.parquet
 
@@ -216,7 +213,7 @@ def packed(rows, names=(), domains=()):
     return sink.getvalue().to_pybytes()
 
 
-def test_the_images_in_parquet_files_come_out_bit_for_bit(tmp_path):
+def test_images_of_parquet_files_are_unpacked_bitwise(tmp_path):
     one = packed([(b"1", "pic_1.PNG", "photo", 1), (b"2", None, "photo", 0)], ["dog", "cat"])
     two = packed([(b"3", "x.jpg", 1, "cat")], domains=["photo", "sketch"])
     plant(tmp_path, {"one.parquet": one, "two.parquet": two})
@@ -231,16 +228,16 @@ def test_the_images_in_parquet_files_come_out_bit_for_bit(tmp_path):
     }
 
 
-def test_pacs_comes_from_the_hub():
+def test_pacs_is_unpacked_from_the_hub_file():
     rows = [(b"x", "p.jpg", part.name, k % 7) for k, part in enumerate(PACS.parts)]
     (file,) = PACS.origins[0].files
-    origin = Origin((Download(file.name, ()),), PACS.origins[0].prepare)
+    origin = Origin((Download(file.name, ()),), PACS.origins[0].convert)
     served(PACS, {file.name: packed(rows, PACS.class_names)}, origins=(origin,))
     index = load_index(PACS)
     assert [list(row.values()).index(1) for row in index.counts().values()] == [0, 1, 2, 3]
 
 
-def test_the_shards_of_officehome_make_one_tree():
+def test_officehome_shards_make_one_tree():
     labels = [f"Class_{k}" for k in range(65)]
     shards = [[], [], []]
     for k in range(65):
@@ -251,13 +248,13 @@ def test_the_shards_of_officehome_make_one_tree():
 
 
 @pytest.mark.parametrize("name", ["../x", "/x", "..", "", "a\\b"])
-def test_a_name_in_a_parquet_file_leads_nowhere_else(tmp_path, name):
+def test_unsafe_names_in_a_parquet_file_are_refused(tmp_path, name):
     plant(tmp_path, {"a.parquet": packed([(b"1", "x.jpg", name, "cat")])})
     with pytest.raises(ValueError, match="cannot be the name of a folder"):
         unpack_parquet({"a": tmp_path / "a.parquet"}, tmp_path / "tree")
 
 
-def test_a_parquet_file_without_images_is_refused(tmp_path):
+def test_parquet_file_without_images_is_refused(tmp_path):
     import pyarrow
     import pyarrow.parquet
 
@@ -267,5 +264,5 @@ def test_a_parquet_file_without_images_is_refused(tmp_path):
     whole = (tmp_path / "a.parquet").read_bytes()
     for part in (whole[:-1], whole[1:], b"", b"PA"):
         (tmp_path / "a.parquet").write_bytes(part)
-        with pytest.raises(ValueError, match="not a whole Parquet file"):
+        with pytest.raises(ValueError, match="not a complete Parquet file"):
             check_parquet(tmp_path / "a.parquet")

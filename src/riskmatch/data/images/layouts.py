@@ -1,0 +1,166 @@
+"""Convert the published archives of benchmarks to the layout ``domain/class/image``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from riskmatch.data import OnProgress
+from riskmatch.data.images.archives import archive_errors, extract
+from riskmatch.data.images.index import is_image
+
+Convert = Callable[[Mapping[str, Path], Path, OnProgress | None], None]
+"""Given files by name, writes ``domain/class/image`` at any depth below a folder."""
+
+VLCS_CLASSES = ("bird", "car", "chair", "dog", "person")
+VLCS_LABELS = {str(number): name for number, name in enumerate(VLCS_CLASSES)}
+VLCS_DOMAINS = {"CALTECH": "Caltech101", "LABELME": "LabelMe", "PASCAL": "VOC2007", "SUN": "SUN09"}
+VLCS_SPLITS = ("train", "crossval", "test")
+"""Splits that together make the domain; a fourth folder, ``full``, repeats the first two."""
+
+DOMAINNET_DUPLICATES = "domain_net_duplicates.txt"
+"""List of duplicates that DomainBed publishes, one path ``domain/class/image`` per line."""
+
+TERRA_IMAGES = "eccv_18_all_images_sm.tar.gz"
+TERRA_ANNOTATIONS = "caltech_camera_traps.json.zip"
+TERRA_LOCATIONS = ("100", "38", "43", "46")
+TERRA_CLASSES = (
+    "bird",
+    "bobcat",
+    "cat",
+    "coyote",
+    "dog",
+    "empty",
+    "opossum",
+    "rabbit",
+    "raccoon",
+    "squirrel",
+)
+
+
+def unpack(files: Mapping[str, Path], tree: Path, on_progress: OnProgress | None = None) -> None:
+    """Unpack archives that have the layout already."""
+    for path in files.values():
+        extract(path, tree, on_progress=on_progress)
+
+
+def convert_vlcs(
+    files: Mapping[str, Path], tree: Path, on_progress: OnProgress | None = None
+) -> None:
+    """Unpack VLCS as distributed with JiGen: domains in three splits, classes by number.
+
+    ``CALTECH/train/0/image`` becomes ``tree/Caltech101/bird/train-image``.
+    """
+    for path in files.values():
+        extract(path, tree, vlcs_target, on_progress)
+
+
+def vlcs_target(name: str) -> str | None:
+    """Target path of a file of JiGen's archive; None for the repeating folder and other files.
+
+    Example:
+        >>> vlcs_target("VLCS/SUN/test/4/test_imgs_1.jpg")
+        'SUN09/person/test-test_imgs_1.jpg'
+        >>> vlcs_target("VLCS/SUN/full/4/train_imgs_1.jpg")
+    """
+    *_, domain, split, number, image = ["", "", "", *name.split("/")]
+    if domain not in VLCS_DOMAINS or split not in VLCS_SPLITS or number not in VLCS_LABELS:
+        return None
+    return f"{VLCS_DOMAINS[domain]}/{VLCS_LABELS[number]}/{split}-{image}"
+
+
+def convert_domainnet(
+    files: Mapping[str, Path], tree: Path, on_progress: OnProgress | None = None
+) -> None:
+    """Unpack DomainNet's six archives without the published duplicates.
+
+    The archives hold the images of the training and test lists together.
+    """
+    duplicates = read_duplicates(files[DOMAINNET_DUPLICATES])
+    for name, path in files.items():
+        if name != DOMAINNET_DUPLICATES:
+            extract(path, tree, lambda image: None if image in duplicates else image, on_progress)
+
+
+def read_duplicates(path: Path) -> frozenset[str]:
+    """Paths of the images of DomainNet that are left out."""
+    lines = [line.strip() for line in path.read_text("utf-8", errors="replace").splitlines()]
+    listed = frozenset(line for line in lines if line)
+    if odd := next((line for line in lines if line and not _is_image_path(line)), None):
+        raise ValueError(f"{path} lists {odd[:60]!r}, which is not a path domain/class/image")
+    return listed
+
+
+def _is_image_path(line: str) -> bool:
+    return line.count("/") == 2 and is_image(Path(line))
+
+
+def convert_terraincognita(
+    files: Mapping[str, Path], tree: Path, on_progress: OnProgress | None = None
+) -> None:
+    """Unpack four locations and ten classes of the Caltech Camera Traps.
+
+    Images are written as ``tree/location_38/bird/image``. As in DomainBed, an image with animals
+    of two classes is in the folders of both.
+    """
+    folders = terra_folders(read_annotations(files[TERRA_ANNOTATIONS]))
+
+    def target(name: str) -> str | None:
+        image = name.rsplit("/", 1)[-1]
+        return f"{folders[image][0]}/{image}" if image in folders else None
+
+    extract(files[TERRA_IMAGES], tree, target, on_progress)
+    for image, (first, *others) in folders.items():
+        for other in others:
+            (tree / other).mkdir(parents=True, exist_ok=True)
+            if (tree / first / image).is_file():
+                shutil.copyfile(tree / first / image, tree / other / image)
+
+
+def terra_folders(annotations: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The folders ``location_38/bird`` of each image, by file name.
+
+    Example:
+        >>> terra_folders({
+        ...     "categories": [{"id": 1, "name": "cat"}, {"id": 2, "name": "car"}],
+        ...     "images": [{"id": "a", "file_name": "a.jpg", "location": "38"},
+        ...                {"id": "b", "file_name": "b.jpg", "location": "7"}],
+        ...     "annotations": [{"image_id": "a", "category_id": 1},
+        ...                     {"image_id": "a", "category_id": 2},
+        ...                     {"image_id": "b", "category_id": 1}],
+        ... })
+        {'a.jpg': ['location_38/cat']}
+    """
+    try:
+        names = {category["id"]: category["name"] for category in annotations["categories"]}
+        classes = defaultdict[Any, set[str]](set)
+        for annotation in annotations["annotations"]:
+            if (name := names[annotation["category_id"]]) in TERRA_CLASSES:
+                classes[annotation["image_id"]].add(name)
+        return {
+            image["file_name"]: [
+                f"location_{image['location']}/{name}" for name in sorted(classes[image["id"]])
+            ]
+            for image in annotations["images"]
+            if str(image["location"]) in TERRA_LOCATIONS and image["id"] in classes
+        }
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"the annotations have another format: {error!r}") from error
+
+
+def read_annotations(path: Path) -> Any:
+    """The only JSON file in a zip archive."""
+    with archive_errors(path), zipfile.ZipFile(path) as packed:
+        names = [name for name in packed.namelist() if name.endswith(".json")]
+        if len(names) != 1:
+            raise ValueError(f"{path} holds {len(names)} JSON files, not one")
+        text = packed.read(names[0])
+    try:
+        return json.loads(text)
+    except ValueError as error:  # neither JSON nor UTF-8
+        raise ValueError(f"{path} is damaged: {error}") from error
