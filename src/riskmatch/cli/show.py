@@ -48,7 +48,7 @@ class Show:
 def run(words: Sequence[str]) -> int:
     """Print a summary of runs."""
     options = parse(Show, "show", words)
-    from riskmatch.report.page import find_run, summarise
+    from riskmatch.report import find_run, summarise
 
     try:
         path = find_run(options.run, options.out)

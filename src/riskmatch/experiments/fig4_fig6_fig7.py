@@ -12,7 +12,7 @@ from typing import Literal
 from riskmatch.experiments.experiment import Experiment, FinishedRuns, Output, Scope
 from riskmatch.experiments.images import IMAGE_DATA, planned_runs, protocols, write_figure
 from riskmatch.report.figures.ablation import ablation_plot
-from riskmatch.report.naming import setup
+from riskmatch.runs.frame import frame_of
 from riskmatch.sweep.plan import PlannedRun
 
 HParam = Literal["weight", "batch_size"]
@@ -51,8 +51,7 @@ def _plan(scope: Scope, name: HParam) -> list[PlannedRun]:
 
 
 def _write(finished: FinishedRuns, name: HParam) -> Output:
-    records = finished.records.values()
-    plot = ablation_plot(records, name, setup(record.config for record in records))
+    plot = ablation_plot(frame_of(finished.records.values()), name)
     lines = [
         f"{data}: " + ", ".join(f"{x:g}: {y:.1f}" for x, y in zip(curve.x, curve.y, strict=True))
         for data, curves in plot.panels.items()

@@ -21,7 +21,7 @@ from riskmatch.defaults import PRESETS, field_names
 from riskmatch.experiments.experiment import STAND_IN, Budget, FinishedRuns, Output, Scope
 from riskmatch.files import write_whole
 from riskmatch.report.figures import Lines, Plot, read_plot, save
-from riskmatch.report.page.runs import StoredRun
+from riskmatch.report.stored_runs import StoredRun
 from riskmatch.report.tables import Table
 from riskmatch.sweep.plan import PlannedRun, Protocol, held_out
 

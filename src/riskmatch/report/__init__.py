@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from riskmatch.report.figures import draw_figure
     from riskmatch.report.html import write_report
     from riskmatch.report.page import summarise
+    from riskmatch.report.stored_runs import find_run
 
-__all__ = ["draw_figure", "summarise", "write_report"]
+__all__ = ["draw_figure", "find_run", "summarise", "write_report"]
 
 _HOMES = {
     "draw_figure": "riskmatch.report.figures",
+    "find_run": "riskmatch.report.stored_runs",
     "summarise": "riskmatch.report.page",
     "write_report": "riskmatch.report.html",
 }

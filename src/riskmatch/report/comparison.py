@@ -53,8 +53,8 @@ def row_label(variant: str, model: str = "") -> str:
         >>> row_label("vrex"), row_label("vrex", "lite0")
         ('VREx', 'VREx, lite0')
     """
-    title = titles.METHODS.get(variant, variant)
-    return f"{title}, {model}" if model else title
+    title, network = titles.method_title(variant), titles.part_title(model)
+    return f"{title}, {network}" if model else title
 
 
 @dataclass(frozen=True)

@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from riskmatch.registry import is_own
 from riskmatch.report import titles
+from riskmatch.report.titles import data_title, method_title
 from riskmatch.runs.config import RunConfig, variant
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MAX_NAMED = 3
 """More test domains are counted instead of named; runs that differ in more settings get an id."""
-
-
-def method_title(method: str) -> str:
-    """Title of a method or variant; the class name for ``package.module:Name``.
-
-    Example:
-        >>> method_title("rdm variance"), method_title("my_methods:Robust worst")
-        ('RDM (every domain, L)', 'Robust worst')
-    """
-    return titles.METHODS.get(method) or _part_title(method)
-
-
-def data_title(data: str) -> str:
-    """Title of a data set: of a path the last component, of ``package.module:Name`` the name.
-
-    Example:
-        >>> data_title("vlcs"), data_title("/home/me/pets"), data_title("my_data:Pets")
-        ('VLCS', 'pets', 'Pets')
-    """
-    return titles.DATA.get(data) or (_part_title(data) if is_own(data) else Path(data).name)
 
 
 def model_title(model: str, options: Mapping[str, Any]) -> str:
@@ -42,7 +25,7 @@ def model_title(model: str, options: Mapping[str, Any]) -> str:
         >>> model_title("lite0", {"frozen": True}), model_title("my_nets:Tiny", {})
         ('a head on the frozen features of lite0', 'Tiny')
     """
-    name = _part_title(model)
+    name = titles.part_title(model)
     return f"a head on the frozen features of {name}" if options.get("frozen") else name
 
 
@@ -53,9 +36,12 @@ def run_title(config: RunConfig) -> str:
         >>> run_title(RunConfig("pacs", ("sketch",), "rdm"))
         'RDM on PACS without sketch'
     """
-    tests = config.test_domains
+    return _title(variant(config), config.data, config.test_domains)
+
+
+def _title(variant: str, data: str, tests: Sequence[str]) -> str:
     without = " and ".join(tests) if len(tests) <= MAX_NAMED else f"{len(tests)} test domains"
-    return f"{method_title(variant(config))} on {data_title(config.data)} without {without}"
+    return f"{method_title(variant)} on {data_title(data)} without {without}"
 
 
 def run_titles(configs: Sequence[RunConfig]) -> list[str]:
@@ -79,20 +65,20 @@ def run_titles(configs: Sequence[RunConfig]) -> list[str]:
     return unique
 
 
-def page_title(configs: Sequence[RunConfig]) -> str:
-    """Title of a page about several runs.
+def page_title(runs: pd.DataFrame) -> str:
+    """Title of a page about runs: the title of a single run, else methods and data sets.
 
-    Example:
-        >>> page_title([RunConfig("pacs", ("sketch",), method) for method in ("erm", "rdm")])
-        '2 methods on PACS'
+    Args:
+        runs: one row per run, with columns as in :func:`riskmatch.results`.
     """
-    if len(configs) == 1:
-        return run_title(configs[0])
-    names = titles.in_order({config.data for config in configs}, titles.DATA)
+    if len(runs) == 1:
+        ((variant, data, tests),) = runs[["variant", "data", "test_domains"]].to_numpy()
+        return _title(variant, data, tests)
+    names = titles.in_order(set(runs["data"]), titles.DATA)
     data = " and ".join(map(data_title, names))
-    methods = {config.method for config in configs}
+    methods = set(runs["method"])
     if len(methods) == 1:
-        return f"{len(configs)} runs of {method_title(methods.pop())} on {data}"
+        return f"{len(runs)} runs of {method_title(methods.pop())} on {data}"
     return f"{len(methods)} methods on {data}"
 
 
@@ -103,17 +89,25 @@ def setup(configs: Iterable[RunConfig]) -> str:
         >>> setup([RunConfig("pacs", ("sketch",), "erm", model="lite0", steps=1000)])
         'PACS, lite0, 1000 steps.'
     """
+    return _setup((c.data, c.model, c.model_options, c.steps) for c in configs)
+
+
+def setup_of_frame(frame: pd.DataFrame) -> str:
+    """As :func:`setup`, for the runs of a data frame of :func:`riskmatch.results`."""
+    runs = frame.drop_duplicates("run")
+    columns = (runs[name] for name in ("data", "model", "model_options", "steps"))
+    return _setup(
+        (data, model, json.loads(options), steps)
+        for data, model, options, steps in zip(*columns, strict=True)
+    )
+
+
+def _setup(runs: Iterable[tuple[str, str, Mapping[str, Any], int]]) -> str:
     parts = dict.fromkeys(
-        f"{data_title(c.data)}, {model_title(c.model, c.model_options)}, {c.steps} steps"
-        for c in configs
+        f"{data_title(data)}, {model_title(model, options)}, {steps} steps"
+        for data, model, options, steps in runs
     )
     return "; ".join(parts) + "."
-
-
-def _part_title(name: str) -> str:
-    """``Name`` of ``package.module:Name``, with whatever follows it; other names unchanged."""
-    part, space, rest = name.partition(" ")
-    return f"{part.rpartition(':')[2]}{space}{rest}" if is_own(part) else name
 
 
 def _settings(config: RunConfig) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from riskmatch.registry import is_own
+
 METHODS = {
     "erm": "ERM",
     "mixup": "Mixup",
@@ -37,15 +39,32 @@ DATA = {
 """Titles by name, in the order of the paper's tables."""
 
 
+def method_title(variant: str) -> str:
+    """The name of a method or variant in tables; of ``package.module:Name``, ``Name``.
+
+    Example:
+        >>> method_title("rdm variance"), method_title("my_methods:Robust")
+        ('RDM (every domain, L)', 'Robust')
+    """
+    return METHODS.get(variant) or part_title(variant)
+
+
 def data_title(data: str) -> str:
     """The name of a data set in tables; of a path, its last part.
 
     Example:
         >>> data_title("vlcs"), data_title("/home/me/pets"), data_title("vlcs, holdout 0.5")
         ('VLCS', 'pets', 'VLCS, holdout 0.5')
+        >>> data_title("my_data:Pets")
+        'Pets'
     """
     name, comma, options = data.partition(", ")
-    return (DATA.get(name) or Path(name).name) + comma + options
+    return (DATA.get(name) or Path(part_title(name)).name) + comma + options
+
+
+def part_title(name: str) -> str:
+    """``Name`` of a part called ``package.module:Name``; other names unchanged."""
+    return name.rpartition(":")[2] if is_own(name) else name
 
 
 def in_order(names: set[str], titles: dict[str, str]) -> list[str]:

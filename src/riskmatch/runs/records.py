@@ -90,6 +90,11 @@ class RunRecord:
     parts: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
     """Origin of each part that is not built in (name, distribution, version, sha256), by kind."""
 
+    @property
+    def domains(self) -> list[str]:
+        """Domains scored by any evaluation, in the order of the data set."""
+        return list(dict.fromkeys(d for e in self.evaluations for d in e.scores))
+
 
 class RecordError(ValueError):
     """The file of a run is damaged; the message names the line and the cure."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from riskmatch.report.page.runs import StoredRun
+from riskmatch.report.stored_runs import StoredRun
 from riskmatch.runs import predictions, records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.predictions import Predictions

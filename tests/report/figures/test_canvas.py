@@ -35,7 +35,7 @@ def boxes(figure):
 @pytest.mark.parametrize("width", ["column", "page"])
 @pytest.mark.parametrize("name", NAMES)
 def test_texts_are_readable_and_do_not_overlap(runs, name, width):
-    figure = FIGURES[name].plot(runs).draw(width)
+    figure = FIGURES[name].per_run(runs).draw(width)
     found = boxes(figure)
     assert figure.get_figwidth() == INCHES[width]
     for text in figure.findobj(Text):
@@ -50,7 +50,7 @@ def test_texts_are_readable_and_do_not_overlap(runs, name, width):
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_equal_figures_give_equal_bytes_without_a_date(runs, tmp_path, suffix):
     for name in ("one", "two"):
-        save(FIGURES["curves"].plot(runs).draw(), tmp_path / f"{name}.{suffix}")
+        save(FIGURES["curves"].per_run(runs).draw(), tmp_path / f"{name}.{suffix}")
     data = (tmp_path / f"one.{suffix}").read_bytes()
     assert data == (tmp_path / f"two.{suffix}").read_bytes()
     assert b"CreationDate" not in data
@@ -58,7 +58,7 @@ def test_equal_figures_give_equal_bytes_without_a_date(runs, tmp_path, suffix):
 
 
 def test_svg_keeps_text_and_pdf_embeds_fonts(runs, tmp_path):
-    figure = FIGURES["curves"].plot(runs).draw()
+    figure = FIGURES["curves"].per_run(runs).draw()
     save(figure, tmp_path / "a.svg")
     save(figure, tmp_path / "a.pdf")
     assert ">sketch (test)</text>" in (tmp_path / "a.svg").read_text("utf-8")
@@ -69,7 +69,7 @@ def test_hostile_names_are_escaped(tmp_path):
     run = stored_run(tmp_path, domains=HOSTILE, tests=HOSTILE[:1], worst=HOSTILE[1:3])
     for name in NAMES:
         if name not in ("gap", "matching"):
-            save(FIGURES[name].plot({HOSTILE[3]: run}).draw("column"), tmp_path / f"{name}.svg")
+            save(FIGURES[name].per_run({HOSTILE[3]: run}).draw("column"), tmp_path / f"{name}.svg")
     text = (tmp_path / "curves.svg").read_text("utf-8")
     for shown in (
         "$x^{$ (test)",
@@ -87,7 +87,7 @@ def test_user_settings_of_matplotlib_are_ignored(runs):
     import matplotlib
 
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "black"}):
-        figure = FIGURES["curves"].plot(runs).draw()
+        figure = FIGURES["curves"].per_run(runs).draw()
     assert figure.axes[0].xaxis.label.get_fontsize() < 9
     assert figure.axes[0].get_facecolor() == (1, 1, 1, 1)
 

@@ -19,7 +19,7 @@ from riskmatch.report.figures.training import (
     terms,
     worst_domains,
 )
-from riskmatch.report.page.runs import StoredRun
+from riskmatch.runs.frame import frame_of
 
 GAMMAS = [10.0**power for power in range(-4, 4)]
 
@@ -117,9 +117,9 @@ def test_worst_domain_spans_until_the_next_evaluation(tmp_path):
     assert spans == {"art": [(10, 30)], "photo": [(0, 10)]}
 
 
-def varied(name, values, tmp_path):
+def varied(name, values):
     """RDM runs on the domains a and b with two trials per value, and their accuracies."""
-    rng, runs, truth = np.random.default_rng(0), {}, {}
+    rng, runs, truth = np.random.default_rng(0), [], {}
     for value in values:
         for trial in (0, 1):
             for test in "ab":
@@ -134,8 +134,7 @@ def varied(name, values, tmp_path):
                     if name == "weight"
                     else replace(config, batch_size=value)
                 )
-                record = replace(record, config=changed)
-                runs[f"{value} {trial} {test}"] = StoredRun(tmp_path, record)
+                runs.append(replace(record, config=changed))
                 truth.setdefault(value, {}).setdefault(trial, []).append(train)
     return runs, truth
 
@@ -143,17 +142,17 @@ def varied(name, values, tmp_path):
 @pytest.mark.parametrize(
     ("name", "values"), [("weight", (0.1, 5.0, 2.5)), ("batch_size", (10, 70))]
 )
-def test_ablation_averages_domains_and_trials(tmp_path, name, values):
-    runs, truth = varied(name, values, tmp_path)
-    (line,) = ablation(runs).panels["toy"]
+def test_ablation_averages_domains_and_trials(name, values):
+    runs, truth = varied(name, values)
+    (line,) = ablation(frame_of(runs)).panels["toy"]
     assert list(line.x) == sorted(values)
     for x, y, error in zip(line.x, line.y, line.sd, strict=True):
         trials = [fmean(found) for found in truth[x].values()]
         assert (y, error) == pytest.approx((fmean(trials), pstdev(trials) / 2**0.5))
 
 
-def test_ablation_ignores_steps_of_the_warmup(tmp_path):
-    runs = {}
+def test_ablation_ignores_steps_of_the_warmup():
+    runs = []
     for weight in (1.0, 2.0):
         early, late = (
             made_records.evaluation(step, a=(60 + step, 90 - step), b=(70, 90 - step))
@@ -161,15 +160,15 @@ def test_ablation_ignores_steps_of_the_warmup(tmp_path):
         )
         record = made_records.run("a", early, late, method="rdm")
         config = replace(record.config, hparams={"weight": weight, "warmup": 10})
-        runs[f"{weight}"] = StoredRun(tmp_path, replace(record, config=config))
-    (line,) = ablation(runs).panels["toy"]
+        runs.append(replace(record, config=config))
+    (line,) = ablation(frame_of(runs)).panels["toy"]
     assert list(line.y) == [80, 80]
 
 
-def test_ablation_needs_runs_that_differ(tmp_path):
-    runs, _ = varied("weight", (0.1,), tmp_path)
+def test_ablation_needs_runs_that_differ():
+    runs, _ = varied("weight", (0.1,))
     with pytest.raises(ValueError, match="same weight and batch_size"):
-        ablation(runs)
+        ablation(frame_of(runs))
 
 
 def test_missing_predictions_name_the_cure(tmp_path):

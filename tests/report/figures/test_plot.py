@@ -10,7 +10,7 @@ from riskmatch.report.style import BLUE, DASHED, LineStyle
 
 @pytest.mark.parametrize("name", [name for name in FIGURES if name != "ablation"])
 def test_json_restores_the_figure(tmp_path, name):
-    text = FIGURES[name].plot({"RDM": stored_run(tmp_path)}).json()
+    text = FIGURES[name].per_run({"RDM": stored_run(tmp_path)}).json()
     again = read_plot(text)
     assert again.json() == text
     for file in ("one", "two"):

@@ -97,6 +97,7 @@ def run(seed, method, training, test, classes):
         "classes": list(classes),
         "status": "done",
         "error": None,
+        "parts": {},
         "config": {"data": "pacs", "lr": 5e-5, "hparams": {"weight": 5.0, "match": "worst"}},
         "reproduce": f"riskmatch train pacs --method {method.lower()} --test-domain sketch",
         "curves": curves(rng, steps, level, training),

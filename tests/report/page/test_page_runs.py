@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 from made_records import evaluation, run
 
-from riskmatch.report.naming import data_title, method_title, run_title, run_titles
-from riskmatch.report.page.cases import Cases
+from riskmatch.report.naming import run_title, run_titles
 from riskmatch.report.page.data import notes
-from riskmatch.report.page.headline import comparison, headline
-from riskmatch.report.page.runs import find_run, find_runs
+from riskmatch.report.page.headline import MAX_RUNS, comparison, headline
+from riskmatch.report.page.selections import select_runs
+from riskmatch.report.stored_runs import find_run, read_runs
+from riskmatch.report.titles import data_title, method_title
 from riskmatch.runs import records
 from riskmatch.sweep import plan
 from riskmatch.sweep.plan import PlannedRun
@@ -32,72 +33,34 @@ def write(out, *runs):
     return out
 
 
-def ids(found):
-    return {one.config.id for one in found.runs}
-
-
 ERM, RDM = made("a", 60.0), made("a", 64.0, method="rdm")
 
 
-@pytest.mark.parametrize("inside", ["", "runs"])
-def test_find_runs_in_a_folder_or_its_runs_folder(tmp_path, inside):
-    write(tmp_path / "reproduced" / inside, ERM, RDM)
-    assert ids(find_runs([tmp_path / "reproduced"])) == {ERM.config.id, RDM.config.id}
+def page_of(tmp_path, *runs):
+    return select_runs(write(tmp_path, *runs))
 
 
-def test_find_runs_by_folder_and_by_file(tmp_path):
-    folder = write(tmp_path, ERM, RDM) / ERM.config.id
-    for path in folder, folder / records.FILE:
-        (one,) = find_runs([path]).runs
-        assert (one.folder, one.record.config) == (folder, ERM.config)
+def headline_of(page):
+    return headline(page, read_runs(page.frame) if len(page.runs) <= MAX_RUNS else [])
 
 
-def test_find_runs_in_several_paths_without_duplicates(tmp_path):
-    write(tmp_path, ERM, RDM)
-    found = find_runs([tmp_path / RDM.config.id, tmp_path])
-    assert [one.config.method for one in found.runs] == ["rdm", "erm"]
-
-
-def test_planned_runs_of_a_sweep_and_missing_ones(tmp_path):
+def test_missing_runs_of_a_sweep_are_noted(tmp_path):
     planned = [ERM.config, made("b", 0, method="erm").config]
     plan.extend(tmp_path, [PlannedRun(config, "") for config in planned], "a test")
     write(tmp_path / "runs", ERM, RDM)
-    found = find_runs([tmp_path])
-    assert ids(found) == {ERM.config.id}
-    (note,) = notes(found, Cases.of(found), shown=1)
-    gone = f"ERM on b, trial 0: 1 of 1 runs ({planned[1].id})"
-    assert gone in note
+    page = select_runs(tmp_path)
+    assert set(page.runs["run"]) == {ERM.config.id}
+    (note,) = notes(page, shown=1)
+    assert f"ERM on b, trial 0: 1 of 1 runs ({planned[1].id})" in note
     assert "1 of 2 planned runs" in note
 
 
-def test_damaged_runs_are_reported_and_skipped(tmp_path):
+def test_damaged_runs_are_noted(tmp_path):
     write(tmp_path, ERM, RDM)
     (tmp_path / RDM.config.id / records.FILE).write_text("{]\n")
-    found = find_runs([tmp_path])
-    assert ids(found) == {ERM.config.id}
-    assert "is not JSON" in found.damaged[0]
-    assert found.damaged[0] in notes(found, Cases.of(found), shown=1)
-    with pytest.raises(ValueError, match="is not JSON"):
-        find_runs([tmp_path / RDM.config.id])
-
-
-@pytest.mark.parametrize(
-    ("files", "cause"),
-    [
-        ({}, "nowhere does not exist"),
-        ({"nowhere/notes.txt": "x"}, "nowhere holds no run. Give the folder"),
-        (
-            {"nowhere/plan.jsonl": "\n"},
-            "Start with: riskmatch sweep run .*nowhere",
-        ),
-    ],
-)
-def test_error_without_runs_names_the_cure(tmp_path, files, cause):
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    with pytest.raises(FileNotFoundError, match=cause):
-        find_runs([tmp_path / "nowhere"])
+    (note,) = notes(select_runs(tmp_path), shown=1)
+    assert RDM.config.id in note
+    assert "is not JSON" in note
 
 
 def test_find_run_gives_the_newest_run_or_the_one_with_an_id(tmp_path):
@@ -110,20 +73,13 @@ def test_find_run_gives_the_newest_run_or_the_one_with_an_id(tmp_path):
     assert find_run(RDM.config.id[:6], tmp_path) == tmp_path / RDM.config.id
 
 
-def of(tmp_path, *runs):
-    found = find_runs([write(tmp_path, *runs)])
-    return found, Cases.of(found)
-
-
 def test_run_with_several_test_domains_is_compared_on_each(tmp_path):
-    found, cases = of(tmp_path, made("ab", 30.0), made("ab", 40.0, method="rdm"))
-    assert [r.config.test_domains for r in cases.records] == [("a",), ("b",)] * 2
-    assert [list(r.evaluations[0].scores) for r in cases.records] == [["a", "c"], ["b", "c"]] * 2
-    assert comparison(cases)["rows"] == [
+    page = page_of(tmp_path, made("ab", 30.0), made("ab", 40.0, method="rdm"))
+    assert comparison(page)["rows"] == [
         ["ERM", "30.0", "30.0", 30.0],
         ["RDM", "40.0", "40.0", 40.0],
     ]
-    table = headline(cases, found.runs)
+    table = headline_of(page)
     assert {(row[1], row[2]) for row in table["rows"]} == {
         ("a", 30.0), ("b", 30.0), ("a", 40.0), ("b", 40.0)
     }  # fmt: skip
@@ -131,8 +87,8 @@ def test_run_with_several_test_domains_is_compared_on_each(tmp_path):
 
 def test_runs_with_two_test_domains_serve_leave_one_out(tmp_path):
     partners = [run("ab", evaluation(20, **domains("ab", 70.0))), made("ac", 50.0)]
-    found, cases = of(tmp_path, ERM, *partners)
-    table = headline(cases, found.runs)
+    page = page_of(tmp_path, ERM, *partners)
+    table = headline_of(page)
     assert table["columns"] == [
         "run", "test domain", "train-val", "test-val", "leave-one-out", "step of train-val"
     ]  # fmt: skip
@@ -140,36 +96,29 @@ def test_runs_with_two_test_domains_serve_leave_one_out(tmp_path):
 
 
 def test_runs_with_different_training_domains_are_not_compared(tmp_path):
-    found, cases = of(tmp_path, made("ab", 30.0), made("ac", 40.0))
-    assert {r.config.test_domains for r in cases.records} == {("a", "b"), ("a", "c")}
-    assert headline(cases, found.runs)["rows"] == []
-    (note,) = notes(found, cases, 2)
+    page = page_of(tmp_path, made("ab", 30.0), made("ac", 40.0))
+    assert headline_of(page)["rows"] == []
+    (note,) = notes(page, 2)
     assert "Runs on toy have several test domains" in note
 
 
 def test_leave_one_out_needs_runs_with_two_test_domains(tmp_path):
-    found, cases = of(tmp_path, ERM)
-    assert "leave-one-out" not in headline(cases, found.runs)["columns"]
+    page = page_of(tmp_path, ERM)
+    assert "leave-one-out" not in headline_of(page)["columns"]
 
 
 def test_seeds_count_as_trials(tmp_path):
     runs = [made("a", 60.0 + seed, seed=seed) for seed in range(3)]
     runs += [made("a", 65.0 + 2 * seed, method="rdm", seed=seed) for seed in range(3)]
-    found, cases = of(tmp_path, *runs)
-    table = comparison(cases)
+    page = page_of(tmp_path, *runs)
+    table = comparison(page)
     assert [row[1] for row in table["rows"]] == ["61.0 ± 0.5", "67.0 ± 0.9"]
     (difference,) = table["differences"]
     # 5, 6, 7: the mean is 6 and the 95 % point of t with two degrees of freedom 4.3027.
     assert difference["mean"] == pytest.approx(6)
     assert difference["high"] - 6 == pytest.approx(4.3027 / 3**0.5, abs=1e-3)
     assert (difference["method"], difference["against"], difference["pairs"]) == ("RDM", "ERM", 3)
-    assert any("seeds count as trials" in note for note in notes(found, cases, 6))
-
-
-def test_trials_are_kept_where_seeds_equal_them(tmp_path):
-    _, cases = of(tmp_path, *(made("a", 60.0, trial=trial, seed=trial) for trial in (2, 5)))
-    assert not cases.renumbered
-    assert {record.config.trial for record in cases.records} == {2, 5}
+    assert any("seeds count as trials" in note for note in notes(page, 6))
 
 
 def test_draws_with_their_own_seeds_stay_draws(tmp_path):
@@ -180,43 +129,31 @@ def test_draws_with_their_own_seeds_stay_draws(tmp_path):
         for trial in (0, 1)
         for draw in range(3)
     ]
-    found, cases = of(tmp_path, *runs)
-    assert not cases.renumbered
-    table = comparison(cases)
+    page = page_of(tmp_path, *runs)
+    assert not any("seeds" in note for note in notes(page, len(page.runs)))
+    table = comparison(page)
     assert table["rows"] == [["ERM", *["67.0 ± 3.5"] * 3, 67.0]]
     assert "3 draws in each of 2 trials" in table["caption"]
-    assert headline(cases, found.runs)["rows"][0][:3] == ["ERM", "67.0 ± 3.5", "67.0 ± 3.5"]
-
-
-def test_second_seed_of_one_draw_is_a_second_trial(tmp_path):
-    draws = [made("a", 60.0 + draw, draw=draw, seed=10 + draw) for draw in range(4)]
-    _, cases = of(tmp_path, *draws, made("a", 70.0, draw=2, seed=30))
-    trials = {record.config.seed: record.config.trial for record in cases.records}
-    assert trials == {10: 0, 11: 0, 12: 0, 13: 0, 30: 1}
+    assert headline_of(page)["rows"][0][:3] == ["ERM", "67.0 ± 3.5", "67.0 ± 3.5"]
 
 
 def test_data_options_make_another_data_set(tmp_path):
     usual = [made("a", 60.0, data="pacs", seed=s, data_options={"seed": s}) for s in (0, 1)]
     odd = made("a", 99.0, data="pacs", data_options={"p": [0.5], "seed": 0})
-    found, cases = of(tmp_path, *usual, odd)
-    assert (cases.data, cases.main_data) == (["pacs", "PACS, p [0.5]"], ["pacs"])
-    assert comparison(cases)["rows"] == [["ERM", "60.0 ± 0.0", 60.0]]
-    (note,) = (n for n in notes(found, cases, 3) if "not compared" in n)
+    page = page_of(tmp_path, *usual, odd)
+    assert [one.data for one in page.by_data] == ["pacs", "pacs, p [0.5]"]
+    assert [one.data for one in page.compared] == ["pacs"]
+    assert comparison(page)["rows"] == [["ERM", "60.0 ± 0.0", 60.0]]
+    (note,) = (n for n in notes(page, 3) if "not compared" in n)
     assert "PACS, p [0.5]" in note
-
-
-def test_fewest_data_options_are_the_default(tmp_path):
-    odd = [{"task": "adaptation"}, {"holdout": 0.5}]
-    _, cases = of(tmp_path, *(made("a", 60.0, data="pacs", data_options=o) for o in (*odd, {})))
-    assert cases.data == ["pacs", "PACS, holdout 0.5", "PACS, task adaptation"]
 
 
 def test_headline_of_few_runs_has_one_row_per_run(tmp_path):
     other = made("a", 70.0, method="rdm", seed=1)
-    found, cases = of(tmp_path, ERM, RDM, other)
-    table = headline(cases, found.runs)
+    page = page_of(tmp_path, ERM, RDM, other)
+    table = headline_of(page)
     rows = {row[0]: row[1:] for row in table["rows"]}
-    assert table["columns"][-1] == "− ERM"
+    assert table["columns"][-1] == "gain over ERM"
     assert rows["ERM on toy without a"] == ["a", 60.0, 60.0, 20, None]
     assert rows["RDM on toy without a, seed 0"] == ["a", 64.0, 64.0, 20, 4.0]
     assert rows["RDM on toy without a, seed 1"] == ["a", 70.0, 70.0, 20, None]
@@ -229,9 +166,10 @@ def test_headline_of_many_runs_has_one_row_per_method(tmp_path):
         for k, trial in enumerate((0, 1))
         for d, base in (("a", 40.0), ("b", 60.0), ("c", 80.0))
     ]
-    found, cases = of(tmp_path, *runs)
-    table = headline(cases, found.runs)
-    assert table["columns"] == ["method", "train-val", "test-val", "lowest test domain", "− ERM"]
+    page = page_of(tmp_path, *runs)
+    table = headline_of(page)
+    names = ["method", "train-val", "test-val", "lowest test domain", "gain over ERM"]
+    assert table["columns"] == names
     assert table["rows"] == [
         ["ERM", "60.5 ± 0.4", "60.5 ± 0.4", "40.5 (a)", None],
         ["RDM", "62.5 ± 0.4", "62.5 ± 0.4", "42.5 (a)", "+2.0 ± 0.0"],
@@ -240,16 +178,16 @@ def test_headline_of_many_runs_has_one_row_per_method(tmp_path):
 
 def test_comparison_over_data_sets_uses_averages(tmp_path):
     runs = [made(d, a, data=data) for data, a in (("pacs", 50.0), ("vlcs", 70.0)) for d in "abc"]
-    _, cases = of(tmp_path, *runs)
-    table = comparison(cases)
+    page = page_of(tmp_path, *runs)
+    table = comparison(page)
     assert table["columns"] == ["method", "VLCS", "PACS", "average"]
     assert table["rows"] == [["ERM", "70.0", "50.0", 60.0]]
 
 
 def test_runs_without_evaluations_have_no_numbers(tmp_path):
-    found, cases = of(tmp_path, run("a", status="failed"))
-    assert headline(cases, found.runs)["rows"] == [["ERM on toy without a", "a", None]]
-    assert "1 of 1 runs are not done" in notes(found, cases, 1)[0]
+    page = page_of(tmp_path, run("a", status="failed"))
+    assert headline_of(page)["rows"] == [["ERM on toy without a", "a", None]]
+    assert "1 of 1 runs are not done" in notes(page, 1)[0]
 
 
 def test_run_titles_name_differences_or_the_id():

@@ -13,11 +13,13 @@ from riskmatch.report.figures.plot import Plot, read_plot
 from riskmatch.report.figures.risks import Runs, cdf, densities
 from riskmatch.report.figures.training import accuracies, gap, matching, terms, worst_domains
 from riskmatch.report.naming import run_titles
-from riskmatch.report.page.runs import as_paths, find_runs
+from riskmatch.report.stored_runs import as_paths, read_runs
 from riskmatch.report.style import Width
+from riskmatch.runs.frame import read_results
 from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 MAX_PANELS = 12
@@ -25,10 +27,11 @@ MAX_PANELS = 12
 
 
 class FigureType(NamedTuple):
-    """A figure that can be drawn from runs."""
+    """A figure that can be drawn from runs: one panel per run, or all runs together."""
 
     summary: str
-    plot: Callable[[Runs], Plot]
+    per_run: Callable[[Runs], Plot] | None = None
+    over_runs: Callable[[pd.DataFrame], Plot] | None = None
 
 
 FIGURES: dict[str, FigureType] = {
@@ -39,7 +42,9 @@ FIGURES: dict[str, FigureType] = {
     "gap": FigureType("distributional variance L and its surrogate L̂ during training", gap),
     "matching": FigureType("L̂ on training and on validation samples during training", matching),
     "worst": FigureType("worst training domain over the steps", worst_domains),
-    "ablation": FigureType("accuracy against λ or the batch size, over many runs", ablation),
+    "ablation": FigureType(
+        "accuracy against λ or the batch size, over many runs", over_runs=ablation
+    ),
 }
 
 
@@ -84,15 +89,19 @@ def plot_runs(name: str, runs: str | Path | Sequence[str | Path] = ()) -> Plot:
     check_option("figure", name, FIGURES)
     if not paths:
         raise ValueError(f"Give the folders of runs: riskmatch figure {name} runs/ID -o {name}.pdf")
-    found = find_runs(paths)
-    for message in found.damaged:
+    results = read_results(paths)
+    for message in results.damaged:
         warnings.warn(message, stacklevel=2)
-    evaluated = [run for run in found.runs if run.record.evaluations]
-    if not evaluated:
+    evaluated = results.frame[results.frame["step"].notna()]
+    if evaluated.empty:
         raise ValueError("None of these runs has an evaluation yet; there is nothing to draw.")
-    if name != "ablation" and len(evaluated) > MAX_PANELS:
-        raise ValueError(
-            f"{len(evaluated)} runs need {len(evaluated)} panels; give at most {MAX_PANELS} runs."
-        )
-    titles = run_titles([run.config for run in evaluated])
-    return FIGURES[name].plot(dict(zip(titles, evaluated, strict=True)))
+    type_ = FIGURES[name]
+    if type_.over_runs:
+        return type_.over_runs(evaluated)
+    assert type_.per_run
+    number = evaluated["run"].nunique()
+    if number > MAX_PANELS:
+        raise ValueError(f"{number} runs need {number} panels; give at most {MAX_PANELS} runs.")
+    stored = read_runs(evaluated)
+    titles = run_titles([run.config for run in stored])
+    return type_.per_run(dict(zip(titles, stored, strict=True)))

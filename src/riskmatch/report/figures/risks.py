@@ -11,7 +11,7 @@ from riskmatch.report.figures.charts import Curve
 from riskmatch.report.figures.plot import Densities, Lines
 from riskmatch.report.naming import setup
 from riskmatch.report.page.risks import bin_edges, finite_risks
-from riskmatch.report.page.runs import StoredRun
+from riskmatch.report.stored_runs import StoredRun
 from riskmatch.report.style import LineStyle, line_styles
 from riskmatch.runs import predictions
 from riskmatch.runs.predictions import ByDomain, Predictions

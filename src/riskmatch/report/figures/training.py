@@ -13,11 +13,10 @@ from riskmatch.report.figures.plot import Bands, Lines
 from riskmatch.report.figures.risks import TEST, Runs, prediction_steps
 from riskmatch.report.naming import setup
 from riskmatch.report.page.risks import finite_risks
-from riskmatch.report.page.runs import StoredRun
+from riskmatch.report.stored_runs import StoredRun
 from riskmatch.report.style import BLACK, BLUE, DASHED, VERMILION, LineStyle, line_styles
 from riskmatch.runs import predictions
 from riskmatch.runs.records import Evaluation, Split
-from riskmatch.selection import domains_of
 
 STEP = "step"
 LOSS = "loss"
@@ -129,7 +128,7 @@ def _panels(runs: Runs, series: Series, styles: Mapping[str, LineStyle]) -> dict
 
 def _accuracies(run: StoredRun) -> dict[str, list[float]]:
     lines = {}
-    for domain in domains_of(run.record):
+    for domain in run.record.domains:
         test = domain in run.config.test_domains
         lines[domain + TEST * test] = [
             100 * _accuracy(evaluation, domain, test) for evaluation in run.record.evaluations
@@ -158,7 +157,7 @@ def _terms(run: StoredRun) -> dict[str, list[float]]:
 
 
 def _worst_spans(run: StoredRun) -> dict[str, list[tuple[float, float]]]:
-    training = [d for d in domains_of(run.record) if d not in run.config.test_domains]
+    training = [d for d in run.record.domains if d not in run.config.test_domains]
     spans: dict[str, list[tuple[float, float]]] = {domain: [] for domain in training}
     start = 0.0
     for domain, group in groupby(run.record.evaluations, lambda e: e.worst_domain):

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from riskmatch.runs.config import RunConfig
-from riskmatch.selection import seed_of_draw
 
 
 def train_command(config: RunConfig) -> str:
@@ -23,7 +22,7 @@ def train_command(config: RunConfig) -> str:
     from riskmatch.defaults import given_for
     from riskmatch.registry import PartError
 
-    if seed_of_draw(config) is not None:
+    if "hparams_seed" in config.hparams:
         return ""
     try:
         given = given_for(config)

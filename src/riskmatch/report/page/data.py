@@ -8,20 +8,20 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from riskmatch.data import OnProgress
 from riskmatch.report import titles
-from riskmatch.report.gaps import missing
-from riskmatch.report.naming import data_title, page_title, run_titles
-from riskmatch.report.page.cases import Cases
+from riskmatch.report.coverage import missing
+from riskmatch.report.naming import page_title, run_titles
 from riskmatch.report.page.details import Details
 from riskmatch.report.page.headline import MAX_RUNS, comparison, headline
-from riskmatch.report.page.runs import RunSet, StoredRun, as_paths, find_runs
+from riskmatch.report.page.selections import PageRuns, select_runs
 from riskmatch.report.rounding import finite
-from riskmatch.report.selected import Selected
-from riskmatch.selection import Choice, choose
+from riskmatch.report.stored_runs import StoredRun, read_runs
 
 PREFERRED = ("erm", "rdm")
-"""Methods shown in detail first, where not all can be."""
+"""Variants shown in detail first, where not all can be."""
 MAX_GAPS = 5
 """More gaps in a sweep are counted instead of listed."""
 
@@ -48,84 +48,96 @@ def page_data(
         FileNotFoundError: a path does not exist, or holds no run.
         ValueError: every run is damaged.
     """
-    found = find_runs(as_paths(paths))
-    cases = Cases.of(found)
-    shown = runs_in_detail(found, cases)
+    # the evaluations of all runs are freed before torch and data sets are loaded
+    overview, runs = _overview(paths)
     details = Details(data_dir, on_progress)
-    names = run_titles([run.config for run in shown])
-    runs = [details.of(run, name) for run, name in zip(shown, names, strict=True)]
+    names = run_titles([run.config for run in runs])
     data = {
-        "title": page_title([run.config for run in found.runs]),
-        "kind": "run" if len(found.runs) == 1 else "comparison",
+        **overview,
         "version": version("riskmatch"),
         "command": command,
-        "headline": headline(cases, found.runs),
-        "comparison": comparison(cases) if len(found.runs) > 1 else None,
-        "runs": runs,
-        "notes": [*notes(found, cases, len(shown)), *details.notes],
+        "runs": [details.of(run, name) for run, name in zip(runs, names, strict=True)],
+        "notes": [*overview["notes"], *details.notes],
     }
     return dict(finite(data))
 
 
-def runs_in_detail(found: RunSet, cases: Cases) -> list[StoredRun]:
-    """All runs where they are few, else one per method as chosen by train-val.
+def _overview(
+    paths: str | Path | Sequence[str | Path],
+) -> tuple[dict[str, Any], list[StoredRun]]:
+    """Page data about all runs together, and the runs to show in detail."""
+    page = select_runs(paths)
+    runs = runs_in_detail(page)
+    overview = {
+        "title": page_title(page.runs),
+        "kind": "run" if len(page.runs) == 1 else "comparison",
+        "headline": headline(page, runs),
+        "comparison": comparison(page) if len(page.runs) > 1 else None,
+        "notes": notes(page, len(runs)),
+    }
+    return overview, runs
+
+
+def runs_in_detail(page: PageRuns) -> list[StoredRun]:
+    """All runs where they are few, else one per method as chosen by the main rule.
 
     The runs share data set, test domain and trial as far as possible.
     """
-    if len(found.runs) <= MAX_RUNS:
-        return list(found.runs)
-    choices = choose(cases.records, "train-val")
+    if len(page.runs) <= MAX_RUNS:
+        return read_runs(page.frame)
+    choices = [choice for one in page.by_data for choice in one.main.chosen.to_dict("records")]
     shared = Counter(_setting(choice) for choice in choices)
-    by_method: dict[str, StoredRun] = {}
-    for choice in sorted(choices, key=lambda one: (-shared[_setting(one)], one.case)):
-        by_method.setdefault(choice.case.method, cases.origin[choice.run.config.id])
-    order = titles.in_order(set(by_method), titles.METHODS)
+    run_of: dict[str, str] = {}
+    for choice in sorted(choices, key=lambda one: -shared[_setting(one)]):
+        run_of.setdefault(choice["variant"], choice["run"])
+    order = titles.in_order(set(run_of), titles.METHODS)
     kept = sorted(order, key=lambda name: name not in PREFERRED)[:MAX_RUNS]
-    return [by_method[name] for name in order if name in kept]
+    ids = [run_of[name] for name in order if name in kept]
+    return read_runs(page.runs.set_index("run", drop=False).loc[ids])
 
 
-def _setting(choice: Choice) -> tuple[str, str, str, int]:
-    case = choice.case
-    return case.data, case.model, case.domain, case.trial
+def _setting(choice: dict[Any, Any]) -> tuple[Any, ...]:
+    return tuple(choice[name] for name in ("data", "model", "test_domain", "trial"))
 
 
-def notes(found: RunSet, cases: Cases, shown: int) -> list[str]:
+def notes(page: PageRuns, shown: int) -> list[str]:
     """Remarks on the tables: how runs were read, and which are missing.
 
     Args:
-        found: runs of the report.
-        cases: the same runs as read for selection.
+        page: runs of the report.
         shown: number of runs shown in detail.
     """
+    runs, table, plan = page.runs, page.cases, page.results.plan
     lines = []
-    if shown < len(found.runs):
+    if shown < len(runs):
         lines.append(
-            f"{shown} of {len(found.runs)} runs are shown in detail: one per method, chosen by "
-            "train-val. For another run, give its folder."
+            f"{shown} of {len(runs)} runs are shown in detail: one per method, chosen by "
+            f"{' or '.join(dict.fromkeys(one.main.rule.name for one in page.by_data))}. For "
+            "another run, give its folder."
         )
-    if cases.renumbered:
+    if (table["trial"] != table["own_trial"]).any():
         lines.append("Runs that differ only in their seeds count as trials.")
-    minor = [name for name in cases.data if name not in cases.main_data]
-    if minor:
+    if minor := [titles.data_title(one.data) for one in page.by_data if not one.is_default]:
         lines.append(f"Methods are not compared on {'; '.join(minor)}, which few runs use.")
-    single = {r.config.data for r in cases.records if len(r.config.test_domains) == 1}
-    if several := [data_title(name) for name in cases.data if name not in single]:
+    if several := _never_single(table):
         lines.append(
             f"Runs on {'; '.join(several)} have several test domains and train on different "
             "domains, so they are not compared. For one run, give its folder."
         )
-    unfinished = sum(run.record.status != "done" for run in found.runs)
+    unfinished = int((runs["status"] != "done").sum())
     if unfinished:
         lines.append(
-            f"{unfinished} of {len(found.runs)} runs are not done; their evaluations so far count."
+            f"{unfinished} of {len(runs)} runs are not done; their evaluations so far count."
         )
-    absent = {config.id for config in found.plan} - {run.config.id for run in found.runs}
+    absent = {config.id for config in plan} - set(runs["run"])
     if absent:
-        gaps = [
-            gap
-            for data in cases.main_data
-            for gap in missing(Selected.of(cases.records, data, "train-val", cases.plan))
-        ]
+        gaps = [gap for one in page.compared for gap in missing(one.main)]
         listed = f": {'; '.join(gaps)}" if len(gaps) <= MAX_GAPS else ""
-        lines.append(f"{len(absent)} of {len(found.plan)} planned runs are missing{listed}.")
-    return [*lines, *found.damaged]
+        lines.append(f"{len(absent)} of {len(plan)} planned runs are missing{listed}.")
+    return [*lines, *page.results.damaged]
+
+
+def _never_single(table: pd.DataFrame) -> list[str]:
+    """Data sets without a case."""
+    cases = table["test_domain"].notna().groupby(table["data"], sort=False).any()
+    return [titles.data_title(str(data)) for data in cases.index[~cases]]

@@ -12,16 +12,15 @@ from riskmatch.data import OnProgress
 from riskmatch.report.page.command import train_command
 from riskmatch.report.page.examples import Examples, hardest
 from riskmatch.report.page.risks import ByStep, snapshots
-from riskmatch.report.page.runs import StoredRun
 from riskmatch.report.page.samples import (
     UNREADABLE,
     DataCache,
     NotStoredError,
     validation_predictions,
 )
+from riskmatch.report.stored_runs import StoredRun
 from riskmatch.runs.predictions import Predictions
 from riskmatch.runs.records import Evaluation, RunRecord, Split
-from riskmatch.selection import domains_of
 
 SPLITS: tuple[Split, ...] = ("train", "val")
 CALIBRATION_BINS = 15
@@ -52,12 +51,13 @@ class Details:
             "title": title,
             "method": config.method,
             "data": config.data,
-            "training_domains": [d for d in domains_of(record) if d not in config.test_domains],
+            "training_domains": [d for d in record.domains if d not in config.test_domains],
             "test_domains": list(config.test_domains),
             "classes": classes,
             "status": record.status,
             "error": record.error,
             "config": config.to_json(),
+            "parts": record.parts,
             "reproduce": command,
             "curves": curves(record),
             "snapshots": snapshots(by_step),
@@ -109,8 +109,8 @@ def curves(run: RunRecord) -> dict[str, Any]:
     evaluations = run.evaluations
     return {
         "steps": [evaluation.step for evaluation in evaluations],
-        "accuracy": {d: _score_series(evaluations, d, "accuracy") for d in domains_of(run)},
-        "risk": {d: _score_series(evaluations, d, "risk") for d in domains_of(run)},
+        "accuracy": {d: _score_series(evaluations, d, "accuracy") for d in run.domains},
+        "risk": {d: _score_series(evaluations, d, "risk") for d in run.domains},
         "loss": [evaluation.loss for evaluation in evaluations],
         "terms": _named_series([evaluation.terms for evaluation in evaluations]),
         "raw": _named_series([evaluation.raw for evaluation in evaluations]),

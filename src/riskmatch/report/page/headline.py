@@ -2,186 +2,214 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from riskmatch.report.comparison import against_erm
+import pandas as pd
+
+from riskmatch.report.comparison import (
+    GAIN,
+    RowKey,
+    Selected,
+    gain_over_erm,
+    row_label,
+    rows_over,
+)
 from riskmatch.report.coverage import draws
-from riskmatch.report.difference import Difference
-from riskmatch.report.naming import data_title, run_titles
-from riskmatch.report.page.cases import Cases
-from riskmatch.report.page.runs import StoredRun
-from riskmatch.report.selected import RowKey, Selected, row_label, rows_over
-from riskmatch.report.tables import Trials
-from riskmatch.runs.records import RunRecord
-from riskmatch.selection import EXPLAINED, Choice, case_of, choose
-from riskmatch.selection import RECORD_RULES as RULES
-from riskmatch.selection import RuleName as Rule
+from riskmatch.report.naming import run_titles
+from riskmatch.report.page.selections import TEST_DOMAIN, DataSelection, PageRuns
+from riskmatch.report.stored_runs import StoredRun
+from riskmatch.report.tables import Gain, Spread
+from riskmatch.report.titles import data_title
+from riskmatch.selection import Rule, choose_among
 
 MAX_RUNS = 6
 """Most runs that are listed one by one; more are averaged by method."""
-_DIFFERENCE = "− ERM"
 _CAPTION = "Accuracy on the test domain in per cent, at the step chosen by each selection rule"
+_COLORED_MNIST = f"ColoredMNIST: at {TEST_DOMAIN}, mean ± standard deviation over seeds."
 Rows = list[list[str | float | None]]
 
 
-def headline(cases: Cases, runs: Sequence[StoredRun]) -> dict[str, Any]:
-    """Accuracy under every rule: by run where there are few, else by method."""
-    return by_run(cases, runs) if len(runs) <= MAX_RUNS else by_method(cases)
+def headline(page: PageRuns, runs: Sequence[StoredRun]) -> dict[str, Any]:
+    """Accuracy under every rule: by run where ``runs`` are all runs, else by method."""
+    return by_run(page, runs) if len(runs) == len(page.runs) else by_method(page)
 
 
-def by_run(cases: Cases, runs: Sequence[StoredRun]) -> dict[str, Any]:
+def by_run(page: PageRuns, runs: Sequence[StoredRun]) -> dict[str, Any]:
     """One row per run and test domain; each rule chooses among the steps of the run."""
-    pairs = [record for record in cases.records if len(record.config.test_domains) > 1]
-    members: list[tuple[str, RunRecord, dict[Rule, Choice]]] = []
-    for run, title in zip(runs, run_titles([run.config for run in runs]), strict=True):
-        for record in cases.of_run(run):
-            if len(record.config.test_domains) == 1:
-                members.append((title, record, _choices([record, *pairs])))
-    rules = [rule for rule in RULES if any(rule in choices for _, _, choices in members)]
+    rules = page.rules
+    titles = dict(
+        zip((run.config.id for run in runs), run_titles([run.config for run in runs]), strict=True)
+    )
+    chosen: dict[tuple[str, str], dict[str, Any]] = {}
+    for one in page.by_data:
+        for rule, selected in one.by_rule.items():
+            for choice in _choices_by_run(selected).to_dict("records"):
+                chosen.setdefault((choice["run"], choice["test_domain"]), {})[rule] = choice
+    table = page.cases[page.cases["test_domain"].notna() & page.cases["run"].isin(titles)]
+    main = {one.data: one.main.rule.name for one in page.by_data}
+    settings = ["data", "model", "test_domain", "trial"]
     erm = {
-        _setting(record): choices["train-val"]
-        for _, record, choices in members
-        if record.config.method == "erm" and "train-val" in choices
+        tuple(case[name] for name in settings): chosen.get((case["run"], case["test_domain"]), {})
+        for case in table[table["method"] == "erm"].to_dict("records")
     }
     rows: Rows = []
-    for title, record, choices in members:
-        chosen, base = choices.get("train-val"), erm.get(_setting(record))
-        difference = None
-        if record.config.method != "erm" and chosen and base:
-            difference = _percent(chosen.accuracy - base.accuracy)
+    for case in table.to_dict("records"):
+        choices = chosen.get((case["run"], case["test_domain"]), {})
+        own = choices.get(main[case["data"]])
+        base = erm.get(tuple(case[name] for name in settings), {}).get(main[case["data"]])
+        gain = None
+        if case["method"] != "erm" and own and base:
+            gain = _percent(own["accuracy"] - base["accuracy"])
         rows.append(
             [
-                title,
-                record.config.test_domains[0],
-                *(_percent(choices[rule].accuracy) if rule in choices else None for rule in rules),
-                chosen.evaluation.step if chosen else None,
-                difference,
+                titles[case["run"]],
+                case["test_domain"],
+                *(
+                    _percent(choices[r.name]["accuracy"]) if r.name in choices else None
+                    for r in rules
+                ),
+                int(own["step"]) if own else None,
+                gain,
             ]
         )
-    columns = ["run", "test domain", *rules, "step of train-val", _DIFFERENCE]
-    caption = f"{_CAPTION}. {_explained(rules)}"
-    return _table(caption, columns, rows, "of the same trial, under train-val")
+    first = rules[0].name if rules else "train-val"
+    columns = ["run", "test domain", *(rule.name for rule in rules), f"step of {first}", GAIN]
+    return _table(f"{_CAPTION}. {_explained(rules)}", columns, rows, f"in the same trial, {first}")
 
 
-def by_method(cases: Cases) -> dict[str, Any]:
+def _choices_by_run(selected: Selected) -> pd.DataFrame:
+    """Choices of a rule among the steps of each single run."""
+    table = selected.cases
+    partners = table[table["test_domain"].isna()]  # serve leave-one-out
+    parts = [
+        choose_among(pd.concat([own, partners]), selected.frame, selected.rule)
+        for _, own in table[table["test_domain"].notna()].groupby("run")
+    ]
+    return pd.concat(parts) if parts else selected.chosen
+
+
+def by_method(page: PageRuns) -> dict[str, Any]:
     """One row per method; each rule chooses among the runs of a trial and their steps."""
-    main = cases.main_data
-    selected = {
-        data: {rule: Selected.of(cases.records, data, rule, cases.plan) for rule in RULES}
-        for data in cases.data
-    }
-    rules = [rule for rule in RULES if any(by_rule[rule].choices for by_rule in selected.values())]
+    rules = page.rules
+    several = len(page.compared) > 1
     rows: Rows = []
-    for data, by_rule in selected.items():
-        train_val = by_rule["train-val"]
-        for key in train_val.rows:
-            label, difference = train_val.label(key), against_erm([train_val], key)
+    for one in page.by_data:
+        title = data_title(one.data)
+        for key in one.main.rows:
+            label, gain = one.main.label(*key), gain_over_erm([one.compared], key)
+            cells = [one.accuracy(rule.name, key) for rule in rules]
             rows.append(
                 [
-                    label if data in main or len(main) > 1 else f"{label} on {data}",
-                    data_title(data),
-                    *(_mean(by_rule[rule].by_trial(key)) for rule in rules),
-                    _lowest(train_val, key),
-                    None if difference is None else str(difference),
+                    label if one.is_default or several else f"{label} on {title}",
+                    *([title] if several else []),
+                    *(None if cell is None else str(cell) for cell in cells),
+                    _lowest(one, key),
+                    None if gain is None else str(gain),
                 ]
             )
-    columns = ["method", "data set", *rules, "lowest test domain", _DIFFERENCE]
-    if len(main) == 1:
-        columns, rows = [columns[0], *columns[2:]], [[row[0], *row[2:]] for row in rows]
-    caption = (
-        f"{_CAPTION}, averaged over test domains: mean ± standard error over trials. "
-        f"{_explained(rules)} Averages need a run for every test domain."
-    )
+    columns = [
+        "method",
+        *(["data set"] if several else []),
+        *(rule.name for rule in rules),
+        "lowest test domain",
+        GAIN,
+    ]
+    colored = [one.is_colored_mnist for one in page.by_data]
+    caption = [f"{_CAPTION}."]
+    if not all(colored):
+        caption.append(
+            "Averages over test domains: mean ± standard error over trials; they need a run for "
+            "every test domain."
+        )
+    if any(colored):
+        caption.append(_COLORED_MNIST)
+    caption.append(_explained(rules))
     return _table(
-        caption,
+        " ".join(caption),
         columns,
         rows,
-        "paired over test domains and trials, under train-val, ± half of the 95 % t-interval",
+        f"paired over test domains and trials, {_main_rules(page)}, ± half of the 95 % t-interval",
     )
 
 
-def comparison(cases: Cases) -> dict[str, Any]:
-    """Accuracy by method under train-val: by test domain, or by data set where there are several.
+def comparison(page: PageRuns) -> dict[str, Any]:
+    """Accuracy by method under the main rule: by test domain, or by data set if there are several.
 
-    Mean ± standard error over trials, and the paired differences from ERM with 95 % intervals.
+    Mean ± standard error over trials, and the gains over ERM with 95 % intervals.
     """
-    sets = [Selected.of(cases.records, data, "train-val", cases.plan) for data in cases.main_data]
-    if len(sets) == 1:
-        columns: Sequence[str] = sets[0].domains
-    else:
-        columns = [data_title(one.data) for one in sets]
+    sets = page.compared
+    single = sets[0] if len(sets) == 1 else None
+    columns = list(single.main.domains) if single else [data_title(one.data) for one in sets]
     rows: Rows = []
     differences = []
-    for key in rows_over(sets):
-        label = row_label(key)
-        by_domain = list(sets[0].by_domain(key).values())
-        values = by_domain if len(sets) == 1 else [one.by_trial(key) for one in sets]
-        average = round(fmean(map(fmean, values)), 2) if values and all(values) else None
-        rows.append([label, *(str(Trials(v)) if v else None for v in values), average])
-        difference = against_erm(sets, key)
-        if difference is not None:
-            differences.append(_interval(label, row_label(RowKey("erm", key.model)), difference))
-    counts = " ".join(f"{data_title(one.data)}: {draws(one)}." for one in sets)
+    for key in rows_over([one.main for one in sets]):
+        label = row_label(*key)
+        cells: list[Spread | None]
+        if single:
+            by_domain = single.main.by_domain(key).values()
+            cells = [single.spread(values) for values in by_domain]
+        else:
+            cells = [one.accuracy(one.main.rule.name, key) for one in sets]
+        means = [cell.mean for cell in cells if cell is not None and cell.mean is not None]
+        average = round(fmean(means), 2) if cells and len(means) == len(cells) else None
+        rows.append([label, *(None if cell is None else str(cell) for cell in cells), average])
+        gain = gain_over_erm([one.compared for one in sets], key)
+        if gain is not None:
+            differences.append(_interval(label, row_label("erm", key.model), gain))
+    counts = " ".join(f"{data_title(one.data)}: {draws(one.main)}." for one in sets)
+    spread = "mean ± standard error (standard deviation / √trials) over trials"
+    if all(one.is_colored_mnist for one in sets):
+        spread = "mean ± standard deviation over seeds"
+    rule = {one.main.rule.name: one.main.rule for one in sets}
     return {
-        "caption": "Accuracy on test domains in per cent: mean ± standard error (standard "
-        "deviation / √trials) over trials, at the run and step with the highest "
-        f"{EXPLAINED['train-val']}. {counts}",
+        "caption": f"Accuracy on test domains in per cent: {spread}, at the run and step chosen by "
+        f"{_explained(list(rule.values()))} {counts}",
         "columns": ["method", *columns, "average"],
         "rows": rows,
         "differences": differences,
     }
 
 
-def _interval(method: str, against: str, difference: Difference) -> dict[str, Any]:
-    half = math.nan if difference.half is None else difference.half
-    assert difference.mean is not None
+def _interval(method: str, against: str, gain: Gain) -> dict[str, Any]:
+    mean, half = gain.mean or 0.0, gain.error
     return {
         "method": method,
         "against": against,
-        "mean": difference.mean,
-        "low": difference.mean - half,
-        "high": difference.mean + half,
-        "pairs": difference.pairs,
+        "mean": mean,
+        "low": None if half is None else mean - half,
+        "high": None if half is None else mean + half,
+        "pairs": len(gain.values),
     }
 
 
-def _table(caption: str, columns: list[str], rows: Rows, difference: str) -> dict[str, Any]:
-    """Table without its last column where no row has a difference from ERM."""
+def _table(caption: str, columns: list[str], rows: Rows, gain: str) -> dict[str, Any]:
+    """Table without its last column where no row has a gain over ERM."""
     if any(row[-1] is not None for row in rows):
         return {
-            "caption": f"{caption} {_DIFFERENCE}: difference from ERM {difference}.",
+            "caption": f"{caption} {GAIN.capitalize()}: difference {gain}.",
             "columns": columns,
             "rows": rows,
         }
     return {"caption": caption, "columns": columns[:-1], "rows": [row[:-1] for row in rows]}
 
 
-def _choices(records: Sequence[RunRecord]) -> dict[Rule, Choice]:
-    """First choice of every rule that chooses anything."""
-    by_rule = {rule: choose(records, rule) for rule in RULES}
-    return {rule: choices[0] for rule, choices in by_rule.items() if choices}
-
-
-def _setting(record: RunRecord) -> tuple[Any, ...]:
-    """Everything that a run shares with the ERM run it is compared with."""
-    case = case_of(record.config)
-    return case.data, case.model, case.domain, case.trial
-
-
-def _lowest(selected: Selected, key: RowKey) -> str | None:
-    means = {d: Trials(values).mean for d, values in selected.by_domain(key).items()}
-    known = {domain: mean for domain, mean in means.items() if mean is not None}
-    if not known:
+def _lowest(one: DataSelection, key: RowKey) -> str | None:
+    """Lowest accuracy over test domains; on ColoredMNIST the mean over seeds of the lowest."""
+    by_domain = one.main.by_domain(key)
+    means = {domain: fmean(values) for domain, values in by_domain.items() if values}
+    if not means:
         return None
-    domain = min(known, key=lambda name: known[name])
-    return f"{known[domain]:.1f} ({domain})"
+    domain = min(means, key=lambda name: means[name])
+    if one.is_colored_mnist and len({len(values) for values in by_domain.values()}) == 1:
+        lowest = one.spread(tuple(map(min, zip(*by_domain.values(), strict=True))))
+        return f"{lowest} ({domain})"
+    return f"{means[domain]:.1f} ({domain})"
 
 
-def _mean(values: tuple[float, ...]) -> str | None:
-    return str(Trials(values)) if values else None
+def _main_rules(page: PageRuns) -> str:
+    return " or ".join(dict.fromkeys(one.main.rule.name for one in page.by_data))
 
 
 def _percent(share: float) -> float:
@@ -189,4 +217,4 @@ def _percent(share: float) -> float:
 
 
 def _explained(rules: Sequence[Rule]) -> str:
-    return " ".join(f"{rule}: highest {EXPLAINED[rule]}." for rule in rules)
+    return " ".join(f"{rule.name}: highest {rule.summary.removeprefix('the ')}." for rule in rules)

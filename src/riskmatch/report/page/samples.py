@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from riskmatch.data import OnProgress
 from riskmatch.report.page.examples import Examples, examples_in_memory, examples_on_disk
 from riskmatch.report.page.risks import ByStep, spread_steps
-from riskmatch.report.page.runs import StoredRun
+from riskmatch.report.stored_runs import StoredRun
 from riskmatch.runs import predictions
 from riskmatch.runs.predictions import Predictions
 

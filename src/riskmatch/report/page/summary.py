@@ -10,22 +10,21 @@ from typing import Any
 import numpy as np
 
 from riskmatch.report.naming import page_title
-from riskmatch.report.page.cases import Cases
 from riskmatch.report.page.data import notes
-from riskmatch.report.page.headline import comparison, headline
+from riskmatch.report.page.headline import MAX_RUNS, comparison, headline
 from riskmatch.report.page.risks import bin_edges, finite_risks
-from riskmatch.report.page.runs import StoredRun, as_paths, find_runs
 from riskmatch.report.page.samples import (
     UNREADABLE,
     DataCache,
     stored_validation,
     validation_predictions,
 )
+from riskmatch.report.page.selections import PageRuns, select_runs
 from riskmatch.report.rounding import finite
+from riskmatch.report.stored_runs import StoredRun, read_runs
 from riskmatch.runs import predictions
 from riskmatch.runs.predictions import Predictions
 from riskmatch.runs.records import Evaluation
-from riskmatch.selection import choose
 
 BINS = 24
 
@@ -41,8 +40,8 @@ def summarise(
 
     Returns:
         JSON values: ``title``, ``headline`` (accuracy by selection rule), ``notes``, and either
-        ``comparison`` (several runs) or ``run`` (a single run: its domains at the step chosen by
-        train-val, histograms of their risks, the worst domain over the steps).
+        ``comparison`` (several runs) or ``run`` (a single run: its domains at the chosen step,
+        histograms of their risks, the worst domain over the steps).
 
     Raises:
         FileNotFoundError: a path does not exist, or holds no run.
@@ -52,24 +51,24 @@ def summarise(
         >>> summarise("runs")["headline"]["rows"]  # doctest: +SKIP
         [['ERM on colored-digits without 0.1', '0.1', 10.0, 12.5, 300]]
     """
-    found = find_runs(as_paths(paths))
-    cases = Cases.of(found)
-    remarks = notes(found, cases, shown=len(found.runs))
-    single = found.runs[0] if len(found.runs) == 1 else None
+    page = select_runs(paths)
+    remarks = notes(page, shown=len(page.runs))
+    runs = read_runs(page.frame) if len(page.runs) <= MAX_RUNS else []
+    single = runs[0] if len(runs) == 1 else None
     summary = {
-        "title": page_title([run.config for run in found.runs]),
-        "headline": headline(cases, found.runs),
-        "comparison": None if single else comparison(cases),
-        "run": _single_run(single, cases, data_dir, remarks) if single else None,
+        "title": page_title(page.runs),
+        "headline": headline(page, runs),
+        "comparison": None if single else comparison(page),
+        "run": _single_run(single, page, data_dir, remarks) if single else None,
         "notes": remarks,
     }
     return dict(finite(summary))
 
 
 def _single_run(
-    run: StoredRun, cases: Cases, data_dir: Path | None, remarks: list[str]
+    run: StoredRun, page: PageRuns, data_dir: Path | None, remarks: list[str]
 ) -> dict[str, Any]:
-    """Domains of a run at the step chosen by train-val, else at the last step."""
+    """Domains of a run at the step chosen by the main rule, else at the last step."""
     evaluations = run.record.evaluations
     summary: dict[str, Any] = {
         "id": run.config.id,
@@ -84,9 +83,9 @@ def _single_run(
     if not evaluations:
         remarks.append("The run has no evaluation yet.")
         return summary
-    chosen = choose(cases.records, "train-val")
+    chosen = page.by_data[0].main.chosen
     by_step = {evaluation.step: evaluation for evaluation in evaluations}
-    at = by_step[chosen[0].evaluation.step] if chosen else evaluations[-1]
+    at = evaluations[-1] if chosen.empty else by_step[int(chosen["step"].iloc[0])]
     return {
         **summary,
         "step": at.step,

@@ -1,0 +1,158 @@
+"""Runs of a report by data set, with the choices of every selection rule.
+
+Runs on ColoredMNIST with several test domains follow the protocol of the paper's Table 1: rules
+``colored-mnist-best`` and ``colored-mnist-last``, ERM-initialised networks apart from others, and
+mean ± standard deviation over seeds at the test domain 0.9. Other runs follow DomainBed's rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+
+from riskmatch.report import titles
+from riskmatch.report.comparison import RowKey, Selected
+from riskmatch.report.stored_runs import as_paths
+from riskmatch.report.tables import Spread, Trials
+from riskmatch.runs.frame import Results, read_results
+from riskmatch.selection import RULES, Rule, cases, choose_among
+
+DOMAINBED_RULES = [RULES[name] for name in ("train-val", "test-val", "leave-one-out")]
+COLORED_MNIST_RULES = [RULES[name] for name in ("colored-mnist-best", "colored-mnist-last")]
+TEST_DOMAIN = "0.9"
+"""Test domain of the ColoredMNIST protocol."""
+
+
+@dataclass(frozen=True)
+class DataSelection:
+    """Runs on one data set and the choices of the selection rules that apply to them."""
+
+    data: str
+    by_rule: dict[str, Selected]
+    """Choices by rule name; the first rule is the main one."""
+
+    @cached_property
+    def main(self) -> Selected:
+        """Choices of the main rule."""
+        return next(iter(self.by_rule.values()))
+
+    @property
+    def is_default(self) -> bool:
+        """Whether these runs have the data options that most runs on the data set have."""
+        return self.data in set(self.main.cases["own_data"])
+
+    @property
+    def is_colored_mnist(self) -> bool:
+        """Whether the runs follow the ColoredMNIST protocol."""
+        return self.main.rule in COLORED_MNIST_RULES
+
+    @cached_property
+    def compared(self) -> Selected:
+        """Choices of the main rule on the test domains where methods are compared."""
+        if not self.is_colored_mnist:
+            return self.main
+        chosen = self.main.chosen
+        return replace(self.main, chosen=chosen[chosen["test_domain"] == TEST_DOMAIN])
+
+    def accuracy(self, rule: str, key: RowKey) -> Spread | None:
+        """Accuracy of a row: averaged over test domains, on ColoredMNIST at ``TEST_DOMAIN``."""
+        selected = self.by_rule.get(rule)
+        if selected is None:
+            return None
+        if self.is_colored_mnist:
+            return self.spread(selected.by_domain(key).get(TEST_DOMAIN, ()))
+        return self.spread(selected.by_trial(key))
+
+    def spread(self, values: tuple[float, ...]) -> Spread | None:
+        """Mean ± standard error over trials; on ColoredMNIST ± standard deviation over seeds."""
+        kind = Spread if self.is_colored_mnist else Trials
+        return kind(values) if values else None
+
+
+@dataclass(frozen=True)
+class PageRuns:
+    """Runs of a report."""
+
+    results: Results
+    cases: pd.DataFrame
+    """Rows of :func:`riskmatch.selection.cases`."""
+    by_data: tuple[DataSelection, ...]
+    """Data sets in the order of tables."""
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """All evaluations, as :func:`riskmatch.results` returns them."""
+        return self.results.frame
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """One row per run."""
+        return self.frame.drop_duplicates("run")
+
+    @property
+    def compared(self) -> list[DataSelection]:
+        """Data sets on which methods are compared: those with default data options."""
+        return [one for one in self.by_data if one.is_default]
+
+    @property
+    def rules(self) -> list[Rule]:
+        """Rules that choose at least one run."""
+        choosing = {
+            name
+            for one in self.by_data
+            for name, selected in one.by_rule.items()
+            if not selected.chosen.empty
+        }
+        return [rule for rule in (*DOMAINBED_RULES, *COLORED_MNIST_RULES) if rule.name in choosing]
+
+
+def select_runs(paths: str | Path | Sequence[str | Path]) -> PageRuns:
+    """Read the runs below some paths and apply the selection rules.
+
+    Raises:
+        FileNotFoundError: a path does not exist, or holds no run.
+        ValueError: every run is damaged.
+    """
+    return select_results(read_results(as_paths(paths)))
+
+
+def select_results(results: Results) -> PageRuns:
+    """Apply the selection rules to runs that have been read."""
+    table = cases(results.frame, results.plan)
+    if results.plan:
+        table = table[table["run"].isin({config.id for config in results.plan})]
+    several = table["test_domain"].notna() & (table["test_domains"].map(len) > 1)
+    colored = table["data"].isin(
+        set(table.loc[several & (table["own_data"] == "colored-mnist"), "data"])
+    )
+    table = _separate_initialisations(table, colored, results)
+    chosen = {
+        rule.name: choose_among(table[colored == on_colored], results.frame, rule)
+        for rules, on_colored in ((DOMAINBED_RULES, False), (COLORED_MNIST_RULES, True))
+        for rule in rules
+    }
+    by_data = []
+    for data in titles.in_order(set(table["data"]), titles.DATA):
+        own = table[table["data"] == data]
+        by_rule = {}
+        for rule in COLORED_MNIST_RULES if colored[own.index[0]] else DOMAINBED_RULES:
+            part = chosen[rule.name][chosen[rule.name]["data"] == data]
+            by_rule[rule.name] = Selected(data, rule, own, part, bool(results.plan), results.frame)
+        by_data.append(DataSelection(data, by_rule))
+    return PageRuns(results, table, tuple(by_data))
+
+
+def _separate_initialisations(
+    table: pd.DataFrame, colored: pd.Series[bool], results: Results
+) -> pd.DataFrame:
+    """Name ERM-initialised networks on ColoredMNIST, so that they have rows of their own."""
+    pretrain = dict(zip(results.frame["run"], results.frame["pretrain"], strict=True))
+    pretrain |= {config.id: config.pretrain for config in results.plan}
+    initialised = colored & (table["run"].map(pretrain) > 0)
+    return table.assign(
+        model=table["model"].where(~initialised, table["model"] + ", ERM-initialised")
+    )
