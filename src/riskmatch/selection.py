@@ -28,19 +28,19 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from riskmatch import registry
 from riskmatch.runs.cases import CASE, cases
-from riskmatch.runs.config import RunConfig, variant
+from riskmatch.runs.config import RunConfig
 from riskmatch.runs.frame import read_results
-from riskmatch.runs.records import Evaluation, RunRecord, Split
+from riskmatch.runs.records import Split
 
 __all__ = ["CASE", "RULES", "Rule", "cases", "choose", "choose_among", "find_rule"]
 
@@ -141,19 +141,11 @@ def find_rule(rule: str | Rule) -> Rule:
     return value
 
 
-@overload
-def choose(runs: Iterable[RunRecord], rule: str) -> list[Choice]: ...
-@overload
 def choose(
     runs: pd.DataFrame | str | Path | Sequence[str | Path],
-    rule: str | Rule = ...,
-    plan: Iterable[RunConfig] = ...,
-) -> pd.DataFrame: ...
-def choose(
-    runs: Any,
     rule: str | Rule = "train-val",
     plan: Iterable[RunConfig] = (),
-) -> Any:
+) -> pd.DataFrame:
     """The choice of every case that has one, sorted by case.
 
     Args:
@@ -168,10 +160,6 @@ def choose(
         and ``draws``, how many the rule chose from. Scores and accuracies are shares.
     """
     rule = find_rule(rule)
-    if not isinstance(runs, pd.DataFrame | str | Path):
-        runs = list(runs)
-        if not runs or isinstance(runs[0], RunRecord):
-            return _choose_records(runs, rule.name)
     if not isinstance(runs, pd.DataFrame):
         paths = [runs] if isinstance(runs, str | Path) else runs
         found = read_results([Path(path) for path in paths])
@@ -330,196 +318,3 @@ def _mean(
 def _accuracy(rows: pd.DataFrame, split: str, domain: str) -> pd.Series[float]:
     name = f"accuracy/{split}/{domain}"
     return rows[name] if name in rows else pd.Series(np.nan, rows.index)
-
-
-# Records in place of data frames, until their last users have moved to the functions above.
-
-RuleName = str
-EXPLAINED = {rule.name: rule.summary for rule in RULES.values()}
-RECORD_RULES = "train-val", "test-val", "leave-one-out"
-
-
-class Case(NamedTuple):
-    """What one choice is made for."""
-
-    data: str
-    model: str
-    method: str
-    """As :func:`variant` names it."""
-    domain: str
-    """The test domain."""
-    trial: int
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A run at one of its steps, and why it."""
-
-    case: Case
-    rule: str
-    run: RunRecord
-    evaluation: Evaluation
-    score: float
-    """What the rule maximised; a share."""
-    accuracy: float
-    """On the test domain; a share."""
-    draws: int
-    """How many runs it was chosen from: those that the rule could give a score."""
-
-    @property
-    def why(self) -> str:
-        """One line: what was chosen, from how many, by what."""
-        return (
-            f"{self.run.config.id} at step {self.evaluation.step}, of {self.draws} "
-            f"draw{'s' * (self.draws != 1)}: {100 * self.score:.1f} % is the best of "
-            f"{EXPLAINED[self.rule]}"
-        )
-
-
-def _choose_records(runs: Iterable[RunRecord], rule: str) -> list[Choice]:
-    """As :func:`choose`, on records in memory."""
-    found = sorted(runs, key=lambda run: run.config.id)
-    pairs = _pairs(found) if rule == "leave-one-out" else {}
-    chosen = []
-    for case, members in sorted(by_case(found).items()):
-        bests = [_best(case, rule, _CANDIDATES[rule](member, pairs)) for member in members]
-        eligible = [choice for choice in bests if choice is not None]
-        if eligible:
-            chosen.append(replace(min(eligible, key=_order), draws=len(eligible)))
-    return chosen
-
-
-def _best(case: Case, rule: str, candidates: Iterable[Candidate]) -> Choice | None:
-    """The step of a run that the rule likes best."""
-    best: Choice | None = None
-    for run, evaluation, score in candidates:
-        accuracy = _score_on(evaluation, case.domain, "train")
-        if score is None or accuracy is None:
-            continue
-        if best is None or (-score, evaluation.step) < (-best.score, best.evaluation.step):
-            best = Choice(case, rule, run, evaluation, score, accuracy, draws=1)
-    return best
-
-
-def _order(choice: Choice) -> tuple[float, float, int, str]:
-    """The best of the draws first."""
-    config = choice.run.config
-    return -choice.score, -(seed_of_draw(config) or 0), choice.evaluation.step, config.id
-
-
-def by_case(runs: Iterable[RunRecord]) -> dict[Case, list[RunRecord]]:
-    """The runs with one test domain, by the case they are draws of."""
-    cases: dict[Case, list[RunRecord]] = defaultdict(list)
-    for run in runs:
-        if len(run.config.test_domains) == 1:
-            cases[case_of(run.config)].append(run)
-    return dict(cases)
-
-
-def case_of(config: RunConfig) -> Case:
-    """The case that a run with one test domain is a draw of."""
-    return Case(config.data, config.model, variant(config), config.test_domains[0], config.trial)
-
-
-def draw_of(config: RunConfig) -> str:
-    """The hyper-parameters of a run, as a name: equal where only domain, trial and seed differ."""
-    return replace(config, test_domains=(), trial=0, seed=0).id
-
-
-def seed_of_draw(config: RunConfig) -> float | None:
-    """The number that DomainBed gave a draw; None for runs of ours."""
-    seed = config.hparams.get("hparams_seed")
-    return seed if isinstance(seed, int | float) else None
-
-
-def redrawn(configs: Iterable[RunConfig]) -> bool | None:
-    """Whether trials draw hyper-parameters of their own, or are replicates of the same draws.
-
-    None where that cannot be told: trials lack draws that others have, and have none of their own.
-    """
-    draws: dict[int, set[str]] = defaultdict(set)
-    for config in configs:
-        draws[config.trial].add(draw_of(config))
-    every = set().union(*draws.values())
-    if all(own == every for own in draws.values()):
-        return False
-    return len(every) > max(map(len, draws.values())) or None
-
-
-Candidate = tuple[RunRecord, Evaluation, float | None]
-Pairs = Mapping[tuple[Hashable, ...], Sequence[RunRecord]]
-"""The runs with two test domains, by draw, trial and these domains."""
-
-
-def _pairs(runs: Iterable[RunRecord]) -> Pairs:
-    pairs = defaultdict(list)
-    for run in runs:
-        if len(run.config.test_domains) == 2:
-            pairs[_at(run.config, run.config.test_domains)].append(run)
-    return pairs
-
-
-def _at(config: RunConfig, held_out: Iterable[str]) -> tuple[Hashable, ...]:
-    """The draw by its number where it has one, which forks need that log domains with it."""
-    number = seed_of_draw(config)
-    draw: Hashable = draw_of(config)
-    if number is not None:
-        draw = config.data, config.model, variant(config), number
-    return draw, config.trial, frozenset(held_out)
-
-
-def _train_val(run: RunRecord, pairs: Pairs) -> Iterator[Candidate]:
-    training = [d for d in domains_of(run) if d not in run.config.test_domains]
-    for evaluation in run.evaluations:
-        yield run, evaluation, _mean_of(_score_on(evaluation, d, "val") for d in training)
-
-
-def _test_val(run: RunRecord, pairs: Pairs) -> Iterator[Candidate]:
-    if run.evaluations:
-        last = max(run.evaluations, key=lambda evaluation: evaluation.step)
-        yield run, last, _score_on(last, run.config.test_domains[0], "val")
-
-
-def _leave_one_out(run: RunRecord, pairs: Pairs) -> Iterator[Candidate]:
-    config = run.config
-    others = [d for d in domains_of(run) if d not in config.test_domains]
-    at_steps: dict[str, dict[int, Evaluation]] = {}
-    for other in others:
-        partners = pairs.get(_at(config, (*config.test_domains, other)), ())
-        partner = min(partners, key=lambda found: found.config.seed != config.seed, default=None)
-        at_steps[other] = {e.step: e for e in partner.evaluations} if partner else {}
-    for evaluation in run.evaluations:
-        then = {other: steps.get(evaluation.step) for other, steps in at_steps.items()}
-        scores = (_score_on(e, other, "train") if e else None for other, e in then.items())
-        yield run, evaluation, _mean_of(scores)
-
-
-_CANDIDATES: dict[str, Callable[[RunRecord, Pairs], Iterator[Candidate]]] = {
-    "train-val": _train_val,
-    "test-val": _test_val,
-    "leave-one-out": _leave_one_out,
-}
-
-
-def domains_of(run: RunRecord) -> list[str]:
-    """The domains that any evaluation of a run scores, in the order of the data set."""
-    return list(dict.fromkeys(d for evaluation in run.evaluations for d in evaluation.scores))
-
-
-def _score_on(evaluation: Evaluation, domain: str, split: Split) -> float | None:
-    """None where it is not known, or not a number."""
-    score = evaluation.scores.get(domain, {}).get(split)
-    return None if score is None or math.isnan(score.accuracy) else score.accuracy
-
-
-def _mean_of(values: Iterable[float | None]) -> float | None:
-    """None where a value is, or where there is none.
-
-    Added one by one, as the reference does, so that what is equal there is equal here.
-    """
-    total, n = 0.0, 0
-    for value in values:
-        if value is None:
-            return None
-        total, n = total + value, n + 1
-    return total / n if n else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from tyro.conf import Positional
 
 from riskmatch.cli.errors import BadInput
 from riskmatch.cli.parser import parse
+from riskmatch.files import to_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,7 +56,7 @@ def run(words: Sequence[str]) -> int:
     except (OSError, ValueError) as error:
         raise BadInput(str(error)) from error
     if options.json:
-        print(json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False))
+        print(to_json(summary, indent=2))
     else:
         _print(summary)
     return 0
@@ -130,19 +130,15 @@ def _table(
     from rich.table import Table
     from rich.text import Text
 
+    from riskmatch.report.tables import format_cell
+
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for place, column in enumerate(columns):
         text = column in left if left else place == 0
         table.add_column(Text(column), justify="left" if text else "right", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(_cell(value)) for value in row))
+        table.add_row(*(Text(format_cell(value)) for value in row))
     return table
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "—"
-    return f"{value:.1f}".replace("-", "−") if isinstance(value, float) else str(value)
 
 
 def blocks(shares: Sequence[float]) -> str:

@@ -367,6 +367,3 @@ def _table(
     header = ("method", *columns, "average", *([GAIN] if gains else []))
     caption = " ".join([caption, *([_GAIN_NOTE] * gains), *([_PAPER_NOTE] * published)])
     return Table(caption, header, tuple(row[: len(header)] for row in ordered))
-
-
-against_erm = gain_over_erm  # until its users have moved

@@ -23,17 +23,3 @@ def rounded(value: Any, digits: int = 6) -> Any:
     if isinstance(value, float):
         return float(f"{value:.{digits}g}") if math.isfinite(value) else None
     return value
-
-
-def finite(value: Any) -> Any:
-    """``value`` with None for NaN and ±∞.
-
-    Example:
-        >>> finite({"risk": [1.5, float("nan")], "n": (3,)})
-        {'risk': [1.5, None], 'n': [3]}
-    """
-    if isinstance(value, Mapping):
-        return {key: finite(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

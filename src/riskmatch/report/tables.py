@@ -115,16 +115,6 @@ class Gain(Spread):
         n = len(self.values)
         return float(stdtrit(n - 1, 0.975)) * self.sd / math.sqrt(n)
 
-    @property
-    def half(self) -> float | None:  # until its users have moved to error
-        """As :attr:`error`."""
-        return self.error
-
-    @property
-    def pairs(self) -> int:  # until its users have moved to values
-        """The number of differences."""
-        return len(self.values)
-
 
 def paired(ours: Mapping[Hashable, float], theirs: Mapping[Hashable, float]) -> Gain | None:
     """``ours`` minus ``theirs`` over the keys they share; None where they share none.

@@ -1,7 +1,9 @@
 """Runs below paths, and the tables made from them."""
 
+import csv
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from made_records import evaluation, run
@@ -207,3 +209,46 @@ def test_titles_of_user_parts_are_their_names():
     assert data_title("my_data.sets:Pets") == "Pets"
     config = replace(ERM.config, data="my_data:Pets", method="my_methods:Robust")
     assert run_title(config) == "Robust on Pets without a"
+
+
+TABLE1 = {
+    "ERM": "erm",
+    "GroupDRO": "groupdro",
+    "IGA": "iga",
+    "IRM": "irm",
+    "VREx": "vrex",
+    "EQRM": "eqrm",
+    "CORAL": "coral",
+    "MMD": "mmd",
+    "RDM (two moments)": "rdm",
+    "RDM": "rdm-mmd",
+}
+"""Names in table1.csv by title."""
+
+
+def spread(row, column):
+    mean, sd = row[f"{column} mean"], row[f"{column} sd"]
+    return f"{float(mean):.1f}" + (f" ± {float(sd):.1f}" if sd else "")
+
+
+def test_colored_mnist_has_the_numbers_of_table_1():
+    folder = Path(__file__).parents[3] / "results/colored-mnist"
+    lines = csv.DictReader((folder / "table1.csv").read_text("utf-8").splitlines())
+    table1 = {(r["method"], r["initialisation"], r["selection"]): r for r in lines}
+    page = select_runs(folder)
+    best, last = "colored-mnist-best", "colored-mnist-last"
+    table = headline_of(page)
+    names = ["method", best, last, "lowest test domain", "gain over ERM"]
+    assert table["columns"] == names
+    shared = comparison(page)
+    by_domain = {row[0]: dict(zip(shared["columns"], row, strict=True)) for row in shared["rows"]}
+    for label, at_best, at_last, lowest, _ in table["rows"][:-1]:
+        method, _, network = label.partition(", ")
+        key = TABLE1[method], "erm" if "ERM-initialised" in network else "random"
+        assert at_best == spread(table1[(*key, best)], "p = 0.9")
+        assert at_last == spread(table1[(*key, last)], "p = 0.9")
+        assert lowest.partition(" (")[0] == spread(table1[(*key, best)], "worst p")
+        for p in ("0", "0.5", "0.9", "1"):
+            assert by_domain[label][p] == spread(table1[(*key, best)], f"p = {p}")
+    oracle = table["rows"][-1]
+    assert oracle[1] == spread(table1["oracle", "random", best], "p = 0.9")

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from riskmatch.files import to_json
 from riskmatch.report.density import DensityEstimate
 from riskmatch.report.figures.charts import (
     Curve,
@@ -45,7 +46,7 @@ class Plot(ABC):
     def json(self) -> str:
         """JSON text from which :func:`read_plot` restores the figure."""
         values = {"kind": type(self).__name__.lower(), **rounded(asdict(self))}
-        return json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        return to_json(values, indent=1) + "\n"
 
 
 @dataclass(frozen=True)

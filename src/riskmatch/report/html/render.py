@@ -18,7 +18,6 @@ from riskmatch.report.html.tables import (
     domains_of,
     final_rows,
     hardest_table,
-    number,
     percent,
     pick,
     settings,
@@ -156,7 +155,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"text": text, "number": number, "percent": percent, "pick": pick}
+    environment.filters |= {"text": text, "percent": percent, "pick": pick}
     environment.globals |= {
         "final_columns": FINAL_COLUMNS,
         "final_rows": final_rows,

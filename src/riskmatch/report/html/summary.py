@@ -8,7 +8,7 @@ from itertools import combinations
 from statistics import fmean
 from typing import Any
 
-from riskmatch.report.html.tables import number
+from riskmatch.report.html.tables import text
 
 LEVEL = 0.05
 """Significance level of the permutation test."""
@@ -41,9 +41,11 @@ def closest_run(runs: Sequence[Mapping[str, Any]]) -> str:
     if len(distances) < 2:
         return ""
     (least, title), (most, other) = min(distances), max(distances)
+    if text(least) == text(most):
+        return ""
     return (
         "At the last step the risk distributions of the training domains are closest in "
-        f"“{title}” (mean MMD² {number(least)}) and furthest apart in “{other}” ({number(most)})."
+        f"“{title}” (mean MMD² {text(least)}) and furthest apart in “{other}” ({text(most)})."
     )
 
 
@@ -84,13 +86,13 @@ def distance_change(run: Mapping[str, Any]) -> str:
         test = f"; {differing} of {len(p_values)} pairs differ significantly (p < {LEVEL})"
     after, before = fmean(last), fmean(first) if first else None
     if before is None or len(snapshots) == 1:
-        return f"The mean MMD² between training domains is {number(after)}{test}."
-    if number(before) == number(after):  # equal as printed
-        return f"The mean MMD² between training domains stayed at {number(after)}{test}."
+        return f"The mean MMD² between training domains is {text(after)}{test}."
+    if text(before) == text(after):  # equal as printed
+        return f"The mean MMD² between training domains stayed at {text(after)}{test}."
     moved, verb = ("closer together", "fell") if after < before else ("further apart", "rose")
     return (
         f"The risk distributions of the training domains moved {moved}: their mean MMD² {verb} "
-        f"from {number(before)} at step {snapshots[0]['step']} to {number(after)} at step "
+        f"from {text(before)} at step {snapshots[0]['step']} to {text(after)} at step "
         f"{snapshots[-1]['step']}{test}."
     )
 
@@ -108,10 +110,10 @@ def best_difference(comparison: Mapping[str, Any] | None) -> str:
         interval = f"no confidence interval from {pairs}"
     else:
         zero = "excludes" if best["low"] > 0 or best["high"] < 0 else "includes"
-        ends = f"{number(best['low'])} to {number(best['high'])}"
+        ends = f"{text(best['low'])} to {text(best['high'])}"
         interval = f"the 95 % interval, {ends} over {pairs}, {zero} zero"
     return (
-        f"On the test domains {best['method']} is {number(abs(best['mean']))} points {side} "
+        f"On the test domains {best['method']} is {text(abs(best['mean']))} points {side} "
         f"{best['against']}; {interval}."
     )
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-MISSING = "—"
+from riskmatch.report.tables import format_cell
+
 FINAL_COLUMNS = (
     "domain",
     "used for",
@@ -19,18 +19,6 @@ FINAL_COLUMNS = (
 """Columns of :func:`final_rows`."""
 
 
-def number(value: float | None) -> str:
-    """Three significant digits, one decimal from 10 on, with a Unicode minus sign.
-
-    Example:
-        >>> number(0.12345), number(-70.0), number(20000.25), number(1.2e-05), number(None)
-        ('0.123', '−70.0', '20000.2', '1.2e−05', '—')
-    """
-    if value is None or not math.isfinite(value):
-        return MISSING
-    return (f"{value:.1f}" if abs(value) >= 10 else f"{value:.3g}").replace("-", "−")
-
-
 def percent(value: float | None) -> str:
     """A fraction in per cent, with one decimal.
 
@@ -38,23 +26,17 @@ def percent(value: float | None) -> str:
         >>> percent(0.71234), percent(None)
         ('71.2', '—')
     """
-    return MISSING if value is None or not math.isfinite(value) else f"{100 * value:.1f}"
+    return format_cell(_percent(value))
 
 
 def text(value: Any) -> str:
-    """A table cell: text unchanged, floats as :func:`number` formats them.
+    """A table cell, with three significant digits for floats below 10.
 
     Example:
-        >>> text("rdm"), text(3), text(71.25), text(True), text([1, 2]), text("")
-        ('rdm', '3', '71.2', 'true', '[1, 2]', '—')
+        >>> text(0.12345), text(-70.0), text(1.2e-05), text(None), text([1, 2]), text("rdm")
+        ('0.123', '−70.0', '1.2e−05', '—', '[1, 2]', 'rdm')
     """
-    if value is None or value == "":
-        return MISSING
-    if isinstance(value, str):
-        return value
-    if isinstance(value, float):
-        return number(value)
-    return json.dumps(value, ensure_ascii=False)
+    return format_cell(value, significant=True)
 
 
 def settings(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

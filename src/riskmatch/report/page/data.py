@@ -11,13 +11,13 @@ from typing import Any
 import pandas as pd
 
 from riskmatch.data import OnProgress
+from riskmatch.files import finite
 from riskmatch.report import titles
 from riskmatch.report.coverage import missing
 from riskmatch.report.naming import page_title, run_titles
 from riskmatch.report.page.details import Details
 from riskmatch.report.page.headline import MAX_RUNS, comparison, headline
 from riskmatch.report.page.selections import PageRuns, select_runs
-from riskmatch.report.rounding import finite
 from riskmatch.report.stored_runs import StoredRun, read_runs
 
 PREFERRED = ("erm", "rdm")

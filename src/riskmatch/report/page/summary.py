@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from riskmatch.files import finite
 from riskmatch.report.naming import page_title
 from riskmatch.report.page.data import notes
 from riskmatch.report.page.headline import MAX_RUNS, comparison, headline
@@ -20,7 +21,6 @@ from riskmatch.report.page.samples import (
     validation_predictions,
 )
 from riskmatch.report.page.selections import PageRuns, select_runs
-from riskmatch.report.rounding import finite
 from riskmatch.report.stored_runs import StoredRun, read_runs
 from riskmatch.runs import predictions
 from riskmatch.runs.predictions import Predictions

@@ -35,7 +35,7 @@ function matrix(run, domain, counts) {
         return node;
       }));
   });
-  const caption = `Confusion in ${shorten(domain, 60)}: rows are true classes, columns predicted classes`;
+  const caption = `Confusion in ${shorten(domain, 60)}`;
   return html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
     html("table", { class: "heat confusion" }, html("caption", {}, caption),
       html("thead", {}, html("tr", {}, html("td"), ...head)), html("tbody", {}, ...rows)));
