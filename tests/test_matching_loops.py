@@ -181,7 +181,7 @@ def test_a_process_group_of_two_is_warned_about_once(tmp_path):
     for worker in workers:
         output, _ = worker.communicate(timeout=120)
         assert output.startswith("1 ")
-        assert "Gather the risks" in output
+        assert "group='world'" in output
 
 
 def test_one_process_is_not_warned_about():

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from riskmatch.data import load_data as load_data
     from riskmatch.divergence import RBFMixture as RBFMixture
     from riskmatch.divergence import mmd2 as mmd2
     from riskmatch.engine import Run as Run
@@ -30,11 +31,12 @@ _HOMES = {
     "Run": "riskmatch.engine.load",
     "choose": "riskmatch.selection",
     "fit": "riskmatch.engine.step",
+    "load_data": "riskmatch.data",
     "load_run": "riskmatch.engine.load",
-    "train": "riskmatch.engine.train",
     "mmd2": "riskmatch.divergence",
     "results": "riskmatch.runs.frame",
     "risk_matching_penalty": "riskmatch.matching",
+    "train": "riskmatch.engine.train",
 }
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "Run",
     "choose",
     "fit",
+    "load_data",
     "load_run",
     "mmd2",
     "results",

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from riskmatch import registry
+from riskmatch.distributed import average_over_processes, gather_risks
 from riskmatch.divergence import Divergence, Groups, Pool, pool_variance
 from riskmatch.divergence.checks import (
     NonFiniteError,
@@ -21,6 +22,9 @@ from riskmatch.divergence.checks import (
     is_traced,
 )
 from riskmatch.divergence.divergence import at_least_float32
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
 
 Match = Literal["worst", "variance"]
 NonFinite = Literal["raise", "propagate"]
@@ -112,10 +116,9 @@ class RiskMatching(nn.Module):
 
     .. warning::
         **The whole batch at once.** The penalty compares the risks of *one call*. Called on the
-        micro-batches of an accumulated step it matches only within each micro-batch, and in
-        data-parallel training each process matches only its own share: with one domain per process
-        the penalty is always zero. Gather the risks of the whole batch before the call. A process
-        group with several processes is detected and warned about once.
+        micro-batches of an accumulated step it matches only within each micro-batch. In
+        data-parallel training without ``group`` each process matches only its own share: with one
+        domain per process the penalty is always zero. That is warned about once.
 
     Args:
         weight: λ, of the penalty. At 0 the penalty is not computed.
@@ -125,6 +128,10 @@ class RiskMatching(nn.Module):
         rescale: divide the loss by λ where λ > 1.
         pool: ``"domains"`` or ``"samples"``, as for :func:`risk_matching_penalty`.
         nonfinite: ``"raise"`` or ``"propagate"``, as for :func:`risk_matching_penalty`.
+        group: in data-parallel training, the processes whose samples make up the batch:
+            ``"world"``, or a process group. Risks and integer labels are gathered (one float and
+            one integer per sample), all values are those of the global batch, and the gradients
+            that DistributedDataParallel averages are exactly those of one process with that batch.
 
     Example:
         >>> criterion = RiskMatching(weight=5.0)
@@ -146,6 +153,7 @@ class RiskMatching(nn.Module):
         rescale: bool = False,
         pool: Pool = "domains",
         nonfinite: NonFinite = "raise",
+        group: ProcessGroup | Literal["world"] | None = None,
     ) -> None:
         super().__init__()
         for name, value in (("weight", weight), ("variance_weight", variance_weight)):
@@ -161,6 +169,7 @@ class RiskMatching(nn.Module):
         self.rescale = rescale
         self.pool: Pool = pool
         self.nonfinite: NonFinite = nonfinite
+        self.group = group
 
     if TYPE_CHECKING:
 
@@ -173,7 +182,10 @@ class RiskMatching(nn.Module):
         self, risks: Tensor, domains: Tensor | Sequence[int] | Sequence[str] | Groups
     ) -> Matching:
         """The objective of ``risks`` (n,) of samples from ``domains`` (n,)."""
-        _warn_of_processes()
+        if self.group is None:
+            _warn_of_processes()
+        else:
+            risks, domains = gather_risks(risks, _integers(domains), self.group)
         batch = _Matched(risks, domains, self.match, self.pool, self.nonfinite)
         risk = batch.domain_risks.mean()
         zero = risk.new_zeros(())
@@ -182,6 +194,8 @@ class RiskMatching(nn.Module):
         loss = risk + self.weight * penalty + self.variance_weight * variance
         if self.rescale and self.weight > 1:
             loss = loss / self.weight
+        if self.group is not None:
+            loss = average_over_processes(loss, self.group)
         return Matching(
             loss=loss,
             risk=risk,
@@ -301,6 +315,15 @@ def _labels(domains: Any, risks: Tensor) -> tuple[Tensor, tuple[str, ...]]:
     return domains.long(), names
 
 
+def _integers(domains: Any) -> Tensor:
+    """Labels that mean the same on every process."""
+    if isinstance(domains, Groups):
+        return domains.labels[domains.index]
+    if not isinstance(domains, Tensor) or domains.is_floating_point():
+        raise TypeError("With a process group, domains must be a tensor of integer labels.")
+    return domains
+
+
 def _nonfinite(risks: Tensor, groups: Groups, names: tuple[str, ...]) -> NonFiniteError:
     found = []
     for group, label in enumerate(groups.labels.tolist()):
@@ -318,7 +341,7 @@ def _warn_of_processes() -> None:
     if torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1:
         warnings.warn(
             "RiskMatching runs in a process group of several processes and sees only the risks of "
-            "this one: each process matches its own share of the batch. Gather the risks and "
-            "domains of all processes first.",
+            "this one: each process matches its own share of the batch. Set group='world' to match "
+            "the batch of all processes.",
             stacklevel=3,
         )
