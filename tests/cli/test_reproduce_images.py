@@ -39,7 +39,7 @@ def test_a_failing_experiment_does_not_stop_the_others(riskmatch, mnist):
     assert "riskmatch: table1: " in done.err
     assert "colored-mnist (riskmatch data get mnist)" in done.err
     last = done.err.splitlines()[-1]
-    assert "table1, fig2, " in last
+    assert "table1, " in last
     assert last.endswith(": riskmatch reproduce all --budget smoke --as-is")
     files = [str(Path("reproduce-smoke", f"terraincognita-on-colored-digits.{s}")) for s in FORMATS]
     assert set(files) <= set(done.out.splitlines())

@@ -72,7 +72,7 @@ def test_reproduce_all_continues_after_an_error():
     name, outcome = next(outcomes)
     assert (name, outcome.output, started) == ("table1", None, ["table1"])
     assert "riskmatch data get mnist" in outcome.error
-    assert next(outcomes)[0] == "fig2"
+    assert next(outcomes)[0] == "table2"
 
 
 def test_list_names_missing_data():

@@ -17,7 +17,6 @@ from riskmatch.validation import check_option
 
 EXPERIMENTS: dict[str, Experiment] = {
     "table1": TABLE1,
-    "fig2": FIG2,
     "table2": TABLE2,
     "table3": TABLE3,
     "efficiency": TABLE5,
@@ -27,15 +26,16 @@ EXPERIMENTS: dict[str, Experiment] = {
     "officehome": TABLE9,
     "terraincognita": TABLE10,
     "fig1": FIG1,
-    "fig8": FIG8,
-    "fig9": FIG9,
+    "fig2": FIG2,
     "fig3a": FIG3A,
     "fig3b": FIG3B,
-    "fig5": FIG5,
     "fig4a": FIG4A,
     "fig4b": FIG4B,
+    "fig5": FIG5,
     "fig6": FIG6,
     "fig7": FIG7,
+    "fig8": FIG8,
+    "fig9": FIG9,
 }
 """Experiments in the order in which ``reproduce all`` runs them."""
 

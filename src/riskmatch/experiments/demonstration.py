@@ -56,6 +56,10 @@ def demo(
     Returns:
         The files; ``output.values`` has a row for each method with its accuracy and mean risk on
         each domain.
+
+    Example:
+        >>> outcome = demo("demo")  # doctest: +SKIP
+        >>> print(outcome.output.text)  # doctest: +SKIP
     """
     out = Path(out)
     planned = demo_runs(seed)

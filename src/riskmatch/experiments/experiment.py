@@ -18,7 +18,7 @@ BUDGETS: tuple[Budget, ...] = get_args(Budget)
 Init = Literal["random", "erm"]
 INITS: tuple[Init, ...] = get_args(Init)
 """Initialisations of Table 1: random weights, or those after an ERM phase."""
-Option = Literal["data", "methods", "seeds", "search_seeds", "init"]
+ExperimentOption = Literal["data", "methods", "seeds", "search_seeds", "init"]
 """Options that only some experiments take."""
 STAND_IN = "colored-digits"
 """Data set that replaces missing image benchmarks under the budget smoke."""
@@ -165,7 +165,7 @@ class Experiment:
     """Lists the runs without loading data; raises ``ValueError`` if there are none."""
     write: Callable[[FinishedRuns], Output]
     """Writes the files."""
-    options: tuple[Option, ...] = ()
+    options: tuple[ExperimentOption, ...] = ()
     """Options that the experiment takes."""
     refine: Callable[[Scope, Mapping[str, RunRecord]], Sequence[PlannedRun]] | None = None
     """Lists all runs, if some depend on the records of those that ``plan`` lists."""

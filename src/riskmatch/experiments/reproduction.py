@@ -25,9 +25,9 @@ from riskmatch.experiments.experiment import (
     RUNS,
     Budget,
     Experiment,
+    ExperimentOption,
     FinishedRuns,
     Init,
-    Option,
     Outcome,
     Scope,
 )
@@ -54,7 +54,7 @@ class ExperimentInfo:
     summary: str
     data: dict[str, str | None]
     """Data sets, each with the command that gets it; None if it is on this machine."""
-    options: tuple[Option, ...]
+    options: tuple[ExperimentOption, ...]
     """Options of :func:`reproduce` that apply."""
     runs: dict[Budget, int]
     """Number of runs, by budget."""
@@ -140,7 +140,7 @@ def reproduce(
         >>> [path.suffix for path in outcome.output.files]
         ['.md', '.tex', '.csv']
     """
-    given: dict[Option, Sequence[str | int] | str | None] = {
+    given: dict[ExperimentOption, Sequence[str | int] | str | None] = {
         "data": data,
         "methods": methods,
         "seeds": seeds,
@@ -246,7 +246,7 @@ def reproduce_all(
             return
 
 
-def _check_options(name: str, options: Sequence[Option]) -> None:
+def _check_options(name: str, options: Sequence[ExperimentOption]) -> None:
     for option in options:
         if option not in EXPERIMENTS[name].options:
             others = [other for other, one in EXPERIMENTS.items() if option in one.options]
@@ -258,17 +258,17 @@ def _check_finished(
 ) -> None:
     if not finished:
         raise ReproductionError(
-            f"No run of {name} is finished in {out}. Train without as-is first."
+            f"No run of {name} is finished in {out}. Train them first, without --as-is."
         )
     if finished < planned and not experiment.partial:
         raise ReproductionError(
             f"{name} needs all of its {planned} runs; {finished} are finished in {out}. Train the "
-            "others without as-is."
+            "others first, without --as-is."
         )
 
 
 def _command(
-    name: str, budget: Budget, given: dict[Option, Sequence[str | int] | str | None]
+    name: str, budget: Budget, given: dict[ExperimentOption, Sequence[str | int] | str | None]
 ) -> str:
     """The command line without the options that do not change the result."""
     words = ["riskmatch", "reproduce", name, "--budget", budget]

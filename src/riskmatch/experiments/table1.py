@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-RuleName = Literal["colored-mnist-best", "colored-mnist-last"]
-RULES: dict[RuleName, str] = {
+Table1Rule = Literal["colored-mnist-best", "colored-mnist-last"]
+RULES: dict[Table1Rule, str] = {
     "colored-mnist-best": "test-domain validation",
     "colored-mnist-last": "last step",
 }
@@ -81,13 +81,13 @@ _SMOKE_NOTE = (
 
 
 @dataclass(frozen=True)
-class Row:
+class Table1Row:
     """A method with an initialisation, under one selection rule."""
 
     method: str
     """Key of ``METHODS``."""
     init: Init
-    rule: RuleName
+    rule: Table1Rule
     value: float | None
     """Selected value of the searched hyper-parameter; None if no run is done."""
     curves: tuple[tuple[float, ...], ...] = ()
@@ -103,7 +103,9 @@ class Row:
         return Spread(tuple(min(curve) for curve in self.curves))
 
 
-def select(runs: Sequence[GridRun], records: Mapping[str, RunRecord]) -> dict[RuleName, list[Row]]:
+def select(
+    runs: Sequence[GridRun], records: Mapping[str, RunRecord]
+) -> dict[Table1Rule, list[Table1Row]]:
     """Rows of the table under each selection rule.
 
     Args:
@@ -123,14 +125,14 @@ def select(runs: Sequence[GridRun], records: Mapping[str, RunRecord]) -> dict[Ru
 
 def _choose(
     searches: Mapping[str, Sequence[GridRun]], frame: pd.DataFrame
-) -> dict[RuleName, dict[str, pd.DataFrame]]:
+) -> dict[Table1Rule, dict[str, pd.DataFrame]]:
     """Evaluations chosen from each search that has records, one per seed."""
     search_of = {run.config.id: name for name, search in searches.items() for run in search}
     table = cases(frame, plan=[run.config for search in searches.values() for run in search])
     table = table[table["test_domain"] == f"{TARGET_P:g}"]
     table = table.assign(variant=table["run"].map(search_of))
     evaluations = frame.set_index(["run", "step"])
-    chosen: dict[RuleName, dict[str, pd.DataFrame]] = {}
+    chosen: dict[Table1Rule, dict[str, pd.DataFrame]] = {}
     for rule in RULES:
         by_search = choose_among(table, frame, find_rule(rule)).groupby("variant")
         chosen[rule] = {
@@ -140,16 +142,16 @@ def _choose(
     return chosen
 
 
-def _row(search: Sequence[GridRun], rule: RuleName, chosen: pd.DataFrame | None) -> Row:
+def _row(search: Sequence[GridRun], rule: Table1Rule, chosen: pd.DataFrame | None) -> Table1Row:
     """Row of one method and initialisation, from the evaluations chosen for each seed."""
     method, init = search[0].method, search[0].init
     if chosen is None:
-        return Row(method, init, rule, None)
+        return Table1Row(method, init, rule, None)
     ids = {run for run, _ in chosen.index}
     value = next(run.value for run in search if run.config.id in ids)
     names = [f"accuracy/train/{domain_name(p, METHODS[method].p)}" for p in TEST_P]
     curves = tuple(tuple(100 * curve) for curve in chosen[names].to_numpy())
-    return Row(method, init, rule, value, curves)
+    return Table1Row(method, init, rule, value, curves)
 
 
 def narrowed(
@@ -216,7 +218,7 @@ def _missing_note(runs: Sequence[GridRun], records: Mapping[str, RunRecord]) -> 
     return "\n".join([f"{len(missing)} of {len(runs)} planned runs are missing:", "", *lines])
 
 
-def comparison_table(rows: Mapping[RuleName, Sequence[Row]]) -> Table:
+def comparison_table(rows: Mapping[Table1Rule, Sequence[Table1Row]]) -> Table:
     """Our accuracies beside the paper's."""
     lines: list[tuple[Cell, ...]] = []
     for best, last in zip(rows["colored-mnist-best"], rows["colored-mnist-last"], strict=True):
@@ -248,7 +250,7 @@ def comparison_table(rows: Mapping[RuleName, Sequence[Row]]) -> Table:
     )
 
 
-def accuracy_by_p(rows: Sequence[Row]) -> Table:
+def accuracy_by_p(rows: Sequence[Table1Row]) -> Table:
     """Accuracy of every row at every p, under one selection rule."""
     return Table(
         f"Accuracy at every p, and the lowest: {RULES[rows[0].rule]}.",
@@ -260,7 +262,7 @@ def accuracy_by_p(rows: Sequence[Row]) -> Table:
     )
 
 
-def machine_table(rows: Mapping[RuleName, Sequence[Row]]) -> Table:
+def machine_table(rows: Mapping[Table1Rule, Sequence[Table1Row]]) -> Table:
     """All numbers, one line per method, initialisation and selection rule."""
     columns = ("method", "initialisation", "selection", "searched", "value", "paper", "paper sd")
     lines: list[tuple[Cell, ...]] = []
@@ -276,16 +278,16 @@ def _init(init: Init) -> str:
     return "ERM" if init == "erm" else init
 
 
-def _setting(row: Row) -> str | None:
+def _setting(row: Table1Row) -> str | None:
     return None if row.value is None else METHODS[row.method].setting(row.value)
 
 
-def _published(row: Row) -> str | None:
+def _published(row: Table1Row) -> str | None:
     cell = PUBLISHED.get((row.method, row.init))
     return None if cell is None else str(cell)
 
 
-def figure(rows: Mapping[RuleName, Sequence[Row]]) -> Figure:
+def figure(rows: Mapping[Table1Rule, Sequence[Table1Row]]) -> Figure:
     """Accuracy of every row against p, a panel for each selection rule and initialisation."""
     panels = {
         f"{RULES[rule]}, from {'ERM' if init == 'erm' else 'random weights'}": [
@@ -307,7 +309,7 @@ def figure(rows: Mapping[RuleName, Sequence[Row]]) -> Figure:
     )
 
 
-def _line(row: Row) -> Curve:
+def _line(row: Table1Row) -> Curve:
     spreads = [row.at(p) for p in TEST_P]
     style = STYLES[row.method]
     sd = [spread.sd or 0.0 for spread in spreads] if style.width > 2 else None

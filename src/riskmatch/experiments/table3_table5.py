@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from riskmatch.experiments.experiment import Experiment, FinishedRuns, Option, Output, Scope
+from riskmatch.experiments.experiment import (
+    Experiment,
+    ExperimentOption,
+    FinishedRuns,
+    Output,
+    Scope,
+)
 from riskmatch.experiments.images import (
     IMAGE_DATA,
     planned_runs,
@@ -36,7 +42,7 @@ def _protocols(scope: Scope) -> list[Protocol]:
 
 
 def _experiment(
-    number: int, where: str, data: tuple[str, ...], options: tuple[Option, ...] = ()
+    number: int, where: str, data: tuple[str, ...], options: tuple[ExperimentOption, ...] = ()
 ) -> Experiment:
     def write(finished: FinishedRuns) -> Output:
         plan = [run.config for run in finished.planned]
