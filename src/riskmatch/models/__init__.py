@@ -50,14 +50,30 @@ def _mlp(
     init: Literal["default", "xavier"] = "default",
     single_logit: bool = False,
 ) -> nn.Module:
-    """Multi-layer perceptron; see :class:`MLP`."""
+    """Build a multi-layer perceptron.
+
+    Args:
+        shape: shape of one input.
+        classes: number of logits.
+        dropout: share of activations dropped after each hidden layer.
+        widths: widths of the hidden layers.
+        init: ``"default"`` (torch's) or ``"xavier"``: Glorot's uniform weights and zero biases.
+        single_logit: for two classes, one output z instead of two; the logits are (0, z).
+    """
     return MLP(math.prod(shape), classes, widths, dropout, init, single_logit)
 
 
 def _cnn(
     shape: Shape, classes: int, dropout: float, *, widths: Sequence[int] = (64, 128, 128, 128)
 ) -> nn.Module:
-    """Small convolutional network; see :class:`CNN`."""
+    """Build a small convolutional network.
+
+    Args:
+        shape: shape of one input, (channels, h, w).
+        classes: number of logits.
+        dropout: share of features dropped in training.
+        widths: channels of each layer, multiples of eight.
+    """
     if len(shape) != 3:
         raise ValueError(f"The network 'cnn' needs images (channels, h, w), got inputs {shape}.")
     return CNN(shape[0], classes, widths, dropout)
