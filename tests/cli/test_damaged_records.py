@@ -16,7 +16,7 @@ PLAN = shlex.split(
 )
 
 
-def test_a_damaged_record_is_named_with_the_cure(riskmatch):
+def test_damaged_record_is_named_with_a_cure(riskmatch):
     riskmatch(*train("erm", "--quiet"))
     (file,) = Path("runs").glob(f"*/{FILE}")
     file.write_text(file.read_text() + "{}\n")
@@ -30,7 +30,7 @@ def test_a_damaged_record_is_named_with_the_cure(riskmatch):
 
 
 @pytest.mark.parametrize("lines", [b"{}\n", b"{}\nnull\n"])
-def test_a_record_with_foreign_lines_is_one_failure_among_the_others(riskmatch, tmp_path, lines):
+def test_record_with_unknown_lines_is_one_failure(riskmatch, tmp_path, lines):
     assert riskmatch(*PLAN).code == 0
     riskmatch("sweep", "run", "s", "--jobs", "1", "--quiet")
     path = min((tmp_path / "s" / "runs").glob(f"*/{FILE}"))

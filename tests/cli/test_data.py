@@ -20,7 +20,7 @@ def files(monkeypatch, tmp_path):
     return made
 
 
-def test_the_table_has_every_data_set_and_how_to_get_what_is_missing(
+def test_list_has_every_data_set_and_the_commands_to_get_them(
     riskmatch, files, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("COLUMNS", "80")
@@ -46,12 +46,12 @@ def test_the_table_has_every_data_set_and_how_to_get_what_is_missing(
 
 
 @pytest.mark.parametrize("name", ["mnist", "rotated-mnist"])
-def test_get_fetches_and_tells_where_to(riskmatch, files, tmp_path, name):
+def test_get_downloads_and_prints_the_folder(riskmatch, files, tmp_path, name):
     with serving(Mirror({}), Mirror(files)) as (empty, good):
         words = ["data", "get", name, "--mirror", empty, "--mirror", good]
         done = riskmatch(*words)
         folder = tmp_path / "cache" / "riskmatch" / "mnist"
-        assert (done.code, done.out) == (0, f"mnist is in {folder}, verified\n")
+        assert (done.code, done.out) == (0, f"{name} is in {folder}, verified\n")
         assert re.findall(r"^(\S+\.gz) · [\d.]+ (?:bytes|kB)$", done.err, re.M) == list(files)
         assert re.findall(r"^verifying (\S+)$", done.err, re.M) == list(files)
         assert riskmatch(*words).err == ""  # nothing was left to fetch
@@ -61,9 +61,7 @@ def test_get_fetches_and_tells_where_to(riskmatch, files, tmp_path, name):
 
 
 @pytest.mark.parametrize("place", ["there/PACS", "there/kfold", "there"])
-def test_get_finds_a_benchmark_in_the_folder_told_under_any_of_its_names(
-    riskmatch, tmp_path, monkeypatch, place
-):
+def test_get_finds_a_benchmark_under_any_of_its_names(riskmatch, tmp_path, monkeypatch, place):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("RISKMATCH_DATA", raising=False)
     for domain in DATASETS["pacs"].domains:
@@ -78,7 +76,7 @@ def test_get_finds_a_benchmark_in_the_folder_told_under_any_of_its_names(
     assert "pacs" in {entry["name"] for entry in listed if entry["here"]}
 
 
-def test_get_that_fails_ends_with_3_and_says_what_to_place_where(riskmatch, files):
+def test_failed_download_ends_with_3_and_names_the_folder(riskmatch, files):
     with serving(Mirror({})) as (empty,):
         done = riskmatch("data", "get", "mnist", "--mirror", empty, "--data-dir", "there")
     assert done.code == 3
@@ -90,28 +88,28 @@ def test_get_that_fails_ends_with_3_and_says_what_to_place_where(riskmatch, file
     ("words", "message"),
     [
         ("lst", "Unknown command of riskmatch data 'lst'. Did you mean 'list'?"),
-        ("get", "riskmatch data get needs NAME: A data set, such as pacs."),
-        ("get mnist pacs", "riskmatch data get takes NAME, not mnist pacs. See riskmatch data get"),
-        ("get minst", "Unknown data set to get 'minst'. Did you mean 'mnist'?"),
-        ("get colored-digits", "colored-digits has no files to get; it comes with a package."),
+        ("get", "riskmatch data get needs NAME"),
+        ("get mnist pacs", "riskmatch data get takes NAME, got mnist pacs. See riskmatch data get"),
+        ("get minst", "Unknown data set to download 'minst'. Did you mean 'mnist'?"),
+        ("get colored-digits", "colored-digits has no files to download"),
         ("get mnist --mirror nowhere", "unknown url type"),
-        ("list mnist", "riskmatch data list takes no name, not mnist."),
+        ("list mnist", "riskmatch data list takes no name, got mnist."),
     ],
 )
-def test_bad_input_is_one_line_of_cause_and_cure(riskmatch, files, words, message):
+def test_bad_input_is_one_line(riskmatch, files, words, message):
     done = riskmatch("data", *words.split())
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"riskmatch: {message}")
     assert done.err.count("\n") == 1
 
 
-def test_help_teaches(riskmatch):
+def test_help_lists_verbs_and_options(riskmatch):
     assert riskmatch("data").out == riskmatch("data", "--help").out
     assert "riskmatch data get mnist" in riskmatch("data", "--help").out
     assert "--mirror NAME" in riskmatch("data", "get", "--help").out
 
 
-def test_where_the_data_lies_is_no_part_of_the_run(riskmatch, files, tmp_path):
+def test_data_dir_does_not_change_the_run(riskmatch, files, tmp_path):
     missing = riskmatch(*RUN.split())
     assert missing.code == 2
     assert missing.err.startswith("riskmatch: MNIST is not on this machine; ")
@@ -124,7 +122,7 @@ def test_where_the_data_lies_is_no_part_of_the_run(riskmatch, files, tmp_path):
     assert set(first["evaluation"]["scores"]) == {"0.1", "0.2", "0.9"}
 
 
-def test_the_test_domain_of_colored_mnist_is_never_trained_on(riskmatch, files, tmp_path):
+def test_test_domain_of_colored_mnist_cannot_be_trained_on(riskmatch, files, tmp_path):
     place(files, tmp_path / "told")
     done = riskmatch(*RUN.replace("0.9", "0.1").split(), "--data-dir", "told")
     assert done.code == 2
@@ -143,9 +141,7 @@ def test_the_test_domain_of_colored_mnist_is_never_trained_on(riskmatch, files, 
         ("pacs", "augment=no", "augment of pacs must be true or false, got 'no'"),
     ],
 )
-def test_an_option_of_another_kind_is_refused_before_the_data_are_looked_for(
-    riskmatch, data, option, message
-):
+def test_wrong_option_is_refused_before_the_data_are_read(riskmatch, data, option, message):
     words = f"train {data} --method erm --test-domain {DATASETS[data].domains[0]} --data-option"
     done = riskmatch(*words.split(), option)
     assert (done.code, done.out) == (2, "")

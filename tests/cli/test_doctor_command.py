@@ -17,7 +17,7 @@ def pets(riskmatch, monkeypatch, tmp_path):
     return draw_pets(tmp_path / "pets")
 
 
-def test_a_sound_folder_ends_with_0_and_says_so(riskmatch, pets):
+def test_folder_without_faults_ends_with_0(riskmatch, pets):
     done = riskmatch("data", "doctor", "pets")
     assert done.code == 0
     assert "pets: 12 images" in done.out
@@ -25,7 +25,7 @@ def test_a_sound_folder_ends_with_0_and_says_so(riskmatch, pets):
     assert done.err == "examining images · 12 images\ncomparing images\n"
 
 
-def test_a_fault_ends_with_1_and_is_named_with_its_cure(riskmatch, pets):
+def test_faults_end_with_1_and_have_cures(riskmatch, pets):
     Path("pets/oil/cat/0.png").write_bytes(b"")
     shutil.copy("pets/ink/dog/1.png", "pets/photo/dog/same.png")
     done = riskmatch("data", "doctor", "pets")
@@ -40,7 +40,7 @@ def test_a_fault_ends_with_1_and_is_named_with_its_cure(riskmatch, pets):
     assert all(found["cure"] for found in faults)
 
 
-def test_the_contact_sheet_has_a_cell_for_each_class_and_domain(riskmatch, pets):
+def test_contact_sheet_has_a_cell_per_class_and_domain(riskmatch, pets):
     done = riskmatch("data", "doctor", "pets", "--sheet", "new/sheet.png")
     assert done.out.endswith("The contact sheet is new/sheet.png\n")
     with Image.open("new/sheet.png") as sheet:
@@ -48,26 +48,26 @@ def test_the_contact_sheet_has_a_cell_for_each_class_and_domain(riskmatch, pets)
         assert sheet.height > 2 * 90
 
 
-def test_the_ending_of_the_contact_sheet_may_be_in_capitals(riskmatch, pets):
+def test_suffix_of_the_contact_sheet_may_be_upper_case(riskmatch, pets):
     assert riskmatch("data", "doctor", "pets", "--sheet", "SHEET.PNG").code == 0
     with Image.open("SHEET.PNG") as sheet:
         assert sheet.format == "PNG"
 
 
 @pytest.mark.parametrize("words", [(), ("--json",)])
-def test_a_contact_sheet_that_cannot_be_written_costs_no_report(riskmatch, pets, words):
+def test_report_is_printed_if_the_contact_sheet_cannot_be_written(riskmatch, pets, words):
     Path("sheet.png").mkdir()
     Path("pets/oil/cat/0.png").write_bytes(b"")
     done = riskmatch("data", "doctor", "pets", "--quiet", *words, "--sheet", "sheet.png")
     assert done.code == 2
-    assert done.err == "riskmatch: --sheet sheet.png: Is a directory. Name another file.\n"
+    assert done.err == "riskmatch: --sheet sheet.png: Is a directory. Choose another file.\n"
     done = riskmatch("data", "doctor", "pets", *words, "--sheet", "sheet.png")
     assert "oil/cat/0.png" in done.out
     assert "contact sheet" not in done.out
     assert list(Path().glob("*.tmp")) == []
 
 
-def test_a_benchmark_is_found_by_name_and_compared_with_what_was_published(riskmatch, tmp_path):
+def test_benchmark_is_compared_with_published_counts(riskmatch, tmp_path):
     for domain in ("art_painting", "cartoon", "photo", "sketch"):
         (tmp_path / "data" / "PACS" / domain / "dog").mkdir(parents=True)
         path = tmp_path / "data" / "PACS" / domain / "dog" / "1.png"
@@ -80,7 +80,7 @@ def test_a_benchmark_is_found_by_name_and_compared_with_what_was_published(riskm
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("", "riskmatch data doctor needs DATA: The name of a benchmark, or the path of a folder"),
+        ("", "riskmatch data doctor needs DATA: "),
         ("pacs", "PACS is not on this machine; "),
         ("pasc", "Unknown data set of images 'pasc'. Did you mean 'pacs'?"),
         (
@@ -91,11 +91,11 @@ def test_a_benchmark_is_found_by_name_and_compared_with_what_was_published(riskm
         ("colored-mnist", "Unknown data set of images 'colored-mnist'. "),
         ("./nowhere", "There is no ./nowhere."),
         ("pets/ink", "pets/ink/cat holds images instead of class folders"),
-        ("pets --sheet s.jpg", "Unknown ending of --sheet '.jpg'. Did you mean '.png'?"),
+        ("pets --sheet s.jpg", "Unknown file type of --sheet '.jpg'. Did you mean '.png'?"),
         ("pets --sheet pets/ink/cat/0.png/s.png", "--sheet pets/ink/cat/0.png/s.png: "),
     ],
 )
-def test_bad_input_is_one_line_of_cause_and_cure(riskmatch, pets, words, message):
+def test_bad_input_is_one_line(riskmatch, pets, words, message):
     done = riskmatch("data", "doctor", *words.split())
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"riskmatch: {message}")

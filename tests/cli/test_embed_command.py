@@ -21,7 +21,7 @@ def pets(riskmatch, settled, monkeypatch, tmp_path):
     return draw_pets(tmp_path / "pets")
 
 
-def test_features_are_written_once_embedded(riskmatch, pets):
+def test_features_are_written_from_the_cache(riskmatch, pets):
     done = riskmatch("embed", "pets", "--out", "new/pets.npz")
     assert (done.code, done.out) == (0, "new/pets.npz has 12 rows of 1,280 features\n")
     told = done.err.splitlines()
@@ -46,7 +46,7 @@ def test_parquet_has_a_row_per_view(riskmatch, pets):
     assert parquet.read_table("pets.parquet")["view"].to_pylist() == [0, 1] * 12
 
 
-def test_weights_come_from_a_file_where_one_is_named(riskmatch, pets):
+def test_weights_can_come_from_a_file(riskmatch, pets):
     state = trunk("lite0", pretrained=False).body.state_dict()
     save_file(state, "mine.safetensors")
     words = ["--model-option", "weights=mine.safetensors", "--model-option", "size=32"]
@@ -62,10 +62,10 @@ def test_weights_come_from_a_file_where_one_is_named(riskmatch, pets):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("pets", "riskmatch embed needs --out: The file to write, .parquet or .npz."),
-        ("pets --out f.csv", "Unknown ending of --out '.csv'. Valid: '.parquet', '.npz'."),
-        ("pets --out f.npz --views 0", "--views 0: 1 is the least."),
-        ("pets --out f.npz --image-size -1", "--image-size -1: 1 is the least."),
+        ("pets", "riskmatch embed needs --out"),
+        ("pets --out f.csv", "Unknown file type of --out '.csv'. Valid: '.parquet', '.npz'."),
+        ("pets --out f.npz --views 0", "views must be at least 1, got 0."),
+        ("pets --out f.npz --image-size -1", "image_size must be at least 1, got -1."),
         ("pets --out f.npz --backbone lite1", "Unknown backbone 'lite1'. Did you mean 'lite0'?"),
         (
             "pets --out f.npz --model-option size=big",
@@ -97,7 +97,7 @@ def test_bad_input_is_refused_before_any_work(riskmatch, pets, tmp_path, words, 
     ("package", "file", "extra"),
     [("pyarrow", "f.parquet", "parquet"), ("efficientnet_lite_pytorch", "f.npz", "images")],
 )
-def test_a_missing_extra_is_named_before_any_work(
+def test_missing_package_is_named_before_any_work(
     riskmatch, pets, tmp_path, monkeypatch, package, file, extra
 ):
     monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed

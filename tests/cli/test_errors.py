@@ -14,19 +14,22 @@ NO_METHOD = "train colored-digits --test-domain 0.1"
         ("trian", "Unknown command 'trian'. Did you mean 'train'?"),
         ("frobnicate", "Unknown command 'frobnicate'. See riskmatch --help."),
         ("--verison", "Unknown option '--verison'. Did you mean '--version'?"),
-        ("train", "Name a data set, such as colored-digits. See riskmatch train --help."),
-        (f"{RUN} pacs", "riskmatch train takes DATA, not colored-digits pacs. See riskmatch"),
-        (NO_METHOD, "Which method? Give --method NAME; riskmatch methods lists them."),
+        ("train", "Give a data set, such as colored-digits"),
+        (f"{RUN} pacs", "riskmatch train takes DATA, got colored-digits pacs. See riskmatch"),
+        (NO_METHOD, "Give --method NAME; riskmatch methods lists them."),
         (
             f"{NO_METHOD} --method rmd",
             "Unknown method 'rmd'. Did you mean 'rdm'? Valid: 'causirl',",
         ),
-        (f"{NO_METHOD} --method erm --eta 1", "Method erm has no --eta; it belongs to groupdro."),
+        (f"{NO_METHOD} --method erm --eta 1", "erm has no option --eta; it belongs to groupdro."),
         (f"{NO_METHOD} --method erm --preset paper", "Unknown preset of erm 'paper'."),
         (f"{RUN} --preset papr", "Unknown preset of rdm 'papr'. Did you mean 'paper'?"),
         (f"{RUN} --wieght 3", "Unknown option '--wieght'. Did you mean '--weight'?"),
-        (f"{RUN} --match wrost", "--match: Unknown choice 'wrost'. Did you mean 'worst'?"),
-        (f"{RUN} --weight much", "--weight: 'much' is not a number. See riskmatch train --help."),
+        (f"{RUN} --match wrost", "Unknown --match 'wrost'. Did you mean 'worst'?"),
+        (
+            f"{RUN} --weight much",
+            "--weight must be a number, got 'much'. See",
+        ),
         (f"{RUN} --clip", "--clip needs a value. See riskmatch train --help."),
         (f"{RUN} --lr --amp", "--lr needs a value. See riskmatch train --help."),
         (f"{RUN} --method", "--method needs a value. See riskmatch train --help."),
@@ -41,7 +44,7 @@ NO_METHOD = "train colored-digits --test-domain 0.1"
         (f"{RUN} --config no.toml", "--config no.toml: No such file or directory."),
         (
             "train colored-digits --method rdm",
-            "Which domain to test on? Give --test-domain, one of",
+            "Give --test-domain, one of 0.9, 0.8, 0.1.",
         ),
         (
             f"{RUN} --test-domain 0.11",
@@ -53,7 +56,7 @@ NO_METHOD = "train colored-digits --test-domain 0.1"
         ),
     ],
 )
-def test_bad_input_is_one_line_of_cause_and_cure(riskmatch, words, message):
+def test_bad_input_is_one_line(riskmatch, words, message):
     done = riskmatch(*words.split())
     assert done.code == 2
     assert done.out == ""
@@ -62,7 +65,7 @@ def test_bad_input_is_one_line_of_cause_and_cure(riskmatch, words, message):
     assert not Path("runs").exists()
 
 
-def test_a_file_is_checked_as_the_command_line_is(riskmatch):
+def test_toml_file_is_checked_like_the_command_line(riskmatch):
     Path("run.toml").write_text("wieght = 3\n")
     done = riskmatch(*RUN.split(), "--config", "run.toml")
     assert done.code == 2
@@ -71,17 +74,18 @@ def test_a_file_is_checked_as_the_command_line_is(riskmatch):
     assert "--config run.toml is not TOML: " in riskmatch(*RUN.split(), "--config", "run.toml").err
 
 
-def test_a_missing_extra_is_named_with_its_command(riskmatch, monkeypatch):
+def test_missing_package_names_its_extra(riskmatch, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     done = riskmatch(*RUN.split(), "--tensorboard")
     assert done.code == 2
     assert "pip install 'riskmatch[tensorboard]'" in done.err
 
 
-def test_a_run_that_diverges_ends_with_3_and_says_how_to_go_on(riskmatch):
+def test_divergence_ends_with_3_and_names_a_cure(riskmatch):
     done = riskmatch(*train("erm", "--lr", "1e30"))
     assert done.code == 3
-    assert "is not finite in domain '0.9'. A smaller --lr" in done.err
+    assert "'0.9'" in done.err
+    assert "smaller --lr" in done.err
     assert "Traceback" not in done.err
     assert done.err.rstrip().endswith("--resume")
 
@@ -90,10 +94,10 @@ def test_debug_shows_the_traceback(riskmatch):
     done = riskmatch("train", "colored-digits", "--method", "erm", "--steps", "x", "--debug")
     assert done.code == 2
     assert done.err.startswith("Traceback")
-    assert done.err.splitlines()[-1].startswith("riskmatch: --steps: 'x' is not a whole number.")
+    assert done.err.splitlines()[-1].startswith("riskmatch: --steps must be an integer, got 'x'.")
 
 
-def test_a_fault_of_ours_has_no_traceback_either(riskmatch, monkeypatch):
+def test_unexpected_error_has_no_traceback(riskmatch, monkeypatch):
     def broken(argv):
         raise LookupError("lost")
 

@@ -50,7 +50,7 @@ def test_several_folders_and_output_files(riskmatch, runs, tmp_path):
         ("rsks RUNS", "Unknown figure 'rsks'. Did you mean 'risks'?"),
         ("risks", "riskmatch figure risks runs/ID -o risks.pdf"),
         ("risks nowhere", "nowhere does not exist."),
-        ("risks RUNS -o risks.jpg", "Unknown ending of --out '.jpg'."),
+        ("risks RUNS -o risks.jpg", "Unknown file type of --out '.jpg'."),
         ("ablation RUNS", "These runs have the same weight and batch_size"),
         ("fig1.json", "No such file or directory: 'fig1.json'"),
         ("fig1.json RUNS", "fig1.json holds all its numbers"),

@@ -26,7 +26,7 @@ def line(step, **args):
     return json.dumps({"args": {**ARGS, **args}, "hparams": {}, "step": step, **scores}) + "\n"
 
 
-def test_a_sweep_is_imported_shown_and_imported_again(riskmatch):
+def test_import_prints_tables_and_can_be_repeated(riskmatch):
     for env in (0, 1):
         write(Path("sweep") / str(env), line(0, test_envs=[env]))
     write(Path("sweep") / "bad", "{")
@@ -41,7 +41,7 @@ def test_a_sweep_is_imported_shown_and_imported_again(riskmatch):
     assert "Read 2 runs from 3 files into runs, 2 of them there already." in again.out
 
 
-def test_as_json_and_quiet(riskmatch):
+def test_json_and_quiet(riskmatch):
     write(Path("sweep"), line(0) + line(0, test_envs=[1]))
     told = json.loads(riskmatch("import", "domainbed", "sweep", "--json").out)
     assert told["runs"] == 2
@@ -56,14 +56,14 @@ def test_several_data_sets_have_an_overview(riskmatch):
     assert "| method | Other | SVIRO | average |" in done.out
 
 
-def test_other_splits_have_a_table_of_their_own_and_no_average_with_the_usual(riskmatch):
+def test_other_splits_are_not_averaged(riskmatch):
     write(Path("sweep"), line(0) + line(0, holdout_fraction=0.5))
     (usual, odd) = json.loads(riskmatch("import", "domainbed", "sweep", "--json").out)["tables"]
     assert usual["caption"].startswith("SVIRO: accuracy on the test domain")
     assert odd["caption"].startswith("SVIRO, holdout_fraction 0.5: accuracy on the test domain")
 
 
-def test_imported_runs_have_every_table_beside_runs_of_ours(riskmatch):
+def test_imported_runs_and_own_runs_share_tables(riskmatch):
     write(Path("sweep"), "".join(line(0, test_envs=[env]) for env in (0, 1)))
     imported = riskmatch("import", "domainbed", "sweep", "--out", "my runs")
     last = imported.out.splitlines()[-1]
@@ -90,7 +90,7 @@ def test_imported_runs_have_every_table_beside_runs_of_ours(riskmatch):
         ("broken --select oracle", "oracle"),
     ],
 )
-def test_what_cannot_be_imported_is_refused(riskmatch, words, cause):
+def test_bad_input_is_one_line(riskmatch, words, cause):
     Path("empty").mkdir()
     write(Path("broken"), "")
     done = riskmatch("import", "domainbed", *words.split())
@@ -99,7 +99,7 @@ def test_what_cannot_be_imported_is_refused(riskmatch, words, cause):
     assert not Path("runs").exists()
 
 
-def test_where_every_run_crashed_they_are_named(riskmatch):
+def test_crashed_runs_are_named(riskmatch):
     Path("sweep/a").mkdir(parents=True)
     Path("sweep/a/err.txt").touch()
     done = riskmatch("import", "domainbed", "sweep")
@@ -109,7 +109,7 @@ def test_where_every_run_crashed_they_are_named(riskmatch):
     assert "sweep holds no results.jsonl" in cause
 
 
-def test_an_unknown_format_is_refused(riskmatch):
+def test_unknown_format_is_rejected(riskmatch):
     done = riskmatch("import", "domainbet", "x")
     assert done.code == 2
     assert "Did you mean 'domainbed'?" in done.err
@@ -123,7 +123,7 @@ def authors_logs():
 
 
 @pytest.mark.needs_data
-def test_the_authors_logs_give_the_row_of_the_paper_without_torch(tmp_path):
+def test_authors_logs_give_the_row_of_the_paper(tmp_path):
     root = authors_logs()
     code = (
         "import sys; from riskmatch.cli import main; main(sys.argv[1:]); "
@@ -138,7 +138,7 @@ def test_the_authors_logs_give_the_row_of_the_paper_without_torch(tmp_path):
 
 
 @pytest.mark.needs_data
-def test_the_authors_logs_are_shown_as_they_are_imported(riskmatch):
+def test_authors_logs_can_be_shown(riskmatch):
     riskmatch("import", "domainbed", authors_logs(), "--quiet")
     told = json.loads(riskmatch("show", "runs", "--json").out)
     assert told["comparison"]["rows"] == [

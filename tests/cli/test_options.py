@@ -8,7 +8,7 @@ from tyro.conf import Positional
 from riskmatch.cli.errors import BadInput
 from riskmatch.cli.options import options_of
 from riskmatch.cli.parser import Parser, parse
-from riskmatch.cli.request import What, _parser
+from riskmatch.cli.train import Setup, _parser
 from riskmatch.objectives import methods
 
 
@@ -47,11 +47,11 @@ class Copy:
 def parser():
     size, *others = options_of(Things)
     parser = Parser("riskmatch test", "Does things.", [size])
-    parser.add("other", [replace(option, pair=option.name == "on") for option in others])
+    parser.add("other", [replace(option, negatable=option.name == "on") for option in others])
     return parser
 
 
-def test_every_kind_of_field_is_read(parser):
+def test_every_type_of_field_is_parsed(parser):
     words = "--size=7 thing --rate -2 --limit none --kind b --no-on --quiet --name x --name y"
     given = parser.parse([*words.split(), "--extra", "w=[1, 2]", "--extra=v=text"])
     assert given == {
@@ -67,34 +67,34 @@ def test_every_kind_of_field_is_read(parser):
     }
 
 
-def test_what_is_not_given_is_absent(parser):
+def test_options_not_given_are_absent(parser):
     assert parser.parse([]) == {}
 
 
-def test_of_an_option_given_twice_the_last_holds(parser):
+def test_last_value_wins(parser):
     assert parser.parse(["--size", "1", "--on", "--no-on", "--size=2"]) == {"size": 2, "on": False}
 
 
-def test_words_after_two_dashes_are_things(parser):
+def test_words_after_two_dashes_are_positional(parser):
     assert parser.parse(["--size", "1", "--", "--size"]) == {"size": 1, "name": "--size"}
 
 
-def test_a_glance_takes_what_it_knows_and_leaves_the_rest():
-    glance = Parser("riskmatch test", "", options_of(Base)).glance
-    assert glance(["thing", "--rate", "x", "--size", "7", "--help"]) == {"size": 7}
+def test_parse_known_ignores_other_words():
+    parse_known = Parser("riskmatch test", "", options_of(Base)).parse_known
+    assert parse_known(["thing", "--rate", "x", "--size", "7", "--help"]) == {"size": 7}
 
 
-def test_a_dataclass_is_a_command():
+def test_dataclass_as_a_command():
     assert parse(Things, "test", ["a", "--rate", "2"]) == Things(3, "a", 2.0)
     assert parse(Copy, "copy", ["here", "there"]) == Copy("here", "there")
     with pytest.raises(BadInput, match=r"^riskmatch copy needs TARGET: Where to\.$"):
         parse(Copy, "copy", ["here"])
-    with pytest.raises(BadInput, match=r"^riskmatch copy takes SOURCE TARGET, not a b c\. See"):
+    with pytest.raises(BadInput, match=r"^riskmatch copy takes SOURCE TARGET, got a b c\. See"):
         parse(Copy, "copy", ["a", "b", "c"])
 
 
 @pytest.mark.parametrize("columns", ["60", "80", "200"])
-def test_docstrings_are_the_help_inherited_ones_too(parser, capsys, monkeypatch, columns):
+def test_docstrings_are_the_help(parser, capsys, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
     with pytest.raises(SystemExit) as end:
         parser.parse(["--help"])
@@ -117,17 +117,17 @@ def test_docstrings_are_the_help_inherited_ones_too(parser, capsys, monkeypatch,
         ("--siz=3", "Unknown option '--siz'. Did you mean '--size'?"),  # no abbreviations
         ("--no-quiet", "Unknown option '--no-quiet'. Did you mean '--quiet'?"),
         ("--quiet=3", "--quiet takes no value. See riskmatch test --help."),
-        ("--size x", "--size: 'x' is not a whole number. See riskmatch test --help."),
-        ("--rate x", "--rate: 'x' is not a number. See riskmatch test --help."),
-        ("--limit x", "--limit: 'x' is not a number. See riskmatch test --help."),
+        ("--size x", "--size must be an integer, got 'x'. See riskmatch test --help."),
+        ("--rate x", "--rate must be a number, got 'x'. See riskmatch test --help."),
+        ("--limit x", "--limit must be a number, got 'x'. See riskmatch test --help."),
         ("--rate", "--rate needs a value. See riskmatch test --help."),
         ("--rate --on", "--rate needs a value. See riskmatch test --help."),
-        ("--extra x", "--extra: 'x' is not of the form KEY=VALUE. See riskmatch test --help."),
-        ("a b", "riskmatch test takes NAME, not a b. See riskmatch test --help."),
+        ("--extra x", "--extra must be KEY=VALUE, got 'x'. See riskmatch test --help."),
+        ("a b", "riskmatch test takes NAME, got a b. See riskmatch test --help."),
     ],
 )
 @pytest.mark.parametrize("columns", ["30", "100"])
-def test_mistakes_are_named_in_one_line(parser, monkeypatch, words, message, columns):
+def test_errors_are_one_line(parser, monkeypatch, words, message, columns):
     monkeypatch.setenv("COLUMNS", columns)
     with pytest.raises(BadInput) as caught:
         parser.parse(words.split())
@@ -135,12 +135,12 @@ def test_mistakes_are_named_in_one_line(parser, monkeypatch, words, message, col
 
 
 @pytest.mark.parametrize("method", sorted(methods()))
-def test_no_field_of_a_method_collides_with_an_option_of_the_run(method):
-    flags = {flag for option in _parser(What(method)).options for flag in option.flags}
+def test_fields_of_methods_differ_from_options_of_runs(method):
+    flags = {flag for option in _parser(Setup(method)).options for flag in option.flags}
     for field in fields(methods()[method]):
         assert "--" + field.name.replace("_", "-") in flags
 
 
-def test_two_options_of_one_name_are_refused(parser):
-    with pytest.raises(ValueError, match="Two options of riskmatch test are called --size"):
+def test_two_options_of_one_name_are_rejected(parser):
+    with pytest.raises(ValueError, match="riskmatch test has two options --size"):
         parser.add("more", options_of(Base))

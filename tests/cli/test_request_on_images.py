@@ -1,4 +1,4 @@
-"""How a data set of images is told on the command line."""
+"""Paths and options of image data sets on the command line."""
 
 import csv
 import os
@@ -10,7 +10,7 @@ pytest.importorskip("PIL", reason="needs the extra riskmatch[images]")
 
 from pets import DOMAINS, draw_pets
 
-from riskmatch.cli.request import read
+from riskmatch.cli.train import parse_train
 from riskmatch.data.catalogue import known_domains
 
 RUN = shlex.split("--method erm --test-domain oil")
@@ -22,7 +22,7 @@ def pets(riskmatch, monkeypatch, tmp_path):
     return draw_pets(tmp_path / "pets")
 
 
-def test_a_link_to_a_manifest_lists_what_lies_beside_the_link(pets, tmp_path):
+def test_link_to_a_manifest_keeps_its_folder(pets, tmp_path):
     (tmp_path / "store").mkdir()
     with open(tmp_path / "store" / "v1.csv", "w", newline="") as file:
         rows = csv.writer(file)
@@ -31,28 +31,28 @@ def test_a_link_to_a_manifest_lists_what_lies_beside_the_link(pets, tmp_path):
             rows.writerow([path.relative_to(tmp_path), path.parts[-2], path.parts[-3]])
     (tmp_path / "pets.csv").symlink_to("store/v1.csv")
     (tmp_path / "linked").symlink_to(tmp_path)
-    data = read(["linked/pets.csv", *RUN]).config.data
+    data = parse_train(["linked/pets.csv", *RUN]).config.data
     assert data == str(tmp_path / "pets.csv")
     assert known_domains(data) == DOMAINS
 
 
-def test_a_link_to_a_folder_is_told_by_the_folder(pets, tmp_path):
+def test_link_to_a_folder_is_resolved(pets, tmp_path):
     (tmp_path / "linked").symlink_to(pets)
-    assert read(["linked", *RUN]).config.data == str(pets)
+    assert parse_train(["linked", *RUN]).config.data == str(pets)
 
 
-def test_the_test_domain_is_found_however_it_is_written(pets):
+def test_names_of_domains_are_normalised(pets):
     odd = os.fsdecode(b"caf\xe9")
     for name, shown in {"cafe\u0301": "caf\u00e9", odd: r"caf\udce9"}.items():
         (pets / "oil").rename(pets / name)
         assert known_domains(str(pets)) == (shown, "ink", "photo")
         words = ["pets", "--method", "erm", "--test-domain"]
-        asked = {read([*words, said]).config.test_domains for said in (name, shown)}
-        assert asked == {(shown,)}
+        domains = {parse_train([*words, given]).config.test_domains for given in (name, shown)}
+        assert domains == {(shown,)}
         (pets / name).rename(pets / "oil")
 
 
-def test_a_folder_whose_name_is_not_utf8_is_refused_in_one_line(riskmatch, pets):
+def test_path_that_is_not_utf8_is_refused(riskmatch, pets):
     odd = os.fsdecode(b"p\xe9ts")
     pets.rename(pets.with_name(odd))
     done = riskmatch("train", odd, *RUN)
@@ -62,7 +62,7 @@ def test_a_folder_whose_name_is_not_utf8_is_refused_in_one_line(riskmatch, pets)
 
 
 @pytest.mark.parametrize("option", ["image_size=0", "image_size=big", "augment=no"])
-def test_a_value_that_an_option_cannot_take_is_refused_in_one_line(riskmatch, pets, option):
+def test_wrong_option_values_are_refused(riskmatch, pets, option):
     done = riskmatch("train", "pets", *RUN, "--frozen", "--data-option", option)
     name, value = option.split("=")
     assert done.code == 2

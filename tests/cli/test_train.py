@@ -9,7 +9,7 @@ import pytest
 from tiny import train
 
 from riskmatch.cli.errors import BadInput
-from riskmatch.cli.request import read
+from riskmatch.cli.train import parse_train
 from riskmatch.defaults import resolve
 from riskmatch.runs import records
 
@@ -19,7 +19,7 @@ def only_run(out="runs"):
     return found
 
 
-def test_a_run_from_end_to_end(riskmatch):
+def test_train_prints_progress_and_results(riskmatch):
     done = riskmatch(*train("rdm", "--warmup", "10", "--weight", "3"))
     assert done.code == 0
     found = only_run()
@@ -39,7 +39,7 @@ def test_a_run_from_end_to_end(riskmatch):
         assert str(Path("runs", found.config.id, path)) in done.out
 
 
-def test_the_command_to_repeat_finds_the_finished_run(riskmatch):
+def test_repeated_command_prints_the_finished_run(riskmatch):
     first = riskmatch(*train("erm"))
     (line,) = (line for line in first.out.splitlines() if line.startswith("repeat"))
     again = riskmatch(*shlex.split(line)[2:])
@@ -47,13 +47,13 @@ def test_the_command_to_repeat_finds_the_finished_run(riskmatch):
     assert again.out == first.out
 
 
-def test_pretraining_may_take_longer_than_the_interval_of_evaluations(riskmatch):
+def test_pretraining_may_be_longer_than_eval_every(riskmatch):
     done = riskmatch(*train("rdm", "--pretrain", "15"))  # evaluated every 10 steps
     assert done.code == 0
     assert [line.split()[1] for line in done.err.splitlines()] == ["20/20"]
 
 
-def test_json_is_the_last_evaluation_and_quiet_is_quiet(riskmatch):
+def test_json_and_quiet(riskmatch):
     done = riskmatch(*train("erm", "--json", "--quiet"))
     assert done.err == ""
     told, found = json.loads(done.out), only_run()
@@ -64,7 +64,7 @@ def test_json_is_the_last_evaluation_and_quiet_is_quiet(riskmatch):
     assert riskmatch(*train("erm", "--quiet")) == (0, "", "")
 
 
-def test_ctrl_c_ends_with_the_command_that_goes_on(riskmatch):
+def test_interrupt_prints_the_command_to_continue(riskmatch):
     words = train("erm", "--steps", "100000", "--eval-every", "20")
     command = [sys.executable, "-m", "riskmatch.cli", *words]
     with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as process:
@@ -75,13 +75,13 @@ def test_ctrl_c_ends_with_the_command_that_goes_on(riskmatch):
     assert (process.returncode, out) == (3, "")
     last = err.splitlines()[-1]
     assert last.startswith("riskmatch: Interrupted after step ")
-    assert shlex.split(last.split("To go on: ")[1])[1:] == [*words, "--resume"]
+    assert shlex.split(last.split("To continue: ")[1])[1:] == [*words, "--resume"]
     refused = riskmatch(*words)
     assert refused.code == 2
-    assert "This run was begun before. To go on: riskmatch train" in refused.err
+    assert "This run was started before. To continue: riskmatch train" in refused.err
 
 
-def test_a_resumed_run_ends_as_if_never_interrupted(riskmatch, monkeypatch):
+def test_resumed_run_equals_an_uninterrupted_one(riskmatch, monkeypatch):
     from riskmatch.cli.progress import RunDisplay
 
     assert riskmatch(*train("erm", "--out", "whole")).code == 0
@@ -98,7 +98,7 @@ def test_a_resumed_run_ends_as_if_never_interrupted(riskmatch, monkeypatch):
     assert stopped.code == 3
     assert "Interrupted after step 13." in stopped.err
     assert only_run().status == "unfinished"
-    onward = shlex.split(stopped.err.split("To go on: ")[1])[1:]
+    onward = shlex.split(stopped.err.split("To continue: ")[1])[1:]
     resumed = riskmatch(*onward)
     assert resumed.code == 0
     assert resumed.err.startswith("step 20/20")  # what was told before is not told again
@@ -106,7 +106,7 @@ def test_a_resumed_run_ends_as_if_never_interrupted(riskmatch, monkeypatch):
 
 
 @pytest.mark.parametrize(("step", "told"), [(3, False), (13, True)])
-def test_a_failure_names_the_last_checkpoint_where_there_is_one(riskmatch, monkeypatch, step, told):
+def test_failure_names_the_command_to_continue(riskmatch, monkeypatch, step, told):
     from riskmatch.cli.progress import RunDisplay
 
     def fail(display, progress):
@@ -118,51 +118,53 @@ def test_a_failure_names_the_last_checkpoint_where_there_is_one(riskmatch, monke
     failed = riskmatch(*train("erm"))
     assert failed.code == 3
     assert "riskmatch: MemoryError: too large" in failed.err
-    assert ("To go on from the last checkpoint: riskmatch train" in failed.err) is told
+    assert ("To continue from the last checkpoint: riskmatch train" in failed.err) is told
 
 
-def test_options_come_from_a_file_and_the_command_line_wins(riskmatch):
+def test_command_line_wins_over_toml_file(riskmatch):
     Path("run.toml").write_text(
         'data = "colored-digits"\nmethod = "rdm"\ntest-domain = ["0.1"]\nlr_after = 1e-4\n'
         "weight = 2\nsteps = 20\nrescale = true\n[data-option]\nsamples = 100\n"
     )
-    config = read(["--config", "run.toml", "--weight", "7", "--steps=10"]).config
+    config = parse_train(["--config", "run.toml", "--weight", "7", "--steps=10"]).config
     assert (config.data, config.method, config.test_domains) == ("colored-digits", "rdm", ("0.1",))
     assert (config.hparams["weight"], config.hparams["lr_after"]) == (7.0, 1e-4)
     assert config.hparams["rescale"] is True
     assert (config.steps, config.data_options) == (10, {"samples": 100})
-    other = read(["--config", "run.toml", "--test-domain", "0.9", "--no-rescale"]).config
+    other = parse_train(["--config", "run.toml", "--test-domain", "0.9", "--no-rescale"]).config
     assert other.test_domains == ("0.9",)
     assert other.hparams["rescale"] is False
 
 
-def test_a_preset_is_under_the_options_and_over_the_defaults():
+def test_options_win_over_preset_and_preset_over_defaults():
     words = ["domainnet", "--test-domain", "sketch", "--method", "rdm", "--preset", "paper"]
-    config = read(words).config
+    config = parse_train(words).config
     assert (config.hparams["kernel"], config.schedule) == ("paper", "cosine")
     assert config.hparams["warmup"] == 2400  # the data set's, which no preset touches
-    assert read([*words, "--kernel", "authors-code"]).config.hparams["kernel"] == "authors-code"
+    assert (
+        parse_train([*words, "--kernel", "authors-code"]).config.hparams["kernel"] == "authors-code"
+    )
 
 
-def test_without_options_a_run_is_what_the_recipe_says():
-    config = read(["colored-digits", "--test-domain", "0.1", "--method", "rdm"]).config
+def test_defaults_apply_without_options():
+    config = parse_train(["colored-digits", "--test-domain", "0.1", "--method", "rdm"]).config
     usual = resolve("rdm", "colored-digits")
     assert dict(config.hparams) == {name: usual[name] for name in config.hparams}
     assert (config.batch_size, config.lr, config.steps) == (0, 1e-3, 350)
 
 
-def test_backbone_is_another_word_for_model_and_frozen_an_option_of_it():
+def test_backbone_is_an_alias_of_model():
     words = ["colored-mnist", "--test-domain", "0.9", "--method", "erm"]
-    plain = read(words).config
-    config = read([*words, "--backbone", "lite0", "--frozen"]).config
+    plain = parse_train(words).config
+    config = parse_train([*words, "--backbone", "lite0", "--frozen"]).config
     assert config.model == "lite0"
     assert config.model_options == {"frozen": True}  # without those of the multi-layer perceptron
     assert "frozen" not in plain.model_options
     with pytest.raises(BadInput, match="Unknown option of mlp 'frozen'"):
-        read([*words, "--frozen"])
+        parse_train([*words, "--frozen"])
 
 
-def test_tensorboard_events_hold_every_evaluation(riskmatch):
+def test_tensorboard_events_contain_every_evaluation(riskmatch):
     pytest.importorskip("tensorboard", reason="needs the extra riskmatch[tensorboard]")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 

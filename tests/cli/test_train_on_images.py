@@ -12,7 +12,7 @@ pytest.importorskip("efficientnet_lite_pytorch", reason="needs the extra riskmat
 
 from pets import DOMAINS, draw_pets
 
-from riskmatch.cli.request import read
+from riskmatch.cli.train import parse_train
 
 RUN = shlex.split(
     "--method rdm --test-domain oil --steps 4 --eval-every 2 --batch-size 2 --warmup 1"
@@ -26,7 +26,7 @@ def pets(riskmatch, settled, monkeypatch, tmp_path):
     return draw_pets(tmp_path / "pets", each=3)
 
 
-def test_a_frozen_run_tells_of_what_comes_before_its_first_step(riskmatch, pets):
+def test_frozen_run_prints_progress_of_the_embedding(riskmatch, pets):
     first = riskmatch("train", "pets", *RUN, "--frozen")
     assert first.code == 0
     told = first.err.splitlines()
@@ -40,17 +40,17 @@ def test_a_frozen_run_tells_of_what_comes_before_its_first_step(riskmatch, pets)
     assert second.err.startswith("step 2/4 ")  # the features were found
 
 
-def test_a_run_is_the_same_from_wherever_its_folder_is_told(riskmatch, pets, monkeypatch):
+def test_run_id_does_not_depend_on_the_current_folder(riskmatch, pets, monkeypatch):
     words = ["train", "--data-option", "image_size=32", *RUN, "--frozen", "--json", "--quiet"]
     first = json.loads(riskmatch(*words, "pets").out)
     assert first["config"]["data"] == str(pets)
     assert set(first["evaluation"]["scores"]) == set(DOMAINS)
     monkeypatch.chdir(pets)
     for told in (".", "../pets/", str(pets)):
-        assert read([*words[1:], told]).config.id == first["id"]
+        assert parse_train([*words[1:], told]).config.id == first["id"]
 
 
-def test_a_manifest_trains_too_and_the_whole_backbone(riskmatch, pets):
+def test_manifest_with_trainable_backbone(riskmatch, pets):
     with open("pets.csv", "w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["path", "label", "domain"])
@@ -98,9 +98,7 @@ def test_bad_input_is_refused_before_any_image_is_decoded(
 
 @pytest.mark.skipif(find_spec("timm") is None, reason="needs the extra riskmatch[timm]")
 @pytest.mark.parametrize("more", [[], ["--frozen"]])
-def test_a_model_that_timm_has_not_is_refused_before_any_image_is_decoded(
-    riskmatch, pets, tmp_path, more
-):
+def test_unknown_timm_model_is_refused_before_any_image_is_decoded(riskmatch, pets, tmp_path, more):
     done = riskmatch("train", "pets", *RUN, *more, "--backbone", "timm:resnet5O")
     assert (done.code, done.out) == (2, "")
     assert "timm has no model 'resnet5O'. Did you mean 'timm:resnet50'?" in done.err
@@ -112,7 +110,7 @@ def test_a_model_that_timm_has_not_is_refused_before_any_image_is_decoded(
     ("backbone", "package", "extra"),
     [("lite0", "efficientnet_lite_pytorch", "images"), ("timm:resnet18", "timm", "timm")],
 )
-def test_a_missing_package_is_named_before_any_image_is_decoded(
+def test_missing_package_is_named_before_any_image_is_decoded(
     riskmatch, pets, tmp_path, monkeypatch, backbone, package, extra, more
 ):
     monkeypatch.setitem(sys.modules, package, None)  # what an import finds where it is not
@@ -122,20 +120,20 @@ def test_a_missing_package_is_named_before_any_image_is_decoded(
     assert not (tmp_path / "cache").exists()
 
 
-def test_a_head_takes_as_many_steps_but_larger_ones_unless_told(riskmatch):
+def test_frozen_scales_learning_rates_unless_given(riskmatch):
     words = ["pacs", "--method", "rdm", "--test-domain", "sketch"]
-    whole, head = read(words).config, read([*words, "--frozen"]).config
+    whole, head = parse_train(words).config, parse_train([*words, "--frozen"]).config
     assert (whole.model, whole.lr) == ("lite0", 5e-5)
     assert (head.model, head.lr) == ("lite0", 1e-3)
     assert (whole.steps, whole.eval_every) == (head.steps, head.eval_every) == (5000, 300)
     assert (head.hparams["warmup"], head.hparams["lr_after"]) == (300, 3e-4)
     assert head.hparams["weight"] == whole.hparams["weight"]
-    assert read([*words, "--frozen", "--lr", "0.1"]).config.lr == 0.1
+    assert parse_train([*words, "--frozen", "--lr", "0.1"]).config.lr == 0.1
     Path("run.toml").write_text("frozen = true\n")
-    assert read([*words, "--config", "run.toml"]).config == head
+    assert parse_train([*words, "--config", "run.toml"]).config == head
 
 
-def test_help_shows_what_holds_for_a_head(riskmatch):
+def test_help_shows_the_defaults_of_a_frozen_backbone(riskmatch):
     words = ["train", "pacs", "--method", "rdm", "--help"]
     whole, head = (
         " ".join(riskmatch(*more).out.replace("│", " ").split())
@@ -160,7 +158,7 @@ def stop_after(monkeypatch, step):
     monkeypatch.setattr(RunDisplay, "step", interrupt)
 
 
-def test_a_run_does_not_go_on_when_labels_have_moved(riskmatch, pets, monkeypatch):
+def test_run_is_not_resumed_if_labels_have_changed(riskmatch, pets, monkeypatch):
     with monkeypatch.context() as patch:
         stop_after(patch, 3)
         assert riskmatch("train", "pets", *RUN, "--frozen").code == 3
@@ -179,7 +177,7 @@ def test_a_run_does_not_go_on_when_labels_have_moved(riskmatch, pets, monkeypatc
 
 
 @pytest.mark.filterwarnings("default:The data differ")
-def test_a_finished_run_warns_that_its_data_are_others_now(riskmatch, pets):
+def test_finished_run_warns_of_changed_data(riskmatch, pets):
     first = riskmatch("train", "pets", *RUN, "--frozen")
     for file in (pets / "ink" / "dog").iterdir():
         file.unlink()

@@ -1,14 +1,34 @@
-"""The command line, one file per command; nothing else in the library knows of it.
+"""The command line: one module per command, which parses, calls the library and prints.
+
+| command | Python call |
+| --- | --- |
+| ``data list`` | :func:`riskmatch.data.catalogue.describe` |
+| ``data get`` | :func:`riskmatch.data.catalogue.download` |
+| ``data doctor`` | :func:`riskmatch.data.doctor.examine` |
+| ``demo`` | :func:`riskmatch.experiments.demo` |
+| ``embed`` | :func:`riskmatch.models.embedding.embed_to_file` |
+| ``figure`` | :func:`riskmatch.report.figures.draw_figure` |
+| ``import domainbed`` | :func:`riskmatch.importing.domainbed.read_domainbed` |
+| ``methods`` | :func:`riskmatch.defaults.describe_methods` |
+| ``report`` | :func:`riskmatch.report.write_report` |
+| ``reproduce`` | :func:`riskmatch.experiments.reproduce` |
+| ``show`` | :func:`riskmatch.report.summarise` |
+| ``sweep plan`` | :func:`riskmatch.sweep.plan_sweep` |
+| ``sweep run`` | :func:`riskmatch.sweep.run_sweep` |
+| ``sweep retry`` | :func:`riskmatch.sweep.retry_sweep` |
+| ``sweep status`` | :func:`riskmatch.sweep.sweep_status` |
+| ``train`` | :func:`riskmatch.train` |
 
 A command's module is imported when the command is called, and torch only where it is needed, so
-that help answers at once.
+that ``--help`` is fast.
 
-A new command is a module here with a dataclass and a function ``run``, and a line in
-:data:`riskmatch.cli.app.COMMANDS`. The dataclass says what can be given: its docstring is the help,
-a field with a docstring is an option, one marked ``tyro.conf.Positional`` is told by its place, and
-one without a default must be given. ``run`` takes the words after the command, makes them a value
-of the dataclass with :func:`riskmatch.cli.parser.parse` and returns the exit code; a command with
-verbs, such as ``data get``, passes one such function per verb to :func:`riskmatch.cli.verbs.call`.
+A new command is a module here with a dataclass and a function ``run``, and an entry in
+:data:`riskmatch.cli.app.COMMANDS`. The docstring of the dataclass is the help; a field is an
+option, its docstring the help of the option; a field marked ``tyro.conf.Positional`` is a
+positional argument; a field without a default must be given. ``run`` takes the words after the
+command, parses them with :func:`riskmatch.cli.parser.parse` and returns the exit code. A command
+with verbs, such as ``data get``, passes one such function per verb to
+:func:`riskmatch.cli.parser.call_verb`.
 """
 
 from riskmatch.cli.app import main

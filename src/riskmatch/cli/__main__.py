@@ -1,4 +1,4 @@
-"""``python -m riskmatch.cli``: the command line where no console script is installed."""
+"""Run the command line with ``python -m riskmatch.cli``."""
 
 import sys
 

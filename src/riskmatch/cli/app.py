@@ -1,4 +1,4 @@
-"""From the words of the command line to a command, and from its end to an exit code."""
+"""Run a command and turn its outcome into an exit code."""
 
 from __future__ import annotations
 
@@ -11,67 +11,71 @@ from contextlib import contextmanager
 from importlib import import_module
 from keyword import iskeyword
 
-from riskmatch.cli.errors import CommandError, unknown
-
 COMMANDS = {
-    "data": "the data sets: what there is, how to get it, what is wrong with it",
-    "demo": "ERM against RDM on coloured digits: a table and a picture, in a minute",
-    "embed": "images as the features of a frozen backbone, in a file",
-    "figure": "one figure of runs, as PNG, SVG or PDF",
-    "import": "other people's sweeps, into records of ours",
-    "methods": "the methods, their hyper-parameters and search ranges",
-    "report": "runs or a sweep as one HTML file, to open in a browser",
-    "reproduce": "the paper's tables and figures",
-    "show": "how a run or a sweep went, in the terminal",
-    "sweep": "many runs: plan, run, status, retry, table",
-    "train": "train one model with one method: progress, records, checkpoint",
+    "data": "list data sets, download one, examine one",
+    "demo": "compare ERM and RDM on coloured digits in a minute",
+    "embed": "write features of images under a frozen backbone to a file",
+    "figure": "draw a figure of runs as PNG, SVG or PDF",
+    "import": "convert sweeps of DomainBed to records",
+    "methods": "list methods, their hyper-parameters and search ranges",
+    "report": "write one HTML file about runs or a sweep",
+    "reproduce": "reproduce the paper's tables and figures",
+    "show": "summarise a run or a sweep in the terminal",
+    "sweep": "plan, run and tabulate many runs",
+    "train": "train one model with one method",
 }
-"""What each command does; its module is the one of its name."""
+"""Summary of each command; its module has its name."""
 
 HELP = """\
-riskmatch trains classifiers that hold on domains they have never seen, by matching the
-distributions of risks across the training domains, and compares the method with others.
+riskmatch trains classifiers that generalise to unseen domains by matching the distributions of
+risks across the training domains, and compares the method with others.
 
-usage: riskmatch COMMAND [THING] [--options]
+usage: riskmatch COMMAND [NAME] [--options]
 
 commands
 {commands}
 
 options
-  -h, --help   this text; after a command, what that command can do
-  --version    the version
-  --debug      with any command: show the traceback of an error
+  -h, --help   print this text; after a command, the options of that command
+  --version    print the version
+  --debug      with any command: print the traceback of an error
 
 examples
   riskmatch demo
   riskmatch methods rdm
   riskmatch train colored-digits --method rdm --test-domain 0.1
 
+Methods, data sets, networks, divergences, selection rules and launchers of your own are named
+package.module:Name; modules in the current folder are found.
+
 exit codes
   0  done
-  1  the thing examined has faults
-  2  bad input: the cause and the cure are on the error stream
-  3  a run failed or was interrupted: the error stream says how to go on
+  1  faults were found (data doctor)
+  2  bad input; the error states cause and cure
+  3  a run failed or was interrupted; the error states how to continue
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code."""
+    """Run one command and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     try:
-        with _plain_warnings():
+        with _current_folder_importable(), _plain_warnings():
             code = _run([word for word in words if word != "--debug"])
         sys.stdout.flush()
         return code
-    except CommandError as error:
-        return _fail(error, str(error), error.code, debug)
     except KeyboardInterrupt as error:
         return _fail(error, "Interrupted.", 3, debug)
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+    except BrokenPipeError:  # the reader, such as `head`, has stopped reading
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
+        from riskmatch.cli.errors import CommandError
+        from riskmatch.registry import PartError
+
+        if isinstance(error, CommandError | PartError):
+            return _fail(error, str(error), getattr(error, "code", 2), debug)
         cause = f"{type(error).__name__}: {error} (--debug shows the traceback)"
         return _fail(error, cause, 3, debug)
 
@@ -89,19 +93,37 @@ def _run(words: list[str]) -> int:
         return 0
     command, *rest = words
     if command not in COMMANDS:
-        kind = "option" if command.startswith("-") else "command"
-        known = ["--help", "--version"] if kind == "option" else COMMANDS
-        raise unknown(kind, command, known)
+        from riskmatch.cli.errors import unknown
+
+        noun = "option" if command.startswith("-") else "command"
+        raise unknown(noun, command, ["--help", "--version"] if noun == "option" else COMMANDS)
     try:
         code: int = import_module(f"riskmatch.cli.{command}{'_' * iskeyword(command)}").run(rest)
-    except SystemExit:  # the help was asked for and printed
+    except SystemExit:  # help was printed
         return 0
     return code
 
 
 @contextmanager
+def _current_folder_importable() -> Iterator[None]:
+    """Put the current folder first in ``sys.path``, as ``python -m`` does.
+
+    Worker processes inherit the path.
+    """
+    folder = os.getcwd()
+    if folder in sys.path or "" in sys.path:
+        yield
+        return
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+
+
+@contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Warnings as one line each, without the place in the code."""
+    """Print warnings as one line each, without their place in the code."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: print(
             f"riskmatch: {message}", file=sys.stderr

@@ -1,4 +1,4 @@
-"""``riskmatch data``: what there is to train on, and how to get it."""
+"""``riskmatch data``: list data sets, fetch the files of one, examine the images of one."""
 
 from __future__ import annotations
 
@@ -11,73 +11,148 @@ from typing import TYPE_CHECKING, Any
 
 from tyro.conf import Positional
 
-from riskmatch.cli import doctor
-from riskmatch.cli.errors import BadInput, RunFailed, check_name
-from riskmatch.cli.parser import parse
+from riskmatch.cli.errors import BadInput, RunFailed, bad_input, prepare_output
+from riskmatch.cli.parser import call_verb, parse
 from riskmatch.cli.progress import progress
-from riskmatch.cli.verbs import call
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from riskmatch.data.catalogue import Downloads
-
-NAMES = 22
-"""Letters on a line of domains, so that the table fits 80 columns."""
+DOMAINS_WIDTH = 22
+"""Characters per line of the column of domains, so that the table fits 80 columns."""
 
 
 def run(words: Sequence[str]) -> int:
-    """List the data sets, fetch the files of one, or examine one."""
-    verbs = {"list": _list, "get": _get, "doctor": doctor.run}
-    return call("data", verbs, words, "riskmatch data get mnist")
+    """List, fetch or examine data sets."""
+    verbs = {"list": _list, "get": _get, "doctor": _doctor}
+    return call_verb("data", verbs, words, "riskmatch data get mnist")
 
 
 @dataclass(frozen=True)
 class List:
-    """The data sets: domains, classes, size, licence, whether each is on this machine."""
+    """List the data sets: domains, classes, size, licence, whether each is on this machine.
+
+    Data sets that installed packages announce are listed with their package.
+    """
 
     data_dir: Path | None = None
-    """The folder of data sets; where nothing is said, a cache."""
+    """Folder of data sets; by default the cache folder."""
     json: bool = False
-    """As JSON."""
+    """Print JSON."""
 
 
 @dataclass(frozen=True)
 class Get:
-    """Fetch the files of a data set and verify them, going on where an earlier call stopped.
+    """Download the files of a data set and verify them.
+
+    An interrupted download continues where it stopped.
 
     Example:
       riskmatch data get pacs
     """
 
     name: Positional[str]
-    """A data set, such as pacs."""
+    """Name of a data set, such as pacs."""
     data_dir: Path | None = None
-    """The folder of data sets; where nothing is said, a cache."""
+    """Folder of data sets; by default the cache folder."""
     mirrors: tuple[str, ...] = ()
-    """The URL of a folder with the files."""
+    """URL of a folder with the files."""
     quiet: bool = False
     """Print nothing but errors."""
 
 
+@dataclass(frozen=True)
+class Doctor:
+    """Examine every image of a data set and list faults, each with its path and its cure.
+
+    Counts are compared with the published ones. The exit code is 1 if there is a fault.
+
+    Example:
+      riskmatch data doctor pacs --sheet pacs.png
+    """
+
+    data: Positional[str]
+    """Name of a benchmark, or path of a folder domain/class/image or of a manifest."""
+    sheet: Path | None = None
+    """PNG file to write, with one image of each class in each domain."""
+    data_dir: Path | None = None
+    """Folder searched first for a benchmark."""
+    quiet: bool = False
+    """Print nothing but errors."""
+    json: bool = False
+    """Print JSON."""
+
+
 def _list(words: Sequence[str]) -> int:
-    """The data sets, and whether each is on this machine."""
+    """List the data sets, and whether each is on this machine."""
     options = parse(List, "data list", words)
     from riskmatch.data.catalogue import describe
 
-    described = describe(options.data_dir)
+    rows = describe(options.data_dir)
     if options.json:
-        print(json.dumps(described, indent=2))
+        print(json.dumps(rows, indent=2))
         return 0
     from rich.console import Console
 
-    Console(highlight=False).print(_table(described))
-    if cures := _cures(described):
-        print("\nTo have what is not here:", *cures, sep="\n  ")
+    Console(highlight=False).print(_table(rows))
+    if cures := _cures(rows):
+        print("\nTo make the others available:", *cures, sep="\n  ")
     return 0
 
 
-def _table(described: Sequence[dict[str, Any]]) -> Table:
+def _get(words: Sequence[str]) -> int:
+    """Download the files of a data set and verify them."""
+    options = parse(Get, "data get", words)
+    from riskmatch.data.catalogue import download
+    from riskmatch.data.fetch import FetchError
+
+    try:
+        with bad_input(), progress("bytes", options.quiet) as on_progress:
+            folder = download(options.name, options.data_dir, options.mirrors, on_progress)
+    except BadInput as error:
+        if isinstance(error.__cause__, FetchError):
+            raise RunFailed(str(error)) from error
+        raise
+    except KeyboardInterrupt as error:
+        raise RunFailed(
+            f"Interrupted. To continue the download: riskmatch data get {options.name}"
+        ) from error
+    if not options.quiet:
+        print(f"{options.name} is in {folder}, verified")
+    return 0
+
+
+def _doctor(words: Sequence[str]) -> int:
+    """Examine the images of a data set: each fault with its path and its cure."""
+    options = parse(Doctor, "data doctor", words)
+    sheet = options.sheet
+    if sheet is not None:
+        lower = sheet.parent / (sheet.stem + sheet.suffix.lower())
+        prepare_output(lower, "--sheet", (".png",))
+    from riskmatch.data.catalogue import find_images
+    from riskmatch.data.doctor import contact_sheet, examine, print_examination
+
+    with bad_input(), progress("images", options.quiet) as on_progress:
+        source, benchmark = find_images(options.data, options.data_dir)
+        examination = examine(source, published=benchmark, on_progress=on_progress)
+    if options.json:
+        print(examination.to_json())
+    elif not options.quiet:
+        from rich.console import Console
+
+        print_examination(examination, Console(highlight=False))
+    if sheet is not None:
+        try:
+            contact_sheet(examination.index, sheet)
+        except OSError as error:
+            cause = error.strerror or error
+            raise BadInput(f"--sheet {sheet}: {cause}. Choose another file.") from error
+        if not (options.json or options.quiet):
+            print(f"The contact sheet is {sheet}")
+    return examination.exit_code
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> Table:
     from rich import box
     from rich.table import Table
 
@@ -88,68 +163,35 @@ def _table(described: Sequence[dict[str, Any]]) -> Table:
     table.add_column("samples", justify="right", no_wrap=True)
     table.add_column("domains", no_wrap=True)
     table.add_column("licence")
-    for entry in described:
+    own = any(row["package"] != "riskmatch" for row in rows)
+    if own:
+        table.add_column("package")
+    for row in rows:
         table.add_row(
-            entry["name"],
-            "yes" if entry["here"] else "no",
-            str(entry["classes"] or ""),
-            f"{entry['samples']:,}" if entry["samples"] else "",
-            _wrapped(entry["domains"]),
-            entry["licence"],
+            row["name"],
+            "yes" if row["here"] else "no",
+            str(row["classes"] or ""),
+            f"{row['samples']:,}" if row["samples"] else "",
+            _wrap(row["domains"]),
+            row["licence"],
+            *([row["package"]] if own else []),
         )
     return table
 
 
-def _wrapped(names: Sequence[str]) -> str:
-    """Names on as many lines as they need; a name with a space stays on one."""
-    whole = ", ".join(name.replace(" ", "\xa0") for name in names)
-    return textwrap.fill(whole, NAMES).replace("\xa0", " ")
+def _wrap(names: Sequence[str]) -> str:
+    """Wrap names; a name with a space is not broken."""
+    text = ", ".join(name.replace(" ", "\xa0") for name in names)
+    return textwrap.fill(text, DOMAINS_WIDTH).replace("\xa0", " ")
 
 
-def _cures(described: Sequence[dict[str, Any]]) -> list[str]:
-    """A line for each command that would make something available."""
+def _cures(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """One line per command that makes data sets available."""
     cures = dict[str, list[str]]()
-    for entry in described:
-        if cure := entry["cure"]:
-            own = cure.endswith(f" get {entry['name']}")
-            key = cure.replace(entry["name"], "NAME") if own else cure
-            cures.setdefault(key, []).append(entry["name"])
+    for row in rows:
+        if cure := row["cure"]:
+            own = cure.endswith(f" get {row['name']}")
+            key = cure.replace(row["name"], "NAME") if own else cure
+            cures.setdefault(key, []).append(row["name"])
     width = max(map(len, cures), default=0)
     return [f"{cure:<{width}}   {', '.join(names)}" for cure, names in cures.items()]
-
-
-def _get(words: Sequence[str]) -> int:
-    """Fetch the files of a data set, verified, going on where an earlier call stopped."""
-    options = parse(Get, "data get", words)
-    from riskmatch.data import DATASETS
-    from riskmatch.data.fetch import FetchError
-
-    name = options.name
-    files = {data: source.files for data, source in DATASETS.items() if source.files is not None}
-    files |= {found.name: found for found in files.values()}
-    if name in DATASETS and name not in files:
-        raise BadInput(f"{name} has no files to get; it comes with a package.")
-    check_name("data set to get", name, sorted(files))
-    wanted = files[name]
-    folder = _place(wanted, options.data_dir) if options.data_dir else None
-    mirrors = {"mirrors": options.mirrors} if options.mirrors else {}
-    try:
-        with progress("bytes", options.quiet) as on_progress:
-            folder = wanted.get(folder, on_progress=on_progress, **mirrors)
-    except FetchError as error:
-        raise RunFailed(str(error)) from error
-    except (OSError, ValueError) as error:
-        raise BadInput(str(error)) from error
-    except KeyboardInterrupt as error:
-        raise RunFailed(
-            f"Interrupted. To go on from what has arrived: riskmatch data get {name}"
-        ) from error
-    if not options.quiet:
-        print(f"{wanted.name} is in {folder}, verified")
-    return 0
-
-
-def _place(wanted: Downloads, root: Path) -> Path:
-    """The folder below ``root`` that holds the files under any name, else the one to make."""
-    found = wanted.find(root)
-    return found if found is not None and found.is_relative_to(root) else root / wanted.name

@@ -1,39 +1,55 @@
-"""What can go wrong on the command line, each with its exit code."""
+"""Errors of the command line, each with its exit code."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from riskmatch.validation import check_option
 
 
 class CommandError(Exception):
-    """An error with an exit code; its message is one line of cause and cure."""
+    """An error with an exit code; the message is one line of cause and cure."""
 
     code = 2
 
 
 class BadInput(CommandError):
-    """What was asked for makes no sense or does not exist."""
+    """An option, a name or a file is wrong."""
 
 
 class RunFailed(CommandError):
-    """A run failed or was interrupted; the message says how to go on."""
+    """A run failed or was interrupted; the message says how to continue."""
 
     code = 3
 
 
-def check_name(kind: str, word: str, names: Iterable[str]) -> None:
-    """Raise :class:`BadInput` unless ``word`` is one of a few ``names``."""
+@contextmanager
+def bad_input() -> Iterator[None]:
+    """Report wrong values, missing files and missing packages as :class:`BadInput`.
+
+    Example:
+        >>> with bad_input():
+        ...     raise ValueError("lr must be positive, got -1.")
+        Traceback (most recent call last):
+        riskmatch.cli.errors.BadInput: lr must be positive, got -1.
+    """
     try:
-        check_option(kind, word, names)
-    except ValueError as error:
-        raise BadInput(str(error)) from None
+        yield
+    except (ValueError, OSError, ImportError) as error:
+        raise BadInput(str(error)) from error
 
 
-def unknown(kind: str, word: str, names: Iterable[str], command: str = "riskmatch") -> BadInput:
-    """The error for a word that is none of many ``names``.
+def check_name(noun: str, name: str, names: Iterable[str]) -> None:
+    """Raise :class:`BadInput` with the nearest name unless ``name`` is one of ``names``."""
+    with bad_input():
+        check_option(noun, name, names)
+
+
+def unknown(noun: str, name: str, names: Iterable[str], command: str = "riskmatch") -> BadInput:
+    """The error for a name that is not among ``names``, which are too many to list.
 
     Example:
         >>> str(unknown("option", "--wieght", ["--weight", "--warmup"]))
@@ -41,6 +57,18 @@ def unknown(kind: str, word: str, names: Iterable[str], command: str = "riskmatc
         >>> str(unknown("option", "--budget", ["--weight", "--warmup"]))
         "Unknown option '--budget'. See riskmatch --help."
     """
-    near = difflib.get_close_matches(word, list(names), n=1)
+    near = difflib.get_close_matches(name, list(names), n=1)
     cure = f"Did you mean '{near[0]}'?" if near else f"See {command} --help."
-    return BadInput(f"Unknown {kind} '{word}'. {cure}")
+    return BadInput(f"Unknown {noun} '{name}'. {cure}")
+
+
+def prepare_output(file: Path, option: str, suffixes: tuple[str, ...]) -> None:
+    """Create the folder of an output file; refuse a file type that is not among ``suffixes``.
+
+    Called before any work, so that no work is lost.
+    """
+    check_name(f"file type of {option}", file.suffix, suffixes)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"{option} {file}: {error.strerror} ({file.parent}).") from error

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from riskmatch.cli.errors import BadInput
-from riskmatch.cli.files import ready
+from riskmatch.cli.errors import BadInput, bad_input, prepare_output
 from riskmatch.cli.options import options_of
 from riskmatch.cli.parser import Parser
 from riskmatch.report.style import Width
@@ -51,11 +50,9 @@ def run(words: Sequence[str]) -> int:
     if options.name is None:
         raise BadInput("Give the name of a figure; riskmatch figure --help lists them.")
     out = options.out or Path(Path(options.name).stem + ".png")
-    ready(out, "--out", SUFFIXES)
-    try:
+    prepare_output(out, "--out", SUFFIXES)
+    with bad_input():
         draw_figure(options.name, options.runs, out, width=options.width)
-    except (ValueError, OSError, ImportError) as error:
-        raise BadInput(str(error)) from error
     if not options.quiet:
         print(out)
     return 0

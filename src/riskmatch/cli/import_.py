@@ -12,15 +12,14 @@ from pathlib import Path
 from tyro.conf import Positional
 
 from riskmatch.cli.errors import BadInput
-from riskmatch.cli.parser import parse
-from riskmatch.cli.verbs import call
+from riskmatch.cli.parser import call_verb, parse
 
 EXAMPLE = "riskmatch import domainbed train_output --out runs"
 
 
 def run(words: Sequence[str]) -> int:
     """Read a sweep, write its records and show its tables."""
-    return call("import", {"domainbed": _domainbed}, words, EXAMPLE)
+    return call_verb("import", {"domainbed": _domainbed}, words, EXAMPLE)
 
 
 @dataclass(frozen=True)

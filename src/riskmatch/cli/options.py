@@ -1,175 +1,250 @@
-"""Options from dataclasses: a field is an option, the docstring under it is the help."""
+"""Options of a command, made from the fields of a dataclass; their values read from text."""
 
 from __future__ import annotations
 
-import ast
 import inspect
-import textwrap
-from collections.abc import Mapping
+import json
+import re
+import types
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import tyro
 from tyro.conf import DisallowNone, FlagCreatePairsOff, Positional, UseAppendAction
 from tyro.constructors import PrimitiveConstructorSpec
 
 from riskmatch.cli.errors import BadInput
-from riskmatch.cli.values import reading, shown
-from riskmatch.space import Choice, Tuned
+from riskmatch.defaults import field_docs
+from riskmatch.validation import check_option, type_hints
 
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a command, or a thing that it is about."""
+    """An option or a positional argument of a command."""
 
     name: str
-    """As in Python; ``lr_after`` is ``--lr-after`` on the command line."""
-    kind: Any
-    """Its type: a number, text, a switch, a ``Literal``, a tuple or a mapping."""
+    """Name of the field; ``lr_after`` is ``--lr-after`` on the command line."""
+    type_: Any
+    """Type of the value: a number, text, a switch, a ``Literal``, a tuple or a mapping."""
     help: str
-    """What it sets."""
+    """Help text."""
     default: Any = None
-    """What holds where it is not given; None where nothing does."""
-    searched: str = ""
-    """Where a sweep searches for it."""
-    thing: bool = False
-    """Whether it is told by its place, not by its name."""
+    """Default that the help shows; None where there is none."""
+    range: str = ""
+    """Range in which a sweep searches."""
+    positional: bool = False
+    """Whether it is a positional argument."""
     required: bool = False
-    """Whether a command makes no sense without it."""
-    pair: bool = False
-    """Whether a switch can be turned off, by ``--no-…``, as well as on."""
+    """Whether it must be given."""
+    negatable: bool = False
+    """Whether a switch also has the form ``--no-…``."""
     aliases: tuple[str, ...] = ()
-    """Other spellings."""
+    """Further spellings."""
 
     @property
-    def many(self) -> bool:
-        """Whether it may be given several times, each time with one of its values."""
-        return get_origin(self.kind) in (tuple, Mapping)
+    def repeatable(self) -> bool:
+        """Whether it may be given several times, each time with one value."""
+        return get_origin(self.type_) in (tuple, Mapping)
 
     @property
-    def word(self) -> str:
-        """How it is told: its flag, or what stands for a thing."""
-        name = (self.name.removesuffix("s") if self.many else self.name).replace("_", "-")
-        return name.upper() if self.thing else f"--{name}"
+    def label(self) -> str:
+        """The flag, or the upper-case name of a positional argument."""
+        name = (self.name.removesuffix("s") if self.repeatable else self.name).replace("_", "-")
+        return name.upper() if self.positional else f"--{name}"
 
     @property
     def flags(self) -> list[str]:
-        """Every spelling; none of a thing."""
-        if self.thing:
+        """Every spelling of the flag; empty for a positional argument."""
+        if self.positional:
             return []
-        return [self.word, *self.aliases, *([f"--no-{self.word[2:]}"] if self.pair else [])]
+        return [self.label, *self.aliases, *([f"--no-{self.label[2:]}"] if self.negatable else [])]
 
     @property
-    def typed(self) -> tuple[Any, Any]:
-        """The option as tyro has it: an annotation, and the value that means it was not given."""
+    def for_tyro(self) -> tuple[Any, Any]:
+        """Annotation that tyro parses, and the value that means "not given"."""
         config = tyro.conf.arg(
-            name=self.word.lstrip("-"),
-            metavar=self.word if self.thing and self.required else None,
+            name=self.label.lstrip("-"),
+            metavar=self.label if self.positional and self.required else None,
             help=self.help.rstrip("."),
             help_behavior_hint=self._hint,
             aliases=self.aliases or None,
             prefix_name=False,
         )
-        if self.kind is bool:
-            if self.pair:
+        if self.type_ is bool:
+            if self.negatable:
                 return Annotated[bool | None, DisallowNone, config], None
             return Annotated[bool, FlagCreatePairsOff, config], False
-        name, read = reading(self.kind)
+        metavar, read = reader(self.type_, self.label)
 
         def value(texts: list[str]) -> Any:
             try:
                 return read(texts[0])
             except ValueError as error:
-                raise BadInput(f"{self.word}: {error}") from error
+                raise BadInput(str(error)) from error
 
         spec = PrimitiveConstructorSpec(
             nargs=1,
-            metavar=self.word if self.thing else name,
+            metavar=self.label if self.positional else metavar,
             instance_from_str=value,
             is_instance=lambda _: True,
             str_from_instance=lambda value: [str(value)],
         )
-        if self.thing and not self.many:
+        if self.positional and not self.repeatable:
             return Annotated[Any, Positional, spec, config], None
-        if self.thing:
+        if self.positional:
             return Annotated[tuple[Annotated[Any, spec], ...], Positional, config], ()
         return Annotated[tuple[Annotated[Any, spec], ...], UseAppendAction, config], ()
 
-    def value(self, told: Any) -> Any:
-        """The value of what tyro returns."""
-        if self.kind is bool or self.thing:
-            return told
-        if get_origin(self.kind) is Mapping:
-            return dict(told)
-        return told if self.many else told[-1]
+    def value(self, parsed: Any) -> Any:
+        """Value of the field, from what tyro returns."""
+        if self.type_ is bool or self.positional:
+            return parsed
+        if get_origin(self.type_) is Mapping:
+            return dict(parsed)
+        return parsed if self.repeatable else parsed[-1]
 
     @property
     def _hint(self) -> str:
         notes = []
-        if self.many and not self.default:
+        if self.repeatable and not self.default:
             notes.append("may be repeated")
         elif self.default is not None and self.default is not False:
-            notes.append(f"default {shown(self.default)}")
-        if self.searched:
-            notes.append(f"searched in {self.searched}")
+            notes.append(f"default {format_value(self.default)}")
+        if self.range:
+            notes.append(f"searched in {self.range}")
         return f"({'; '.join(notes)})" if notes else ""
 
 
 def options_of(cls: type) -> list[Option]:
-    """The fields of a dataclass as options; one marked ``tyro.conf.Positional`` is a thing.
+    """Options for the fields of a dataclass; ``tyro.conf.Positional`` marks positional arguments.
 
     Example:
-        >>> [option.word for option in options_of(Option)][:2]
-        ['--name', '--kind']
+        >>> [option.label for option in options_of(Option)][:2]
+        ['--name', '--type-']
     """
-    kinds, help = get_type_hints(cls, include_extras=True), docs(cls)
-    found = []
+    annotations, docs = get_type_hints(cls, include_extras=True), field_docs(cls)
+    options = []
     for field in fields(cls):
-        marked = get_origin(kinds[field.name]) is Annotated
-        kind, *marks = get_args(kinds[field.name]) if marked else (kinds[field.name],)
-        required = field.default is MISSING and field.default_factory is MISSING
-        found.append(
+        marked = get_origin(annotations[field.name]) is Annotated
+        type_, *marks = get_args(annotations[field.name]) if marked else (annotations[field.name],)
+        options.append(
             Option(
                 field.name,
-                kind,
-                help.get(field.name, ""),
+                type_,
+                docs.get(field.name, ""),
                 default=None if field.default is MISSING else field.default,
-                thing=Positional in marks,
-                required=required,
+                positional=Positional in marks,
+                required=field.default is MISSING and field.default_factory is MISSING,
             )
         )
-    return found
+    return options
 
 
-def range_of(tuned: Tuned) -> str:
-    """Where a sweep searches; empty where there is one value only.
-
-    Example:
-        >>> from riskmatch.space import Uniform
-        >>> range_of(Tuned(5, Uniform(1, 10))), range_of(Tuned("mmd", Choice(("mmd",))))
-        ('U(1, 10)', '')
-    """
-    single = isinstance(tuned.range, Choice) and len(tuned.range.options) == 1
-    return "" if single else str(tuned.range)
-
-
-def docs(cls: type) -> dict[str, str]:
-    """The docstrings under the fields of a class, each on one line; none where there is no source.
+def describe_keywords(function: Callable[..., Any]) -> list[str]:
+    """One line per keyword-only parameter: name, type, default and text from the docstring.
 
     Example:
-        >>> docs(Option)["help"]
-        'What it sets.'
+        >>> def load(*, size: int = 224, augment: bool = True):
+        ...     '''Images.
+        ...
+        ...     Args:
+        ...         size: side of the images.
+        ...     '''
+        >>> describe_keywords(load)
+        ['size=N  side of the images (default 224)', 'augment=true|false  (default true)']
     """
-    found: dict[str, str] = {}
-    for base in reversed(cls.__mro__[:-1]):
-        try:
-            body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
-        except OSError:
+    types_, docs = type_hints(function), _argument_docs(function)
+    lines = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is not parameter.KEYWORD_ONLY:
             continue
-        assert isinstance(body, ast.ClassDef)
-        for here, below in zip(body.body, body.body[1:], strict=False):
-            if isinstance(here, ast.AnnAssign) and isinstance(here.target, ast.Name):
-                text = below.value if isinstance(below, ast.Expr) else None
-                if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                    found[here.target.id] = " ".join(text.value.replace("``", "").split())
-    return found
+        metavar, _ = reader(types_.get(parameter.name, str))
+        default = parameter.default
+        shown = "" if default in (None, parameter.empty) else f"(default {format_value(default)})"
+        doc = docs.get(parameter.name, "").rstrip(".")
+        lines.append("  ".join([f"{parameter.name}={metavar}", f"{doc} {shown}".strip()]).rstrip())
+    return lines
+
+
+def reader(type_: Any, label: str = "value") -> tuple[str, Callable[[str], Any]]:
+    """Placeholder of a value in the help, and a function that reads one or raises ``ValueError``.
+
+    ``label`` names the option in errors.
+
+    Example:
+        >>> metavar, read = reader(float | None)
+        >>> metavar, read("none"), read("2")
+        ('X', None, 2.0)
+    """
+    origin, parts = get_origin(type_), get_args(type_)
+    if origin is Literal:
+        choices = {str(part): part for part in parts}
+        return "{" + ",".join(choices) + "}", lambda text: _choice(label, text, choices)
+    if origin in (Union, types.UnionType):
+        metavar, read = reader(next(part for part in parts if part is not type(None)), label)
+        return metavar, lambda text: None if text.lower() == "none" else read(text)
+    if origin is tuple:
+        return reader(parts[0], label)
+    if origin is Mapping:
+        return "KEY=VALUE", lambda text: _pair(label, text)
+    if type_ in (int, float):
+        return "N" if type_ is int else "X", lambda text: _number(label, text, type_)
+    if type_ is bool:
+        return "true|false", str
+    return ("PATH", Path) if type_ is Path else ("NAME", str)
+
+
+def format_value(value: Any) -> str:
+    """A value as it is typed on the command line.
+
+    Example:
+        >>> format_value(1e-05), format_value(5.0), format_value({"samples": 500})
+        ('1e-05', '5', 'samples=500')
+    """
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, Mapping):
+        return " ".join(f"{key}={json.dumps(entry)}" for key, entry in value.items())
+    if isinstance(value, tuple | list):
+        return " ".join(map(format_value, value))
+    return str(value)
+
+
+def _choice(label: str, text: str, choices: Mapping[str, Any]) -> Any:
+    check_option(label, text, choices)
+    return choices[text]
+
+
+def _number(label: str, text: str, type_: Callable[[str], Any]) -> Any:
+    try:
+        return type_(text)
+    except ValueError:
+        expected = "an integer" if type_ is int else "a number"
+        raise ValueError(f"{label} must be {expected}, got '{text}'.") from None
+
+
+def _pair(label: str, text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"{label} must be KEY=VALUE, got '{text}'.")
+    try:
+        return key, json.loads(value)
+    except json.JSONDecodeError:
+        return key, value
+
+
+def _argument_docs(function: Any) -> dict[str, str]:
+    """Texts of the section ``Args:`` of a docstring, by parameter."""
+    function = getattr(function, "func", function)
+    doc = inspect.getdoc(function) or ""
+    if isinstance(function, type) and "Args:" not in doc:
+        doc = inspect.getdoc(function.__init__) or ""  # type: ignore[misc]
+    section = re.search(r"^Args:\n((?:[ ]+.*\n?|\n)*)", doc, re.MULTILINE)
+    if section is None:
+        return {}
+    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {5,}.*)*)", section[1], re.MULTILINE)
+    return {name: " ".join(text.replace("``", "").split()) for name, text in entries}

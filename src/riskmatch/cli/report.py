@@ -9,8 +9,7 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from riskmatch.cli.errors import BadInput
-from riskmatch.cli.files import ready
+from riskmatch.cli.errors import BadInput, bad_input, prepare_output
 from riskmatch.cli.parser import parse
 from riskmatch.cli.progress import progress
 
@@ -41,23 +40,20 @@ class Report:
 def run(words: Sequence[str]) -> int:
     """Write the report and print its path and size."""
     options = parse(Report, "report", words, {"out": ("-o",)})
-    ready(options.out, "--out", (".html",))
+    prepare_output(options.out, "--out", (".html",))
     for folder in options.dirs:
         if not folder.is_dir():
             raise BadInput(f"There is no folder {folder}. Give the folder of a run or of a sweep.")
     from riskmatch.report import write_report
 
-    try:
-        with progress("images", options.quiet) as on_progress:
-            file = write_report(
-                options.dirs,
-                options.out,
-                data_dir=options.data_dir,
-                command=shlex.join(["riskmatch", "report", *words]),
-                on_progress=on_progress,
-            )
-    except (OSError, ValueError, ImportError) as error:
-        raise BadInput(str(error)) from error
+    with bad_input(), progress("images", options.quiet) as on_progress:
+        file = write_report(
+            options.dirs,
+            options.out,
+            data_dir=options.data_dir,
+            command=shlex.join(["riskmatch", "report", *words]),
+            on_progress=on_progress,
+        )
     if not options.quiet:
         print(f"{file} ({file.stat().st_size / 1e6:.1f} MB): open it in a browser")
     return 0

@@ -15,9 +15,8 @@ from tyro.conf import Positional
 
 from riskmatch.cli.errors import BadInput, RunFailed
 from riskmatch.cli.options import options_of
-from riskmatch.cli.parser import Parser, parse
+from riskmatch.cli.parser import Parser, call_verb, parse
 from riskmatch.cli.progress import SweepDisplay, clock, progress
-from riskmatch.cli.verbs import call
 
 if TYPE_CHECKING:
     from riskmatch.sweep import Board, Launcher, PlannedRun, Status
@@ -26,7 +25,9 @@ if TYPE_CHECKING:
 def run(words: Sequence[str]) -> int:
     """Run the verb that the words begin with."""
     verbs = {"plan": _plan, "run": _run, "status": _status, "retry": _retry, "table": _table}
-    return call("sweep", verbs, words, "riskmatch sweep plan sweep --data pacs --methods erm,rdm")
+    return call_verb(
+        "sweep", verbs, words, "riskmatch sweep plan sweep --data pacs --methods erm,rdm"
+    )
 
 
 @dataclass(frozen=True)
@@ -278,7 +279,7 @@ def _parse_with_launcher(
 
     common = options_of(command)
     chosen = Parser("", "", [option for option in common if option.name == "launcher"])
-    launcher = chosen.glance(words).get("launcher", "local")
+    launcher = chosen.parse_known(words).get("launcher", "local")
     parser = Parser(f"riskmatch {name}", inspect.getdoc(command) or "", common)
     try:
         own = [item.name for item in fields(launcher_class(launcher))]

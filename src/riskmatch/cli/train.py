@@ -1,118 +1,333 @@
-"""``riskmatch train``: one run."""
+"""``riskmatch train``: train one model with one method."""
 
 from __future__ import annotations
 
-import json
+import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from riskmatch.cli import summary
-from riskmatch.cli.device import device_of
-from riskmatch.cli.errors import BadInput, CommandError, RunFailed
+from riskmatch.cli.errors import BadInput, CommandError, RunFailed, bad_input
+from riskmatch.cli.options import Option, describe_keywords, options_of
+from riskmatch.cli.parser import Parser, toml_words
 from riskmatch.cli.progress import RunDisplay
-from riskmatch.cli.request import Request, read
+from riskmatch.defaults import factory, method_class, range_of, resolve, run_config, search_space
+from riskmatch.files import to_json
+from riskmatch.registry import built_in, is_own
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.records import FILE
 
 if TYPE_CHECKING:
-    from riskmatch.runs.config import RunConfig
     from riskmatch.runs.records import Evaluation, RunRecord
+
+TEXT = """\
+Train one model with one method, on every domain of DATA but the test domains.
+
+Options of a method: riskmatch train --method NAME --help. DATA, methods, networks and divergences
+of your own are named package.module:Name, and found from the current folder.
+
+example
+  riskmatch train colored-digits --method rdm --test-domain 0.1"""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Options that decide which further options there are, and their defaults."""
+
+    method: str | None = None
+    """Method: a name that riskmatch methods lists, or package.module:Name."""
+    frozen: bool = False
+    """Train the head alone, on the features of a frozen backbone."""
+    preset: str | None = None
+    """Named set of values for the method; options that are given win."""
+    config: Path | None = None
+    """TOML file with any of these options; the command line wins."""
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Options that do not change the result of a run."""
+
+    out: Path = Path("runs")
+    """Folder of all runs."""
+    data_dir: Path | None = None
+    """Folder searched first for the files of DATA."""
+    device: str = "auto"
+    """Device to train on: cpu, cuda:1, …; auto takes a GPU if there is one."""
+    resume: bool = False
+    """Continue this run from its last checkpoint."""
+    tensorboard: bool = False
+    """Write TensorBoard events to the folder of the run."""
+    quiet: bool = False
+    """Print nothing but errors."""
+    json: bool = False
+    """Print the last evaluation as JSON."""
+
+
+@dataclass(frozen=True)
+class TrainCommand(Execution):
+    """A parsed command line."""
+
+    config: RunConfig = field(kw_only=True)
+    command: str = field(kw_only=True)
+    """The command line, to copy."""
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the run."""
+        return self.out / self.config.id
+
+    @property
+    def resume_command(self) -> str:
+        """The command that continues the run."""
+        return self.command if self.resume else f"{self.command} --resume"
 
 
 def run(words: Sequence[str]) -> int:
-    """Train one model, or explain how."""
-    request = read(words)
-    record = _train(request)
-    if request.json:
-        print(json.dumps(summary.as_json(record, request.folder), indent=2))
-    elif not request.quiet:
-        summary.show(record, request.folder, request.command)
+    """Train one model and print its last evaluation."""
+    command = parse_train(words)
+    record = _train(command)
+    if command.json:
+        print(to_json({"folder": str(command.folder), **record.summary()}, indent=2))
+    elif not command.quiet:
+        _print(record, command)
     return 0
 
 
-def _train(request: Request) -> RunRecord:
-    from riskmatch.engine import checkpoint
+def parse_train(words: Sequence[str]) -> TrainCommand:
+    """Parse the words after ``riskmatch train``; ``--help`` prints the help and ends the process.
+
+    Example:
+        >>> command = parse_train("pacs --method rdm --test-domain sketch --weight 3".split())
+        >>> command.config.hparams["weight"]
+        3.0
+    """
+    parse_setup = Parser("riskmatch train", "", options_of(Setup)).parse_known
+    given = parse_setup(words)
+    written = toml_words(given["config"]) if "config" in given else []
+    setup = Setup(**{**(parse_setup(written) if written else {}), **given})
+    with bad_input():
+        parser = _parser(setup)
+    without_help = [word for word in words if word not in ("-h", "--help")]
+    given = parser.parse(without_help)
+    if written:
+        try:
+            given = {**parser.parse(written), **given}
+        except BadInput as error:
+            raise BadInput(f"{setup.config}: {error}") from error
+    if len(without_help) < len(words):
+        with bad_input():
+            parser = _parser(setup, given.get("data"), given.get("model"))
+        parser.parse(["--help"])
+    return _command(setup, given, shlex.join(["riskmatch", "train", *words]))
+
+
+def _parser(setup: Setup, data: str | None = None, model: str | None = None) -> Parser:
+    """Parser of the options of a method; its help shows the defaults on a data set."""
+    values = resolve(setup.method, data, preset=setup.preset, frozen=setup.frozen)
+    space = search_space(setup.method, data, preset=setup.preset, frozen=setup.frozen)
+
+    def with_defaults(cls: type) -> Iterator[Option]:
+        for option in options_of(cls):
+            tuned = space.get(option.name)
+            yield replace(
+                option,
+                default=values.get(option.name),
+                range=range_of(tuned.on(data)) if tuned else "",
+                negatable=option.type_ is bool,
+                aliases=("--backbone",) if option.name == "model" else (),
+            )
+
+    positional = replace(options_of(RunConfig)[0], positional=True, required=True)
+    text = "\n\n".join([TEXT, *_own_options(setup, data, model, values["model"])])
+    parser = Parser("riskmatch train", text, [positional, *options_of(Setup)])
+    if setup.method:
+        parser.add(setup.method.rpartition(":")[2], with_defaults(method_class(setup.method)))
+    excluded = ("data", "method", "hparams")
+    parser.add("run", [o for o in with_defaults(RunConfig) if o.name not in excluded])
+    parser.add("execution", options_of(Execution))
+    parser.hints = _options_of_others(setup.method) if setup.method else {}
+    return parser
+
+
+def _own_options(setup: Setup, data: str | None, model: str | None, usual: str) -> Iterator[str]:
+    """Help on the options of the data set and of the network, where these are named.
+
+    Built-in ones are described only together with a method, as that takes importing torch.
+    """
+    if not (setup.method or model or is_own(data or "")):
+        return
+    network = model or (usual if setup.method and data else None)
+    for flag, kind, name in (("--data-option", "data", data), ("--model-option", "model", network)):
+        if name is None:
+            continue
+        lines = describe_keywords(factory(kind, name))  # type: ignore[arg-type]
+        if lines:
+            yield "\n  ".join([f"options of {name}, as in {flag} KEY=VALUE", *lines])
+
+
+def _options_of_others(method: str) -> dict[str, str]:
+    """Errors for the options that only other methods have, by flag."""
+    owners: dict[str, list[str]] = {}
+    for name, cls in built_in("method").items():
+        for item in fields(cls):
+            owners.setdefault("--" + item.name.replace("_", "-"), []).append(name)
+    return {
+        flag: f"{method} has no option {flag}; it belongs to {', '.join(names)}."
+        for flag, names in owners.items()
+    }
+
+
+def _command(setup: Setup, given: dict[str, Any], command: str) -> TrainCommand:
+    if "data" not in given:
+        raise BadInput("Give a data set, such as colored-digits; riskmatch data list lists them.")
+    if setup.method is None:
+        raise BadInput("Give --method NAME; riskmatch methods lists them.")
+    if not given.get("test_domains"):
+        raise BadInput(f"Give --test-domain, one of {', '.join(_domains(given))}.")
+    execution = {item.name: given[item.name] for item in fields(Execution) if item.name in given}
+    others = {"data", "test_domains", *execution, *(item.name for item in fields(Setup))}
+    with bad_input():
+        config = run_config(
+            setup.method,
+            given["data"],
+            given["test_domains"],
+            preset=setup.preset,
+            frozen=setup.frozen,
+            given={name: value for name, value in given.items() if name not in others},
+        )
+    return TrainCommand(config=config, command=command, **execution)
+
+
+def _domains(given: dict[str, Any]) -> Sequence[str]:
+    from riskmatch.data.catalogue import known_domains, load
+
+    with bad_input():
+        names = known_domains(given["data"])
+        if names is None:
+            names = load(given["data"], given.get("data_options"), given.get("data_dir")).names
+        return names
+
+
+def _train(command: TrainCommand) -> RunRecord:
+    from riskmatch.engine.device import resolve_device
     from riskmatch.engine.memory import keep_freed_memory
-    from riskmatch.engine.run import UnfinishedError, train
-    from riskmatch.engine.step import DivergedError
-    from riskmatch.runs.lock import BusyError
+    from riskmatch.engine.run import train
+    from riskmatch.engine.tensorboard import TensorBoard
 
     keep_freed_memory()
-    device = device_of(request.device)
-    _check_domains(request)
-    display = RunDisplay(request.config, request.quiet)
+    with bad_input():
+        device = resolve_device(command.device)
+        events = TensorBoard(command.out) if command.tensorboard else None
+    _check_domains(command.config)
+    display = RunDisplay(command.config, command.quiet)
+
+    def on_evaluation(config: RunConfig, evaluation: Evaluation) -> None:
+        display.evaluation(config, evaluation)
+        if events is not None:
+            events(config, evaluation)
+
     try:
-        with display, _tensorboard(request) as write_events:
-
-            def on_evaluation(config: RunConfig, evaluation: Evaluation) -> None:
-                display.evaluation(config, evaluation)
-                if config.id == request.config.id:
-                    write_events(evaluation)
-
+        with _reported(command, display), display:
             record = train(
-                request.config,
-                request.out,
+                command.config,
+                command.out,
                 device=device,
-                data_dir=request.data_dir,
-                resume=request.resume,
+                data_dir=command.data_dir,
+                resume=command.resume,
                 predictions=True,
                 on_step=display.step,
                 on_evaluation=on_evaluation,
                 on_progress=display.progress,
             )
-        if display.last_step is None and not request.quiet:
-            print("This run was done before; this is its record.", file=sys.stderr)
-        return record
+    finally:
+        if events is not None:
+            events.close()
+    if display.last_step is None and not command.quiet:
+        print("This run was done before; this is its record.", file=sys.stderr)
+    return record
+
+
+@contextmanager
+def _reported(command: TrainCommand, display: RunDisplay) -> Iterator[None]:
+    """Report errors of a run with the command that continues it."""
+    from riskmatch.engine import checkpoint
+    from riskmatch.engine.run import UnfinishedError
+    from riskmatch.engine.step import DivergedError
+    from riskmatch.runs.lock import BusyError
+
+    resume = command.resume_command
+    try:
+        yield
     except CommandError:
         raise
     except UnfinishedError:
         raise BadInput(
-            f"This run was begun before. To go on: {request.onward} "
-            f"(to start again, remove {request.folder})"
+            f"This run was started before. To continue: {resume} "
+            f"(to start again, remove {command.folder})"
         ) from None
     except KeyboardInterrupt as error:
-        at = "" if display.last_step is None else f" after step {display.last_step}"
-        raise RunFailed(f"Interrupted{at}. To go on: {request.onward}") from error
+        step = "" if display.last_step is None else f" after step {display.last_step}"
+        raise RunFailed(f"Interrupted{step}. To continue: {resume}") from error
     except BusyError as error:
         raise RunFailed(str(error)) from error
     except DivergedError as error:
         raise RunFailed(
-            f"{error} A smaller --lr or --clip 1 may help; to go on all the same: {request.onward}"
+            f"{error} Try a smaller --lr or --clip 1; to continue as it is: {resume}"
         ) from error
     except Exception as error:
         if display.last_step is None and isinstance(error, ValueError | ImportError | OSError):
             raise BadInput(str(error)) from error
         cause = f"{type(error).__name__}: {error}".rstrip(".")
-        if not checkpoint.exists(request.folder / checkpoint.FOLDER):
+        if not checkpoint.exists(command.folder / checkpoint.FOLDER):
             raise RunFailed(f"{cause} (--debug shows the traceback)") from error
-        raise RunFailed(f"{cause}. To go on from the last checkpoint: {request.onward}") from error
+        raise RunFailed(f"{cause}. To continue from the last checkpoint: {resume}") from error
 
 
-def _check_domains(request: Request) -> None:
-    """Refuse a test domain that does not exist before any image is decoded."""
+def _check_domains(config: RunConfig) -> None:
+    """Refuse an unknown test domain before any image is decoded."""
     from riskmatch.data.catalogue import known_domains
     from riskmatch.validation import check_option
 
     try:
-        if names := known_domains(request.config.data):
-            for name in request.config.test_domains:
-                check_option(f"domain of '{request.config.data}'", name, names)
+        for name in config.test_domains if (names := known_domains(config.data)) else ():
+            check_option(f"domain of '{config.data}'", name, names or ())
     except ValueError as error:
         raise BadInput(str(error)) from error
     except OSError:
-        return  # without its data a run that is done can still be shown
+        return  # the record of a finished run can be shown without its data
 
 
-@contextmanager
-def _tensorboard(request: Request) -> Iterator[Callable[[Evaluation], None]]:
-    """Give the function that writes evaluations as TensorBoard events, where they are wanted."""
-    if not request.tensorboard:
-        yield lambda evaluation: None
-        return
-    from riskmatch.cli.tensorboard import Events
+def _print(run: RunRecord, command: TrainCommand) -> None:
+    """Print accuracy and mean risk per domain, the files, and the command to repeat."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
 
-    events = Events(request.folder)
-    try:
-        yield events.write
-    finally:
-        events.close()
+    config, last = run.config, run.evaluations[-1]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("domain")
+    for title in ("accuracy, train", "val", "mean risk, train", "val"):
+        table.add_column(title, justify="right")
+    for domain, splits in last.scores.items():
+        test = domain in config.test_domains
+        train, val = splits["train"], splits["val"]
+        table.add_row(
+            f"{domain} (test)" if test else domain,
+            f"{train.accuracy:.3f}",
+            f"{val.accuracy:.3f}",
+            f"{train.risk:.4f}",
+            f"{val.risk:.4f}",
+            style="bold" if test else None,
+        )
+    console = Console(highlight=False)
+    title = f"{config.method} on {config.data} after {last.step} steps"
+    console.print(title, style="bold", markup=False, soft_wrap=True)
+    console.print(table)
+    console.print(f"[dim]records   [/] {command.folder / FILE}", soft_wrap=True)
+    for path in sorted((command.folder / "checkpoints").glob("*.safetensors"))[-1:]:
+        console.print(f"[dim]checkpoint[/] {path}", soft_wrap=True)
+    console.print(f"[dim]repeat    [/] {command.command}", soft_wrap=True)

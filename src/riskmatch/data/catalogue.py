@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib.util import find_spec
@@ -342,7 +342,7 @@ def describe(data_dir: Path | None = None) -> list[dict[str, Any]]:
     """One row per data set, built-in or announced by an installed package.
 
     Facts that a data set does not state are None. ``cure`` is the command that makes it available,
-    or, for a part that cannot be imported, the error.
+    or, for a part that cannot be imported, the error; ``package`` is the distribution that has it.
 
     Example:
         >>> row = describe()[0]
@@ -352,11 +352,45 @@ def describe(data_dir: Path | None = None) -> list[dict[str, Any]]:
     return [_row(name, data_dir) for name in registry.names("data")]
 
 
+def download(
+    name: str,
+    data_dir: Path | None = None,
+    mirrors: Sequence[str] = (),
+    on_progress: OnProgress | None = None,
+) -> Path:
+    """Download the files of a data set, verify them, and return their folder.
+
+    Args:
+        name: a built-in data set, or the name of its files, such as ``mnist``.
+        data_dir: folder of data sets; by default the cache folder.
+        mirrors: URLs of folders with the files, in place of the usual ones.
+        on_progress: called with the number of bytes.
+
+    Raises:
+        ValueError: there is no such data set, or it has no files to download.
+        FetchError: the download failed; a second call continues it.
+    """
+    files = {data: source.files for data, source in DATASETS.items() if source.files is not None}
+    files |= {downloads.name: downloads for downloads in files.values()}
+    if name in DATASETS and name not in files:
+        raise ValueError(f"{name} has no files to download; it comes with a package.")
+    check_option("data set to download", name, sorted(files))
+    wanted, folder = files[name], None
+    if data_dir is not None:
+        here = wanted.find(data_dir)
+        folder = here if here and here.is_relative_to(data_dir) else data_dir / wanted.name
+    options: dict[str, Any] = {"mirrors": tuple(mirrors)} if mirrors else {}
+    return wanted.get(folder, on_progress=on_progress, **options)
+
+
 def _row(name: str, data_dir: Path | None) -> dict[str, Any]:
     facts: dict[str, Any] = {"domains": (), "classes": None, "samples": None, "licence": None}
+    facts["package"] = "riskmatch" if name in DATASETS else None
     try:
-        source = DataName(name).source
-        facts = {fact: getattr(source, fact) for fact in facts}
+        data = DataName(name)
+        source = data.source
+        facts |= {fact: getattr(source, fact) for fact in facts if fact != "package"}
+        facts["package"] = data.part.distribution if data.part else "riskmatch"
         cure = source.cure(data_dir)
     except PartError as error:
         cure = str(error)

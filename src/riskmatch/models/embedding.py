@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,13 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
 from riskmatch.data import OnProgress
+from riskmatch.data.catalogue import find_images, load
 from riskmatch.data.domain import Augment, Domain, DomainSet, StoredImages
 from riskmatch.data.folders import cache_folder
 from riskmatch.data.sampler import stream
 from riskmatch.files import file_lock, write_whole
-from riskmatch.models.trunk import Trunk
-from riskmatch.validation import check_option
+from riskmatch.models.trunk import Trunk, seeded_trunk, trunk
+from riskmatch.validation import check_option, check_options
 
 FORMAT = 1
 """Version of the cache; to be raised when the same images would get other features."""
@@ -80,6 +82,48 @@ def embed(
         domains=tuple(embedder.embed(domain) for domain in domains.domains),
         augment=None if views == 1 else random_view,
     )
+
+
+def embed_to_file(
+    data: str,
+    file: Path,
+    backbone: str = "lite0",
+    options: Mapping[str, Any] | None = None,
+    *,
+    views: int = 1,
+    image_size: int = 224,
+    data_dir: Path | None = None,
+    device: torch.device | str = "cpu",
+    on_progress: OnProgress | None = None,
+) -> tuple[int, int]:
+    """Write the features of an image data set to a file; return the numbers of rows and features.
+
+    Args:
+        data: name of a benchmark, or path of a folder ``domain/class/image`` or of a manifest.
+        file: path ending in ``.parquet`` or ``.npz``, see :func:`write_features`.
+        backbone: ``lite0`` or ``timm:NAME``.
+        options: options of the backbone: ``weights``, ``pretrained``, ``size``.
+        views: views of each image, see :func:`embed`.
+        image_size: side of augmented images, in pixels.
+        data_dir: folder searched first for a benchmark.
+        device: device of the backbone.
+        on_progress: called with each image that is decoded or embedded.
+    """
+    check_option("file type of features", file.suffix, _WRITERS)
+    if file.suffix == ".parquet" and find_spec("pyarrow") is None:
+        raise ImportError("Parquet needs pip install 'riskmatch[parquet]'; .npz does not.")
+    for name, value in (("views", views), ("image_size", image_size)):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}.")
+    find_images(data, data_dir)
+    check_options(backbone, options or {}, trunk)
+    network = seeded_trunk(backbone, options or {})  # before images are decoded: it may fail
+    domains = load(data, {"image_size": image_size}, data_dir, on_progress)
+    features = embed(domains, network, views=views, device=device, on_progress=on_progress)
+    if on_progress is not None:
+        on_progress(f"writing {file}", 0, None)
+    write_features(features, file)
+    return sum(map(len, features.domains)) * views, network.width
 
 
 def random_view(x: Tensor, generator: torch.Generator) -> Tensor:

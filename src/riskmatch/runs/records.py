@@ -95,6 +95,16 @@ class RunRecord:
         """Domains scored by any evaluation, in the order of the data set."""
         return list(dict.fromkeys(d for e in self.evaluations for d in e.scores))
 
+    def summary(self) -> dict[str, Any]:
+        """Id, status, configuration and last evaluation, for :func:`riskmatch.files.to_json`."""
+        last = asdict(self.evaluations[-1]) if self.evaluations else None
+        return {
+            "id": self.config.id,
+            "status": self.status,
+            "config": self.config.to_json(),
+            "evaluation": last,
+        }
+
 
 class RecordError(ValueError):
     """The file of a run is damaged; the message names the line and the cure."""

@@ -1,27 +1,15 @@
-"""Decide which value each field of a run and of its method has.
-
-:func:`resolve` lays these over each other; a later one wins:
-
-1. the default that :class:`~riskmatch.runs.config.RunConfig` or the method's dataclass declares;
-2. the method's tuned default (:func:`riskmatch.space.tuned`), on the data set where it differs;
-3. the data set, then the method on the data set (:data:`ON_DATA`);
-4. the preset (:data:`PRESETS`);
-5. for a frozen backbone, learning rates and warm-up of the above times :data:`FROZEN`;
-6. the values given: from a TOML file, then from the command line or the caller.
-
-``data_options`` and ``model_options`` are merged key by key; the options of a network are dropped
-where a later layer names another network.
-"""
+"""Resolve the value of every field of a run."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from riskmatch import registry
+from riskmatch.defaults.values import FROZEN, ON_DATA, PRESETS, data_key
 from riskmatch.registry import PartError
 from riskmatch.runs.config import RunConfig
 from riskmatch.space import TRAINING, Tuned, defaults, ranges, times, with_later, without_later
@@ -33,150 +21,9 @@ if TYPE_CHECKING:
     Method = str | type[Objective]
     """The name of a method, or its class."""
 
-__all__ = [
-    "FROZEN",
-    "ON_DATA",
-    "PRESETS",
-    "Preset",
-    "factory",
-    "field_names",
-    "given_for",
-    "method_class",
-    "on_data",
-    "resolve",
-    "run_config",
-    "search_space",
-]
-
-PATH = "images"
-"""Key of :data:`ON_DATA` for any folder of images or manifest."""
-IMAGES = ("pacs", "vlcs", "officehome", "terraincognita", "domainnet", PATH)
-
-ON_DATA: dict[str, dict[str | None, dict[str, Any]]] = {
-    "colored-digits": {
-        None: {
-            "lr": 1e-3,
-            "batch_size": 0,
-            "dropout": 0.5,
-            "steps": 350,
-            "eval_every": 50,
-            "model_options": {"init": "xavier", "single_logit": True},
-        },
-        "rdm": {
-            "divergence": "moments",
-            "weight": 1000.0,
-            "rescale": True,
-            "variance_weight": 0.0,
-            "warmup": 150,
-            "lr_after": 5e-4,
-        },
-        "vrex": {"weight": 1e4, "warmup": 150},
-        "irm": {"weight": 1e4, "warmup": 150},
-        "eqrm": {"warmup": 150, "lr_after": 5e-4},
-        "fishr": {"warmup": 150},
-    },
-    "colored-mnist": {
-        None: {
-            "lr": 1e-4,
-            "batch_size": 0,
-            "micro_batch": 1000,
-            "dropout": 0.2,
-            "steps": 600,
-            "eval_every": 50,
-            "model_options": {"widths": [390, 390, 390], "init": "xavier", "single_logit": True},
-        },
-        "rdm": {
-            "divergence": "moments",
-            "weight": 1e4,
-            "rescale": True,
-            "variance_weight": 0.0,
-            "warmup": 400,
-            "lr_after": 1e-4,
-        },
-        "vrex": {"weight": 1e4, "warmup": 400},
-        "irm": {"weight": 1e4, "warmup": 400},
-        "eqrm": {"warmup": 400, "lr_after": 1e-4, "log_tail": -1000.0},
-        "fishr": {"warmup": 400},
-    },
-    "rotated-mnist": {None: {"model": "cnn"}, "rdm": {"lr": 1e-3, "lr_after": 3e-4}},
-    **{name: {None: {"model": "lite0"}} for name in IMAGES},
-    "domainnet": {None: {"model": "lite0", "eval_every": 1000}},
-}
-"""Values by data set, then by method; None stands for every method."""
-
-FROZEN = {"lr": 20, "lr_after": 20, "warmup": 0.2}
-"""Factors for a frozen backbone: a head alone takes larger steps and a shorter warm-up."""
-
 _OPTIONS = ("data_options", "model_options")
 _ARGUMENTS = ("data", "test_domains", "method", "hparams")
 """Fields of a run that :func:`run_config` takes as arguments or derives."""
-
-
-@dataclass(frozen=True)
-class Preset:
-    """A named, complete set of choices for one method."""
-
-    summary: str
-    choices: Mapping[str, Any]
-    by_data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Further choices by data set."""
-
-    def on(self, data: str | None) -> dict[str, Any]:
-        """Choices on a data set."""
-        return {**self.choices, **self.by_data.get(_key(data), {})}
-
-
-_COLORED_PAPER = {
-    "divergence": "moments",
-    "rescale": False,
-    "weight": 5000.0,
-    "variance_weight": 0.0,
-    "lr": 1e-4,
-    "lr_after": 1e-4,
-    "warmup": 400,
-    "dropout": 0.2,
-    "batch_size": 0,
-    "steps": 600,
-    "model": "mlp",
-    "model_options": {"widths": [390, 390], "init": "xavier", "single_logit": True},
-}
-_COLORED_CODE = {
-    **_COLORED_PAPER,
-    "rescale": True,
-    "weight": 1e4,
-    "model_options": {"widths": [390, 390, 390], "init": "xavier", "single_logit": True},
-}
-
-
-def _on_colours(choices: dict[str, Any], preset: str) -> dict[str, dict[str, Any]]:
-    """Choices for coloured digits, and for ColoredMNIST with the splits of the preset."""
-    mnist = {**choices, "data_options": {"preset": preset}}
-    return {"colored-digits": choices, "colored-mnist": mnist}
-
-
-_ON_IMAGES = {name: {"model": "timm:resnet50.tv_in1k"} for name in IMAGES}
-
-
-PRESETS: dict[str, dict[str, Preset]] = {
-    "rdm": {
-        "paper": Preset(
-            "as the paper describes it",
-            {"match": "worst", "divergence": "mmd", "kernel": "paper", "schedule": "cosine"},
-            {**_on_colours(_COLORED_PAPER, "paper"), **_ON_IMAGES},
-        ),
-        "authors-code": Preset(
-            "as the paper's released code does it",
-            {
-                "match": "worst",
-                "divergence": "mmd",
-                "kernel": "authors-code",
-                "schedule": "cosine-after-warmup",
-            },
-            {**_on_colours(_COLORED_CODE, "authors-code"), **_ON_IMAGES},
-        ),
-    },
-}
-"""Presets by method, then by name."""
 
 
 def resolve(
@@ -321,7 +168,7 @@ def search_space(
 
 def on_data(method: Method | None, data: str | None) -> dict[str, Any]:
     """Values of :data:`ON_DATA` for a method on a data set."""
-    by_method = ON_DATA.get(_key(data), {})
+    by_method = ON_DATA.get(data_key(data), {})
     own = by_method.get(_name(method), {}) if method else {}
     return _overlay({**by_method.get(None, {})}, own)
 
@@ -421,15 +268,6 @@ def _name(method: Method) -> str:
     return method if isinstance(method, str) else f"{method.__module__}:{method.__qualname__}"
 
 
-def _key(data: str | None) -> str:
-    """Key of a data set in :data:`ON_DATA`."""
-    if data is None or data in ON_DATA:
-        return data or ""
-    from riskmatch.data.catalogue import is_path
-
-    return PATH if is_path(data) else data
-
-
 def _absolute(data: str) -> str:
     """A path made absolute; a name as it is."""
     from riskmatch.data.catalogue import is_path
@@ -461,25 +299,3 @@ def _declared(cls: type) -> dict[str, Any]:
         elif item.default_factory is not MISSING:
             values[item.name] = item.default_factory()
     return values
-
-
-def recipe(
-    method: str | None = None,
-    data: str | None = None,
-    preset: str | None = None,
-    frozen: bool = False,
-) -> dict[str, Any]:
-    """Former name of :func:`resolve`."""
-    return resolve(method, data, preset=preset, frozen=frozen)
-
-
-def space_of(method: str | None, data: str | None = None, frozen: bool = False) -> dict[str, Tuned]:
-    """Former name of :func:`search_space`."""
-    return search_space(method, data, frozen=frozen)
-
-
-def configure(
-    method: str, data: str, test_domains: tuple[str, ...], values: Mapping[str, Any]
-) -> RunConfig:
-    """Former name of :func:`run_config`."""
-    return run_config(method, data, test_domains, given=values)

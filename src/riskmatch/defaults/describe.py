@@ -1,0 +1,117 @@
+"""Describe methods as plain values: text, citation, hyper-parameters, defaults, search ranges."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, fields
+from typing import Any
+
+from riskmatch import registry
+from riskmatch.defaults.resolution import method_class, on_data
+from riskmatch.defaults.values import ON_DATA, PRESETS
+from riskmatch.registry import PartError
+from riskmatch.runs.config import RunConfig
+from riskmatch.space import Choice, Tuned, ranges
+
+
+def describe_methods() -> list[dict[str, Any]]:
+    """Description of every method, built in or announced by an installed package, by name.
+
+    A method that cannot be imported has the error under ``error`` in place of everything else.
+
+    Example:
+        >>> [method["name"] for method in describe_methods()][:3]
+        ['causirl', 'coral', 'eqrm']
+    """
+    return [_try_describe(name) for name in sorted(registry.names("method"))]
+
+
+def describe_method(name: str) -> dict[str, Any]:
+    """Description of a method as plain JSON values.
+
+    Raises:
+        PartError: there is no such method, or it cannot be imported.
+
+    Example:
+        >>> describe_method("groupdro")["hparams"]["eta"]["range"]
+        '10^U(-3, -1)'
+    """
+    cls, part = method_class(name), registry.find("method", name)
+    by_data = {data: on_data(name, data) for data in ON_DATA}
+
+    def entry(key: str, tuned: Tuned | None, default: Any, docs: Mapping[str, str]) -> Any:
+        differs = {
+            data: {"default": there.default, "range": range_of(there) or None}
+            for data, there in (tuned.by_data if tuned else {}).items()
+        } | {
+            data: {"default": values[key], "range": None}
+            for data, values in by_data.items()
+            if key in values
+        }
+        return {
+            "default": None if default is MISSING else default,
+            "range": range_of(tuned) if tuned else None,
+            "help": docs.get(key, ""),
+            "by_data": differs,
+        }
+
+    space, own_docs, run_docs = ranges(cls), field_docs(cls), field_docs(RunConfig)
+    return {
+        "name": name,
+        "package": "riskmatch" if part.built_in else part.distribution,
+        "text": inspect.cleandoc(cls.__doc__ or ""),
+        "needs": cls.needs,
+        "citation": getattr(cls, "citation", ""),
+        "hparams": {
+            field.name: entry(field.name, space.get(field.name), field.default, own_docs)
+            for field in fields(cls)
+        },
+        "training": {
+            key: entry(key, tuned, tuned.default, run_docs) for key, tuned in cls.training.items()
+        },
+        "presets": {key: asdict(preset) for key, preset in PRESETS.get(name, {}).items()},
+    }
+
+
+def range_of(tuned: Tuned) -> str:
+    """Search range in words; empty where it is a single value.
+
+    Example:
+        >>> from riskmatch.space import Uniform
+        >>> range_of(Tuned(5, Uniform(1, 10))), range_of(Tuned("mmd", Choice(("mmd",))))
+        ('U(1, 10)', '')
+    """
+    single = isinstance(tuned.range, Choice) and len(tuned.range.options) == 1
+    return "" if single else str(tuned.range)
+
+
+def field_docs(cls: type) -> dict[str, str]:
+    """Docstrings under the fields of a class, on one line each; empty where the source is missing.
+
+    Example:
+        >>> field_docs(RunConfig)["lr"]
+        'Learning rate.'
+    """
+    docs: dict[str, str] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        try:
+            body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
+        except (OSError, TypeError):
+            continue
+        assert isinstance(body, ast.ClassDef)
+        for statement, following in zip(body.body, body.body[1:], strict=False):
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                text = following.value if isinstance(following, ast.Expr) else None
+                if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                    docs[statement.target.id] = " ".join(text.value.replace("``", "").split())
+    return docs
+
+
+def _try_describe(name: str) -> dict[str, Any]:
+    try:
+        return describe_method(name)
+    except PartError as error:
+        return {"name": name, "error": str(error)}
