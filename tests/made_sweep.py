@@ -1,4 +1,4 @@
-"""A small sweep of two methods on two domains, made by hand."""
+"""A small sweep of two methods on two domains, with invented accuracies."""
 
 from made_records import evaluation, run
 
@@ -11,7 +11,7 @@ DRAWS = (1, 2)
 
 
 def sweep(method, accuracies, fixed=False, data="toy", **others):
-    """Two draws per case: the first has the better validation, and the given accuracy."""
+    """Make two draws per case; the first has the better validation and the given accuracy."""
     return [
         run(
             domain,
@@ -28,11 +28,13 @@ RUNS = sweep("erm", ERM) + sweep("rdm", RDM)
 
 
 def cells(table, label):
+    """The texts in the row of a table that begins with ``label``."""
     (row,) = (row for row in table.rows if row[0] == label)
     return [str(cell) for cell in row[1:]]
 
 
-def of(method, domain, trial):
+def runs_of(method, domain, trial):
+    """The runs of a case."""
     return [
         r
         for r in RUNS
@@ -40,13 +42,14 @@ def of(method, domain, trial):
     ]
 
 
-def without(*gone):
-    ids = {r.config.id for r in gone}
+def without(*missing):
+    """All runs but the ones that are missing."""
+    ids = {r.config.id for r in missing}
     return [r for r in RUNS if r.config.id not in ids]
 
 
 def left_out(*domains, method="erm", **others):
-    """A run for each test domain of a data set with the domains a, b and c."""
+    """Make a run for each test domain of a data set with the domains a, b and c."""
     return [
         run(domain, evaluation(1, **dict.fromkeys("abc", (60, 50))), method=method, **others)
         for domain in domains

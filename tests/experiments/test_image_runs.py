@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from riskmatch.cli.parser import parse
-from riskmatch.cli.sweep import Plan
+from riskmatch.cli.sweep import PlanOptions
 from riskmatch.data import DATASETS
 from riskmatch.experiments import EXPERIMENTS, Scope
 from riskmatch.experiments.catalogue import name_of
@@ -29,7 +29,7 @@ def ids(runs):
 @pytest.mark.parametrize("data", ["pacs", "terraincognita"])
 def test_laptop_plans_the_runs_of_a_sweep_on_frozen_features(data):
     words = f"DIR --data {data} --frozen --draws 5 --steps 1000 --eval-every 60".split()
-    options = parse(Plan, "sweep plan", words)
+    options = parse(PlanOptions, "sweep plan", words)
     swept = Protocol(
         data,
         tuple(sorted(methods())),

@@ -10,9 +10,9 @@ from made_sweep import (
     cells,
     efficiency_table,
     left_out,
-    of,
     overview_table,
     per_domain_table,
+    runs_of,
     sweep,
     without,
 )
@@ -45,10 +45,12 @@ def test_captions_tell_replicates_from_trials_that_redraw():
 
 def test_missing_runs_are_named_from_the_plan():
     plan = [r.config for r in RUNS]
-    (gone, _) = of("rdm", "b", 1)
+    (gone, _) = runs_of("rdm", "b", 1)
     one = per_domain_table(without(gone), "toy", plan=plan)
     assert f"Missing: RDM on b, trial 1: 1 of 2 runs ({gone.config.id})." in one.caption
-    half = per_domain_table(without(*of("rdm", "b", 0), *of("rdm", "b", 1)), "toy", plan=plan)
+    half = per_domain_table(
+        without(*runs_of("rdm", "b", 0), *runs_of("rdm", "b", 1)), "toy", plan=plan
+    )
     assert "Missing: RDM on b: all 4 runs." in half.caption
     assert cells(half, "RDM")[1:3] == ["None", "None"]
     none = per_domain_table(sweep("erm", ERM), "toy", plan=plan)
@@ -60,7 +62,7 @@ def test_missing_runs_are_named_from_the_plan():
 
 
 def test_missing_runs_are_named_without_a_plan_too():
-    table = per_domain_table(without(*of("erm", "a", 0), of("rdm", "b", 1)[0]), "toy")
+    table = per_domain_table(without(*runs_of("erm", "a", 0), runs_of("rdm", "b", 1)[0]), "toy")
     assert (
         "Missing: ERM on a, trial 0: 2 of 2 runs; RDM on b, trial 1: 1 of 2 runs." in table.caption
     )
@@ -123,9 +125,9 @@ def test_nothing_is_said_of_trials_that_may_or_may_not_be_replicates():
 
 
 def test_methods_whose_runs_differ_in_more_than_their_draw_are_named():
-    longer = [replace(r, config=replace(r.config, steps=9)) for r in of("rdm", "a", 0)]
+    longer = [replace(r, config=replace(r.config, steps=9)) for r in runs_of("rdm", "a", 0)]
     other = [
-        replace(r, config=replace(r.config, model_options={"n": 1})) for r in of("erm", "a", 0)
+        replace(r, config=replace(r.config, model_options={"n": 1})) for r in runs_of("erm", "a", 0)
     ]
     assert (
         "Chosen among runs that differ in more than their draw: steps (RDM); model options (ERM)."
@@ -134,7 +136,7 @@ def test_methods_whose_runs_differ_in_more_than_their_draw_are_named():
 
 
 def test_a_trial_without_every_domain_has_no_average():
-    table = overview_table(without(*of("erm", "a", 0)))
+    table = overview_table(without(*runs_of("erm", "a", 0)))
     assert cells(table, "ERM")[0] == str(Trials((67.25,)))
 
 

@@ -19,7 +19,7 @@ from riskmatch.cli.parser import Parser, call_verb, parse
 from riskmatch.cli.progress import SweepDisplay, clock, progress
 
 if TYPE_CHECKING:
-    from riskmatch.sweep import Board, Launcher, PlannedRun, Status
+    from riskmatch.sweep import Board, Launcher, PlannedRun, SweepStatus
 
 
 def run(words: Sequence[str]) -> int:
@@ -31,7 +31,7 @@ def run(words: Sequence[str]) -> int:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlanOptions:
     """Write the runs of a sweep to DIR/plan.jsonl, and estimate how long they take.
 
     Each domain is left out in turn. Hyper-parameters are drawn at random; the first draw is the
@@ -93,7 +93,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunOptions:
     """Train the planned runs in DIR that are not yet done.
 
     Interrupted runs resume from their last checkpoints; failed runs are left alone. Several such
@@ -111,12 +111,12 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Retry(Run):
+class RetryOptions(RunOptions):
     """Train the planned runs in DIR that failed again, from their last checkpoints."""
 
 
 @dataclass(frozen=True)
-class Inspect:
+class StatusOptions:
     """Count the runs of each method that are done, running, failed or waiting; list failures."""
 
     dir: Positional[Path]
@@ -126,7 +126,7 @@ class Inspect:
 
 
 @dataclass(frozen=True)
-class Tables:
+class TableOptions:
     """Print accuracy by method and test domain, one table per data set, from the runs so far.
 
     DIR can be any folder of runs, imported ones too; without a plan all runs in it count.
@@ -152,7 +152,7 @@ class Tables:
 
 def _plan(words: Sequence[str]) -> int:
     """Write the plan and estimate how long the runs take."""
-    options = parse(Plan, "sweep plan", words, {"backbone": ("--model",)})
+    options = parse(PlanOptions, "sweep plan", words, {"backbone": ("--model",)})
     from riskmatch.sweep import plan_sweep
     from riskmatch.sweep.plan import FILE
 
@@ -187,17 +187,17 @@ def _plan(words: Sequence[str]) -> int:
 
 def _run(words: Sequence[str]) -> int:
     """Train the runs that are not yet done."""
-    return _train(Run, "sweep run", words)
+    return _train(RunOptions, "sweep run", words)
 
 
 def _retry(words: Sequence[str]) -> int:
     """Train the runs that failed again."""
-    return _train(Retry, "sweep retry", words)
+    return _train(RetryOptions, "sweep retry", words)
 
 
 def _status(words: Sequence[str]) -> int:
     """Count the runs that are done, running, failed and waiting."""
-    options = parse(Inspect, "sweep status", words)
+    options = parse(StatusOptions, "sweep status", words)
     from riskmatch.sweep import sweep_status
     from riskmatch.sweep.board import STATES
 
@@ -219,7 +219,7 @@ def _status(words: Sequence[str]) -> int:
 
 def _table(words: Sequence[str]) -> int:
     """Print accuracy by method and test domain, beside the paper's."""
-    options = parse(Tables, "sweep table", words)
+    options = parse(TableOptions, "sweep table", words)
     from riskmatch.report.comparison import tables_of_frame
     from riskmatch.runs.frame import PLAN, read_results
     from riskmatch.selection import find_rule
@@ -245,13 +245,13 @@ def _table(words: Sequence[str]) -> int:
     return 0
 
 
-def _train(command: type[Run], name: str, words: Sequence[str]) -> int:
+def _train(command: type[RunOptions], name: str, words: Sequence[str]) -> int:
     options, launcher = _parse_with_launcher(command, name, words)
     from riskmatch.sweep import retry_sweep, run_sweep
 
     planned = _read_plan(options.dir)
     titles = _titles(planned)
-    train = retry_sweep if command is Retry else run_sweep
+    train = retry_sweep if command is RetryOptions else run_sweep
     with SweepDisplay(planned, options.quiet) as display:
         try:
             board = train(
@@ -272,8 +272,8 @@ def _train(command: type[Run], name: str, words: Sequence[str]) -> int:
 
 
 def _parse_with_launcher(
-    command: type[Run], name: str, words: Sequence[str]
-) -> tuple[Run, Launcher]:
+    command: type[RunOptions], name: str, words: Sequence[str]
+) -> tuple[RunOptions, Launcher]:
     """Parse a command whose options include those of the launcher that it names."""
     from riskmatch.sweep.launchers import launcher_class, make_launcher
 
@@ -326,7 +326,7 @@ def _summary(board: Board, titles: Mapping[str, str], folder: Path) -> str:
     )
 
 
-def _print_status(status: Status, titles: Mapping[str, str]) -> None:
+def _print_status(status: SweepStatus, titles: Mapping[str, str]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table

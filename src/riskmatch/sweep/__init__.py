@@ -1,6 +1,6 @@
 """Many runs planned together, and the launchers that train them."""
 
-from riskmatch.sweep.board import Board, RunOutcome, Status
+from riskmatch.sweep.board import Board, RunOutcome, SweepStatus
 from riskmatch.sweep.launchers import LAUNCHERS, Launcher, Local
 from riskmatch.sweep.plan import PlannedRun, Protocol
 from riskmatch.sweep.run import (
@@ -21,10 +21,10 @@ __all__ = [
     "PlannedRun",
     "Protocol",
     "RunOutcome",
-    "Status",
     "StepReport",
     "SweepPlan",
     "SweepSettings",
+    "SweepStatus",
     "Worker",
     "plan_sweep",
     "retry_sweep",

@@ -203,7 +203,7 @@ OnChange = Callable[[Board], None]
 
 
 @dataclass(frozen=True)
-class Status:
+class SweepStatus:
     """Snapshot of a sweep."""
 
     counts: dict[str, Counter[State]]
@@ -219,7 +219,7 @@ class Status:
         return sum(self.counts.values(), Counter())
 
 
-def status_of(planned: Sequence[PlannedRun], out: Path) -> Status:
+def status_of(planned: Sequence[PlannedRun], out: Path) -> SweepStatus:
     """Read the status of planned runs from the records and locks in ``out``."""
     board = Board.from_folder([run.config for run in planned], out)
     running = {config.id for config in board.waiting if is_locked(out / config.id)}
@@ -232,7 +232,7 @@ def status_of(planned: Sequence[PlannedRun], out: Path) -> Status:
     counts = {method: Counter[State]() for method in sorted(set(methods.values()))}
     for id, state in states.items():
         counts.setdefault(methods.get(id, ERM_PHASES), Counter())[state] += 1
-    return Status(counts, dict(board.failed), board.seconds_left)
+    return SweepStatus(counts, dict(board.failed), board.seconds_left)
 
 
 def _progress(folder: Path) -> records.Standing:

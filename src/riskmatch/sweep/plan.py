@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import combinations, product
 from pathlib import Path
@@ -118,19 +118,22 @@ class Protocol:
     def runs(self) -> list[PlannedRun]:
         """List every run once, by draw, so that a part of the list is a comparison, too."""
         planned: dict[str, PlannedRun] = {}
-        for place in product(range(self.draws), range(self.trials), self.tests, self.methods):
-            number, config = place[0], self._run(*place)
-            planned.setdefault(config.id, PlannedRun(config, title_of(config, number), number))
+        for number, trial in product(range(self.draws), range(self.trials)):
+            configs = [self._config(number, trial, method) for method in self.methods]
+            for tests, config in product(self.tests, configs):
+                run = replace(config, test_domains=tests)
+                planned.setdefault(run.id, PlannedRun(run, title_of(run, number), number))
         return list(planned.values())
 
-    def _run(self, number: int, trial: int, tests: tuple[str, ...], method: str) -> RunConfig:
+    def _config(self, number: int, trial: int, method: str) -> RunConfig:
+        """Configure the runs of a draw, but for their test domains."""
         choices = {n: value for n, value in self.choices.items() if n in field_names(method)}
         drawn = {}
         if number > 0:
             seed = _seed(self.data, method, 0 if self.fixed_draws else trial, number)
             drawn = draw(search_space(method, self.data, frozen=self.frozen), seed, self.data)
         given = {**drawn, **choices, "seed": trial, "trial": trial}
-        run = run_config(method, self.data, tests, frozen=self.frozen, given=given)
+        run = run_config(method, self.data, (), frozen=self.frozen, given=given)
         warmup = run.hparams.get("warmup", 0)
         # The field's ranges contain draws that are all warm-up; the defaults must not be.
         if number == 0 and warmup >= run.steps:

@@ -13,7 +13,7 @@ from riskmatch.data import OnProgress
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.lock import BusyError, lock
-from riskmatch.sweep.board import Board, OnChange, Status, status_of
+from riskmatch.sweep.board import Board, OnChange, SweepStatus, status_of
 from riskmatch.sweep.launchers import Launcher, Local, make_launcher, threads_per_job
 from riskmatch.sweep.plan import RUNS, PlannedRun, Protocol, extend, held_out, read
 from riskmatch.sweep.worker import SweepSettings, Worker
@@ -86,7 +86,6 @@ def plan_sweep(
         2
     """
     from riskmatch.data import load
-    from riskmatch.engine.assemble import objective
     from riskmatch.objectives import methods as built_in
 
     choices, out = dict(choices or {}), Path(folder) / RUNS
@@ -104,8 +103,6 @@ def plan_sweep(
         fixed_draws,
         choices,
     ).runs()
-    for config in {run.config.method: run.config for run in runs}.values():
-        objective(config.method, config.hparams)  # raises if a value does not fit
     board = Board.from_folder([run.config for run in runs], out)
     launcher, worker = Local(device="cpu"), Worker(SweepSettings(out, data_dir))
     board.jobs = launcher.jobs_for(len(board.waiting))
@@ -169,7 +166,7 @@ def retry_sweep(
     )
 
 
-def sweep_status(folder: Path | str) -> Status:
+def sweep_status(folder: Path | str) -> SweepStatus:
     """Count the runs of a sweep by method and state, and estimate the time left.
 
     Example:
