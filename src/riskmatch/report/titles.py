@@ -6,6 +6,8 @@ from pathlib import Path
 
 from riskmatch.registry import is_own
 
+INSTANCE = "instance:"
+"""Start of the name of a part that was passed as an object in Python."""
 METHODS = {
     "erm": "ERM",
     "mixup": "Mixup",
@@ -63,7 +65,16 @@ def data_title(data: str) -> str:
 
 
 def part_title(name: str) -> str:
-    """``Name`` of a part called ``package.module:Name``; other names unchanged."""
+    """``Name`` of a part called ``package.module:Name``; other names unchanged.
+
+    The class of an object that was passed to :func:`riskmatch.train`, too.
+
+    Example:
+        >>> part_title("my_methods:Robust"), part_title("instance:my_nets.Tiny"), part_title("mlp")
+        ('Robust', 'Tiny', 'mlp')
+    """
+    if name.startswith(INSTANCE):
+        return name.rpartition(".")[2]
     return name.rpartition(":")[2] if is_own(name) else name
 
 

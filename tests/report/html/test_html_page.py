@@ -99,9 +99,9 @@ def test_chart_data_have_four_digits():
 def test_absent_sections_give_the_reason():
     text = " ".join(Reader(render(bare())).text.split())
     for expected in (
-        "risks of single samples are unknown",
+        "risks of single samples are not available",
         "This run has no evaluation",
-        "This run stored no predictions",
+        "predictions of this run are not available",
         "holds no configuration",
         "No command repeats this run",
         "RuntimeError: out of memory",

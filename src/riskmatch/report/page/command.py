@@ -7,13 +7,15 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from riskmatch.report.titles import INSTANCE
 from riskmatch.runs.config import RunConfig
 
 
 def train_command(config: RunConfig) -> str:
     """``riskmatch train`` with the options in which the run differs from the defaults.
 
-    Empty for runs imported from DomainBed, and where a part of the run is unknown.
+    Empty for runs imported from DomainBed, for runs with objects passed in Python, and where a part
+    of the run is unknown.
 
     Example:
         >>> train_command(RunConfig("colored-digits", ("0.1",), "groupdro", {"eta": 0.1}))
@@ -22,7 +24,8 @@ def train_command(config: RunConfig) -> str:
     from riskmatch.defaults import given_for
     from riskmatch.registry import PartError
 
-    if "hparams_seed" in config.hparams:
+    parts = (config.data, config.method, config.model)
+    if "hparams_seed" in config.hparams or any(part.startswith(INSTANCE) for part in parts):
         return ""
     try:
         given = given_for(config)

@@ -57,7 +57,10 @@ class Details:
             "status": record.status,
             "error": record.error,
             "config": config.to_json(),
-            "parts": record.parts,
+            "parts": {
+                kind: {name: value for name, value in part.items() if value is not None}
+                for kind, part in record.parts.items()
+            },
             "reproduce": command,
             "curves": curves(record),
             "snapshots": snapshots(by_step),
@@ -70,7 +73,7 @@ class Details:
         try:
             return validation_predictions(run, self._data)
         except UNREADABLE as error:
-            note = f"{title}: no risk distributions, confusion or calibration ({error})."
+            note = f"{title}: no risk distributions, confusion or calibration ({_cause(error)})."
             if command and isinstance(error, NotStoredError):
                 note += f" To get them, train again: {command} --out again"
             self.notes.append(note)
@@ -80,7 +83,7 @@ class Details:
         try:
             return self._data.examples(run.config)
         except UNREADABLE as error:
-            self.notes.append(f"{title}: hardest samples without pictures ({error})")
+            self.notes.append(f"{title}: hardest samples without pictures ({_cause(error)}).")
             return None
 
     def _hardest(
@@ -93,8 +96,12 @@ class Details:
         try:
             return hardest(last, classes, examples.take if examples else None)
         except (*UNREADABLE, KeyError, IndexError) as error:
-            self.notes.append(f"{title}: hardest samples without pictures ({error})")
+            self.notes.append(f"{title}: hardest samples without pictures ({_cause(error)}).")
             return hardest(last, classes, None)
+
+
+def _cause(error: Exception) -> str:
+    return str(error).rstrip(".")
 
 
 def _class_names(examples: Examples | None, last: Mapping[str, Predictions]) -> list[str]:

@@ -11,6 +11,7 @@ from riskmatch.data import OnProgress
 from riskmatch.report.page.examples import Examples, examples_in_memory, examples_on_disk
 from riskmatch.report.page.risks import ByStep, spread_steps
 from riskmatch.report.stored_runs import StoredRun
+from riskmatch.report.titles import INSTANCE
 from riskmatch.runs import predictions
 from riskmatch.runs.predictions import Predictions
 
@@ -62,6 +63,8 @@ class DataCache:
         """Validation samples of a run for display; only the images that are shown are decoded."""
         from riskmatch.data.catalogue import resolve
 
+        if config.data.startswith(INSTANCE):
+            raise ValueError("the data were passed as an object, which the run does not store")
         if resolve(config.data).has_image_files:
             return examples_on_disk(self._image_index(config.data), config.trial)
         return examples_in_memory(self.inputs(config), config.trial)

@@ -122,7 +122,7 @@ def _histograms(
             step = max(by_step)
             by_domain = dict(by_step[step])
     except UNREADABLE as error:
-        remarks.append(f"No histograms of risks: {error}")
+        remarks.append(f"No histograms of risks: {str(error).rstrip('.')}.")
         return None
     return {"step": step, **_shares(by_domain)}
 
