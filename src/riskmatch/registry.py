@@ -58,6 +58,8 @@ _BUILT_IN: dict[Kind, str] = {
 
 Named as text, and imported on first use, because these packages are built on this module.
 """
+INSTANCE = "instance:"
+"""Prefix of the name of a part that was passed as an object in Python."""
 _OWN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 

@@ -25,10 +25,9 @@ from riskmatch.data.domain import DomainSet
 from riskmatch.engine.data_identity import identity_of
 from riskmatch.models.embedding import hash_inputs, hash_weights
 from riskmatch.objectives import methods
+from riskmatch.registry import INSTANCE
 from riskmatch.runs.config import RunConfig
 
-PREFIX = "instance:"
-"""Prefix of the name of an instance in a configuration."""
 FINGERPRINT = "fingerprint"
 """Option that holds the fingerprint."""
 
@@ -60,7 +59,7 @@ class Instances:
         if not is_instance(name):
             return None
         value, expected = getattr(self, kind), getattr(config, OPTIONS[kind])[FINGERPRINT]
-        what = f"The {kind} of run {config.id} is an instance of {name.removeprefix(PREFIX)}"
+        what = f"The {kind} of run {config.id} is an instance of {name.removeprefix(INSTANCE)}"
         if value is None:
             function = "load_run" if kind == "model" else "train"
             raise InstanceError(
@@ -78,7 +77,7 @@ class Instances:
 
 def is_instance(name: str) -> bool:
     """Whether the name of a part in a configuration stands for an instance."""
-    return name.startswith(PREFIX)
+    return name.startswith(INSTANCE)
 
 
 def instance_name(value: object) -> str:
@@ -89,7 +88,7 @@ def instance_name(value: object) -> str:
         >>> instance_name(MLP(2, 2))
         'instance:riskmatch.models.mlp.MLP'
     """
-    return f"{PREFIX}{type(value).__module__}.{type(value).__qualname__}"
+    return f"{INSTANCE}{type(value).__module__}.{type(value).__qualname__}"
 
 
 def named_objective(objective: Objective) -> tuple[str, dict[str, Any]] | None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from riskmatch.registry import is_own
+from riskmatch.registry import INSTANCE, is_own
 
-INSTANCE = "instance:"
-"""Start of the name of a part that was passed as an object in Python."""
 METHODS = {
     "erm": "ERM",
     "mixup": "Mixup",

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from riskmatch.report.titles import INSTANCE
+from riskmatch.registry import INSTANCE
 from riskmatch.runs.config import RunConfig
 
 

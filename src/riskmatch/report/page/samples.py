@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from riskmatch.data import OnProgress
+from riskmatch.registry import INSTANCE
 from riskmatch.report.page.examples import Examples, examples_in_memory, examples_on_disk
 from riskmatch.report.page.risks import ByStep, spread_steps
 from riskmatch.report.stored_runs import StoredRun
-from riskmatch.report.titles import INSTANCE
 from riskmatch.runs import predictions
 from riskmatch.runs.predictions import Predictions
 
