@@ -1,4 +1,4 @@
-"""A mirror on this machine that misbehaves as told."""
+"""A local HTTP server that can misbehave."""
 
 import os
 import threading
@@ -8,18 +8,22 @@ from unittest.mock import patch
 
 
 class Mirror:
-    """What a server holds, how it behaves, and what was asked of it."""
+    """The files of a server, its behaviour, and the requests it received."""
 
-    def __init__(self, files, ranges=True, stop_after=None, stall=False, damage=False):
+    def __init__(
+        self, files, ranges=True, stop_after=None, stall=False, damage=False, headers=None
+    ):
         self.files = files
         self.ranges = ranges
-        """Whether it can go on in the middle."""
+        """Whether it supports range requests."""
         self.stop_after = stop_after
-        """Bytes after which an answer ends too early."""
+        """Bytes after which a response ends too early."""
         self.stall = stall
-        """Fall silent there, rather than hang up."""
+        """Whether it then stalls instead of closing the connection."""
         self.damage = damage
-        """Change a byte of what it sends."""
+        """Whether it changes a byte of the content."""
+        self.headers = headers or {}
+        """Additional headers of every response."""
         self.asked, self.sent, self.url = [], 0, ""
         self.over = threading.Event()
 
@@ -37,7 +41,11 @@ class Mirror:
             where = f"bytes {start}-{len(content) - 1}/{len(content)}"
             handler.send_header("Content-Range", where)
         handler.send_header("Content-Length", str(len(content) - start))
+        for header, value in self.headers.items():
+            handler.send_header(header, value)
         handler.end_headers()
+        if handler.command == "HEAD":
+            return None
         body = content[start:][: self.stop_after]
         if self.damage:
             body = bytes([body[0] ^ 1]) + body[1:]
@@ -50,7 +58,7 @@ class Mirror:
 
 @contextmanager
 def serving(*mirrors):
-    """The mirrors, each at an address of its own."""
+    """Serve each mirror at its own URL."""
     servers = []
     for mirror in mirrors:
 
@@ -59,6 +67,8 @@ def serving(*mirrors):
 
             def do_GET(self):
                 self.behaviour.answer(self)
+
+            do_HEAD = do_GET
 
             def log_message(self, *args):
                 pass

@@ -5,7 +5,7 @@ import socket
 import pytest
 from mirror import Mirror, serving
 
-from riskmatch.data.fetch import FetchError, digest, fetch, from_mirrors
+from riskmatch.data.fetch import FetchError, digest, fetch, fetch_from_hub, from_mirrors
 
 CONTENT = bytes(k * k % 251 for k in range(300_000))
 MD5 = hashlib.md5(CONTENT).hexdigest()
@@ -135,3 +135,34 @@ def test_md5_check(tmp_path):
     path.write_bytes(CONTENT[1:])
     with pytest.raises(ValueError, match=f"its md5 is [0-9a-f]{{32}}, not {MD5}"):
         digest("md5", MD5)(path)
+
+
+def get_from_hub(folder, hub, monkeypatch, path="data/f.bin", **options):
+    check = digest("sha256", hashlib.sha256(CONTENT).hexdigest())
+    with serving(hub) as (url,):
+        monkeypatch.setenv("HF_ENDPOINT", url.removesuffix("/data"))
+        return fetch_from_hub("o/pets", path, "a" * 40, "pets.bin", folder, check, **options)
+
+
+@pytest.mark.parametrize("damage", [False, True])
+def test_hub_file_is_downloaded_and_verified(tmp_path, monkeypatch, damage, capfd):
+    headers = {"ETag": f'"{MD5}"', "X-Repo-Commit": "a" * 40}
+    hub, seen = Mirror(FILES, damage=damage, headers=headers), []
+    folder = tmp_path / "new"
+    if damage:
+        with pytest.raises(FetchError, match=r"hub o/pets/data/f.bin \(its sha256 is"):
+            get_from_hub(folder, hub, monkeypatch)
+        assert list(folder.iterdir()) == []
+        return
+    path = get_from_hub(folder, hub, monkeypatch, on_progress=lambda *call: seen.append(call))
+    assert path.read_bytes() == CONTENT
+    assert [file.name for file in folder.iterdir()] == ["pets.bin"]
+    size = len(CONTENT)
+    assert seen[-2:] == [("pets.bin", size, size), ("verifying pets.bin", 0, None)]
+    assert capfd.readouterr().err == ""
+
+
+def test_file_missing_on_the_hub_is_one_line(tmp_path, monkeypatch):
+    with pytest.raises(FetchError, match=r"hub o/pets/gone.bin \(") as caught:
+        get_from_hub(tmp_path, Mirror({}), monkeypatch, "gone.bin")
+    assert "\n" not in str(caught.value)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
@@ -92,6 +93,81 @@ def fetch(
         f"from the bytes received, or, without network access, place {name} in {folder}.",
         attempts,
     )
+
+
+def fetch_from_hub(
+    repository: str,
+    path: str,
+    revision: str,
+    name: str,
+    folder: Path,
+    check: Check,
+    *,
+    timeout: float = TIMEOUT,
+    on_progress: OnProgress | None = None,
+) -> Path:
+    """Download a file of a data set on the Hugging Face hub to ``folder / name``.
+
+    An interrupted download continues with the next call. ``HF_ENDPOINT`` and ``HF_TOKEN`` apply.
+
+    Args:
+        repository: data set on the hub, as ``owner/name``.
+        path: path of the file in the repository.
+        revision: commit or branch.
+        name: file name in ``folder``.
+        folder: created where it does not exist.
+        check: check that the file must pass.
+        timeout: seconds to wait for the hub's answer.
+        on_progress: called with the name of the file and the number of bytes.
+
+    Raises:
+        FetchError: the hub did not give the file.
+    """
+    from huggingface_hub import hf_hub_download
+
+    source, store = f"hub {repository}/{path}", folder / f"{name}.hub"
+    try:
+        file = hf_hub_download(
+            repository,
+            path,
+            repo_type="dataset",
+            revision=revision,
+            local_dir=store,
+            etag_timeout=timeout,
+            endpoint=os.environ.get("HF_ENDPOINT"),
+            tqdm_class=_progress_bar(name, on_progress),
+        )
+    except OSError as error:  # every error of the hub is one
+        attempt = f"{source} ({' '.join(str(error).split())})"
+        raise FetchError(f"Could not download {name}. Tried: {attempt}.", [attempt]) from error
+    if on_progress is not None:
+        on_progress(f"verifying {name}", 0, None)
+    try:
+        check(Path(file))
+        os.replace(file, folder / name)
+    except ValueError as error:
+        attempt = f"{source} ({error})"
+        raise FetchError(f"Could not download {name}. Tried: {attempt}.", [attempt]) from error
+    finally:
+        shutil.rmtree(store, ignore_errors=True)
+    return folder / name
+
+
+def _progress_bar(name: str, on_progress: OnProgress | None) -> type[Any]:
+    """A class of tqdm that calls ``on_progress`` and prints nothing."""
+    from tqdm import tqdm  # type: ignore[import-untyped]
+
+    class ProgressBar(tqdm):  # type: ignore[misc]
+        def __init__(self, *args: Any, **options: Any) -> None:
+            self._done, self._total = options.get("initial") or 0, options.get("total")
+            super().__init__(*args, **{**options, "disable": True})
+
+        def update(self, n: float | None = 1) -> None:
+            self._done += n or 0
+            if on_progress is not None:
+                on_progress(name, int(self._done), self._total)
+
+    return ProgressBar
 
 
 def from_mirrors(mirrors: Sequence[str], name: str) -> list[str]:

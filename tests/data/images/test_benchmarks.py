@@ -5,6 +5,7 @@ from trees import contents, pacs_files, plant, small, small_pacs
 
 from riskmatch.data import DATASETS, load
 from riskmatch.data.images.benchmark import (
+    HubFile,
     check_counts,
     find_benchmark,
     index_benchmark,
@@ -43,7 +44,10 @@ def test_checksums_are_valid_and_file_names_unique():
     files = [file for b in BENCHMARKS.values() for origin in b.origins for file in origin.files]
     assert len({file.name for file in files}) == len(files)
     for file in files:
-        assert all(url.startswith("http") for url in file.urls)
+        if isinstance(file.source, HubFile):
+            assert re.fullmatch(r"main|[0-9a-f]{40}", file.source.revision)
+        else:
+            assert all(url.startswith("http") for url in file.source)
         assert re.fullmatch(
             r"md5:[0-9a-f]{32}|sha256:[0-9a-f]{64}", file.checksum or "md5:" + "0" * 32
         )

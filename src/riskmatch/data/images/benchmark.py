@@ -34,13 +34,22 @@ class BenchmarkDomain:
 
 
 @dataclass(frozen=True)
+class HubFile:
+    """A file of a data set on the Hugging Face hub."""
+
+    repository: str
+    path: str
+    revision: str = "main"
+
+
+@dataclass(frozen=True)
 class Download:
     """A file to download."""
 
     name: str
     """File name on this machine and on a mirror."""
-    urls: tuple[str, ...]
-    """Tried in this order."""
+    source: tuple[str, ...] | HubFile
+    """URLs, tried in this order, or a file on the hub."""
     checksum: str | None = None
     """``md5:…`` or ``sha256:…`` where one is published; else the number of images is checked."""
 

