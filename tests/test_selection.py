@@ -318,6 +318,15 @@ def test_other_data_options_are_another_data_set():
     assert set(table["own_data"]) == {"toy"}
 
 
+def test_runs_that_start_from_erm_are_of_another_network_where_others_of_the_method_do_not():
+    def started(pretrain, method="rdm"):
+        return replace(ONE, config=replace(ONE.config, method=method, pretrain=pretrain))
+
+    both = case_table(started(0), started(5), started(0, "erm"))
+    assert list(both["model"]) == ["mlp", "mlp, ERM-initialised", "mlp"]
+    assert set(case_table(started(5), started(0, "erm"))["model"]) == {"mlp"}
+
+
 def test_of_options_that_as_many_runs_have_the_fewest_are_usual():
     options = [{"task": "adaptation"}, {"holdout": 0.5}, {}]
     runs = [replace(ONE, config=replace(ONE.config, data_options=o)) for o in options]

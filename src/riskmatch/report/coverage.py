@@ -79,7 +79,7 @@ def _phrases(selected: Selected, phrases: dict[RowKey, str]) -> list[str]:
     return [
         phrase
         if len(keys) == len(phrases)
-        else f"{phrase} ({', '.join(starmap(selected.label, keys))})"
+        else f"{phrase} ({_names(starmap(selected.label, keys))})"
         for phrase, keys in holding.items()
         if phrase
     ]
@@ -93,7 +93,13 @@ def _unlike(selected: Selected) -> list[str]:
         for _, model, variant, *_ in values[values > 1].index:
             label = selected.label(variant, model)
             different.setdefault(title, {})[label] = None
-    return [f"{title} ({', '.join(labels)})" for title, labels in different.items()]
+    return [f"{title} ({_names(labels)})" for title, labels in different.items()]
+
+
+def _names(labels: Iterable[str]) -> str:
+    """Labels in a row; some hold commas themselves."""
+    known = list(labels)
+    return ("; " if any("," in label for label in known) else ", ").join(known)
 
 
 def _unchosen(selected: Selected) -> list[str]:

@@ -26,6 +26,8 @@ def cases(frame: pd.DataFrame, plan: Iterable[RunConfig] = ()) -> pd.DataFrame:
     - **Trials.** Replicates are told apart by their trial. Seeds, of the run and of the data set,
       stand for trials where runs differ in nothing else; then trials and seeds together are
       numbered from 0. Draws with seeds of their own, as DomainBed's, stay draws.
+    - **Initialisation.** Where runs of a method start from ERM (``pretrain``) and others do not,
+      those that do are runs of another network: ``mlp, ERM-initialised``.
     - **Data.** Runs on a data set with other options are runs on another data set, named after the
       options in which they differ from most: ``colored-mnist, p [0.5]``.
 
@@ -35,23 +37,24 @@ def cases(frame: pd.DataFrame, plan: Iterable[RunConfig] = ()) -> pd.DataFrame:
             ``planned``.
 
     Returns:
-        The columns of ``CASE`` and ``run``, ``test_domains``, ``domains``, ``method``, ``seed``,
-        ``draw``, ``number`` (DomainBed's ``hparams_seed``), ``status``, ``steps``,
-        ``model_options``, ``own_data`` and ``own_trial`` (as the run has them).
+        The columns of ``CASE``; ``own_data`` and ``own_trial``, as the run has them; ``number``,
+        DomainBed's ``hparams_seed``; and of :func:`riskmatch.results` ``run``, ``test_domains``,
+        ``domains``, ``method``, ``seed``, ``draw``, ``status``, ``steps``, ``pretrain``,
+        ``data_options`` and ``model_options``.
     """
     runs = frame.drop_duplicates("run", ignore_index=True)
     known = set(runs["run"])
     missing = [config for config in plan if config.id not in known]
     runs = pd.concat([runs, frame_of_plan(missing)], ignore_index=True) if missing else runs
     numbers = runs.get("hparams/hparams_seed", pd.Series(np.nan, runs.index))
-    kept = [*_KEPT, "data_options"]
-    table = runs[kept].assign(
+    table = runs[_KEPT].assign(
         number=pd.to_numeric(numbers, errors="coerce"),
         own_data=runs["data"],
         own_trial=runs["trial"],
     )
     whole = _single(table) | _apart(table)
     table["trial"] = _trials(table)
+    table["model"] = _models(table)
     table["data"] = _data(table)
     each = [
         None if own in whole and len(tests) > 1 else list(tests)
@@ -74,6 +77,8 @@ _KEPT = [
     "draw",
     "status",
     "steps",
+    "pretrain",
+    "data_options",
     "model_options",
 ]
 
@@ -122,6 +127,14 @@ def _trials(runs: pd.DataFrame) -> list[int]:
         else:
             numbers[own.index] = own["trial"]
     return list(numbers)
+
+
+def _models(runs: pd.DataFrame) -> pd.Series[str]:
+    """The network of every run, with its initialisation where both are on the data set."""
+    started = runs["pretrain"] > 0
+    both = started.groupby([runs["data"], runs["variant"]]).nunique() > 1
+    separate = runs["data"].isin(set(both[both].index.get_level_values("data")))
+    return runs["model"].where(~(started & separate), runs["model"] + ", ERM-initialised")
 
 
 def _data(runs: pd.DataFrame) -> list[str]:
