@@ -323,7 +323,7 @@ def test_runs_that_start_from_erm_are_of_another_network_where_others_of_the_met
         return replace(ONE, config=replace(ONE.config, method=method, pretrain=pretrain))
 
     both = case_table(started(0), started(5), started(0, "erm"))
-    assert list(both["model"]) == ["mlp", "mlp, ERM-initialised", "mlp"]
+    assert list(both["model"]) == ["mlp", "ERM-initialised mlp", "mlp"]
     assert set(case_table(started(5), started(0, "erm"))["model"]) == {"mlp"}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, starmap
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 ALIKE = {"steps": "steps", "model_options": "model options"}
 """Settings that no search draws, so that the runs of a case should have them in common."""
 FEW = 3
-"""The number of missing runs that are named, at most."""
+"""More missing runs, or test domains of a run, are not named."""
 
 
 def notes(selected: Selected) -> str:
     """The sentences that every table carries."""
     sentences = [
         f"Selection {selected.rule.name}: the best of {selected.rule.summary}; {draws(selected)}.",
-        f"Network: {', '.join(selected.models)}." if selected.models else "",
+        f"Network: {_names(selected.models)}." if selected.models else "",
         _listed("Chosen among runs that differ in more than their draw", _unlike(selected)),
         _listed("Missing", missing(selected)),
         _listed("Nothing to choose from", _unchosen(selected)),
@@ -116,7 +116,7 @@ def _unfinished(selected: Selected) -> list[str]:
     unfinished = selected.evaluated[selected.evaluated["status"] != "done"]
     return [
         f"{place.row} on {place.domains}, trial {place.trial}" + (f" ({n} runs)" if n > 1 else "")
-        for place, n in sorted(Counter(_places(selected, unfinished)).items())
+        for place, n in sorted(Counter(_places(selected, unfinished).values()).items())
     ]
 
 
@@ -134,18 +134,18 @@ class Place(NamedTuple):
     trial: int
 
 
-def _places(selected: Selected, cases: pd.DataFrame) -> list[Place]:
-    columns = ("variant", "model", "test_domain", "test_domains", "trial")
-    return [
-        Place(
-            selected.label(variant, model),
-            domain if isinstance(domain, str) else " and ".join(domains),
-            trial,
-        )
-        for variant, model, domain, domains, trial in zip(
-            *(cases[name] for name in columns), strict=True
-        )
-    ]
+def _places(selected: Selected, cases: pd.DataFrame) -> dict[str, Place]:
+    """The place of every run, by id."""
+    columns = ("run", "variant", "model", "test_domains", "trial")
+    runs = zip(*(cases[name] for name in columns), strict=True)
+    return {
+        run: Place(selected.label(variant, model), _domains(tests), trial)
+        for run, variant, model, tests, trial in runs
+    }
+
+
+def _domains(tests: Sequence[str]) -> str:
+    return " and ".join(tests) if len(tests) <= FEW else f"{len(tests)} test domains"
 
 
 def missing(selected: Selected) -> list[str]:
@@ -153,22 +153,27 @@ def missing(selected: Selected) -> list[str]:
 
     With a plan, these are its runs without an evaluation. Without one, every test domain and trial
     of a method should have as many draws as the one with the most; for ``leave-one-out`` so should
-    every pair of domains.
+    every pair of domains. Rules that choose one draw for all trials need no more than that draw in
+    every trial, so for them nothing is missing.
     """
-    found = Counter(_places(selected, selected.evaluated))
+    found = Counter(_places(selected, selected.evaluated).values())
     if selected.planned:
-        lacking = selected.cases.drop(selected.evaluated.index)
+        planned = _places(selected, selected.cases)
         names = defaultdict(list)
-        for place, run in zip(_places(selected, lacking), lacking["run"], strict=True):
-            names[place].append(run)
-        return gaps(Counter(_places(selected, selected.cases)), found, names)
-    held_out = list(selected.domains)
+        for run in planned.keys() - set(selected.evaluated["run"]):
+            names[planned[run]].append(run)
+        return gaps(Counter(planned.values()), found, names)
+    if selected.rule.over == "all trials":
+        return []
+    alone = selected.evaluated[selected.evaluated["test_domain"].notna()]
+    single = set(alone["test_domains"].map(_domains))
+    held_out = [*selected.domains] if single <= {*selected.domains} else sorted(single)
     if selected.rule.domains == "left-out":
         held_out += [" and ".join(pair) for pair in combinations(selected.domains, 2)]
     most: dict[str, int] = defaultdict(int)
     trials: dict[str, set[int]] = defaultdict(set)
     for place, n in found.items():
-        if place.domains in selected.domains:
+        if place.domains in single:
             most[place.row] = max(most[place.row], n)
             trials[place.row].add(place.trial)
     expected = {
@@ -220,7 +225,7 @@ def gaps(
 
 
 def _ids(runs: Iterable[str]) -> str:
-    known = list(runs)
+    known = sorted(runs)
     return f" ({', '.join(known[:FEW])}{' …' * (len(known) > FEW)})" if known else ""
 
 

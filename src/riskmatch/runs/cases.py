@@ -27,7 +27,7 @@ def cases(frame: pd.DataFrame, plan: Iterable[RunConfig] = ()) -> pd.DataFrame:
       stand for trials where runs differ in nothing else; then trials and seeds together are
       numbered from 0. Draws with seeds of their own, as DomainBed's, stay draws.
     - **Initialisation.** Where runs of a method start from ERM (``pretrain``) and others do not,
-      those that do are runs of another network: ``mlp, ERM-initialised``.
+      those that do are runs of another network: ``ERM-initialised mlp``.
     - **Data.** Runs on a data set with other options are runs on another data set, named after the
       options in which they differ from most: ``colored-mnist, p [0.5]``.
 
@@ -134,7 +134,7 @@ def _models(runs: pd.DataFrame) -> pd.Series[str]:
     started = runs["pretrain"] > 0
     both = started.groupby([runs["data"], runs["variant"]]).nunique() > 1
     separate = runs["data"].isin(set(both[both].index.get_level_values("data")))
-    return runs["model"].where(~(started & separate), runs["model"] + ", ERM-initialised")
+    return runs["model"].where(~(started & separate), "ERM-initialised " + runs["model"])
 
 
 def _data(runs: pd.DataFrame) -> list[str]:
