@@ -43,7 +43,7 @@ def test_train_val_takes_the_best_mean_over_training_domains_of_any_draw_and_ste
     assert picked([ONE], "train-val") == (1, 1, 50)
 
 
-def test_the_test_domain_has_no_say_in_train_val():
+def test_train_val_ignores_the_test_domain():
     spoiled = run("c", evaluation(1, a=(0, 70), b=(0, 70), c=(0, 100)), draw=3)
     assert picked([ONE, TWO, spoiled], "train-val") == (2, 2, 61)
 
@@ -74,7 +74,7 @@ def test_leave_one_out_takes_the_best_mean_over_domains_held_out_in_turn():
     assert picked([ONE, TWO, *PAIRS], "leave-one-out") == (1, 2, 51)
 
 
-def test_leave_one_out_passes_over_a_draw_that_lacks_a_run():
+def test_leave_one_out_skips_a_draw_that_lacks_a_run():
     without = [p for p in PAIRS if p.config != PAIRS[0].config]
     assert picked([ONE, TWO, *without], "leave-one-out") == (2, 2, 61)
     assert choose([ONE, TWO], "leave-one-out") == []
@@ -95,7 +95,7 @@ def test_runs_with_two_test_domains_are_not_draws_of_runs_with_one(rule):
     assert (choice.run, choice.draws) == (ONE.config.id, 1)
 
 
-def test_of_equals_the_fewer_steps_then_the_smaller_id():
+def test_ties_go_to_fewer_steps_then_the_smaller_id():
     def at(step, draw):
         return evaluation(step, a=(0, 70), b=(step + 10 * draw, 5))
 
@@ -117,7 +117,7 @@ def imported(seed, *accuracies, test="b", **others):
 
 
 @pytest.mark.parametrize("rule", ["train-val", "test-val"])
-def test_of_equal_draws_of_domainbed_the_last_is_taken_whatever_its_step(rule):
+def test_ties_of_domainbed_draws_go_to_the_largest_hparams_seed(rule):
     early, late, worse = (
         imported(2, (70, 1), (70, 2)),
         imported(4, (60, 3), (70, 4)),
@@ -127,7 +127,7 @@ def test_of_equal_draws_of_domainbed_the_last_is_taken_whatever_its_step(rule):
     assert (choice.run, choice.step, choice.draws) == (late.config.id, 2, 3)
 
 
-def test_means_are_rounded_as_those_of_the_reference_so_that_ties_fall_alike():
+def test_means_are_added_one_by_one_as_in_domainbed():
     import numpy as np
 
     shares = [0.1, 0.2, 0.3]
@@ -150,7 +150,7 @@ def test_leave_one_out_pairs_draws_of_domainbed_by_their_number():
     assert (choice.run, choice.draws) == (alone.config.id, 1)  # the other has no pair
 
 
-def test_scores_that_are_no_numbers_or_not_there_are_never_chosen():
+def test_nan_and_missing_scores_are_never_chosen():
     gap = evaluation(3, b=(99, 99))  # says nothing of the training domain a
     nan = evaluation(2, a=(0, math.nan), b=(99, 99))
     no_test = evaluation(4, a=(0, 99), b=(math.nan, 99))
@@ -160,7 +160,7 @@ def test_scores_that_are_no_numbers_or_not_there_are_never_chosen():
     assert choose([run("b")], "test-val") == []
 
 
-def test_every_case_is_chosen_for_alone():
+def test_each_case_has_its_own_choice():
     runs = [
         run(test, evaluation(1, a=(1, 50), b=(2, 50)), method=method, trial=trial, model=model)
         for test in "ab"
@@ -178,14 +178,14 @@ def test_unfinished_runs_count_with_the_steps_they_have():
     assert picked([run("b", evaluation(1, a=(0, 9), b=(4, 8)), status="failed")], "train-val")
 
 
-def test_an_unknown_rule_is_refused():
+def test_an_unknown_rule_raises():
     with pytest.raises(ValueError, match="Did you mean 'train-val'"):
         choose([ONE], "trainval")
 
 
 @settings(max_examples=20)
 @given(st.lists(st.tuples(*[st.integers(0, 100)] * 3), min_size=1, max_size=12), st.randoms())
-def test_the_order_of_runs_does_not_matter_and_nothing_is_better(accuracies, order):
+def test_the_best_score_is_chosen_in_any_order_of_runs(accuracies, order):
     runs = [
         run("c", evaluation(1, a=(0, a), b=(0, b), c=(c, c)), draw=k)
         for k, (a, b, c) in enumerate(accuracies)
@@ -201,13 +201,13 @@ def test_the_order_of_runs_does_not_matter_and_nothing_is_better(accuracies, ord
         assert choice.score == pytest.approx(score)
 
 
-def test_variants_of_a_method_are_methods_of_their_own():
+def test_fields_that_make_another_method_are_part_of_the_variant():
     configs = [RunConfig("d", ("a",), "causirl", {"distance": d}) for d in ("mmd", "coral")]
     assert list(map(variant, configs)) == ["causirl mmd", "causirl"]
     assert variant(RunConfig("d", ("a",), "causirl")) == "causirl"
 
 
-def test_a_user_defined_rule_is_chosen_by(tmp_path, monkeypatch):
+def test_a_rule_of_the_users_own(tmp_path, monkeypatch):
     (tmp_path / "my_rules.py").write_text(
         "from riskmatch.selection import Rule\n"
         'LAST = Rule("last", "the accuracy", domains="training", step="last", reported="val")\n'
@@ -318,7 +318,7 @@ def test_other_data_options_are_another_data_set():
     assert set(table["own_data"]) == {"toy"}
 
 
-def test_runs_that_start_from_erm_are_of_another_network_where_others_of_the_method_do_not():
+def test_erm_initialised_runs_are_separate_where_a_method_has_both_kinds():
     def started(pretrain, method="rdm"):
         return replace(ONE, config=replace(ONE.config, method=method, pretrain=pretrain))
 
@@ -327,7 +327,7 @@ def test_runs_that_start_from_erm_are_of_another_network_where_others_of_the_met
     assert set(case_table(started(5), started(0, "erm"))["model"]) == {"mlp"}
 
 
-def test_of_options_that_as_many_runs_have_the_fewest_are_usual():
+def test_the_fewest_options_are_usual_among_equally_frequent_ones():
     options = [{"task": "adaptation"}, {"holdout": 0.5}, {}]
     runs = [replace(ONE, config=replace(ONE.config, data_options=o)) for o in options]
     assert list(case_table(*runs)["data"]) == ["toy, task adaptation", "toy, holdout 0.5", "toy"]
@@ -340,7 +340,7 @@ def test_planned_runs_are_cases_too():
     assert table["trial"].to_dict() == {ONE.config.id: 0, config.id: 1}
 
 
-def test_paths_are_chosen_among_as_frames_are(tmp_path):
+def test_choose_takes_paths(tmp_path):
     from riskmatch.runs import records
 
     for one in (ONE, TWO):

@@ -1,4 +1,4 @@
-"""The transcribed numbers agree with each other as far as the paper's do."""
+"""Consistency of the transcribed numbers of the paper."""
 
 from statistics import fmean
 
@@ -44,7 +44,7 @@ def test_data_sets_and_domains_have_the_names_of_the_benchmarks():
         assert tuple(rows["erm"].columns) == BENCHMARKS[data].domains
 
 
-def test_numbers_read_off_the_page():
+def test_samples_of_the_transcription():
     assert str(PER_DOMAIN["pacs"]["rdm"].columns["art_painting"]) == "88.4 ± 0.2"
     assert str(PER_DOMAIN["domainnet"]["mmd"].columns["sketch"]) == "28.9 ± 11.9"
     assert PER_DOMAIN["officehome"]["coral"].columns["Real World"].mean == 78.4

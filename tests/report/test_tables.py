@@ -26,7 +26,7 @@ def test_markdown_is_aligned():
     ]
 
 
-def test_latex_says_the_same():
+def test_latex():
     assert TABLE.latex().splitlines() == [
         r"\begin{table}",
         r"\centering",
@@ -43,7 +43,7 @@ def test_latex_says_the_same():
     ]
 
 
-def test_csv_keeps_the_digits():
+def test_csv_is_not_rounded_to_one_decimal():
     rows = list(csv.reader(io.StringIO(TABLE.csv())))
     assert rows == [
         ["method", "paper", "ours mean", "ours sd", "ours n", "seeds"],
@@ -52,6 +52,6 @@ def test_csv_keeps_the_digits():
     ]
 
 
-def test_a_row_of_another_length_is_refused():
+def test_a_row_of_another_length_raises():
     with pytest.raises(ValueError, match="A row has 1 cells, not 2"):
         Table("", ("a", "b"), (("x",),))
