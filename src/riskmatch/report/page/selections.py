@@ -1,8 +1,8 @@
 """Runs of a report by data set, with the choices of every selection rule.
 
 Runs on ColoredMNIST with several test domains follow the protocol of the paper's Table 1: rules
-``colored-mnist-best`` and ``colored-mnist-last``, ERM-initialised networks apart from others, and
-mean ± standard deviation over seeds at the test domain 0.9. Other runs follow DomainBed's rules.
+``colored-mnist-best`` and ``colored-mnist-last``, and mean ± standard deviation over seeds at the
+test domain 0.9. Other runs follow DomainBed's rules.
 """
 
 from __future__ import annotations
@@ -129,7 +129,6 @@ def select_results(results: Results) -> PageRuns:
     colored = table["data"].isin(
         set(table.loc[several & (table["own_data"] == "colored-mnist"), "data"])
     )
-    table = _separate_initialisations(table, colored, results)
     chosen = {
         rule.name: choose_among(table[colored == on_colored], results.frame, rule)
         for rules, on_colored in ((DOMAINBED_RULES, False), (COLORED_MNIST_RULES, True))
@@ -144,15 +143,3 @@ def select_results(results: Results) -> PageRuns:
             by_rule[rule.name] = Selected(data, rule, own, part, bool(results.plan), results.frame)
         by_data.append(DataSelection(data, by_rule))
     return PageRuns(results, table, tuple(by_data))
-
-
-def _separate_initialisations(
-    table: pd.DataFrame, colored: pd.Series[bool], results: Results
-) -> pd.DataFrame:
-    """Name ERM-initialised networks on ColoredMNIST, so that they have rows of their own."""
-    pretrain = dict(zip(results.frame["run"], results.frame["pretrain"], strict=True))
-    pretrain |= {config.id: config.pretrain for config in results.plan}
-    initialised = colored & (table["run"].map(pretrain) > 0)
-    return table.assign(
-        model=table["model"].where(~initialised, table["model"] + ", ERM-initialised")
-    )
