@@ -27,18 +27,18 @@ def embedded(domains, cache, options=None, **settings):
 
 def test_embed_replaces_only_the_inputs(tmp_path):
     domains = two_domains()
-    found, calls = embedded(domains, tmp_path)
+    features, calls = embedded(domains, tmp_path)
     backbone = trunk("lite0").eval()
-    for before, after in zip(domains.domains, found.domains, strict=True):
+    for before, after in zip(domains.domains, features.domains, strict=True):
         with torch.no_grad():
             assert torch.allclose(after.x, backbone(before.x), atol=1e-4)
         assert torch.equal(after.y, before.y)
-    assert (found.names, found.input_shape, found.class_names) == (
+    assert (features.names, features.input_shape, features.class_names) == (
         ("art", "photo"),
         (1280,),
         ("cat", "dog"),
     )
-    assert found.augment is None
+    assert features.augment is None
     assert calls == [("embedding art", 5, 5), ("embedding photo", 3, 3)]
 
 
@@ -112,14 +112,14 @@ def test_random_view_is_uniform_and_independent():
 def test_validation_samples_are_embedded(tmp_path):
     domains = two_domains()
     art = replace(domains.domains[0], validation=pictures("art", 2, seed=9))
-    found, _ = embedded(replace(domains, domains=(art, domains.domains[1])), tmp_path)
-    assert found.domains[0].validation.x.shape == (2, 1280)
+    features, _ = embedded(replace(domains, domains=(art, domains.domains[1])), tmp_path)
+    assert features.domains[0].validation.x.shape == (2, 1280)
 
 
 def _embed_in_a_process(cache, results):
     torch.set_num_threads(1)
-    found, calls = embedded(two_domains(), cache)
-    results.put((found.domains[0].x.sum().item(), len([c for c in calls if "emb" in c[0]])))
+    features, calls = embedded(two_domains(), cache)
+    results.put((features.domains[0].x.sum().item(), len([c for c in calls if "emb" in c[0]])))
 
 
 def test_two_processes_embed_each_domain_once(tmp_path):

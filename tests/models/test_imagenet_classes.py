@@ -24,15 +24,15 @@ def photos(n):
     archive = Path(environ.get("RISKMATCH_DATA", "")) / "PACS.tar"
     if not archive.is_file():
         pytest.skip("There is no PACS.tar in the folder that RISKMATCH_DATA names.")
-    found = {name: [] for name in EXPECTED}
+    images = {name: [] for name in EXPECTED}
     with tarfile.open(archive) as tar:
         for member in tar:
             *_, domain, label, _ = ("", "", *member.name.split("/"))
-            if domain == "photo" and member.isfile() and len(found.get(label, "x" * n)) < n:
-                found[label].append(np.array(image.open(tar.extractfile(member))))
+            if domain == "photo" and member.isfile() and len(images.get(label, "x" * n)) < n:
+                images[label].append(np.array(image.open(tar.extractfile(member))))
     return {
         label: torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2)
-        for label, pixels in found.items()
+        for label, pixels in images.items()
     }
 
 

@@ -35,7 +35,7 @@ def reasons(tree):
 
 def reference(lines, rule):
     """Test accuracies by (test environment, trial), by plain loops over the lines."""
-    found = {}
+    accuracies = {}
     for test in range(4):
         for trial in (0, 1):
             here = [r for r in lines if r["args"]["trial_seed"] == trial]
@@ -58,8 +58,8 @@ def reference(lines, rule):
                     ])  # fmt: skip
                 if best is None or val > best[0]:
                     best = val, r[f"env{test}_in_acc"]
-            found[test, trial] = best[1]
-    return found
+            accuracies[test, trial] = best[1]
+    return accuracies
 
 
 @pytest.mark.parametrize("rule", ["train-val", "test-val", "leave-one-out"])
@@ -67,8 +67,8 @@ def test_selection_agrees_with_plain_loops_over_the_log(tmp_path, rule):
     lines = random_sweep(tmp_path)
     choices = choose(read_domainbed(tmp_path).runs, rule)
     names = DATASETS["pacs"].domains
-    found = {(names.index(c.test_domain), c.trial): c.accuracy for c in choices}
-    assert found == reference(lines, rule)
+    accuracies = {(names.index(c.test_domain), c.trial): c.accuracy for c in choices}
+    assert accuracies == reference(lines, rule)
 
 
 def test_line_gives_configuration_and_scores(tmp_path):

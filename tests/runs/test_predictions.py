@@ -21,11 +21,11 @@ def equal(one, other):
 
 def test_predictions_round_trip(tmp_path):
     names = "a", "b/../train", "<script>", "ü" * 300
-    found = {name: {"train": made(5, k), "val": made(3, k + 9)} for k, name in enumerate(names)}
-    predictions.write(tmp_path, 300, found)
+    written = {name: {"train": made(5, k), "val": made(3, k + 9)} for k, name in enumerate(names)}
+    predictions.write(tmp_path, 300, written)
     again = predictions.read(tmp_path, 300)
-    assert list(again) == list(found)
-    for name, splits in found.items():
+    assert list(again) == list(written)
+    for name, splits in written.items():
         assert again[name].keys() == splits.keys()
         assert all(equal(again[name][split], splits[split]) for split in splits)
 

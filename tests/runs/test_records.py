@@ -133,9 +133,9 @@ def test_identity_of_the_data_round_trips(folder):
     assert records.read(folder).data is None
     data = DataIdentity(("cat", "dog"), {"é": 6}, "1f")
     records.start(folder, CONFIG, data)
-    found = records.read(folder)
-    assert found.data == data
-    assert not records.write(folder, found)  # that would change its file
+    record = records.read(folder)
+    assert record.data == data
+    assert not records.write(folder, record)  # that would change its file
 
 
 def test_standing_without_times(folder):
@@ -154,8 +154,8 @@ def test_rewind_removes_later_steps_and_the_end(folder):
 def test_read_all_reads_every_run(folder):
     other = RunConfig("colored-digits", ("0.1",), "erm")
     records.start(folder.parent / other.id, other)
-    found = records.read_all(folder.parent)
-    assert [run.config.id for run in found] == sorted([CONFIG.id, other.id])
+    read = records.read_all(folder.parent)
+    assert [run.config.id for run in read] == sorted([CONFIG.id, other.id])
 
 
 def test_reading_records_needs_no_torch():

@@ -197,16 +197,16 @@ def assemble(
 
 def origins(config: RunConfig, instances: Instances) -> dict[str, dict[str, str | None]]:
     """Origin of each part of a run that is not built in: its package and version, or its file."""
-    found: dict[Kind, Part | None] = {
+    parts: dict[Kind, Part | None] = {
         "data": None if is_instance(config.data) else resolve(config.data).part,
         "method": None if is_instance(config.method) else registry.find("method", config.method),
         "model": None if is_instance(config.model) else models.find_network(config.model),
     }
-    for kind in found:
+    for kind in parts:
         if is_instance(getattr(config, kind)):
             value = instances.get(kind, config)
-            found[kind] = registry.part_of(kind, getattr(config, kind), value)
-    return {kind: part.to_json() for kind, part in found.items() if part and not part.built_in}
+            parts[kind] = registry.part_of(kind, getattr(config, kind), value)
+    return {kind: part.to_json() for kind, part in parts.items() if part and not part.built_in}
 
 
 def split_all(

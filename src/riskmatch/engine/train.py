@@ -15,6 +15,7 @@ from riskmatch.contract import Objective
 from riskmatch.data import DomainSet, OnProgress, load_data
 from riskmatch.defaults import field_names, method_class, resolve, run_config
 from riskmatch.engine import run as runs
+from riskmatch.engine.device import resolve_device
 from riskmatch.engine.instances import (
     FINGERPRINT,
     OPTIONS,
@@ -113,12 +114,10 @@ def train(
     config = passed.config(tests, preset, frozen, given)
     if resume:
         _check_same_instances(config, Path(out))
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
     record = runs.train(
         config,
         Path(out),
-        device=device,
+        device=resolve_device(str(device)),
         data_dir=None if data_dir is None else Path(data_dir),
         instances=passed.instances,
         resume=resume,
