@@ -53,14 +53,14 @@ def test_folder_without_plan_or_runs_is_an_error(riskmatch):
 
 def test_table_by_a_rule_of_the_users_own(riskmatch, monkeypatch):
     monkeypatch.syspath_prepend(Path.cwd())
-    Path("my_rules.py").write_text(
+    Path("my_table_rules.py").write_text(
         "from riskmatch.selection import Rule\n"
         'TEST = Rule("on-test", "the test accuracy", domains="test", split="train")\n'
     )
     write("runs", made("a", 60, draw=0), made("a", 70, draw=1))
-    result = riskmatch("sweep", "table", "runs", "--select", "my_rules:TEST")
+    result = riskmatch("sweep", "table", "runs", "--select", "my_table_rules:TEST")
     assert "Selection on-test: the best of the test accuracy" in result.out
     assert "70.0" in result.out
-    unknown = riskmatch("sweep", "table", "runs", "--select", "my_rules:BEST")
+    unknown = riskmatch("sweep", "table", "runs", "--select", "my_table_rules:BEST")
     assert (unknown.code, unknown.out) == (2, "")
-    assert "my_rules:BEST" in unknown.err
+    assert "my_table_rules:BEST" in unknown.err

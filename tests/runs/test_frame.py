@@ -137,7 +137,7 @@ def test_a_torn_last_line_is_not_read(tmp_path):
     ("files", "cause"),
     [
         ({}, "nowhere does not exist"),
-        ({"nowhere/notes.txt": "x"}, "nowhere holds no run: give the folder of a run"),
+        ({"nowhere/notes.txt": "x"}, "nowhere holds no run. Give the folder of a run"),
         ({"nowhere/plan.jsonl": "\n"}, "Start with: riskmatch sweep run .*nowhere"),
     ],
 )

@@ -355,6 +355,6 @@ def _no_runs(paths: Sequence[Path], damaged: Sequence[str]) -> Exception:
         command = shlex.join(["riskmatch", "sweep", "run", str(paths[0])])
         return FileNotFoundError(f"No run of {names} has begun yet. Start with: {command}")
     return FileNotFoundError(
-        f"{names} holds no run: give the folder of a run, a folder of runs or a sweep "
+        f"{names} holds no run. Give the folder of a run, a folder of runs or a sweep "
         f"(riskmatch train writes to {RUNS}/)."
     )
