@@ -27,7 +27,7 @@ def test_all_experiments_write_their_files(riskmatch, mnist, tmp_path):
     shared = done.err.split("] vlcs\n")[1].splitlines()
     assert "colored-digits" in shared[0]
     assert "VLCS" in shared[0]
-    assert shared[1].startswith("12 runs, 12 ")
+    assert shared[1].startswith("12 runs (12 ")
 
 
 def test_a_failing_experiment_does_not_stop_the_others(riskmatch, mnist):
@@ -52,7 +52,7 @@ def test_table_on_stand_in_data_says_so(riskmatch, mnist, tmp_path):
     note, runs, *_ = done.err.splitlines()
     assert "colored-digits" in note
     assert "VLCS" in note
-    assert runs.startswith("6 runs, 0 ")
+    assert runs.startswith("6 runs (0 ")
     assert done.out.startswith(note)
     text = (tmp_path / "here/vlcs-on-colored-digits.md").read_text()
     assert text.startswith(f"# Table 8\n\n{note}")
@@ -83,12 +83,12 @@ def test_tables_from_the_records_of_a_sweep_without_the_data(riskmatch, mnist, t
 
 
 def test_interrupt_stops_all(riskmatch, mnist, monkeypatch):
-    from riskmatch.cli.reproduce import Display
+    from riskmatch.cli.progress import SweepDisplay
 
     def interrupt(self, board):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Display, "change", interrupt)
+    monkeypatch.setattr(SweepDisplay, "change", interrupt)
     done = riskmatch("reproduce", "all", *SMOKE, "--data-dir", mnist)
     assert done.code == 3
     first, error, last = done.err.splitlines()

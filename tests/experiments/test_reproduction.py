@@ -54,7 +54,7 @@ def test_method_of_the_users_own(tmp_path, monkeypatch):
     methods = ["erm", "own_method:Squared"]
     outcome = reproduce("table2", "smoke", data=["vlcs"], methods=methods)
     assert outcome.error is None
-    assert [row["method"] for row in outcome.output.values] == ["ERM", "own_method:Squared"]
+    assert [row["method"] for row in outcome.output.values] == ["ERM", "Squared"]
 
 
 def test_request_that_cannot_be_run():
