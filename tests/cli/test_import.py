@@ -85,8 +85,8 @@ def test_imported_runs_and_own_runs_share_tables(riskmatch):
     ("words", "cause"),
     [
         ("nowhere", "There is no nowhere. Give the folder of a sweep of DomainBed."),
-        ("empty", "empty holds no results.jsonl."),
-        ("broken", "None of the results.jsonl in broken holds a run that can be read."),
+        ("empty", "empty has no results.jsonl."),
+        ("broken", "No results.jsonl in broken has a run"),
         ("broken --select oracle", "oracle"),
     ],
 )
@@ -106,7 +106,7 @@ def test_crashed_runs_are_named(riskmatch):
     assert done.code == 2
     crashed, cause = done.err.splitlines()
     assert crashed.startswith(f"riskmatch: {Path('sweep/a')}: left out: no results.jsonl")
-    assert "sweep holds no results.jsonl" in cause
+    assert "sweep has no results.jsonl" in cause
 
 
 def test_unknown_format_is_rejected(riskmatch):

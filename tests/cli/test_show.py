@@ -98,7 +98,7 @@ def test_show_does_not_load_torch(riskmatch, trained):
     [
         ([], "There is no run in runs/. Name one, or train one: riskmatch train"),
         (["0a1b"], "There is no folder 0a1b, and no run of that id in runs/."),
-        (["."], ". holds no run. Give the folder of a run"),
+        (["."], ". holds no run"),
     ],
 )
 def test_error_without_runs_names_the_cure(riskmatch, words, cause):

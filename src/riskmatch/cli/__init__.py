@@ -8,7 +8,7 @@
 | ``demo`` | :func:`riskmatch.experiments.demo` |
 | ``embed`` | :func:`riskmatch.models.embedding.embed_to_file` |
 | ``figure`` | :func:`riskmatch.report.figures.draw_figure` |
-| ``import domainbed`` | :func:`riskmatch.importing.domainbed.read_domainbed` |
+| ``import domainbed`` | :func:`riskmatch.runs.domainbed.import_domainbed` |
 | ``methods`` | :func:`riskmatch.defaults.describe_methods` |
 | ``report`` | :func:`riskmatch.report.write_report` |
 | ``reproduce`` | :func:`riskmatch.experiments.reproduce` |

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tyro.conf import Positional
 
-from riskmatch.cli.errors import BadInput
+from riskmatch.cli.errors import bad_input
 from riskmatch.cli.parser import parse
 from riskmatch.files import to_json
 
@@ -50,11 +50,9 @@ def run(words: Sequence[str]) -> int:
     options = parse(Show, "show", words)
     from riskmatch.report import find_run, summarise
 
-    try:
+    with bad_input():
         path = find_run(options.run, options.out)
         summary = summarise(path, data_dir=options.data_dir)
-    except (OSError, ValueError) as error:
-        raise BadInput(str(error)) from error
     if options.json:
         print(to_json(summary, indent=2))
     else:

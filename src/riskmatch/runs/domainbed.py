@@ -12,7 +12,7 @@ import math
 import os
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -75,6 +75,37 @@ def read_domainbed(source: Path) -> ImportedSweep:
             by_run[key] = run, path
     by_id = sorted((run for run, _ in by_run.values()), key=lambda run: run.config.id)
     return ImportedSweep(tuple(by_id), tuple(faults), len(paths))
+
+
+def import_domainbed(
+    source: Path, out: Path, on_fault: Callable[[Fault], None] | None = None
+) -> tuple[ImportedSweep, int]:
+    """Convert a DomainBed sweep to records below ``out``; a second call changes nothing.
+
+    Args:
+        source: folder of the sweep, or a ``results.jsonl``; nothing is written there.
+        out: folder of the records, one folder per run.
+        on_fault: called with each problem of the files.
+
+    Returns:
+        The sweep, and the number of records that were written or changed.
+
+    Raises:
+        FileNotFoundError: there is no such folder, or it has no ``results.jsonl``.
+        ValueError: no file has a run that can be read.
+    """
+    hint = "Give the folder of a sweep of DomainBed."
+    if not source.exists():
+        raise FileNotFoundError(f"There is no {source}. {hint}")
+    sweep = read_domainbed(source)
+    if on_fault is not None:
+        for fault in sweep.faults:
+            on_fault(fault)
+    if not sweep.files:
+        raise FileNotFoundError(f"{source} has no {FILE}. {hint}")
+    if not sweep.runs:
+        raise ValueError(f"No {FILE} in {source} has a run that can be read.")
+    return sweep, write_runs(sweep.runs, out)
 
 
 def write_runs(runs: Iterable[RunRecord], out: Path) -> int:
