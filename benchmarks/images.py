@@ -1,10 +1,10 @@
-"""Batches of images, augmented as in DomainBed, at 224 pixels: `make bench`.
+"""Throughput of image batches, augmented as in DomainBed, at 224 pixels: `make bench`.
 
-Beside riskmatch's sampler on a warm cache stands what DomainBed does: Pillow decodes every image
-anew and torchvision changes it, in two worker processes of a DataLoader. Both have the same files,
-the same batch and the same two cores, and take turns. Neither normalises: in riskmatch that is the
-model's part. The images are photographs' stand-ins (smooth random colours, 227 × 227, JPEG), or
-real ones: `python benchmarks/images.py FOLDER`, a tree domain/class/image such as PACS.
+Compares riskmatch's sampler on a warm cache with DomainBed's loader: Pillow decodes every image
+and torchvision augments it, in two worker processes of a DataLoader. Both use the same files, the
+same batch size and the same two cores, in alternating rounds. Neither normalises: in riskmatch the
+model does. The images are synthetic (smooth random colours, 227 × 227, JPEG), or real:
+`python benchmarks/images.py FOLDER`, with a tree domain/class/image such as PACS.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def write_images(root: Path) -> None:
 
 
 def pooled(index: ImageIndex) -> ImageIndex:
-    """The same images as one domain, for a sampler draws a batch from each."""
+    """The same images as one domain: a sampler draws a batch from each domain."""
     return replace(index, domain_names=("all",), domains=(0,) * len(index))
 
 
@@ -73,7 +73,7 @@ class Decoded(Dataset[tuple[torch.Tensor, int]]):
 
 
 class Workers:
-    """A DataLoader without end, in two worker processes."""
+    """An infinite DataLoader with two worker processes."""
 
     def __init__(self, index: ImageIndex) -> None:
         images = Decoded(index)
@@ -84,17 +84,17 @@ class Workers:
         self.batches = iter(loader)
 
     def settle(self) -> None:
-        """Let the workers fill their queue, so that they rest during the other's turn."""
+        """Let the workers fill their queue, so that they are idle during the other's round."""
         time.sleep(2.0)
 
     def drain(self) -> None:
-        """Take what they had done before, so that a turn counts what it does itself."""
+        """Discard prefetched batches, so that a round measures only its own work."""
         for _ in range(WORKERS * AHEAD):
             next(self.batches)
 
 
-def take_turns(ours: Iterator[object], theirs: Workers) -> dict[str, float]:
-    """The best rate of each, in images per second."""
+def measure_rounds(ours: Iterator[object], theirs: Workers) -> dict[str, float]:
+    """Best rate of each loader, in images per second."""
     best = {"riskmatch": 0.0, "worker processes": 0.0}
 
     def timed(name: str, batches: Iterator[object]) -> None:
@@ -116,25 +116,25 @@ def main(folder: Path | None) -> None:
     keep_freed_memory()  # as `riskmatch train` does
     torch.set_num_threads(WORKERS)
     import_torchvision()
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as temporary:
         if folder is None:
-            folder = Path(place) / "images"
+            folder = Path(temporary) / "images"
             write_images(folder)
         index = pooled(index_folder(folder))
         print(f"{len(index):,} images: cache", flush=True)
-        found = image_domains(index, cache=Path(place) / "cache")
-        ours = Sampler(found.domains, BATCH, seed=0, augment=found.augment)
-        for _ in found.domains[0].x.split(BATCH):  # an epoch before, as all but the first have
+        data = image_domains(index, cache=Path(temporary) / "cache")
+        ours = Sampler(data.domains, BATCH, seed=0, augment=data.augment)
+        for _ in data.domains[0].x.split(BATCH):  # read all pages once, as the first epoch does
             pass
-        next(ours)  # compiles what a batch takes
+        next(ours)  # compiles the augmentation
         memory = measure.peak_megabytes(lambda: next(ours))
-        rates = take_turns(ours, Workers(index))
+        rates = measure_rounds(ours, Workers(index))
     ratio = rates["riskmatch"] / rates["worker processes"]
     rows = [[name, f"{rate:,.0f}"] for name, rate in rates.items()]
     record = {
         "machine": measure.machine(),
         "images": len(index),
-        "side": found.input_shape[1:],
+        "side": data.input_shape[1:],
         "batch": BATCH,
         "workers": WORKERS,
         "images_per_second": rates,

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from riskmatch.data.batch import Batch
-    from riskmatch.data.catalogue import DATASETS, DataSource, load
+    from riskmatch.data.catalogue import load
     from riskmatch.data.convert import load_data
     from riskmatch.data.domain import Domain, DomainSet
     from riskmatch.data.sampler import Sampler, split
+    from riskmatch.data.sources import DATASETS, DataSource
 
 __all__ = [
     "DATASETS",
@@ -27,13 +28,13 @@ __all__ = [
 OnProgress = Callable[[str, int, int | None], None]
 """Called with the name of a task, the amount done, and the total where it is known.
 
-The amount is a number of bytes or of images; the function that calls says which.
+The amount is a number of bytes or of images, as the caller documents.
 """
 
 _HOMES = {
-    "DATASETS": "catalogue",
+    "DATASETS": "sources",
     "Batch": "batch",
-    "DataSource": "catalogue",
+    "DataSource": "sources",
     "Domain": "domain",
     "DomainSet": "domain",
     "Sampler": "sampler",

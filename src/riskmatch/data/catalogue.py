@@ -6,87 +6,22 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from riskmatch import registry
 from riskmatch.data import OnProgress
-from riskmatch.data.colored_digits import colored_digits
-from riskmatch.data.colored_mnist import colored_mnist
 from riskmatch.data.domain import DomainSet
-from riskmatch.data.images.benchmark import (
-    Benchmark,
-    find_benchmark,
-    index_benchmark,
-    load_index,
-    locate,
-)
+from riskmatch.data.images.benchmark import Benchmark, index_benchmark, locate
 from riskmatch.data.images.benchmarks import BENCHMARKS
-from riskmatch.data.images.get import get_benchmark
 from riskmatch.data.images.index import ImageIndex, index_folder
 from riskmatch.data.images.manifest import index_manifest, is_manifest
-from riskmatch.data.mnist import find_mnist, get_mnist
-from riskmatch.data.rotated_mnist import rotated_mnist
+from riskmatch.data.sources import DATASETS, DataSource, image_source
 from riskmatch.registry import Part, PartError
 from riskmatch.validation import check_option, check_options
 
 POSITIONAL = ("data_dir", "on_progress")
 """Positional parameters that the function of a data set may have, in this order."""
-
-
-@dataclass(frozen=True)
-class Downloads:
-    """Files that ``riskmatch data get`` fetches and data sets are made from."""
-
-    name: str
-    find: Callable[[Path | None], Path | None]
-    """Return the folder on this machine that holds the files, given a folder to search first."""
-    get: Callable[..., Path]
-    """Fetch the files; called like :func:`~riskmatch.data.mnist.get_mnist`."""
-
-
-@dataclass(frozen=True)
-class DataSource:
-    """A data set that can be loaded, and what is known about it before.
-
-    A data set of your own can be a plain function; a ``DataSource`` adds the facts that
-    ``riskmatch data list`` shows.
-
-    Example:
-        >>> import torch
-        >>> from riskmatch.data import Domain
-        >>> def waves(*, samples: int = 10) -> DomainSet:
-        ...     x, y = torch.zeros(samples, 3), torch.zeros(samples, dtype=torch.long)
-        ...     return DomainSet("waves", (Domain("slow", x, y), Domain("fast", x, y)), classes=2)
-        >>> DataSource(waves, domains=("slow", "fast"), classes=2).load(samples=4).names
-        ('slow', 'fast')
-    """
-
-    load: Callable[..., DomainSet]
-    """Return the data. Keyword-only parameters are the options of the data set; a first positional
-    parameter ``data_dir`` receives the folder to search for files, a second one ``on_progress``
-    a function to call with progress."""
-    domains: tuple[str, ...] = ()
-    """Names of the domains with default options; empty where unknown before loading."""
-    classes: int | None = None
-    samples: int | None = None
-    """Samples of all domains with default options; one that two domains share counts twice."""
-    licence: str | None = None
-    files: Downloads | None = None
-    """Files that it is made from; None where nothing has to be fetched."""
-    package: str | None = None
-    """Module that must be importable."""
-    extra: str | None = None
-    """Extra of riskmatch that installs the module."""
-
-    def cure(self, data_dir: Path | None = None) -> str | None:
-        """The command that makes the data set available; None where it is available."""
-        if self.files is not None and self.files.find(data_dir) is None:
-            return f"riskmatch data get {self.files.name}"
-        if self.package is not None and find_spec(self.package) is None:
-            return f"pip install 'riskmatch[{self.extra}]'"
-        return None
 
 
 @dataclass(frozen=True)
@@ -119,7 +54,7 @@ class DataName:
             PartError: the user's own part cannot be imported or is no data set.
         """
         if self.path is not None:
-            return _image_source(partial(_index_path, self.path))
+            return image_source(partial(_index_path, self.path))
         if self.part is None:
             return DATASETS[self.name]
         value = self.part.value
@@ -175,77 +110,6 @@ def _positional(name: str, load: Callable[..., DomainSet]) -> tuple[str, ...]:
             "and a second on_progress are allowed. Make it keyword-only (after a *)."
         )
     return found
-
-
-def _image_source(index: Callable[[Path | None], ImageIndex], **facts: Any) -> DataSource:
-    def load(
-        data_dir: Path | None = None,
-        on_progress: OnProgress | None = None,
-        *,
-        image_size: int = 224,
-        augment: bool = True,
-    ) -> DomainSet:
-        """Image domains.
-
-        Args:
-            data_dir: folder to search for the files first.
-            on_progress: called for every image that is read or decoded.
-            image_size: side of the square images that training sees, in pixels.
-            augment: whether training sees random crops, flips and colours, as in DomainBed.
-        """
-        from riskmatch.data.images.dataset import image_domains
-
-        return image_domains(
-            index(data_dir), image_size=image_size, augment=augment, on_progress=on_progress
-        )
-
-    return DataSource(load, **facts)
-
-
-def _benchmark_source(benchmark: Benchmark) -> DataSource:
-    return _image_source(
-        partial(load_index, benchmark),
-        domains=benchmark.domains,
-        classes=benchmark.classes,
-        samples=benchmark.images,
-        licence=benchmark.licence,
-        files=Downloads(
-            benchmark.name, partial(find_benchmark, benchmark), partial(get_benchmark, benchmark)
-        ),
-        package="PIL",
-        extra="images",
-    )
-
-
-MNIST = Downloads("mnist", find_mnist, get_mnist)
-
-DATASETS: dict[str, DataSource] = {
-    "colored-digits": DataSource(
-        colored_digits,
-        domains=("0.9", "0.8", "0.1"),
-        classes=2,
-        samples=15_000,
-        licence="CC BY 4.0",
-    ),
-    "colored-mnist": DataSource(
-        colored_mnist,
-        domains=("0.1", "0.2", "0.9"),
-        classes=2,
-        samples=80_000,
-        licence="CC BY-SA 3.0",
-        files=MNIST,
-    ),
-    "rotated-mnist": DataSource(
-        rotated_mnist,
-        domains=("0", "15", "30", "45", "60", "75"),
-        classes=10,
-        samples=70_000,
-        licence="CC BY-SA 3.0",
-        files=MNIST,
-    ),
-    **{name: _benchmark_source(benchmark) for name, benchmark in BENCHMARKS.items()},
-}
-"""The built-in data sets."""
 
 
 def resolve(name: str) -> DataName:

@@ -213,7 +213,7 @@ def _from_frame(frame: DataFrame, label: str | None, domain: str | None) -> Doma
     features = [column for column in columns if column not in (label, domain)]
     if label == domain or len(set(columns)) < len(columns) or not features or not len(frame):
         raise ValueError(
-            "A data frame needs rows, distinct column names, and at least one feature beside the "
+            "A data frame needs rows, distinct column names, and at least one feature besides the "
             f"columns label={label!r} and domain={domain!r}; it has {len(frame):,} rows and the "
             f"columns {_listed(columns)}."
         )

@@ -103,7 +103,7 @@ class Domain:
     y: Tensor
     """(n,) labels."""
     validation: Domain | None = None
-    """Validation samples beside these, where the data set itself states which they are."""
+    """Validation samples that the data set defines itself, in addition to these."""
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):

@@ -163,8 +163,8 @@ def test_class_missing_in_every_domain_is_a_fault():
 def test_class_misspelt_in_one_domain(wrong, benchmark, severity):
     counts = spread(PACS)
     counts["cartoon"][wrong] = counts["cartoon"].pop("giraffe")
-    ((kind, grave, domain, message, cure),) = found(counted(counts), benchmark)
-    assert (kind, grave, domain) == ("renamed-class", severity, "cartoon")
+    ((kind, actual, domain, message, cure),) = found(counted(counts), benchmark)
+    assert (kind, actual, domain) == ("renamed-class", severity, "cartoon")
     assert f"'{wrong}' where 'giraffe' is expected" in message
     assert f"ename cartoon/{wrong} to giraffe." in cure
 

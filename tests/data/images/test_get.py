@@ -151,9 +151,9 @@ def test_given_mirrors_replace_the_urls(cache):
 
 
 @pytest.mark.parametrize("name", ["PACS.tar.gz", "pacs.tgz", "kfold.tar"])
-@pytest.mark.parametrize("place", ["data", "data/pacs", "said"])
+@pytest.mark.parametrize("place", ["data", "data/pacs", "set"])
 def test_local_archive_is_unpacked_and_kept(tmp_path, monkeypatch, name, place):
-    monkeypatch.setenv("RISKMATCH_DATA", str(tmp_path / "said"))
+    monkeypatch.setenv("RISKMATCH_DATA", str(tmp_path / "set"))
     archive = plant(tmp_path / place, {name: PACKED}) / name
     folder = get(folder=tmp_path / "data" / "pacs")
     archive_kept = contents(tmp_path / "data").pop(f"pacs/{name}", PACKED)
@@ -163,12 +163,12 @@ def test_local_archive_is_unpacked_and_kept(tmp_path, monkeypatch, name, place):
 
 
 def test_local_file_of_an_origin_is_not_downloaded(tmp_path, monkeypatch):
-    monkeypatch.setenv("RISKMATCH_DATA", str(plant(tmp_path / "said", {"small.tar.gz": PACKED})))
+    monkeypatch.setenv("RISKMATCH_DATA", str(plant(tmp_path / "set", {"small.tar.gz": PACKED})))
     assert_whole(get(origin("http://127.0.0.1:9", checksum=SHA256)))
 
 
 def test_damaged_local_file_is_downloaded(tmp_path, monkeypatch):
-    monkeypatch.setenv("RISKMATCH_DATA", str(plant(tmp_path / "said", {"small.tar.gz": b"half"})))
+    monkeypatch.setenv("RISKMATCH_DATA", str(plant(tmp_path / "set", {"small.tar.gz": b"half"})))
     with serving(Mirror({"small.tar.gz": PACKED})) as (url,):
         assert_whole(get(origin(url, checksum=SHA256)))
 
