@@ -64,11 +64,11 @@ def share(folder):
     together = multiprocessing.get_context("fork").Barrier(2)
 
     def work(number):
-        begun = []
+        started = []
 
         def on_change(board):
-            if not begun:
-                begun.append(together.wait())
+            if not started:
+                started.append(together.wait())
 
         board = run_sweep(folder, Local(jobs=1), on_change=on_change)
         own = len(board.done) - len(board.finished_elsewhere)

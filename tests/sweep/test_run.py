@@ -96,8 +96,8 @@ def test_run_of_a_dead_worker_is_recorded_as_failed_until_it_is_retried(tmp_path
     runs, killed = [long(0), long(1)], []
 
     def kill(board):
-        begun = board.running if when == "before the first record" else board.steps
-        if begun and not killed:
+        started = board.running if when == "before the first record" else board.steps
+        if started and not killed:
             killed.append(list(tmp_path.glob(f"*/{records.FILE}")))
             kill_workers()
 

@@ -226,7 +226,7 @@ def _table(words: Sequence[str]) -> int:
 
     try:
         rule = find_rule(options.select)
-        found = read_results([options.dir], begun=False)
+        results = read_results([options.dir], begun=False)
     except FileNotFoundError:
         make = f"{_command('plan', options.dir)} --data NAME"
         raise BadInput(
@@ -235,9 +235,9 @@ def _table(words: Sequence[str]) -> int:
         ) from None
     except ValueError as error:
         raise BadInput(str(error)) from error
-    for cause in found.damaged:
+    for cause in results.damaged:
         print(f"riskmatch: {cause}", file=sys.stderr)
-    tables = tables_of_frame(found.frame, rule, options.costs, found.plan)
+    tables = tables_of_frame(results.frame, rule, options.costs, results.plan)
     if options.json:
         print(json.dumps([table.to_json() for table in tables], indent=2))
     else:

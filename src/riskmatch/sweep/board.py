@@ -199,7 +199,7 @@ class Board:
 
 
 OnChange = Callable[[Board], None]
-"""Called with the board before the first run, as runs go on, and after every run."""
+"""Called with the board before the first run, during runs and after every run."""
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ class Launcher(ABC):
         Args:
             board: runs to train and their state; ``board.jobs`` is for the launcher to set.
             settings: folder of the records and what else all runs have in common.
-            on_change: called before the first run, as runs go on, and after every run.
+            on_change: called before the first run, during runs and after every run.
             on_progress: called while data sets are loaded.
         """
 

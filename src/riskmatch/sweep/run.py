@@ -128,7 +128,7 @@ def run_sweep(
         launcher: where to train: a launcher, or its name.
         data_dir: folder searched first for the files of data sets.
         predictions: store the predictions of every sample at each evaluation.
-        on_change: called before the first run, as runs go on, and after every run.
+        on_change: called before the first run, during runs and after every run.
         on_progress: called while data sets are loaded.
 
     Raises:
@@ -199,7 +199,7 @@ def run_all(
         data_dir: folder searched first for the files of data sets.
         retry: also train runs that failed before.
         predictions: store the predictions of every sample at each evaluation.
-        on_change: called before the first run, as runs go on, and after every run.
+        on_change: called before the first run, during runs and after every run.
         on_progress: called while data sets are loaded.
     """
     if retry:

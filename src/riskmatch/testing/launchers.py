@@ -82,8 +82,8 @@ def completes_every_run(make: Make) -> None:
         _require(done == ids, make, f"leaves {len(ids - done)} of {len(ids)} runs undone.")
         recorded = set(_records(Path(folder)))
         _require(recorded == ids, make, f"records {len(recorded)} runs in place of {len(ids)}.")
-        told = bool(reports) and reports[0] == 0 and reports[-1] == len(ids)
-        _require(told, make, "must call on_change before the first run and after the last.")
+        reported = bool(reports) and reports[0] == 0 and reports[-1] == len(ids)
+        _require(reported, make, "must call on_change before the first run and after the last.")
 
 
 def trains_every_run_once(make: Make) -> None:
