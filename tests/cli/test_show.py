@@ -21,13 +21,13 @@ PLAN = shlex.split(
 @pytest.fixture
 def trained(riskmatch):
     """Ids of an ERM run and of a newer RDM run in runs/."""
-    found = []
+    ids = []
     for method in "erm", "rdm":
         assert riskmatch(*train(method, "--quiet")).code == 0
-        found += [path.name for path in Path("runs").iterdir() if path.name not in found]
-    for time, name in enumerate(found):
+        ids += [path.name for path in Path("runs").iterdir() if path.name not in ids]
+    for time, name in enumerate(ids):
         os.utime(Path("runs") / name / records.FILE, (1e9 + time, 1e9 + time))
-    return found
+    return ids
 
 
 def test_default_is_the_newest_run(riskmatch, trained):

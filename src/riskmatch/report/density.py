@@ -10,8 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riskmatch.report.rounding import rounded
+from riskmatch.runs.predictions import Predictions
 
 Array = NDArray[np.float64]
+BINS = 40
+COVERAGE = 0.99
+"""Fraction of the risks that lie within the bins."""
 _SERIES = ("edges", "heights", "grid", "density")
 
 
@@ -88,3 +92,16 @@ def kde(values: Array, grid: Array, min_bandwidth: float = 0.0) -> Array:
     for part in np.array_split(np.concatenate([values, -values]), 1 + len(values) // 2000):
         density += np.exp(-0.5 * ((grid[:, None] - part) / width) ** 2).sum(1)
     return np.asarray(density / (len(values) * width * np.sqrt(2 * np.pi)))
+
+
+def bin_edges(samples: Sequence[Array], bins: int = BINS) -> list[float]:
+    """Edges of equal bins from zero that cover almost all values."""
+    pool = np.concatenate(samples) if samples else np.empty(0)
+    top = float(np.quantile(pool, COVERAGE)) if len(pool) else 0.0
+    return [float(edge) for edge in np.linspace(0, top if top > 0 else 1.0, bins + 1)]
+
+
+def finite_risks(predictions: Predictions) -> Array:
+    """Finite risks in double precision."""
+    risks = predictions.risk.astype(np.float64)
+    return np.asarray(risks[np.isfinite(risks)])

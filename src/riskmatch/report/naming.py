@@ -45,7 +45,7 @@ def _title(variant: str, data: str, tests: Sequence[str]) -> str:
 
 
 def run_titles(configs: Sequence[RunConfig]) -> list[str]:
-    """Titles of several runs; runs with the same title are told apart by the settings that differ.
+    """Titles of several runs; equal titles are followed by the settings that differ.
 
     Example:
         >>> one, two = (RunConfig("pacs", ("sketch",), "erm", seed=seed) for seed in (0, 1))

@@ -27,8 +27,8 @@ def predictions_of(risks):
     return Predictions(np.arange(n), right, (risks > 1).astype(np.int32), np.exp(-risks), risks)
 
 
-def score_of(found):
-    accuracy, risk = (found.predicted == 0).mean(), found.risk.mean()
+def score_of(predicted):
+    accuracy, risk = (predicted.predicted == 0).mean(), predicted.risk.mean()
     return Score(float(accuracy), float(risk), (0.0,) * len(LEVELS))
 
 
@@ -41,15 +41,15 @@ def stored_run(
     folder.mkdir(parents=True)
     evaluations = []
     for number, step in enumerate(STEPS):
-        found = {
+        by_domain = {
             d: {split: predictions_of(risks_at(step, d, split)) for split in ("train", "val")}
             for d in domains
         }
         if kept:
-            predictions.write(folder, step, found)
+            predictions.write(folder, step, by_domain)
         scores = {
             domain: {split: score_of(values) for split, values in splits.items()}
-            for domain, splits in found.items()
+            for domain, splits in by_domain.items()
         }
         terms = {"risk": 0.5, "matching": 0.1 / step} if step > 10 else {"risk": 0.6}
         raw = {"matching": 0.02 / step} if step > 10 else {}

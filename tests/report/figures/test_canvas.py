@@ -36,13 +36,13 @@ def boxes(figure):
 @pytest.mark.parametrize("name", NAMES)
 def test_texts_are_readable_and_do_not_overlap(runs, name, width):
     figure = FIGURES[name].per_run(runs).draw(width)
-    found = boxes(figure)
+    texts = boxes(figure)
     assert figure.get_figwidth() == INCHES[width]
     for text in figure.findobj(Text):
         assert not text.get_text() or text.get_fontsize() >= 7
-    for (one, here), (other, there) in combinations(found.items(), 2):
+    for (one, here), (other, there) in combinations(texts.items(), 2):
         assert not here.overlaps(there), (one, other)
-    for name, box in found.items():
+    for name, box in texts.items():
         assert box.x0 >= -1, name
         assert box.x1 <= figure.bbox.x1 + 1, name
 
@@ -71,13 +71,13 @@ def test_hostile_names_are_escaped(tmp_path):
         if name not in ("gap", "matching"):
             save(FIGURES[name].per_run({HOSTILE[3]: run}).draw("column"), tmp_path / f"{name}.svg")
     text = (tmp_path / "curves.svg").read_text("utf-8")
-    for shown in (
+    for escaped in (
         "$x^{$ (test)",
         " _hidden",
         "&lt;script&gt;alert(1)&lt;/script&gt;",
         "line break",
     ):
-        assert f">{shown}</text>" in text
+        assert f">{escaped}</text>" in text
     assert "<script>" not in text
     assert "ü" * 20 in text
     assert "ü" * 100 not in text
@@ -92,8 +92,8 @@ def test_user_settings_of_matplotlib_are_ignored(runs):
     assert figure.axes[0].get_facecolor() == (1, 1, 1, 1)
 
 
-@pytest.mark.parametrize(("top", "shown"), [(0.04, "0.02"), (100.0, "1")])
-def test_log_axis_has_at_least_two_plain_numbers(top, shown):
+@pytest.mark.parametrize(("top", "label"), [(0.04, "0.02"), (100.0, "1")])
+def test_log_axis_has_at_least_two_plain_numbers(top, label):
     plot = Lines(
         "all", "x", "", {"": [Curve("a", (1, 2), (0.015, top), LineStyle(BLUE))]}, "y", log=True
     )
@@ -102,7 +102,7 @@ def test_log_axis_has_at_least_two_plain_numbers(top, shown):
     low, high = axes.get_ylim()
     labels = axes.yaxis.get_ticklabels() + axes.yaxis.get_ticklabels(minor=True)
     inside = [t.get_text() for t in labels if t.get_text() and low <= float(t.get_text()) <= high]
-    assert shown in inside
+    assert label in inside
     assert len(inside) >= 2
 
 
@@ -114,7 +114,7 @@ def test_panels_are_arranged_in_equal_rows():
 
 
 def test_line_styles_differ_and_test_domains_stand_out():
-    found = line_styles(["a", "b", "c", "t"], ["t"])
-    assert len({style.color for style in found.values()}) == 4
-    assert found["t"].width > max(style.width for name, style in found.items() if name != "t")
+    styles = line_styles(["a", "b", "c", "t"], ["t"])
+    assert len({style.color for style in styles.values()}) == 4
+    assert styles["t"].width > max(style.width for name, style in styles.items() if name != "t")
     assert len({style.color for style in SERIES}) == len(SERIES)

@@ -26,10 +26,10 @@ def test_kde_of_constant_values_is_finite():
 
 
 def test_density_estimate_round_trips_through_json():
-    shown = DensityEstimate.of(np.array([0.1, 0.4, 0.9]), [0, 0.5, 1], points=5)
-    assert DensityEstimate.from_json(shown.to_json()) == shown
-    assert shown.mean == pytest.approx(1.4 / 3)
-    assert shown.heights == pytest.approx((4 / 3, 2 / 3), rel=1e-5)
+    estimate = DensityEstimate.of(np.array([0.1, 0.4, 0.9]), [0, 0.5, 1], points=5)
+    assert DensityEstimate.from_json(estimate.to_json()) == estimate
+    assert estimate.mean == pytest.approx(1.4 / 3)
+    assert estimate.heights == pytest.approx((4 / 3, 2 / 3), rel=1e-5)
 
 
 def test_curves_share_axes_and_legend(tmp_path):
@@ -53,8 +53,8 @@ def test_curves_share_axes_and_legend(tmp_path):
 
 def test_densities_share_axes_and_mark_the_means(tmp_path):
     values = np.random.default_rng(0).exponential(size=300)
-    shown = {k: DensityEstimate.of(k * values, [0, 1, 2, 3]) for k in (1, 2)}
-    panels = {"ERM": {"a": shown[1], "b": shown[2]}, "RDM": {"a": shown[1], "b": shown[1]}}
+    low, high = (DensityEstimate.of(k * values, [0, 1, 2, 3]) for k in (1, 2))
+    panels = {"ERM": {"a": low, "b": high}, "RDM": {"a": low, "b": low}}
     figure = draw_densities(
         panels, [LineStyle(BLUE), LineStyle(ORANGE)], title="all", xlabel="risk"
     )
@@ -62,4 +62,4 @@ def test_densities_share_axes_and_mark_the_means(tmp_path):
     erm, rdm = figure.axes
     assert (erm.get_xlim(), erm.get_ylim()) == (rdm.get_xlim(), rdm.get_ylim())
     ticks = [line.get_xdata()[0] for line in erm.lines if len(line.get_xdata()) == 2]
-    assert ticks == pytest.approx([shown[1].mean, shown[2].mean])
+    assert ticks == pytest.approx([low.mean, high.mean])

@@ -48,8 +48,8 @@ def test_matching_losses_follow_their_definitions():
 
 def test_gap_uses_training_samples_of_training_domains(tmp_path):
     lines = gap({"RDM": stored_run(tmp_path)}, start=20).panels["RDM"]
-    found = [[risks_at(step, d, "train").astype(float) for d in TRAINING] for step in (20, 30)]
-    truth = list(map(matching_losses, found))
+    risks = [[risks_at(step, d, "train").astype(float) for d in TRAINING] for step in (20, 30)]
+    truth = list(map(matching_losses, risks))
     assert [list(line.x) for line in lines] == [[20, 30]] * 2
     assert lines[1].y == pytest.approx([variance for variance, _ in truth])
     assert lines[0].y == pytest.approx([worst for _, worst in truth])
@@ -64,29 +64,29 @@ def test_matching_shows_both_splits(tmp_path):
 
 
 def test_risks_are_from_validation_at_the_last_step(tmp_path):
-    shown = densities({"RDM": stored_run(tmp_path)}).panels["RDM"]
-    assert list(shown) == ["art", "photo", "sketch (test)"]
-    for label, found in shown.items():
+    panel = densities({"RDM": stored_run(tmp_path)}).panels["RDM"]
+    assert list(panel) == ["art", "photo", "sketch (test)"]
+    for label, estimate in panel.items():
         truth = risks_at(30, label.removesuffix(" (test)"), "val")
-        assert found.mean == pytest.approx(truth.mean())
+        assert estimate.mean == pytest.approx(truth.mean())
 
 
 def test_risks_over_many_decades_use_a_log_axis():
     values = 10 ** np.random.default_rng(0).uniform(-4, 1, 4000)
     plot = density_plot({"RDM": {"a": values, "b": values[:50]}}, "title", "note")
     assert plot.log
-    shown = plot.panels["RDM"]["a"]
-    widths = np.diff(np.log10(shown.edges))
-    assert np.dot(shown.heights, widths) == pytest.approx(1, abs=1e-3)
-    assert shown.density[100] == pytest.approx(1 / 5, rel=0.1)  # uniform over five decades
+    estimate = plot.panels["RDM"]["a"]
+    widths = np.diff(np.log10(estimate.edges))
+    assert np.dot(estimate.heights, widths) == pytest.approx(1, abs=1e-3)
+    assert estimate.density[100] == pytest.approx(1 / 5, rel=0.1)  # uniform over five decades
     assert plot.draw().axes[0].get_xscale() == "log"
     assert not density_plot({"RDM": {"a": values + 5}}, "title", "note").log
 
 
 def test_density_per_decade_with_zero_risks():
-    shown = DensityEstimate.per_decade(np.array([0.0, 0.0, 0.5]), [0.1, 1.0])
-    assert shown.heights == (1.0,)
-    assert np.isfinite(shown.density).all()
+    estimate = DensityEstimate.per_decade(np.array([0.0, 0.0, 0.5]), [0.1, 1.0])
+    assert estimate.heights == (1.0,)
+    assert np.isfinite(estimate.density).all()
 
 
 def test_cdf_counts_the_samples_below(tmp_path):
@@ -106,10 +106,10 @@ def test_accuracy_uses_validation_except_on_test_domains(tmp_path):
 
 
 def test_terms_are_nan_before_they_are_switched_on(tmp_path):
-    found = {line.label: line for line in terms({"RDM": stored_run(tmp_path)}).panels["RDM"]}
-    assert list(found) == ["loss", "risk", "matching", "matching, unweighted"]
-    assert np.isnan(found["matching"].y[0])
-    assert found["matching, unweighted"].y[1:] == pytest.approx([0.001, 0.02 / 30])
+    lines = {line.label: line for line in terms({"RDM": stored_run(tmp_path)}).panels["RDM"]}
+    assert list(lines) == ["loss", "risk", "matching", "matching, unweighted"]
+    assert np.isnan(lines["matching"].y[0])
+    assert lines["matching, unweighted"].y[1:] == pytest.approx([0.001, 0.02 / 30])
 
 
 def test_worst_domain_spans_until_the_next_evaluation(tmp_path):
@@ -147,7 +147,7 @@ def test_ablation_averages_domains_and_trials(name, values):
     (line,) = ablation(frame_of(runs)).panels["toy"]
     assert list(line.x) == sorted(values)
     for x, y, error in zip(line.x, line.y, line.sd, strict=True):
-        trials = [fmean(found) for found in truth[x].values()]
+        trials = [fmean(values) for values in truth[x].values()]
         assert (y, error) == pytest.approx((fmean(trials), pstdev(trials) / 2**0.5))
 
 

@@ -16,9 +16,9 @@ def comparison():
     return render(page_data(runs=3))
 
 
-def series(shown, chart):
+def series(page, chart):
     """Domains drawn in a chart of the visible run."""
-    marks = shown.locator(f"article:visible [data-chart={chart}] [data-series]")
+    marks = page.locator(f"article:visible [data-chart={chart}] [data-series]")
     return set(marks.evaluate_all("nodes => nodes.map(node => node.dataset.series)"))
 
 
@@ -27,45 +27,45 @@ SCROLLS = "document.documentElement.scrollWidth > innerWidth"
 
 
 def test_every_section_has_content(visit, comparison):
-    shown = visit(comparison)
-    sections = shown.locator("section:visible")
+    page = visit(comparison)
+    sections = page.locator("section:visible")
     assert sections.count() == 2 + 10
     for text in sections.all_inner_texts():
         assert len(text) > 90
-    for box in shown.locator("[data-chart]:visible").all():
+    for box in page.locator("[data-chart]:visible").all():
         assert box.locator("svg.chart, table").count(), box.get_attribute("data-chart")
-    drawn = shown.locator("svg.chart:visible")
+    drawn = page.locator("svg.chart:visible")
     assert all(drawn.evaluate_all("nodes => nodes.map(n => n.querySelector('title').textContent)"))
-    assert shown.locator("img:visible").evaluate_all("all => all.every(i => i.naturalWidth > 0)")
+    assert page.locator("img:visible").evaluate_all("all => all.every(i => i.naturalWidth > 0)")
 
 
 def test_unchecked_domain_disappears_from_all_charts(visit, one_run):
-    shown = visit(one_run)
+    page = visit(one_run)
     for chart in DRAWN:
-        assert series(shown, chart) == {"art", "cartoon", "photo", "sketch"}
-    shown.get_by_role("checkbox", name="photo").uncheck()
+        assert series(page, chart) == {"art", "cartoon", "photo", "sketch"}
+    page.get_by_role("checkbox", name="photo").uncheck()
     for chart in DRAWN:
-        assert series(shown, chart) == {"art", "cartoon", "sketch"}
-    assert shown.locator("[data-chart=mmd] tbody tr").count() == 3
-    assert "photo" not in series(shown, "worst")
-    assert shown.get_by_role("heading", name="photo").count() == 0  # in the hardest samples
-    shown.get_by_role("button", name="none").click()
-    assert shown.locator("[data-chart=histogram]").inner_text() == "No domain is selected."
-    shown.get_by_role("button", name="all").click()
-    assert series(shown, "histogram") == {"art", "cartoon", "photo", "sketch"}
+        assert series(page, chart) == {"art", "cartoon", "sketch"}
+    assert page.locator("[data-chart=mmd] tbody tr").count() == 3
+    assert "photo" not in series(page, "worst")
+    assert page.get_by_role("heading", name="photo").count() == 0  # in the hardest samples
+    page.get_by_role("button", name="none").click()
+    assert page.locator("[data-chart=histogram]").inner_text() == "No domain is selected."
+    page.get_by_role("button", name="all").click()
+    assert series(page, "histogram") == {"art", "cartoon", "photo", "sketch"}
 
 
 def test_slider_changes_the_step(visit, one_run):
-    shown = visit(one_run)
-    slider = shown.get_by_role("slider")
+    page = visit(one_run)
+    slider = page.get_by_role("slider")
     seen = set()
     for keys, step in (((), 300), (("ArrowLeft",), 240), (("Home",), 0)):
         for key in keys:
             slider.press(key)
-        assert shown.locator("output").inner_text() == f"step {step}"
+        assert page.locator("output").inner_text() == f"step {step}"
         assert slider.get_attribute("aria-valuetext") == f"step {step}"
-        assert shown.locator("[data-chart=mmd] caption").inner_text().endswith(f"step {step}")
-        seen.add(shown.locator("[data-chart=histogram] .line[data-series=art]").get_attribute("d"))
+        assert page.locator("[data-chart=mmd] caption").inner_text().endswith(f"step {step}")
+        seen.add(page.locator("[data-chart=histogram] .line[data-series=art]").get_attribute("d"))
     assert len(seen) == 3
 
 
@@ -73,49 +73,49 @@ def test_table_sorts_by_number_with_missing_values_last(visit):
     values = [9.5, 100.0, None, 23.25, -4.0]
     rows = [[f"method {place}", value, None] for place, value in enumerate(values)]
     headline = {"caption": "c", "columns": ["method", "accuracy", "none"], "rows": rows}
-    shown = visit(render(page_data(headline=headline)))
-    head = shown.locator("#headline th", has_text="accuracy")
+    page = visit(render(page_data(headline=headline)))
+    head = page.locator("#headline th", has_text="accuracy")
     for direction, ordered in (
         ("ascending", ["−4", "9.5", "23.2", "100.0", "—"]),
         ("descending", ["100.0", "23.2", "9.5", "−4", "—"]),
     ):
         head.get_by_role("button").press("Enter")
         assert head.get_attribute("aria-sort") == direction
-        assert shown.locator("#headline tbody td:nth-child(2)").all_inner_texts() == ordered
+        assert page.locator("#headline tbody td:nth-child(2)").all_inner_texts() == ordered
 
 
 def test_select_another_run(visit, comparison):
-    shown = visit(comparison)
-    assert shown.locator("article:visible h2").all_inner_texts() == ["ERM · test sketch · seed 0"]
-    shown.get_by_label("Run").select_option(label="RDM · test sketch · seed 1")
-    assert shown.locator("article:visible h2").all_inner_texts() == ["RDM · test sketch · seed 1"]
-    assert series(shown, "histogram") == {"art", "cartoon", "photo", "sketch"}
-    link = shown.get_by_role("link", name="Calibration")
-    assert shown.locator(link.get_attribute("href")).is_visible()
+    page = visit(comparison)
+    assert page.locator("article:visible h2").all_inner_texts() == ["ERM · test sketch · seed 0"]
+    page.get_by_label("Run").select_option(label="RDM · test sketch · seed 1")
+    assert page.locator("article:visible h2").all_inner_texts() == ["RDM · test sketch · seed 1"]
+    assert series(page, "histogram") == {"art", "cartoon", "photo", "sketch"}
+    link = page.get_by_role("link", name="Calibration")
+    assert page.locator(link.get_attribute("href")).is_visible()
 
 
 def test_theme_follows_the_system_until_toggled(visit, one_run):
     ground = "getComputedStyle(document.body).backgroundColor"
-    shown = visit(one_run, color_scheme="dark")
-    dark, button = shown.evaluate(ground), shown.get_by_role("button", name="Dark")
+    page = visit(one_run, color_scheme="dark")
+    dark, button = page.evaluate(ground), page.get_by_role("button", name="Dark")
     assert button.get_attribute("aria-pressed") == "true"
     button.click()
-    light = shown.evaluate(ground)
+    light = page.evaluate(ground)
     assert button.get_attribute("aria-pressed") == "false"
     assert sum(map(int, light[4:-1].split(","))) > 600 > 150 > sum(map(int, dark[4:-1].split(",")))
 
 
 def test_hostile_names_are_text_and_fit(visit):
-    shown = visit(render(page_data(training=HOSTILE[:4], test=HOSTILE[4:], classes=HOSTILE)))
+    page = visit(render(page_data(training=HOSTILE[:4], test=HOSTILE[4:], classes=HOSTILE)))
     for name in HOSTILE:
-        assert shown.locator("article .about:visible bdi").get_by_text(name, exact=True).count()
-    assert series(shown, "accuracy") == set(HOSTILE)
-    for summary in shown.locator(".numbers summary:visible").all():
+        assert page.locator("article .about:visible bdi").get_by_text(name, exact=True).count()
+    assert series(page, "accuracy") == set(HOSTILE)
+    for summary in page.locator(".numbers summary:visible").all():
         summary.click()
-    assert shown.locator(".numbers table:visible").count() >= 4
+    assert page.locator(".numbers table:visible").count() >= 4
     for width in (1280, 360):
-        shown.set_viewport_size({"width": width, "height": 900})
-        assert not shown.evaluate(SCROLLS)
+        page.set_viewport_size({"width": width, "height": 900})
+        assert not page.evaluate(SCROLLS)
 
 
 @pytest.mark.parametrize(
@@ -128,15 +128,15 @@ def test_hostile_names_are_text_and_fit(visit):
     ids=["nothing", "one domain", "thirty domains"],
 )
 def test_narrow_screen_with_little_and_much_data(visit, make):
-    shown = visit(render(make()), 360)
-    assert shown.locator("section").count() == 11
-    assert not shown.evaluate(SCROLLS)
+    page = visit(render(make()), 360)
+    assert page.locator("section").count() == 11
+    assert not page.evaluate(SCROLLS)
 
 
 def test_page_without_script_and_in_print(visit, comparison):
-    shown = visit(comparison, java_script_enabled=False, color_scheme="dark")
-    assert shown.locator("article").count() == 3 == shown.locator("article:visible").count()
-    assert not shown.get_by_role("slider").is_visible()
+    page = visit(comparison, java_script_enabled=False, color_scheme="dark")
+    assert page.locator("article").count() == 3 == page.locator("article:visible").count()
+    assert not page.get_by_role("slider").is_visible()
     printed = visit(comparison, color_scheme="dark")
     printed.emulate_media(media="print", color_scheme="dark")
     assert not printed.locator("header").is_visible()

@@ -86,14 +86,14 @@ def test_undecodable_file_names_are_replaced():
 
 def test_chart_data_have_four_digits():
     data = page_data()
-    run, shown = data["runs"][0], embedded(render(data))["runs"][0]
-    assert shown["curves"]["steps"] == run["curves"]["steps"]
+    run, charts = data["runs"][0], embedded(render(data))["runs"][0]
+    assert charts["curves"]["steps"] == run["curves"]["steps"]
     for name, given in run["snapshots"][-1]["domains"].items():
-        small = shown["snapshots"][-1]["domains"][name]
+        small = charts["snapshots"][-1]["domains"][name]
         assert small["density"] == pytest.approx(given["density"], rel=1e-3)
-        assert shown["grids"][small["x"]] == pytest.approx(given["x"], rel=1e-3)
-        assert shown["grids"][small["edges"]] == pytest.approx(given["edges"], rel=1e-3)
-    assert len(shown["grids"]) == 2  # shared grids are stored once
+        assert charts["grids"][small["x"]] == pytest.approx(given["x"], rel=1e-3)
+        assert charts["grids"][small["edges"]] == pytest.approx(given["edges"], rel=1e-3)
+    assert len(charts["grids"]) == 2  # shared grids are stored once
 
 
 def test_absent_sections_give_the_reason():
@@ -127,11 +127,11 @@ def test_large_pages_show_fewer_steps_and_samples():
 def test_many_classes_show_the_most_confused_pairs():
     classes = tuple(f"class {number}" for number in range(31))
     data = page_data(training=("art",), classes=classes)
-    shown = embedded(render(data))["runs"][0]["confusion"]["art"]
+    charts = embedded(render(data))["runs"][0]["confusion"]["art"]
     matrix = data["runs"][0]["confusion"]["art"]
     wrong = sorted((n for i, row in enumerate(matrix) for j, n in enumerate(row) if i != j))
-    assert [count for _, _, count, _ in shown["pairs"]] == wrong[: -20 - 1 : -1]
-    assert all(matrix[i][j] == n and sum(matrix[i]) == of for i, j, n, of in shown["pairs"])
+    assert [count for _, _, count, _ in charts["pairs"]] == wrong[: -20 - 1 : -1]
+    assert all(matrix[i][j] == n and sum(matrix[i]) == of for i, j, n, of in charts["pairs"])
 
 
 def test_non_finite_numbers_become_null():

@@ -23,11 +23,11 @@ def command(line):
     assert main([*shlex.split(line), "--quiet"]) == 0
 
 
-def check_all_sections(shown):
-    assert shown.locator(".absent").all_inner_texts() == []
-    for text in shown.locator("section:visible").all_inner_texts():
+def check_all_sections(page):
+    assert page.locator(".absent").all_inner_texts() == []
+    for text in page.locator("section:visible").all_inner_texts():
         assert len(text) > 50
-    for box in shown.locator("[data-chart]:visible").all():
+    for box in page.locator("[data-chart]:visible").all():
         assert box.locator("svg.chart, table").count(), box.get_attribute("data-chart")
 
 
@@ -49,15 +49,15 @@ def test_report_of_a_run_on_pacs(visit, tmp_path, monkeypatch):
         "train some --method rdm --test-domain sketch --frozen --steps 6 --eval-every 2 --warmup 2"
     )
     command("report runs -o pacs.html")
-    shown = visit(Path("pacs.html").read_text("utf-8"))
-    check_all_sections(shown)
-    pictures = shown.locator("#run-0-hardest img")
+    page = visit(Path("pacs.html").read_text("utf-8"))
+    check_all_sections(page)
+    pictures = page.locator("#run-0-hardest img")
     assert pictures.count() >= 4
     assert pictures.evaluate_all("all => all.every(image => image.naturalWidth > 0)")
-    shown.get_by_role("checkbox", name="cartoon").uncheck()
-    assert shown.locator("[data-chart=histogram] [data-series]").count() == 3
-    shown.get_by_role("slider").press("Home")
-    assert shown.locator("output").inner_text() == "step 2"
+    page.get_by_role("checkbox", name="cartoon").uncheck()
+    assert page.locator("[data-chart=histogram] [data-series]").count() == 3
+    page.get_by_role("slider").press("Home")
+    assert page.locator("output").inner_text() == "step 2"
 
 
 def test_report_of_a_comparison_on_colored_mnist(visit, tmp_path, monkeypatch):
@@ -68,13 +68,13 @@ def test_report_of_a_comparison_on_colored_mnist(visit, tmp_path, monkeypatch):
         for seed in (0, 1):
             command(f"train colored-mnist --method {method} {size} --seed {seed}")
     command("report runs -o comparison.html")
-    shown = visit(Path("comparison.html").read_text("utf-8"), 360)
-    check_all_sections(shown)
-    assert shown.locator("[data-chart=differences] .interval").count() == 1
-    assert shown.get_by_label("Run").locator("option").count() == 4
-    head = shown.locator("#headline th", has_text="test-val").first
+    page = visit(Path("comparison.html").read_text("utf-8"), 360)
+    check_all_sections(page)
+    assert page.locator("[data-chart=differences] .interval").count() == 1
+    assert page.get_by_label("Run").locator("option").count() == 4
+    head = page.locator("#headline th", has_text="test-val").first
     head.get_by_role("button").click()
     column = head.evaluate("head => head.cellIndex + 1")
-    cells = shown.locator(f"#headline tbody tr > :nth-child({column})").all_inner_texts()
+    cells = page.locator(f"#headline tbody tr > :nth-child({column})").all_inner_texts()
     assert [float(cell) for cell in cells] == sorted(float(cell) for cell in cells)
-    assert not shown.evaluate("document.documentElement.scrollWidth > innerWidth")
+    assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")

@@ -135,10 +135,10 @@ def test_several_runs_are_compared(runs):
 def test_missing_data_give_no_pictures(erm, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("RISKMATCH_DATA", raising=False)
-    found = records.read(erm)
-    config = RunConfig("pacs", found.config.test_domains, "erm", model="lite0")
+    record = records.read(erm)
+    config = RunConfig("pacs", record.config.test_domains, "erm", model="lite0")
     elsewhere = tmp_path / config.id
-    records.write(elsewhere, records.RunRecord(config, found.evaluations, "done"))
+    records.write(elsewhere, records.RunRecord(config, record.evaluations, "done"))
     shutil.copytree(erm / predictions.FOLDER, elsewhere / predictions.FOLDER)
     data = checked_data(elsewhere)
     (run,) = data["runs"]

@@ -19,14 +19,14 @@ CLASSES = ("cat", "dog")
 
 def decode(uri):
     head, data = uri.split(",")
-    kind = head.removeprefix("data:image/").removesuffix(";base64")
+    format_ = head.removeprefix("data:image/").removesuffix(";base64")
     with Image.open(io.BytesIO(base64.b64decode(data))) as image:
-        assert image.format == kind.upper()
+        assert image.format == format_.upper()
         return np.asarray(image.convert("RGB"))
 
 
 def test_largest_risks_come_first_with_their_indices():
-    found = predictions([0, 1, 1, 0], [1, 1, 0, 0], [0.6, 0.7, 0.8, 0.9],
+    predicted = predictions([0, 1, 1, 0], [1, 1, 0, 0], [0.6, 0.7, 0.8, 0.9],
                  [2.0, np.nan, 3.0, 0.1], index=[10, 20, 30, 40])  # fmt: skip
     calls = []
 
@@ -34,14 +34,14 @@ def test_largest_risks_come_first_with_their_indices():
         calls.append((domain, indices))
         return [Example(1, "one.png", "data:"), Example(0, row={"0": "7"})]
 
-    first, second = hardest({"a": found}, CLASSES, take, limit=2)["a"]
+    first, second = hardest({"a": predicted}, CLASSES, take, limit=2)["a"]
     assert calls == [("a", [30, 10])]
     assert first == {
         "risk": 3.0, "label": "dog", "predicted": "cat", "confidence": pytest.approx(0.8),
         "name": "one.png", "thumbnail": "data:", "row": None,
     }  # fmt: skip
     assert (second["risk"], second["name"], second["row"]) == (2.0, "sample 10", {"0": "7"})
-    (bare, *_) = hardest({"a": found}, CLASSES, None)["a"]
+    (bare, *_) = hardest({"a": predicted}, CLASSES, None)["a"]
     assert (bare["name"], bare["thumbnail"], bare["row"]) == ("sample 30", None, None)
 
 

@@ -59,9 +59,9 @@ def test_p_values_are_uniform_for_equal_distributions():
 
 def test_p_value_of_a_shift_is_the_smallest_possible():
     rng = np.random.default_rng(0)
-    found = compare(rng.exponential(size=100), 1 + rng.exponential(size=80), permutations=200)
-    assert found.p == 1 / 201
-    assert found.value > 0.05
+    result = compare(rng.exponential(size=100), 1 + rng.exponential(size=80), permutations=200)
+    assert result.p == 1 / 201
+    assert result.value > 0.05
 
 
 def test_constant_samples_and_single_values():
@@ -72,12 +72,12 @@ def test_constant_samples_and_single_values():
 def test_pairs_are_symmetric_and_deterministic():
     rng = np.random.default_rng(0)
     samples = [rng.exponential(size=900), 1 + rng.exponential(size=30), np.empty(0)]
-    found = pairwise_mmd(samples)
-    assert found == pairwise_mmd(samples)
-    assert all(found[i][j] == found[j][i] for i in range(3) for j in range(3))
-    assert found[0][1].p < 0.01
-    assert found[0][2] == (None, None)
-    assert [found[k][k] for k in range(3)] == [(0, None)] * 3
+    result = pairwise_mmd(samples)
+    assert result == pairwise_mmd(samples)
+    assert all(result[i][j] == result[j][i] for i in range(3) for j in range(3))
+    assert result[0][1].p < 0.01
+    assert result[0][2] == (None, None)
+    assert [result[k][k] for k in range(3)] == [(0, None)] * 3
 
 
 def test_no_samples_give_no_pairs():

@@ -25,22 +25,22 @@ def test_all_steps_and_domains_share_bins_and_grid():
 
 
 def test_cdf_and_histogram_match_the_risks():
-    found = snapshots(STEPS)[0]["domains"]["b"]
+    shown = snapshots(STEPS)[0]["domains"]["b"]
     risks = STEPS[10]["b"].risk
-    assert found["n"] == 80
-    assert found["mean"] == pytest.approx(risks.mean())
-    expected = [np.mean(risks <= x) for x in found["x"]]
-    assert found["cdf"] == pytest.approx(expected, abs=1e-5)
-    inside = np.mean(risks <= found["edges"][-1])
-    assert np.sum(found["heights"] * np.diff(found["edges"])) == pytest.approx(inside, abs=1e-4)
-    assert trapezoid(found["density"], found["x"]) == pytest.approx(inside, abs=0.05)
+    assert shown["n"] == 80
+    assert shown["mean"] == pytest.approx(risks.mean())
+    expected = [np.mean(risks <= x) for x in shown["x"]]
+    assert shown["cdf"] == pytest.approx(expected, abs=1e-5)
+    inside = np.mean(risks <= shown["edges"][-1])
+    assert np.sum(shown["heights"] * np.diff(shown["edges"])) == pytest.approx(inside, abs=1e-4)
+    assert trapezoid(shown["density"], shown["x"]) == pytest.approx(inside, abs=0.05)
 
 
 def test_density_of_an_easy_domain_is_not_a_spike():
     easy = predictions([0] * 100, [0] * 100, risk=np.linspace(0, 1e-3, 100))
-    found = snapshots({5: {"easy": easy, "hard": random(100)}})[0]["domains"]["easy"]
-    assert max(found["density"]) <= max(found["heights"])
-    assert trapezoid(found["density"], found["x"]) == pytest.approx(1, abs=1e-3)
+    shown = snapshots({5: {"easy": easy, "hard": random(100)}})[0]["domains"]["easy"]
+    assert max(shown["density"]) <= max(shown["heights"])
+    assert trapezoid(shown["density"], shown["x"]) == pytest.approx(1, abs=1e-3)
 
 
 def test_non_finite_risks_are_ignored():
@@ -74,9 +74,9 @@ def test_mmd_of_all_pairs():
 
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=60, unique=True).map(sorted))
 def test_spread_steps_include_both_ends(steps):
-    found = spread_steps(steps, 12)
-    assert found == sorted(set(found))
-    assert (len(found), found[0], found[-1]) == (min(12, len(steps)), steps[0], steps[-1])
+    spread = spread_steps(steps, 12)
+    assert spread == sorted(set(spread))
+    assert (len(spread), spread[0], spread[-1]) == (min(12, len(steps)), steps[0], steps[-1])
 
 
 def test_ece_of_simple_cases():
@@ -94,23 +94,23 @@ def test_ece_of_simple_cases():
 
 @given(st.integers(1, 200), st.integers(1, 20), st.integers(0, 9))
 def test_ece_equals_the_sum_over_bins(n, bins, seed):
-    found = random(n, seed=seed)
+    predicted = random(n, seed=seed)
     expected, total = 0.0, 0
     for k in range(bins):
-        inside = [i for i in range(n) if k / bins < found.confidence[i] <= (k + 1) / bins]
+        inside = [i for i in range(n) if k / bins < predicted.confidence[i] <= (k + 1) / bins]
         if inside:
-            right = np.mean([found.label[i] == found.predicted[i] for i in inside])
-            expected += len(inside) / n * abs(right - np.mean(found.confidence[inside]))
-    result = calibration(found, bins)
+            right = np.mean([predicted.label[i] == predicted.predicted[i] for i in inside])
+            expected += len(inside) / n * abs(right - np.mean(predicted.confidence[inside]))
+    result = calibration(predicted, bins)
     total = sum(entry["n"] for entry in result["bins"])
     assert total == n
     assert result["ece"] == pytest.approx(expected, abs=1e-6)
 
 
 def test_confusion_counts_every_sample_once():
-    found = random(500, classes=4)
-    counts = np.array(confusion(found, 4))
+    samples = random(500, classes=4)
+    counts = np.array(confusion(samples, 4))
     for true in range(4):
         for predicted in range(4):
-            both = (found.label == true) & (found.predicted == predicted)
+            both = (samples.label == true) & (samples.predicted == predicted)
             assert counts[true, predicted] == both.sum()

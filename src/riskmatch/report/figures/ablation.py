@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from riskmatch.report import titles
-from riskmatch.report.comparison import select
 from riskmatch.report.figures.charts import Curve
 from riskmatch.report.figures.plot import Lines
 from riskmatch.report.naming import setup_of_frame
@@ -75,6 +74,8 @@ def ablation_plot(frame: pd.DataFrame, name: str) -> Lines:
 
 def _lines(frame: pd.DataFrame, column: str) -> dict[str, dict[str, dict[float, Trials]]]:
     """Accuracies of the trials, by data set, method and value of the hyper-parameter."""
+    from riskmatch.report.comparison import select
+
     lines: dict[str, dict[str, dict[float, Trials]]] = {}
     for value, runs in frame.groupby(column):
         for data, selected in select(runs, "train-val").items():

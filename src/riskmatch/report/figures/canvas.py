@@ -146,7 +146,7 @@ def label_log_axis(axis: Axis, low: float, high: float) -> None:
 
 @contextmanager
 def figure_style() -> Iterator[None]:
-    """Context in which figures have our style, whatever the user's matplotlib settings are."""
+    """Context in which figures have our style, independent of the user's matplotlib settings."""
     from matplotlib import style
 
     with style.context(["default", RC]):

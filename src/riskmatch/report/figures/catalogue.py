@@ -15,7 +15,6 @@ from riskmatch.report.figures.training import accuracies, gap, matching, terms, 
 from riskmatch.report.naming import run_titles
 from riskmatch.report.stored_runs import as_paths, read_runs
 from riskmatch.report.style import Width
-from riskmatch.runs.frame import read_results
 from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
@@ -68,8 +67,7 @@ def draw_figure(
         ValueError: the name or the suffix is unknown, or there is nothing to draw.
         FileNotFoundError: there are no runs, or they lack what the figure shows.
 
-    Example:
-        >>> figure = draw_figure("curves", "runs", "curves.pdf")  # doctest: +SKIP
+    See :mod:`riskmatch.report` for an example.
     """
     if out is not None:
         check_option("suffix of out", Path(out).suffix, SUFFIXES)
@@ -81,6 +79,8 @@ def draw_figure(
 
 def plot_runs(name: str, runs: str | Path | Sequence[str | Path] = ()) -> Plot:
     """Numbers of a figure; arguments and errors as for :func:`draw_figure`."""
+    from riskmatch.runs.frame import read_results  # imports pandas
+
     paths = as_paths(runs)
     if name.endswith(".json"):
         if paths:

@@ -6,18 +6,16 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from riskmatch.report.density import Array, DensityEstimate
+from riskmatch.report.density import Array, DensityEstimate, bin_edges, finite_risks
 from riskmatch.report.figures.charts import Curve
 from riskmatch.report.figures.plot import Densities, Lines
 from riskmatch.report.naming import setup
-from riskmatch.report.page.risks import bin_edges, finite_risks
 from riskmatch.report.stored_runs import StoredRun
 from riskmatch.report.style import LineStyle, line_styles
 from riskmatch.runs import predictions
 from riskmatch.runs.predictions import ByDomain, Predictions
 from riskmatch.runs.records import Split
 
-BINS = 40
 LEVELS = np.linspace(0, 1, 301)
 """Levels at which a distribution function is drawn."""
 LOG_BELOW = 0.1
@@ -70,12 +68,12 @@ def density_plot(risks: Risks, title: str, note: str) -> Densities:
     The axis is logarithmic where most risks are small compared with the largest ones.
     """
     samples = [values for panel in risks.values() for values in panel.values()]
-    edges, estimate = bin_edges(samples, BINS), DensityEstimate.of
+    edges, estimate = bin_edges(samples), DensityEstimate.of
     pool = np.concatenate(samples)
     log = bool(np.median(pool) < LOG_BELOW * edges[-1])
     if log:
         ends = max(SMALLEST, np.quantile(pool, 0.01)), pool.max()
-        edges, estimate = np.geomspace(*ends, BINS + 1).tolist(), DensityEstimate.per_decade
+        edges, estimate = np.geomspace(*ends, len(edges)).tolist(), DensityEstimate.per_decade
     panels = {
         title: {label: estimate(values, edges) for label, values in panel.items()}
         for title, panel in risks.items()

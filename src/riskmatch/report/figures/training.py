@@ -7,12 +7,11 @@ from itertools import groupby
 
 import numpy as np
 
-from riskmatch.report.density import Array
+from riskmatch.report.density import Array, finite_risks
 from riskmatch.report.figures.charts import Curve
 from riskmatch.report.figures.plot import Bands, Lines
 from riskmatch.report.figures.risks import TEST, Runs, prediction_steps
 from riskmatch.report.naming import setup
-from riskmatch.report.page.risks import finite_risks
 from riskmatch.report.stored_runs import StoredRun
 from riskmatch.report.style import BLACK, BLUE, DASHED, VERMILION, LineStyle, line_styles
 from riskmatch.runs import predictions

@@ -95,9 +95,7 @@ def write_report(
         FileNotFoundError: a path does not exist, or holds no run.
         ValueError: every run is damaged.
 
-    Example:
-        >>> write_report(["runs/erm", "runs/rdm"], "comparison.html")  # doctest: +SKIP
-        PosixPath('comparison.html')
+    See :mod:`riskmatch.report` for an example.
     """
     data = page_data(paths, data_dir=data_dir, command=command, on_progress=on_progress)
     write_whole(Path(out), render(data).encode())

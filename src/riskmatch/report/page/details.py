@@ -58,8 +58,8 @@ class Details:
             "error": record.error,
             "config": config.to_json(),
             "parts": {
-                kind: {name: value for name, value in part.items() if value is not None}
-                for kind, part in record.parts.items()
+                type_: {name: value for name, value in part.items() if value is not None}
+                for type_, part in record.parts.items()
             },
             "reproduce": command,
             "curves": curves(record),

@@ -7,19 +7,15 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from riskmatch.report.density import kde
+from riskmatch.report.density import Array, bin_edges, finite_risks, kde
 from riskmatch.report.rounding import rounded
 from riskmatch.runs.predictions import Predictions
 
-Array = NDArray[np.float64]
 ByStep = Mapping[int, Mapping[str, Predictions]]
 """Predictions on one split, by step and domain."""
 
-MAX_STEPS, BINS, POINTS = 12, 40, 120
-COVERAGE = 0.99
-"""Fraction of the risks of all steps and domains that lie within the bins."""
+MAX_STEPS, POINTS = 12, 120
 MAX_SAMPLES, MAX_POOL = 250, 1500
 """Largest number of risks per domain, and of all domains together, in the two-sample tests."""
 PERMUTATIONS = 200
@@ -53,19 +49,6 @@ def snapshots(predictions: ByStep) -> list[dict[str, Any]]:
         }
         for step, domains in risks.items()
     ]
-
-
-def bin_edges(samples: Sequence[Array], bins: int = BINS) -> list[float]:
-    """Edges of equal bins from zero that cover almost all values."""
-    pool = np.concatenate(samples) if samples else np.empty(0)
-    top = float(np.quantile(pool, COVERAGE)) if len(pool) else 0.0
-    return [float(edge) for edge in np.linspace(0, top if top > 0 else 1.0, bins + 1)]
-
-
-def finite_risks(predictions: Predictions) -> Array:
-    """Finite risks in double precision."""
-    risks = predictions.risk.astype(np.float64)
-    return np.asarray(risks[np.isfinite(risks)])
 
 
 def distribution(risks: Array, edges: Sequence[float]) -> dict[str, Any]:

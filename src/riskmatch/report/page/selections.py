@@ -69,8 +69,9 @@ class DataSelection:
 
     def spread(self, values: tuple[float, ...]) -> Spread | None:
         """Mean ± standard error over trials; on ColoredMNIST ± standard deviation over seeds."""
-        kind = Spread if self.is_colored_mnist else Trials
-        return kind(values) if values else None
+        if not values:
+            return None
+        return Spread(values) if self.is_colored_mnist else Trials(values)
 
 
 @dataclass(frozen=True)

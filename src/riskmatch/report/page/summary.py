@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from riskmatch.files import finite
+from riskmatch.report.density import bin_edges, finite_risks
 from riskmatch.report.naming import page_title
 from riskmatch.report.page.data import notes
 from riskmatch.report.page.headline import MAX_RUNS, comparison, headline
-from riskmatch.report.page.risks import bin_edges, finite_risks
 from riskmatch.report.page.samples import (
     UNREADABLE,
     DataCache,
@@ -47,9 +47,7 @@ def summarise(
         FileNotFoundError: a path does not exist, or holds no run.
         ValueError: every run is damaged.
 
-    Example:
-        >>> summarise("runs")["headline"]["rows"]  # doctest: +SKIP
-        [['ERM on colored-digits without 0.1', '0.1', 10.0, 12.5, 300]]
+    See :mod:`riskmatch.report` for an example.
     """
     page = select_runs(paths)
     remarks = notes(page, shown=len(page.runs))
