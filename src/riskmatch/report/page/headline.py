@@ -74,9 +74,10 @@ def by_run(page: PageRuns, runs: Sequence[StoredRun]) -> dict[str, Any]:
                 gain,
             ]
         )
-    first = rules[0].name if rules else "train-val"
-    columns = ["run", "test domain", *(rule.name for rule in rules), f"step of {first}", GAIN]
-    return _table(f"{_CAPTION}. {_explained(rules)}", columns, rows, f"in the same trial, {first}")
+    rule_names = [rule.name for rule in rules]
+    columns = ["run", "test domain", *rule_names, f"step of {_main_rules(page)}", GAIN]
+    caption = f"{_CAPTION}. {_explained(rules)}"
+    return _table(caption, columns, rows, f"in the same trial, {_main_rules(page)}")
 
 
 def _choices_by_run(selected: Selected) -> pd.DataFrame:
@@ -188,7 +189,7 @@ def _table(caption: str, columns: list[str], rows: Rows, gain: str) -> dict[str,
     """Table without its last column where no row has a gain over ERM."""
     if any(row[-1] is not None for row in rows):
         return {
-            "caption": f"{caption} {GAIN.capitalize()}: difference {gain}.",
+            "caption": f"{caption} {GAIN[0].upper()}{GAIN[1:]}: difference {gain}.",
             "columns": columns,
             "rows": rows,
         }
