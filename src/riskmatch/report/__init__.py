@@ -3,9 +3,6 @@
 >>> from tempfile import TemporaryDirectory
 >>> import riskmatch
 >>> from riskmatch import report
->>> from tempfile import TemporaryDirectory
->>> import riskmatch
->>> from riskmatch import report
 >>> with TemporaryDirectory() as folder:
 ...     run = riskmatch.train("colored-digits", "erm", "0.1", steps=10, out=folder)
 ...     page = report.write_report(folder, f"{folder}/report.html")

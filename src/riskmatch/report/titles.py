@@ -71,9 +71,10 @@ def part_title(name: str) -> str:
         >>> part_title("my_methods:Robust"), part_title("instance:my_nets.Tiny"), part_title("mlp")
         ('Robust', 'Tiny', 'mlp')
     """
-    if name.startswith(INSTANCE):
-        return name.rpartition(".")[2]
-    return name.rpartition(":")[2] if is_own(name) else name
+    prefix, space, part = name.rpartition(" ")  # as in "ERM-initialised my_nets:Tiny"
+    if part.startswith(INSTANCE):
+        part = part.rpartition(".")[2]
+    return prefix + space + (part.rpartition(":")[2] if is_own(part) else part)
 
 
 def in_order(names: set[str], titles: dict[str, str]) -> list[str]:
