@@ -225,8 +225,10 @@ def _from_frame(frame: DataFrame, label: str | None, domain: str | None) -> Doma
             )
     x = torch.from_numpy(np.stack([_feature(frame[column]) for column in features], axis=1))
     names, y = _encoded(frame[label])
-    homes, rows = _encoded(frame[domain])
-    domains = tuple(Domain(home, x[rows == k], y[rows == k]) for k, home in enumerate(homes))
+    domain_names, numbers = _encoded(frame[domain])
+    domains = tuple(
+        Domain(name, x[numbers == k], y[numbers == k]) for k, name in enumerate(domain_names)
+    )
     return DomainSet("data frame", domains, classes=len(names), class_names=names)
 
 

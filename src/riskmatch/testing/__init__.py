@@ -1,1 +1,5 @@
-"""What the parts of riskmatch promise, as checks that your own parts can run too."""
+"""Conformance checks for objectives, data sets, networks and launchers, also for your own."""
+
+from riskmatch.testing.conformance import ConformanceError
+
+__all__ = ["ConformanceError"]

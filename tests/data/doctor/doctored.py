@@ -1,4 +1,4 @@
-"""Small pictures that differ, and trees of them."""
+"""Distinct small images, and trees of them."""
 
 from pathlib import Path
 
@@ -7,13 +7,13 @@ from PIL import Image
 
 
 def picture(seed: int, side: int = 48) -> Image.Image:
-    """A few soft blobs of colour."""
+    """An image of smooth random colours."""
     coarse = np.random.default_rng(seed).integers(0, 256, (12, 12, 3), dtype=np.uint8)
     return Image.fromarray(coarse).resize((side, side), Image.Resampling.BICUBIC)
 
 
 def plant(root: Path, *, domains=("a", "b", "c"), classes=("cat", "cow"), each=25) -> Path:
-    """A tree of different pictures in which nothing is wrong."""
+    """A tree of distinct images without faults."""
     seed = 0
     for domain in domains:
         for label in classes:

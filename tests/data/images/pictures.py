@@ -1,4 +1,4 @@
-"""Small data sets of images on the disk."""
+"""Small image data sets on disk."""
 
 from pathlib import Path
 

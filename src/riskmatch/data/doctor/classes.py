@@ -49,7 +49,7 @@ def _missing(
             yield Finding("missing-class", "fault", message, copy.get_again)
     for domain, counts in index.counts().items():
         severity, cure = _absence(domain, copy)
-        respelt = {right for (home, _), right in misspelt.items() if home == domain}
+        respelt = {right for (where, _), right in misspelt.items() if where == domain}
         for name in sorted(expected - respelt):
             if not counts.get(name):
                 message = f"has no image of the class '{name}'"
@@ -73,7 +73,7 @@ def _misspelt(index: ImageIndex, copy: BenchmarkCopy) -> dict[tuple[str, str], s
     domains, or of more images.
     """
     counts = index.counts()
-    homes = {
+    domains_of = {
         name: {domain for domain, classes in counts.items() if classes[name]}
         for name in index.class_names
     }
@@ -81,19 +81,21 @@ def _misspelt(index: ImageIndex, copy: BenchmarkCopy) -> dict[tuple[str, str], s
     known = copy.benchmark.class_names if copy.benchmark else ()
 
     def rank(name: str) -> tuple[bool, int, int]:
-        return name in known, len(homes[name]), images[name]
+        return name in known, len(domains_of[name]), images[name]
 
     misspelt = dict[tuple[str, str], str]()
     for a, b in combinations(index.class_names, 2):
         same = folded_name(a) == folded_name(b)
-        if same or (not homes[a] & homes[b] and _similar(a, b) and not {a, b} <= set(known)):
+        if same or (
+            not domains_of[a] & domains_of[b] and _similar(a, b) and not {a, b} <= set(known)
+        ):
             wrong, right = sorted((a, b), key=rank)
-            misspelt |= {(domain, wrong): right for domain in homes[wrong]}
+            misspelt |= {(domain, wrong): right for domain in domains_of[wrong]}
     for name in index.class_names if known else ():
         if folded_name(name) in map(folded_name, known) or any(name == n for _, n in misspelt):
             continue
         near = [n for n in known if _similar(name, n) and n not in index.class_names]
-        misspelt |= {(domain, name): near[0] for domain in homes[name] if near}
+        misspelt |= {(domain, name): near[0] for domain in domains_of[name] if near}
     return misspelt
 
 

@@ -252,7 +252,7 @@ def _decoding_error(file: Inspection, error: str) -> tuple[str, Severity, str, s
 def check_colours(index: ImageIndex, files: Sequence[Inspection]) -> Iterator[Finding]:
     """For each domain, the images that the loader scales by depth or composites on white."""
     for number, domain in enumerate(index.domain_names):
-        rows = [row for row, home in enumerate(index.domains) if home == number]
+        rows = [row for row, other in enumerate(index.domains) if other == number]
         if deep := [index.paths[row] for row in rows if files[row].deep]:
             message = f"has images of more than 8 bits ({_first_of(deep)}), scaled by their depth"
             cure = "Leave them, or scale them yourself."

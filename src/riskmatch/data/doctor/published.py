@@ -59,12 +59,12 @@ class NameOverlap(NamedTuple):
     def of(cls, index: ImageIndex, benchmark: Benchmark) -> NameOverlap:
         """Compare names, or the number of classes where the class names are unknown."""
         parts = sum(any(map(part.matches, index.domain_names)) for part in benchmark.parts)
-        here = {folded_name(name) for name in index.class_names}
+        present = {folded_name(name) for name in index.class_names}
         names = {folded_name(name) for name in benchmark.class_names}
-        shared = len(names & here) if names else min(len(here), benchmark.classes)
+        shared = len(names & present) if names else min(len(present), benchmark.classes)
         return cls(
             parts / max(len(benchmark.parts), len(index.domain_names)),
-            shared / max(benchmark.classes, len(here)),
+            shared / max(benchmark.classes, len(present)),
         )
 
 

@@ -126,7 +126,7 @@ def _read_json(path: Path) -> Iterator[Row]:
 def _read_json_lines(path: Path) -> Iterator[Row]:
     lines = enumerate(_text(path).split("\n"), 1)
     numbered = ((f"line {number}", line) for number, line in lines if line.strip())
-    yield from _objects(path, ((place, _parsed(path, place, line)) for place, line in numbered))
+    yield from _objects(path, ((where, _parsed(path, where, line)) for where, line in numbered))
 
 
 def _objects(path: Path, rows: Iterable[tuple[str, Any]]) -> Iterator[Row]:
