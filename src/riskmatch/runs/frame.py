@@ -15,7 +15,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -110,7 +110,7 @@ def frame_of(runs: Iterable[RunRecord]) -> pd.DataFrame:
     """The data frame of :func:`results` for records in memory; their folders are empty."""
     columns = _Columns()
     for run in runs:
-        evaluations = map(_values, run.evaluations)
+        evaluations = (_evaluation(_values(one)) for one in run.evaluations)
         columns.add(run.config.id, "", run.config, evaluations, run.status, run.error)
     return columns.frame()
 
@@ -176,41 +176,32 @@ class _Columns:
             return
         lines = _QUANTILES.sub(b"", rest).splitlines()
         entries = [records.entry(path, number, line) for number, line in enumerate(lines, 2)]
+        evaluations = [
+            records.parse(path, number, _evaluation, entry)
+            for number, entry in enumerate(entries, 2)
+            if entry["kind"] == "evaluation"
+        ]
         end = entries[-1] if entries and entries[-1]["kind"] == "end" else {}
-        before, columns = len(self._step), list(self._numbers)
-        try:
-            self.add(
-                run,
-                str(folder),
-                config,
-                (entry for entry in entries if entry["kind"] == "evaluation"),
-                end.get("status", "unfinished"),
-                end.get("error"),
-            )
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            number = 2 + len(self._step) - before
-            self._drop(run, before, columns)
-            cause = f"cannot be read ({type(error).__name__}: {error})"
-            raise records.damage(path, number, cause) from error
+        status, error = end.get("status", "unfinished"), end.get("error")
+        self.add(run, str(folder), config, evaluations, status, error)
 
     def add(
         self,
         run: str,
         folder: str,
         config: RunConfig,
-        evaluations: Iterable[Mapping[str, Any]],
+        evaluations: Iterable[_Row],
         status: str,
         error: str | None,
     ) -> None:
-        """Add a run, with its evaluations as the lines of its file hold them."""
+        """Add a run with its evaluations."""
         number = len(self.runs)
         settings = {item.name: getattr(config, item.name) for item in fields(config)}
         for name, value in settings.pop("hparams").items():
             self._hparams.setdefault(name, {})[number] = value
         settings |= {name: _canonical(settings[name]) for name in _OPTIONS}
-        domains: dict[str, None] = {}
-        before = len(self._step)
-        self.runs[run] = row = {
+        rows = list(evaluations) or [_Row(-1, None, (), {})]  # the step is missing
+        self.runs[run] = {
             "run": run,
             "folder": folder,
             **settings,
@@ -218,13 +209,10 @@ class _Columns:
             "draw": _draw(config),
             "status": status,
             "error": error,
+            "domains": tuple(dict.fromkeys(domain for row in rows for domain in row.domains)),
         }
-        for entry in evaluations:
-            self._evaluation(number, entry)
-            domains |= dict.fromkeys(entry["scores"])
-        if len(self._step) == before:  # a row in which the step is missing
-            self._end_row(number, -1, None)
-        row["domains"] = tuple(domains)
+        for row in rows:
+            self._append(number, row)
 
     def frame(self) -> pd.DataFrame:
         """All runs, in the order in which they were added."""
@@ -247,44 +235,42 @@ class _Columns:
             evaluations[name] = np.frombuffer(column) if len(rows) else np.zeros(0)
         return pd.concat([repeated, pd.DataFrame(evaluations, copy=False)], axis=1)
 
-    def _evaluation(self, number: int, entry: Mapping[str, Any]) -> None:
+    def _append(self, run: int, row: _Row) -> None:
         size = len(self._step)
-        for name in _NUMBERS:
-            self._put(name, size, entry[name])
-        for group, values in (("term", entry["terms"]), ("raw", entry["raw"])):
-            for name, value in values.items():
-                self._put(f"{group}/{name}", size, value)
-        for domain, splits in entry["scores"].items():
-            for split, score in splits.items():
-                self._put(f"accuracy/{split}/{domain}", size, score["accuracy"])
-                self._put(f"risk/{split}/{domain}", size, score["risk"])
-        self._end_row(number, entry["step"], entry["worst_domain"])
-
-    def _end_row(self, run: int, step: int, worst_domain: str | None) -> None:
+        for name, value in row.numbers.items():
+            column = self._numbers.get(name)
+            if column is None:
+                column = self._numbers[name] = array("d")
+            if len(column) < size:
+                _pad(column, size)
+            column.append(value)
         self._run.append(run)
-        self._step.append(step)
-        self._worst.append(worst_domain)
+        self._step.append(row.step)
+        self._worst.append(row.worst_domain)
 
-    def _put(self, name: str, row: int, value: float | None) -> None:
-        column = self._numbers.get(name)
-        if column is None:
-            column = self._numbers[name] = array("d")
-        if len(column) < row:
-            _pad(column, row)
-        column.append(math.nan if value is None else value)
 
-    def _drop(self, run: str, size: int, before: Iterable[str]) -> None:
-        """Take back a run that was added in part."""
-        number = len(self.runs) - 1
-        self.runs.pop(run, None)
-        for values in self._hparams.values():
-            values.pop(number, None)
-        self._hparams = {name: values for name, values in self._hparams.items() if values}
-        known = set(before)
-        self._numbers = {n: column for n, column in self._numbers.items() if n in known}
-        columns: list[Any] = [self._run, self._step, self._worst, *self._numbers.values()]
-        for column in columns:
-            del column[size:]
+class _Row(NamedTuple):
+    """An evaluation in columns."""
+
+    step: int
+    """Negative where the run has no evaluation."""
+    worst_domain: str | None
+    domains: tuple[str, ...]
+    numbers: dict[str, float]
+    """Numbers by the names of their columns."""
+
+
+def _evaluation(entry: Mapping[str, Any]) -> _Row:
+    """The columns of an evaluation, from its line in the file of a run."""
+    numbers = {name: entry[name] for name in _NUMBERS}
+    numbers |= {f"term/{name}": value for name, value in entry["terms"].items()}
+    numbers |= {f"raw/{name}": value for name, value in entry["raw"].items()}
+    for domain, splits in entry["scores"].items():
+        for split, score in splits.items():
+            numbers[f"accuracy/{split}/{domain}"] = score["accuracy"]
+            numbers[f"risk/{split}/{domain}"] = score["risk"]
+    known = {name: math.nan if v is None else float(v) for name, v in numbers.items()}
+    return _Row(int(entry["step"]), entry["worst_domain"], tuple(entry["scores"]), known)
 
 
 _RUN_COLUMNS = (
