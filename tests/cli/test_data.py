@@ -32,14 +32,14 @@ def test_list_has_every_data_set_and_the_commands_to_get_them(
     assert [name for name in firsts if name in DATASETS] == list(DATASETS)
     for name, source in DATASETS.items():
         assert all(domain in text for domain in source.domains)  # none is cut
-        said = ["no" if source.files else "yes", f"{source.classes}", f"{source.samples:,}"]
-        assert next(line for line in lines if line and line[0] == name)[1:4] == said
+        expected = ["no" if source.files else "yes", f"{source.classes}", f"{source.samples:,}"]
+        assert next(line for line in lines if line and line[0] == name)[1:4] == expected
     assert [" ".join(line) for line in lines[-2:]] == [
         "riskmatch data get mnist colored-mnist, rotated-mnist",
         "riskmatch data get NAME pacs, vlcs, officehome, terraincognita, domainnet",
     ]
-    place(files, tmp_path / "told" / "mnist")
-    listed = json.loads(riskmatch("data", "list", "--json", "--data-dir", "told").out)
+    place(files, tmp_path / "elsewhere" / "mnist")
+    listed = json.loads(riskmatch("data", "list", "--json", "--data-dir", "elsewhere").out)
     assert {entry["name"] for entry in listed} == set(DATASETS)
     here = {entry["name"] for entry in listed if entry["here"]}
     assert {"colored-digits", "colored-mnist", "rotated-mnist"} <= here
@@ -113,8 +113,8 @@ def test_data_dir_does_not_change_the_run(riskmatch, files, tmp_path):
     missing = riskmatch(*RUN.split())
     assert missing.code == 2
     assert missing.err.startswith("riskmatch: MNIST is not on this machine; ")
-    place(files, tmp_path / "told" / "mnist")
-    first = json.loads(riskmatch(*RUN.split(), "--out", "a", "--data-dir", "told").out)
+    place(files, tmp_path / "elsewhere" / "mnist")
+    first = json.loads(riskmatch(*RUN.split(), "--out", "a", "--data-dir", "elsewhere").out)
     place(files, tmp_path / "cache" / "riskmatch" / "mnist")
     second = json.loads(riskmatch(*RUN.split(), "--out", "b").out)
     assert first["id"] == second["id"]
@@ -123,8 +123,8 @@ def test_data_dir_does_not_change_the_run(riskmatch, files, tmp_path):
 
 
 def test_test_domain_of_colored_mnist_cannot_be_trained_on(riskmatch, files, tmp_path):
-    place(files, tmp_path / "told")
-    done = riskmatch(*RUN.replace("0.9", "0.1").split(), "--data-dir", "told")
+    place(files, tmp_path / "elsewhere")
+    done = riskmatch(*RUN.replace("0.9", "0.1").split(), "--data-dir", "elsewhere")
     assert done.code == 2
     assert "Domain '0.9' of 'colored-mnist' is for tests only; make it a test domain." in done.err
 

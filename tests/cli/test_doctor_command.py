@@ -34,10 +34,10 @@ def test_faults_end_with_1_and_have_cures(riskmatch, pets):
         assert place in done.out
     quiet = riskmatch("data", "doctor", "pets", "--quiet")
     assert (quiet.code, quiet.out, quiet.err) == (1, "", "")
-    told = json.loads(riskmatch("data", "doctor", str(pets), "--json", "--quiet").out)
-    faults = [found for found in told["findings"] if found["severity"] == "fault"]
-    assert "oil/cat/0.png" in {found["path"] for found in faults}
-    assert all(found["cure"] for found in faults)
+    values = json.loads(riskmatch("data", "doctor", str(pets), "--json", "--quiet").out)
+    faults = [finding for finding in values["findings"] if finding["severity"] == "fault"]
+    assert "oil/cat/0.png" in {finding["path"] for finding in faults}
+    assert all(finding["cure"] for finding in faults)
 
 
 def test_contact_sheet_has_a_cell_per_class_and_domain(riskmatch, pets):

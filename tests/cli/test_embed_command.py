@@ -24,8 +24,8 @@ def pets(riskmatch, settled, monkeypatch, tmp_path):
 def test_features_are_written_from_the_cache(riskmatch, pets):
     done = riskmatch("embed", "pets", "--out", "new/pets.npz")
     assert (done.code, done.out) == (0, "new/pets.npz has 12 rows of 1,280 features\n")
-    told = done.err.splitlines()
-    assert told[2:5] == [f"embedding {domain} · 4 images" for domain in DOMAINS]
+    lines = done.err.splitlines()
+    assert lines[2:5] == [f"embedding {domain} · 4 images" for domain in DOMAINS]
     table = np.load("new/pets.npz")
     assert table["domain"].tolist() == [name for name in DOMAINS for _ in range(4)]
     assert table["class"].tolist() == [name for _ in DOMAINS for name in CLASSES for _ in "ab"]
@@ -34,7 +34,7 @@ def test_features_are_written_from_the_cache(riskmatch, pets):
     )
     np.testing.assert_array_equal(table["features"], expected)
     again = riskmatch("embed", str(pets), "--out", "again.npz")
-    assert again.err == "writing again.npz\n"  # all of it was found
+    assert again.err == "writing again.npz\n"  # every feature was cached
     assert riskmatch("embed", "pets", "--out", "again.npz", "--quiet") == (0, "", "")
 
 

@@ -82,7 +82,7 @@ def test_train_help_has_common_options(riskmatch):
     text = riskmatch("train", "--help").out
     assert "--batch-size N" in text
     assert "--weight " not in text
-    assert "riskmatch train --method NAME --help" in text
+    assert "riskmatch train DATA --method NAME --help" in text
 
 
 def test_train_help_has_options_of_the_method_with_ranges(riskmatch):

@@ -43,9 +43,9 @@ def test_import_prints_tables_and_can_be_repeated(riskmatch):
 
 def test_json_and_quiet(riskmatch):
     write(Path("sweep"), line(0) + line(0, test_envs=[1]))
-    told = json.loads(riskmatch("import", "domainbed", "sweep", "--json").out)
-    assert told["runs"] == 2
-    assert told["tables"][0]["rows"][0]["env0 mean"] == "50.0"
+    values = json.loads(riskmatch("import", "domainbed", "sweep", "--json").out)
+    assert values["runs"] == 2
+    assert values["tables"][0]["rows"][0]["env0 mean"] == "50.0"
     assert riskmatch("import", "domainbed", "sweep", "--quiet").out == ""
 
 
@@ -140,9 +140,9 @@ def test_authors_logs_give_the_row_of_the_paper(tmp_path):
 @pytest.mark.needs_data
 def test_authors_logs_can_be_shown(riskmatch):
     riskmatch("import", "domainbed", authors_logs(), "--quiet")
-    told = json.loads(riskmatch("show", "runs", "--json").out)
-    assert told["comparison"]["rows"] == [
+    values = json.loads(riskmatch("show", "runs", "--json").out)
+    assert values["comparison"]["rows"] == [
         ["RDM", "88.4 ± 0.2", "81.3 ± 1.6", "97.1 ± 0.1", "81.8 ± 1.1", 87.17]
     ]
-    assert told["headline"]["rows"][0][:2] == ["RDM", "87.2 ± 0.7"]
-    assert told["notes"] == []
+    assert values["headline"]["rows"][0][:2] == ["RDM", "87.2 ± 0.7"]
+    assert values["notes"] == []

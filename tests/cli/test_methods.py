@@ -15,14 +15,14 @@ def test_table_has_every_method_and_field(riskmatch):
 
 
 def test_json_has_defaults_and_ranges_by_data_set(riskmatch):
-    found = {entry["name"]: entry for entry in json.loads(riskmatch("methods", "--json").out)}
-    assert set(found) == set(methods())
-    weight = found["rdm"]["hparams"]["weight"]
+    described = {entry["name"]: entry for entry in json.loads(riskmatch("methods", "--json").out)}
+    assert set(described) == set(methods())
+    weight = described["rdm"]["hparams"]["weight"]
     assert (weight["default"], weight["range"]) == (5.0, "U(0.1, 10)")
     assert weight["by_data"]["domainnet"] == {"default": 0.5, "range": "U(0.1, 1)"}
     assert weight["help"] == "λ, of the matching penalty."
-    assert found["rdm"]["training"]["lr"]["range"] == "10^U(-4.5, -4)"
-    assert found["erm"]["hparams"] == {}
+    assert described["rdm"]["training"]["lr"]["range"] == "10^U(-4.5, -4)"
+    assert described["erm"]["hparams"] == {}
 
 
 def test_method_in_detail(riskmatch):

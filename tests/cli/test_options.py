@@ -19,16 +19,16 @@ class Base:
 
 
 @dataclass
-class Things(Base):
-    """Does things."""
+class Command(Base):
+    """Does something."""
 
     name: Positional[str | None] = None
-    """Which thing."""
+    """Name of something."""
     rate: float = 0.5
     """How fast,
     per step."""
     limit: float | None = None
-    kind: Literal["a", "b"] = "a"
+    mode: Literal["a", "b"] = "a"
     on: bool = True
     quiet: bool = False
     names: tuple[str, ...] = ()
@@ -45,21 +45,21 @@ class Copy:
 
 @pytest.fixture
 def parser():
-    size, *others = options_of(Things)
-    parser = Parser("riskmatch test", "Does things.", [size])
+    size, *others = options_of(Command)
+    parser = Parser("riskmatch test", "Does something.", [size])
     parser.add("other", [replace(option, negatable=option.name == "on") for option in others])
     return parser
 
 
 def test_every_type_of_field_is_parsed(parser):
-    words = "--size=7 thing --rate -2 --limit none --kind b --no-on --quiet --name x --name y"
+    words = "--size=7 this --rate -2 --limit none --mode b --no-on --quiet --name x --name y"
     given = parser.parse([*words.split(), "--extra", "w=[1, 2]", "--extra=v=text"])
     assert given == {
-        "name": "thing",
+        "name": "this",
         "size": 7,
         "rate": -2.0,
         "limit": None,
-        "kind": "b",
+        "mode": "b",
         "on": False,
         "quiet": True,
         "names": ("x", "y"),
@@ -81,11 +81,11 @@ def test_words_after_two_dashes_are_positional(parser):
 
 def test_parse_known_ignores_other_words():
     parse_known = Parser("riskmatch test", "", options_of(Base)).parse_known
-    assert parse_known(["thing", "--rate", "x", "--size", "7", "--help"]) == {"size": 7}
+    assert parse_known(["this", "--rate", "x", "--size", "7", "--help"]) == {"size": 7}
 
 
 def test_dataclass_as_a_command():
-    assert parse(Things, "test", ["a", "--rate", "2"]) == Things(3, "a", 2.0)
+    assert parse(Command, "test", ["a", "--rate", "2"]) == Command(3, "a", 2.0)
     assert parse(Copy, "copy", ["here", "there"]) == Copy("here", "there")
     with pytest.raises(BadInput, match=r"^riskmatch copy needs TARGET: Where to\.$"):
         parse(Copy, "copy", ["here"])

@@ -15,28 +15,28 @@ from riskmatch.runs import records
 
 
 def only_run(out="runs"):
-    (found,) = records.read_all(Path(out))
-    return found
+    (run,) = records.read_all(Path(out))
+    return run
 
 
 def test_train_prints_progress_and_results(riskmatch):
     done = riskmatch(*train("rdm", "--warmup", "10", "--weight", "3"))
     assert done.code == 0
-    found = only_run()
-    assert found.status == "done"
-    assert (found.config.hparams["weight"], found.config.hparams["warmup"]) == (3.0, 10)
-    assert [evaluation.step for evaluation in found.evaluations] == [10, 20]
+    run = only_run()
+    assert run.status == "done"
+    assert (run.config.hparams["weight"], run.config.hparams["warmup"]) == (3.0, 10)
+    assert [evaluation.step for evaluation in run.evaluations] == [10, 20]
     lines = (
         done.err.splitlines()
     )  # not a terminal: one line per evaluation, the test domain starred
     assert [line.split()[1] for line in lines] == ["10/20", "20/20"]
     assert "0.1* " in lines[0]
-    last = found.evaluations[-1].scores["0.1"]["val"]
+    last = run.evaluations[-1].scores["0.1"]["val"]
     assert f"{last.accuracy:.3f}" in done.out
     assert f"{last.risk:.4f}" in done.out
     assert "0.1 (test)" in done.out
     for path in ("records.jsonl", "checkpoints/00000020.safetensors"):
-        assert str(Path("runs", found.config.id, path)) in done.out
+        assert str(Path("runs", run.config.id, path)) in done.out
 
 
 def test_repeated_command_prints_the_finished_run(riskmatch):
@@ -56,11 +56,11 @@ def test_pretraining_may_be_longer_than_eval_every(riskmatch):
 def test_json_and_quiet(riskmatch):
     done = riskmatch(*train("erm", "--json", "--quiet"))
     assert done.err == ""
-    told, found = json.loads(done.out), only_run()
-    assert (told["status"], told["id"]) == ("done", found.config.id)
-    assert told["config"] == found.config.to_json()
-    scores = found.evaluations[-1].scores
-    assert told["evaluation"]["scores"]["0.1"]["val"]["risk"] == scores["0.1"]["val"].risk
+    values, run = json.loads(done.out), only_run()
+    assert (values["status"], values["id"]) == ("done", run.config.id)
+    assert values["config"] == run.config.to_json()
+    scores = run.evaluations[-1].scores
+    assert values["evaluation"]["scores"]["0.1"]["val"]["risk"] == scores["0.1"]["val"].risk
     assert riskmatch(*train("erm", "--quiet")) == (0, "", "")
 
 
@@ -101,12 +101,12 @@ def test_resumed_run_equals_an_uninterrupted_one(riskmatch, monkeypatch):
     onward = shlex.split(stopped.err.split("To continue: ")[1])[1:]
     resumed = riskmatch(*onward)
     assert resumed.code == 0
-    assert resumed.err.startswith("step 20/20")  # what was told before is not told again
+    assert resumed.err.startswith("step 20/20")  # earlier evaluations are not repeated
     assert only_run().evaluations[-1].scores == only_run("whole").evaluations[-1].scores
 
 
-@pytest.mark.parametrize(("step", "told"), [(3, False), (13, True)])
-def test_failure_names_the_command_to_continue(riskmatch, monkeypatch, step, told):
+@pytest.mark.parametrize(("step", "resumable"), [(3, False), (13, True)])
+def test_failure_names_the_command_to_continue(riskmatch, monkeypatch, step, resumable):
     from riskmatch.cli.progress import RunDisplay
 
     def fail(display, progress):
@@ -118,7 +118,7 @@ def test_failure_names_the_command_to_continue(riskmatch, monkeypatch, step, tol
     failed = riskmatch(*train("erm"))
     assert failed.code == 3
     assert "riskmatch: MemoryError: too large" in failed.err
-    assert ("To continue from the last checkpoint: riskmatch train" in failed.err) is told
+    assert ("To continue from the last checkpoint: riskmatch train" in failed.err) is resumable
 
 
 def test_command_line_wins_over_toml_file(riskmatch):
@@ -169,11 +169,11 @@ def test_tensorboard_events_contain_every_evaluation(riskmatch):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     assert riskmatch(*train("rdm", "--warmup", "10", "--tensorboard")).code == 0
-    found = only_run()
-    events = EventAccumulator(str(Path("runs", found.config.id, "tensorboard"))).Reload()
-    told = [(event.step, event.value) for event in events.Scalars("accuracy/0.1/val")]
-    assert told == [
+    run = only_run()
+    events = EventAccumulator(str(Path("runs", run.config.id, "tensorboard"))).Reload()
+    written = [(event.step, event.value) for event in events.Scalars("accuracy/0.1/val")]
+    assert written == [
         (evaluation.step, pytest.approx(evaluation.scores["0.1"]["val"].accuracy))
-        for evaluation in found.evaluations
+        for evaluation in run.evaluations
     ]
     assert {"loss", "term/risk", "raw/matching", "risk/0.9/train"} <= set(events.Tags()["scalars"])

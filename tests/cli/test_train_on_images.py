@@ -29,15 +29,15 @@ def pets(riskmatch, settled, monkeypatch, tmp_path):
 def test_frozen_run_prints_progress_of_the_embedding(riskmatch, pets):
     first = riskmatch("train", "pets", *RUN, "--frozen")
     assert first.code == 0
-    told = first.err.splitlines()
-    assert told[:5] == [
+    lines = first.err.splitlines()
+    assert lines[:5] == [
         "reading images · 18 images",
         "decoding images · 18 images",
         *(f"embedding {domain} · 6 images" for domain in DOMAINS),
     ]
-    assert told[5].startswith("step 2/4 ")
+    assert lines[5].startswith("step 2/4 ")
     second = riskmatch("train", "pets", *RUN, "--frozen", "--seed", "1")
-    assert second.err.startswith("step 2/4 ")  # the features were found
+    assert second.err.startswith("step 2/4 ")  # the features were cached
 
 
 def test_run_id_does_not_depend_on_the_current_folder(riskmatch, pets, monkeypatch):
@@ -46,8 +46,8 @@ def test_run_id_does_not_depend_on_the_current_folder(riskmatch, pets, monkeypat
     assert first["config"]["data"] == str(pets)
     assert set(first["evaluation"]["scores"]) == set(DOMAINS)
     monkeypatch.chdir(pets)
-    for told in (".", "../pets/", str(pets)):
-        assert parse_train([*words[1:], told]).config.id == first["id"]
+    for path in (".", "../pets/", str(pets)):
+        assert parse_train([*words[1:], path]).config.id == first["id"]
 
 
 def test_manifest_with_trainable_backbone(riskmatch, pets):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tyro.conf import Positional
 
 from riskmatch.cli.errors import bad_input
-from riskmatch.cli.options import format_value
+from riskmatch.cli.options import format_value, plain
 from riskmatch.cli.parser import parse
 from riskmatch.defaults import describe_method, describe_methods, range_of
 from riskmatch.space import TRAINING
@@ -141,13 +141,12 @@ def _choices(choices: Mapping[str, Any]) -> str:
 
 def plain_text(docstring: str) -> str:
     """A docstring without reStructuredText: references as words, formulas as Unicode."""
-    text = re.sub(r":\w+:`~?([^`]*)`", r"\1", docstring).replace("``", "")
     math = ".. math::"
     return "\n\n".join(
         f"    {plain_formula(part.removeprefix(math))}"
         if part.startswith(math)
         else " ".join(part.split())
-        for part in text.split("\n\n")
+        for part in plain(docstring).split("\n\n")
     )
 
 

@@ -214,6 +214,17 @@ def format_value(value: Any) -> str:
     return str(value)
 
 
+def plain(text: str) -> str:
+    """Text without the markup of reStructuredText.
+
+    Example:
+        >>> plain("see :func:`~riskmatch.data.load` and ``size``")
+        'see load and size'
+    """
+    text = re.sub(r":\w+:`~(?:\w+\.)*(\w+)`", r"\1", text)
+    return re.sub(r":\w+:`([^`]*)`", r"\1", text).replace("``", "")
+
+
 def _choice(label: str, text: str, choices: Mapping[str, Any]) -> Any:
     check_option(label, text, choices)
     return choices[text]
@@ -247,4 +258,4 @@ def _argument_docs(function: Any) -> dict[str, str]:
     if section is None:
         return {}
     entries = re.findall(r"^ {4}(\w+): (.*(?:\n {5,}.*)*)", section[1], re.MULTILINE)
-    return {name: " ".join(text.replace("``", "").split()) for name, text in entries}
+    return {name: plain(" ".join(text.split())) for name, text in entries}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from riskmatch.cli.errors import BadInput, CommandError, RunFailed, bad_input
@@ -26,8 +28,9 @@ if TYPE_CHECKING:
 TEXT = """\
 Train one model with one method, on every domain of DATA but the test domains.
 
-Options of a method: riskmatch train --method NAME --help. DATA, methods, networks and divergences
-of your own are named package.module:Name, and found from the current folder.
+Options of a method, of DATA and of the network: riskmatch train DATA --method NAME --help
+
+Parts of your own are named package.module:Name, found from the current folder.
 
 example
   riskmatch train colored-digits --method rdm --test-domain 0.1"""
@@ -166,7 +169,12 @@ def _own_options(setup: Setup, data: str | None, model: str | None, usual: str) 
             continue
         lines = describe_keywords(factory(kind, name))  # type: ignore[arg-type]
         if lines:
-            yield "\n  ".join([f"options of {name}, as in {flag} KEY=VALUE", *lines])
+            width = max(60, get_terminal_size().columns)
+            wrapped = [
+                textwrap.fill(line, width, initial_indent="  ", subsequent_indent="      ")
+                for line in lines
+            ]
+            yield "\n".join([f"options of {name}, as in {flag} KEY=VALUE", *wrapped])
 
 
 def _options_of_others(method: str) -> dict[str, str]:
