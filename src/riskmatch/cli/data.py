@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from tyro.conf import Positional
 from riskmatch.cli.errors import BadInput, RunFailed, bad_input, prepare_output
 from riskmatch.cli.parser import call_verb, parse
 from riskmatch.cli.progress import progress
+from riskmatch.files import to_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -90,7 +90,7 @@ def _list(words: Sequence[str]) -> int:
 
     rows = describe(options.data_dir)
     if options.json:
-        print(json.dumps(rows, indent=2))
+        print(to_json(rows, indent=2))
         return 0
     from rich.console import Console
 

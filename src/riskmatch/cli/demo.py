@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from riskmatch.cli.errors import RunFailed
 from riskmatch.cli.parser import parse
 from riskmatch.cli.progress import SweepDisplay
+from riskmatch.files import to_json
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def run(words: Sequence[str]) -> int:
     if outcome.output is None:
         raise RunFailed(f"{outcome.error} Run the same command again to continue.")
     if options.json:
-        print(json.dumps(outcome.to_json(), indent=2))
+        print(to_json(outcome.to_json(), indent=2))
     elif not options.quiet:
         print(outcome.output.text, end="\n\n")
         print("\n".join(map(str, outcome.output.files)))

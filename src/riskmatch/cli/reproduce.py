@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 import textwrap
@@ -18,6 +17,7 @@ from riskmatch.cli.errors import BadInput, RunFailed
 from riskmatch.cli.parser import parse
 from riskmatch.cli.progress import SweepDisplay
 from riskmatch.experiments.experiment import Budget
+from riskmatch.files import to_json
 
 ALL = "all"
 
@@ -118,7 +118,7 @@ def _reproduce(name: str, budget: Budget, options: Reproduce, command: str) -> N
         display.close()
     if options.json:
         if outcome.output is not None:
-            print(json.dumps(outcome.to_json(), indent=2))
+            print(to_json(outcome.to_json(), indent=2))
     elif outcome.output is not None and not options.quiet:
         print(outcome.output.text, end="\n\n")
         print("\n".join(map(str, outcome.output.files)))
@@ -168,7 +168,7 @@ def _reproduce_all(budget: Budget, options: Reproduce, command: str) -> None:
             print(f"riskmatch: {name}: {outcome.error}", file=sys.stderr)
             failed.append(name)
     if options.json:
-        print(json.dumps(results, indent=2))
+        print(to_json(results, indent=2))
     if failed:
         raise RunFailed(f"Incomplete: {', '.join(failed)}. To continue: {command}")
 
@@ -179,7 +179,7 @@ def _list(options: Reproduce) -> None:
     infos = list_experiments(options.data_dir)
     if options.json:
         values = {info.name: asdict(info) for info in infos}
-        print(json.dumps(values, indent=2))
+        print(to_json(values, indent=2))
         return
     margin = max(len(info.name) for info in infos) + 2
     for info in infos:

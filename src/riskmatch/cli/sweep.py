@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from riskmatch.cli.errors import BadInput, RunFailed
 from riskmatch.cli.options import options_of
 from riskmatch.cli.parser import Parser, call_verb, parse
 from riskmatch.cli.progress import SweepDisplay, clock, progress
+from riskmatch.files import to_json
 
 if TYPE_CHECKING:
     from riskmatch.sweep import Board, Launcher, PlannedRun, SweepStatus
@@ -211,7 +211,7 @@ def _status(words: Sequence[str]) -> int:
             {"id": id, "title": titles.get(id), "error": cause}
             for id, cause in status.failed.items()
         ]
-        print(json.dumps(values, indent=2))
+        print(to_json(values, indent=2))
     else:
         _print_status(status, titles)
     return 0
@@ -239,7 +239,7 @@ def _table(words: Sequence[str]) -> int:
         print(f"riskmatch: {cause}", file=sys.stderr)
     tables = tables_of_frame(results.frame, rule, options.costs, results.plan)
     if options.json:
-        print(json.dumps([table.to_json() for table in tables], indent=2))
+        print(to_json([table.to_json() for table in tables], indent=2))
     else:
         print("\n\n".join(getattr(table, options.format)() for table in tables))
     return 0

@@ -8,7 +8,6 @@ distributions of the training domains, for which it has to use the digit.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ import numpy as np
 
 from riskmatch.defaults import resolve, run_config
 from riskmatch.experiments.experiment import RUNS, Outcome, Output
-from riskmatch.files import write_whole
+from riskmatch.files import to_json, write_whole
 from riskmatch.report.density import Array, DensityEstimate
 from riskmatch.report.figures import draw_densities
 from riskmatch.report.style import BLUE, DASHED, GREEN, VERMILION, LineStyle
@@ -102,7 +101,7 @@ def _write(planned: Sequence[PlannedRun], out: Path) -> Output:
         for title, by_domain in results.items()
     }
     table = _table(record)
-    write_whole(out / "demo.json", (json.dumps(record, indent=1) + "\n").encode())
+    write_whole(out / "demo.json", (to_json(record, indent=1) + "\n").encode())
     write_whole(out / "demo.md", (table.markdown() + "\n").encode())
     draw(record).savefig(out / "demo.png")
     files = [out / f"demo.{suffix}" for suffix in ("png", "md", "json")]

@@ -6,7 +6,6 @@ digits of MNIST's test set, coloured as in each domain.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from riskmatch.experiments.colored_mnist import METHODS, domain_name, grid_runs
 from riskmatch.experiments.experiment import Experiment, FinishedRuns, Output, Scope
-from riskmatch.files import write_whole
+from riskmatch.files import to_json, write_whole
 from riskmatch.report.density import Array, DensityEstimate
 from riskmatch.report.figures import draw_densities
 from riskmatch.report.style import BLUE, DASHED, GREEN, PURPLE, VERMILION, LineStyle
@@ -48,7 +47,7 @@ def _write(finished: FinishedRuns) -> Output:
         for run in finished.planned
     }
     record = _describe(risks)
-    write_whole(finished.file("json"), (json.dumps(record, indent=1) + "\n").encode())
+    write_whole(finished.file("json"), (to_json(record, indent=1) + "\n").encode())
     draw(record).savefig(finished.file("png"))
     means = {
         model: {p: round(values["mean"], 4) for p, values in by_p.items()}
