@@ -252,3 +252,8 @@ def test_colored_mnist_has_the_numbers_of_table_1():
             assert by_domain[label][p] == spread(table1[(*key, best)], f"p = {p}")
     oracle = table["rows"][-1]
     assert oracle[1] == spread(table1["oracle", "random", best], "p = 0.9")
+
+
+def test_colored_mnist_without_the_papers_test_domain_uses_other_rules(tmp_path):
+    page = page_of(tmp_path, made("ab", 30.0, data="colored-mnist"))
+    assert [rule.name for rule in page.rules] == ["train-val", "test-val"]
