@@ -20,7 +20,7 @@ from riskmatch.data.sampler import Sampler, stream
 from riskmatch.defaults import method_class
 from riskmatch.engine.data_identity import identity_of, with_identity
 from riskmatch.engine.evaluate import evaluation_mode
-from riskmatch.engine.instances import Instances, Kind, is_instance
+from riskmatch.engine.instances import InstanceKind, Instances, is_instance
 from riskmatch.engine.step import Stepper, StepSettings
 from riskmatch.models import Trunk
 from riskmatch.models.embedding import embed
@@ -197,7 +197,7 @@ def assemble(
 
 def origins(config: RunConfig, instances: Instances) -> dict[str, dict[str, str | None]]:
     """Origin of each part of a run that is not built in: its package and version, or its file."""
-    parts: dict[Kind, Part | None] = {
+    parts: dict[InstanceKind, Part | None] = {
         "data": None if is_instance(config.data) else resolve(config.data).part,
         "method": None if is_instance(config.method) else registry.find("method", config.method),
         "model": None if is_instance(config.model) else models.find_network(config.model),

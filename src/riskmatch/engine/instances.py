@@ -31,8 +31,12 @@ from riskmatch.runs.config import RunConfig
 FINGERPRINT = "fingerprint"
 """Option that holds the fingerprint."""
 
-Kind = Literal["data", "method", "model"]
-OPTIONS: dict[Kind, str] = {"data": "data_options", "method": "hparams", "model": "model_options"}
+InstanceKind = Literal["data", "method", "model"]
+OPTIONS: dict[InstanceKind, str] = {
+    "data": "data_options",
+    "method": "hparams",
+    "model": "model_options",
+}
 """Field of the configuration that holds the options of each part."""
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
@@ -49,7 +53,7 @@ class Instances:
     method: Objective | None = None
     model: nn.Module | None = None
 
-    def get(self, kind: Kind, config: RunConfig) -> Any:
+    def get(self, kind: InstanceKind, config: RunConfig) -> Any:
         """Return the object that ``config`` refers to; None if ``config`` names a part.
 
         Raises:

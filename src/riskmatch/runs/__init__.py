@@ -1,1 +1,12 @@
 """Runs on disk: configuration, records, predictions, locks, and all runs as a data frame."""
+
+__all__ = [
+    "cases",
+    "config",
+    "domainbed",
+    "frame",
+    "identity",
+    "lock",
+    "predictions",
+    "records",
+]
