@@ -4,10 +4,10 @@ STAMP  := .venv/.installed
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench clean
+.PHONY: help setup demo test test-all lint bench clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## make .venv and install riskmatch with its tools
 
@@ -21,8 +21,16 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)  ## ERM against RDM on coloured digits, in about a minute
 	@$(BIN)/riskmatch demo --out out/demo
 
-test: lint  ## lint, then the tests and the doctests
-	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal
+test: lint  ## lint, then the tests and the doctests; what needs heavy frameworks is skipped
+	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal -rs
+
+test-all: $(STAMP)-all  ## install the heavy frameworks and run the tests that need them
+	@OMP_NUM_THREADS=1 $(BIN)/pytest -q tests/integration -rs
+
+$(STAMP)-all: $(STAMP)
+	@echo "installing the frameworks of the extra integration"
+	@$(PIP) install -c constraints.txt -e '.[dev,integration]'
+	@touch $@
 
 lint: $(STAMP)  ## style, types and layers
 	@$(BIN)/ruff check -q .
