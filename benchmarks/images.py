@@ -23,7 +23,7 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 from riskmatch.data import Sampler
-from riskmatch.data.images.dataset import image_domains
+from riskmatch.data.images.cache import image_domains
 from riskmatch.data.images.index import ImageIndex, index_folder
 from riskmatch.engine.memory import keep_freed_memory
 from riskmatch.models.timm_body import import_torchvision

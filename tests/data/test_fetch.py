@@ -1,20 +1,27 @@
 import hashlib
 import re
 import socket
+from functools import partial
 
 import pytest
 from mirror import Mirror, serving
 
-from riskmatch.data.fetch import FetchError, digest, fetch, fetch_from_hub, from_mirrors
+from riskmatch.data import fetch as fetch_module
+from riskmatch.data.fetch import FetchError, check_digest, fetch, from_mirrors
 
 CONTENT = bytes(k * k % 251 for k in range(300_000))
 MD5 = hashlib.md5(CONTENT).hexdigest()
 FILES = {"f.bin": CONTENT}
 
 
+@pytest.fixture(autouse=True)
+def short_timeout(monkeypatch):
+    monkeypatch.setattr(fetch_module, "TIMEOUT", 0.3)
+
+
 def get(folder, urls, content=CONTENT, **options):
-    check = digest("sha256", hashlib.sha256(content).hexdigest())
-    return fetch(from_mirrors(urls, "f.bin"), "f.bin", folder, check, timeout=0.3, **options)
+    check = partial(check_digest, algorithm="sha256", expected=hashlib.sha256(content).hexdigest())
+    return fetch(from_mirrors(urls, "f.bin"), "f.bin", folder, check, **options)
 
 
 def assert_whole(path):
@@ -131,17 +138,18 @@ def test_error_lists_attempts_and_cure(tmp_path):
 def test_md5_check(tmp_path):
     path = tmp_path / "f"
     path.write_bytes(CONTENT)
-    digest("md5", MD5)(path)
+    check_digest(path, "md5", MD5)
     path.write_bytes(CONTENT[1:])
     with pytest.raises(ValueError, match=f"its md5 is [0-9a-f]{{32}}, not {MD5}"):
-        digest("md5", MD5)(path)
+        check_digest(path, "md5", MD5)
 
 
 def get_from_hub(folder, hub, monkeypatch, path="data/f.bin", **options):
-    check = digest("sha256", hashlib.sha256(CONTENT).hexdigest())
+    check = partial(check_digest, algorithm="sha256", expected=hashlib.sha256(CONTENT).hexdigest())
     with serving(hub) as (url,):
         monkeypatch.setenv("HF_ENDPOINT", url.removesuffix("/data"))
-        return fetch_from_hub("o/pets", path, "a" * 40, "pets.bin", folder, check, **options)
+        address = f"hf://datasets/o/pets@{'a' * 40}/{path}"
+        return fetch([address], "pets.bin", folder, check, **options)
 
 
 @pytest.mark.parametrize("damage", [False, True])
@@ -150,7 +158,7 @@ def test_hub_file_is_downloaded_and_verified(tmp_path, monkeypatch, damage, capf
     hub, seen = Mirror(FILES, damage=damage, headers=headers), []
     folder = tmp_path / "new"
     if damage:
-        with pytest.raises(FetchError, match=r"hub o/pets/data/f.bin \(its sha256 is"):
+        with pytest.raises(FetchError, match=r"o/pets@a+/data/f.bin \(its sha256 is"):
             get_from_hub(folder, hub, monkeypatch)
         assert list(folder.iterdir()) == []
         return
@@ -163,6 +171,6 @@ def test_hub_file_is_downloaded_and_verified(tmp_path, monkeypatch, damage, capf
 
 
 def test_file_missing_on_the_hub_is_one_line(tmp_path, monkeypatch):
-    with pytest.raises(FetchError, match=r"hub o/pets/gone.bin \(") as caught:
+    with pytest.raises(FetchError, match=r"o/pets@a+/gone.bin \(") as caught:
         get_from_hub(tmp_path, Mirror({}), monkeypatch, "gone.bin")
     assert "\n" not in str(caught.value)

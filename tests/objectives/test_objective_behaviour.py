@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from riskmatch.contract import Eval, Memory, OptimSpec, adam_step
-from riskmatch.data.batch import Batch
+from riskmatch.data.domain import Batch
 from riskmatch.divergence import DIVERGENCES, Energy
 from riskmatch.engine import fit
 from riskmatch.matching import risk_matching_penalty

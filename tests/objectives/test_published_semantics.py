@@ -15,7 +15,7 @@ from scipy.stats import norm
 from torch.nn.functional import cross_entropy
 
 from riskmatch.contract import Memory, OptimSpec
-from riskmatch.data.batch import Batch
+from riskmatch.data.domain import Batch
 from riskmatch.engine import fit
 from riskmatch.models import MLP
 from riskmatch.objectives import (

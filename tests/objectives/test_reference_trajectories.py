@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from riskmatch.contract import OptimSpec
-from riskmatch.data.batch import Batch
+from riskmatch.data.domain import Batch
 from riskmatch.engine import fit
 from riskmatch.objectives import CORAL, ERM, IRM, RDM, VREx
 

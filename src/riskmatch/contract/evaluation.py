@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from riskmatch.data.batch import Batch
+from riskmatch.data.domain import Batch
 
 Params = Mapping[str, Tensor]
 RiskFunction = Callable[[Tensor, Tensor], Tensor]

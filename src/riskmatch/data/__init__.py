@@ -5,10 +5,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from riskmatch.data.batch import Batch
     from riskmatch.data.catalogue import load
     from riskmatch.data.convert import load_data
-    from riskmatch.data.domain import Domain, DomainSet
+    from riskmatch.data.domain import Batch, Domain, DomainSet
     from riskmatch.data.sampler import Sampler, split
     from riskmatch.data.sources import DATASETS, DataSource
 
@@ -31,9 +30,14 @@ OnProgress = Callable[[str, int, int | None], None]
 The amount is a number of bytes or of images, as the caller documents.
 """
 
+
+def no_progress(task: str, done: int, total: int | None) -> None:
+    """Ignore progress."""
+
+
 _HOMES = {
     "DATASETS": "sources",
-    "Batch": "batch",
+    "Batch": "domain",
     "DataSource": "sources",
     "Domain": "domain",
     "DomainSet": "domain",

@@ -1,4 +1,7 @@
-"""Resumable downloads; a file appears only once it is complete and verified."""
+"""Folders of data sets, and resumable downloads into them.
+
+A downloaded file appears only once it is complete and verified.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,65 @@ import hashlib
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any, cast
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from riskmatch.data import OnProgress
+from riskmatch.data import OnProgress, no_progress
 
+VARIABLE = "RISKMATCH_DATA"
+"""Environment variable with the folder of data sets."""
 TIMEOUT = 20.0
 """Seconds without data after which a connection has stalled."""
 TRIES = 5
 """Connections to one URL, as long as each brings new bytes."""
 CHUNK = 1 << 16
+HUB = re.compile(r"hf://datasets/([^/]+/[^/@]+)@([^/]+)/(.+)")
+"""URL of a file on the Hugging Face hub: data set, revision and path in it."""
 
-Check = Callable[[Path], None]
+Check = Callable[[Path], object]
 """Raises ``ValueError`` with the reason where a file is not the expected one."""
+
+
+def cache_folder() -> Path:
+    """The folder for files that can be recreated: ``$XDG_CACHE_HOME`` or the platform's default."""
+    if given := os.environ.get("XDG_CACHE_HOME"):
+        base = Path(given)
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    elif sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
+    else:
+        base = Path.home() / ".cache"
+    return base / "riskmatch"
+
+
+def data_folders(data_dir: Path | None = None) -> tuple[Path, ...]:
+    """Folders of data sets in search order: ``data_dir``, ``$RISKMATCH_DATA``, the cache."""
+    given = os.environ.get(VARIABLE)
+    return (
+        *((data_dir,) if data_dir else ()),
+        *((Path(given),) if given else ()),
+        cache_folder(),
+    )
+
+
+def candidate_folders(name: str, data_dir: Path | None = None) -> tuple[Path, ...]:
+    """Folders that may hold the files ``name``, in search order.
+
+    ``data_dir/name``, ``data_dir`` itself, then the folder ``name`` of every other data folder.
+
+    Example:
+        >>> [str(folder) for folder in candidate_folders("mnist", Path("data"))][:2]
+        ['data/mnist', 'data']
+    """
+    given = (data_dir / name, data_dir) if data_dir else ()
+    return (*given, *(base / name for base in data_folders()))
 
 
 class FetchError(OSError):
@@ -39,21 +84,19 @@ def fetch(
     name: str,
     folder: Path,
     check: Check,
-    *,
-    timeout: float = TIMEOUT,
     on_progress: OnProgress | None = None,
 ) -> Path:
     """Download a file to ``folder / name`` from the first URL that gives it complete.
 
-    Received bytes are kept in ``name.part``; the next connection, URL and call continue from them.
-    The file is renamed to ``name`` once ``check`` has passed.
+    Received bytes are kept in ``name.part``, those of the hub in ``name.hub``; the next connection,
+    URL and call continue from them. The file is renamed to ``name`` once ``check`` has passed.
 
     Args:
-        urls: tried in this order.
+        urls: tried in this order; ``hf://datasets/OWNER/NAME@REVISION/PATH`` is a file on the
+            Hugging Face hub, to which ``HF_ENDPOINT`` and ``HF_TOKEN`` apply.
         name: file name in ``folder``.
         folder: created where it does not exist.
         check: check that the file must pass.
-        timeout: seconds without data before a connection is given up.
         on_progress: called with the name of the file and the number of bytes.
 
     Raises:
@@ -61,23 +104,19 @@ def fetch(
     """
     folder.mkdir(parents=True, exist_ok=True)
     part, attempts = folder / f"{name}.part", list[str]()
-
-    def report(done: int, total: int | None) -> None:
-        if on_progress is not None:
-            on_progress(name, done, total)
-
+    report = no_progress if on_progress is None else on_progress
     for url in urls:
+        download = _download_from_hub if HUB.fullmatch(url) else _download
         for _ in range(TRIES):
             before = _size(part)
             try:
-                _download(url, part, timeout, report)
+                download(url, part, partial(report, name))
             except (OSError, HTTPException) as error:
-                attempts.append(f"{url} ({_reason(error, timeout)})")
+                attempts.append(f"{url} ({_reason(error)})")
                 if _size(part) > before:
                     continue
                 break
-            if on_progress is not None:
-                on_progress(f"verifying {name}", 0, None)
+            report(f"verifying {name}", 0, None)
             try:
                 check(part)
             except ValueError as error:
@@ -95,79 +134,41 @@ def fetch(
     )
 
 
-def fetch_from_hub(
-    repository: str,
-    path: str,
-    revision: str,
-    name: str,
-    folder: Path,
-    check: Check,
-    *,
-    timeout: float = TIMEOUT,
-    on_progress: OnProgress | None = None,
-) -> Path:
-    """Download a file of a data set on the Hugging Face hub to ``folder / name``.
-
-    An interrupted download continues with the next call. ``HF_ENDPOINT`` and ``HF_TOKEN`` apply.
-
-    Args:
-        repository: data set on the hub, as ``owner/name``.
-        path: path of the file in the repository.
-        revision: commit or branch.
-        name: file name in ``folder``.
-        folder: created where it does not exist.
-        check: check that the file must pass.
-        timeout: seconds to wait for the hub's answer.
-        on_progress: called with the name of the file and the number of bytes.
-
-    Raises:
-        FetchError: the hub did not give the file.
-    """
-    from huggingface_hub import hf_hub_download
-
-    source, store = f"hub {repository}/{path}", folder / f"{name}.hub"
+def _download_from_hub(url: str, part: Path, report: Callable[[int, int | None], None]) -> None:
+    """Download a file on the Hugging Face hub to ``part``."""
     try:
-        file = hf_hub_download(
-            repository,
-            path,
-            repo_type="dataset",
-            revision=revision,
-            local_dir=store,
-            etag_timeout=timeout,
-            endpoint=os.environ.get("HF_ENDPOINT"),
-            tqdm_class=_progress_bar(name, on_progress),
-        )
-    except OSError as error:  # every error of the hub is one
-        attempt = f"{source} ({' '.join(str(error).split())})"
-        raise FetchError(f"Could not download {name}. Tried: {attempt}.", [attempt]) from error
-    if on_progress is not None:
-        on_progress(f"verifying {name}", 0, None)
-    try:
-        check(Path(file))
-        os.replace(file, folder / name)
-    except ValueError as error:
-        attempt = f"{source} ({error})"
-        raise FetchError(f"Could not download {name}. Tried: {attempt}.", [attempt]) from error
-    finally:
-        shutil.rmtree(store, ignore_errors=True)
-    return folder / name
-
-
-def _progress_bar(name: str, on_progress: OnProgress | None) -> type[Any]:
-    """A class of tqdm that calls ``on_progress`` and prints nothing."""
-    from tqdm import tqdm  # type: ignore[import-untyped]
+        from huggingface_hub import hf_hub_download
+        from tqdm import tqdm  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise OSError("it needs huggingface_hub: pip install 'riskmatch[images]'") from error
 
     class ProgressBar(tqdm):  # type: ignore[misc]
+        """Calls ``report`` and prints nothing."""
+
         def __init__(self, *args: Any, **options: Any) -> None:
             self._done, self._total = options.get("initial") or 0, options.get("total")
             super().__init__(*args, **{**options, "disable": True})
 
         def update(self, n: float | None = 1) -> None:
             self._done += n or 0
-            if on_progress is not None:
-                on_progress(name, int(self._done), self._total)
+            report(int(self._done), self._total)
 
-    return ProgressBar
+    match = HUB.fullmatch(url)
+    assert match is not None
+    repository, revision, path = match.groups()
+    store = part.with_suffix(".hub")
+    file = hf_hub_download(
+        repository,
+        path,
+        repo_type="dataset",
+        revision=revision,
+        local_dir=store,
+        etag_timeout=TIMEOUT,
+        endpoint=os.environ.get("HF_ENDPOINT"),
+        tqdm_class=ProgressBar,
+    )
+    os.replace(file, part)
+    shutil.rmtree(store, ignore_errors=True)
 
 
 def from_mirrors(mirrors: Sequence[str], name: str) -> list[str]:
@@ -180,36 +181,31 @@ def from_mirrors(mirrors: Sequence[str], name: str) -> list[str]:
     return [f"{mirror.rstrip('/')}/{name}" for mirror in mirrors]
 
 
-def digest(algorithm: str, expected: str) -> Check:
-    """A check that a file has this ``md5`` or ``sha256``, in hexadecimal digits."""
-
-    def check(path: Path) -> None:
-        state = hashlib.new(algorithm, usedforsecurity=False)
-        with open(path, "rb") as file:
-            while piece := file.read(CHUNK):
-                state.update(piece)
-        actual = state.hexdigest()
-        if actual != expected:
-            raise ValueError(f"its {algorithm} is {actual}, not {expected}")
-
-    return check
+def check_digest(path: Path, algorithm: str, expected: str) -> None:
+    """Raise ``ValueError`` unless a file has this ``md5`` or ``sha256``, in hexadecimal digits."""
+    state = hashlib.new(algorithm, usedforsecurity=False)
+    with open(path, "rb") as file:
+        while piece := file.read(CHUNK):
+            state.update(piece)
+    actual = state.hexdigest()
+    if actual != expected:
+        raise ValueError(f"its {algorithm} is {actual}, not {expected}")
 
 
-def _download(
-    url: str, part: Path, timeout: float, report: Callable[[int, int | None], None]
-) -> None:
+def _download(url: str, part: Path, report: Callable[[int, int | None], None]) -> None:
     """Append the missing bytes to ``part``, or start again where the server has no ranges."""
     have = _size(part)
     headers = {"User-Agent": "riskmatch", **({"Range": f"bytes={have}-"} if have else {})}
     try:
-        opened = urlopen(Request(url, headers=headers), timeout=timeout)
+        opened = urlopen(Request(url, headers=headers), timeout=TIMEOUT)
     except HTTPError as error:
         error.close()
         if error.code == 416 and have:  # no bytes follow: the part is complete, or wrong
             return
         raise
     with cast(HTTPResponse, opened) as response:
-        if response.status == 200 and _is_web_page(response.peek(512)):
+        page = response.peek(512).lstrip().lower().startswith((b"<!doctype", b"<html"))
+        if response.status == 200 and page:  # such as that of a quota that is exceeded
             raise ConnectionError("a web page, not the file")
         start, total = _range(response, have)
         with open(part, "ab" if start else "wb") as file:
@@ -223,11 +219,6 @@ def _download(
             os.fsync(file.fileno())
     if total is not None and done < total:
         raise ConnectionError(f"ended after {done:,} of {total:,} bytes")
-
-
-def _is_web_page(start: bytes) -> bool:
-    """Whether content is HTML, such as the page that hosts send when a quota is exceeded."""
-    return start.lstrip().lower().startswith((b"<!doctype", b"<html"))
 
 
 def _range(response: HTTPResponse, have: int) -> tuple[int, int | None]:
@@ -245,10 +236,10 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _reason(error: Exception, timeout: float) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, HTTPError):
         return f"{error.code} {error.reason}"
     cause = error.reason if isinstance(error, URLError) else error
     if isinstance(cause, TimeoutError):
-        return f"no data for {timeout:g} s"
-    return str(cause) or type(cause).__name__
+        return f"no data for {TIMEOUT:g} s"
+    return " ".join(str(cause).split()) or type(cause).__name__

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import math
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from riskmatch.data import OnProgress
-from riskmatch.data.fetch import TIMEOUT, fetch, from_mirrors
-from riskmatch.data.folders import VARIABLE, cache_folder, candidate_folders
+from riskmatch.data.fetch import VARIABLE, cache_folder, candidate_folders, fetch, from_mirrors
 
 FILES = {
     "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
@@ -51,7 +50,7 @@ def load_mnist(data_dir: Path | None = None) -> Mnist:
 
     Args:
         data_dir: folder to search first, for the files or a folder ``mnist`` with them; then
-            :func:`~riskmatch.data.folders.candidate_folders` are searched.
+            :func:`~riskmatch.data.fetch.candidate_folders` are searched.
 
     Raises:
         FileNotFoundError: a file is missing; the message lists the folders searched.
@@ -81,7 +80,6 @@ def get_mnist(
     folder: Path | None = None,
     *,
     mirrors: Sequence[str] = MIRRORS,
-    timeout: float = TIMEOUT,
     on_progress: OnProgress | None = None,
 ) -> Path:
     """Download the missing or damaged files of MNIST; returns their folder.
@@ -89,31 +87,22 @@ def get_mnist(
     Args:
         folder: target; by default a folder in the cache.
         mirrors: base URLs of the four files, tried in this order.
-        timeout: seconds without data before a connection is given up.
         on_progress: called with the name of a file and the number of bytes.
 
     Raises:
         FetchError: a file could not be downloaded; the next call continues from the bytes received.
     """
     folder = folder or cache_folder() / "mnist"
-    for name in FILES:
-        if not _is_intact(folder, name):
-            packed = f"{name}.gz"
-            fetch(
-                from_mirrors(mirrors, packed),
-                packed,
-                folder,
-                partial(check_file, name=name),
-                timeout=timeout,
-                on_progress=on_progress,
-            )
-            (folder / name).unlink(missing_ok=True)  # a damaged one would be read first
+    for name, md5 in FILES.items():
+        check = partial(read_verified, md5=md5)
+        with suppress(ValueError):  # damaged
+            if path := _file(folder, name):
+                check(path)
+                continue
+        packed = f"{name}.gz"
+        fetch(from_mirrors(mirrors, packed), packed, folder, check, on_progress)
+        (folder / name).unlink(missing_ok=True)  # a damaged one would be read first
     return folder
-
-
-def check_file(path: Path, name: str) -> None:
-    """Raise ``ValueError`` unless ``path`` is the file ``name`` of MNIST, compressed or not."""
-    read_verified(path, FILES[name])
 
 
 def read_verified(path: Path, md5: str) -> bytes:
@@ -131,22 +120,14 @@ def read_verified(path: Path, md5: str) -> bytes:
 
 
 def read_idx(content: bytes) -> Tensor:
-    """The bytes of an IDX file as a tensor.
+    """The bytes of an intact IDX file as a tensor.
 
     Example:
         >>> read_idx(bytes([0, 0, 8, 2, 0, 0, 0, 1, 0, 0, 0, 3, 7, 8, 9]))
         tensor([[7, 8, 9]], dtype=torch.uint8)
     """
-    if len(content) < 4 or content[:2] != b"\0\0":
-        raise ValueError("not an IDX file: it does not begin with two zero bytes")
-    if content[2] != 8:
-        raise ValueError(f"an IDX file of type {content[2]:#04x}; only bytes, 0x08, are read here")
     start = 4 + 4 * content[3]
-    if len(content) < start:
-        raise ValueError(f"the IDX file ends in its header, after {len(content)} bytes")
-    shape = tuple(int(size) for size in np.frombuffer(content[4:start], ">u4"))
-    if len(content) - start != math.prod(shape):
-        raise ValueError(f"an IDX file of shape {shape} with {len(content) - start} values")
+    shape = np.frombuffer(content[4:start], ">u4").astype(int)
     return torch.from_numpy(np.frombuffer(content, np.uint8, offset=start).reshape(shape).copy())
 
 
@@ -170,14 +151,3 @@ def _file(folder: Path, name: str) -> Path | None:
     """The file, plain or compressed."""
     paths = (folder / name, folder / f"{name}.gz")
     return next((path for path in paths if path.is_file()), None)
-
-
-def _is_intact(folder: Path, name: str) -> bool:
-    path = _file(folder, name)
-    if path is None:
-        return False
-    try:
-        check_file(path, name)
-    except ValueError:
-        return False
-    return True

@@ -9,8 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from riskmatch.data.batch import Batch
-from riskmatch.data.domain import Augment, Domain
+from riskmatch.data.domain import Augment, Batch, Domain
 
 VALIDATION_SHARE = 0.2
 

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from riskmatch.data import OnProgress
-from riskmatch.data.colored_digits import colored_digits
+from riskmatch.data.colored_digits import AGREEMENT, colored_digits
 from riskmatch.data.colored_mnist import colored_mnist
 from riskmatch.data.domain import DomainSet
 from riskmatch.data.images.benchmark import Benchmark, find_benchmark, load_index
 from riskmatch.data.images.benchmarks import BENCHMARKS
+from riskmatch.data.images.cache import image_domains
 from riskmatch.data.images.get import get_benchmark
 from riskmatch.data.images.index import ImageIndex
 from riskmatch.data.mnist import find_mnist, get_mnist
-from riskmatch.data.rotated_mnist import rotated_mnist
+from riskmatch.data.rotated_mnist import ANGLES, rotated_mnist
 
 
 @dataclass(frozen=True)
@@ -98,11 +99,7 @@ def image_source(index: Callable[[Path | None], ImageIndex], **facts: Any) -> Da
             image_size: side of the square images that training sees, in pixels.
             augment: whether training sees random crops, flips and colours, as in DomainBed.
         """
-        from riskmatch.data.images.dataset import image_domains
-
-        return image_domains(
-            index(data_dir), image_size=image_size, augment=augment, on_progress=on_progress
-        )
+        return image_domains(index(data_dir), image_size, augment, on_progress=on_progress)
 
     return DataSource(load, **facts)
 
@@ -125,28 +122,12 @@ def _benchmark_source(benchmark: Benchmark) -> DataSource:
 MNIST = Downloads("mnist", find_mnist, get_mnist)
 
 DATASETS: dict[str, DataSource] = {
-    "colored-digits": DataSource(
-        colored_digits,
-        domains=("0.9", "0.8", "0.1"),
-        classes=2,
-        samples=15_000,
-        licence="CC BY 4.0",
-    ),
+    "colored-digits": DataSource(colored_digits, tuple(AGREEMENT), 2, 15_000, "CC BY 4.0"),
     "colored-mnist": DataSource(
-        colored_mnist,
-        domains=("0.1", "0.2", "0.9"),
-        classes=2,
-        samples=80_000,
-        licence="CC BY-SA 3.0",
-        files=MNIST,
+        colored_mnist, ("0.1", "0.2", "0.9"), 2, 80_000, "CC BY-SA 3.0", MNIST
     ),
     "rotated-mnist": DataSource(
-        rotated_mnist,
-        domains=("0", "15", "30", "45", "60", "75"),
-        classes=10,
-        samples=70_000,
-        licence="CC BY-SA 3.0",
-        files=MNIST,
+        rotated_mnist, tuple(map(str, ANGLES)), 10, 70_000, "CC BY-SA 3.0", MNIST
     ),
     **{name: _benchmark_source(benchmark) for name, benchmark in BENCHMARKS.items()},
 }

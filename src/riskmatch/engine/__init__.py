@@ -1,7 +1,7 @@
 """The engine: trains a network with an objective, and runs from their configuration."""
 
 from riskmatch.contract import Eval, Memory, Objective, OptimSpec, Terms
-from riskmatch.data.batch import Batch
+from riskmatch.data.domain import Batch
 from riskmatch.engine.data_identity import DataChangedError
 from riskmatch.engine.instances import InstanceError, Instances
 from riskmatch.engine.load import Run, load_run

@@ -18,7 +18,7 @@ from riskmatch.contract import (
     Terms,
     cross_entropy_risks,
 )
-from riskmatch.data.batch import Batch
+from riskmatch.data.domain import Batch
 from riskmatch.divergence.checks import NonFiniteError
 from riskmatch.runs.config import Schedule
 

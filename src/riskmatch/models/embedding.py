@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from riskmatch.data import OnProgress
 from riskmatch.data.catalogue import find_images, load
 from riskmatch.data.domain import Augment, Domain, DomainSet, StoredImages
-from riskmatch.data.folders import cache_folder
+from riskmatch.data.fetch import cache_folder
 from riskmatch.data.sampler import stream
 from riskmatch.files import file_lock, write_whole
 from riskmatch.models.trunk import Trunk, seeded_trunk, trunk

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from riskmatch.contract import Eval, Memory, Objective, Terms
-from riskmatch.data.batch import Batch
+from riskmatch.data.domain import Batch
 from riskmatch.space import LogUniform, tuned
 
 

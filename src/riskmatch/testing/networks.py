@@ -30,7 +30,7 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from riskmatch.data.batch import Batch
+from riskmatch.data.domain import Batch
 from riskmatch.engine import DivergedError, OptimSpec, StepSettings, fit
 from riskmatch.objectives import methods
 from riskmatch.testing.conformance import ConformanceError

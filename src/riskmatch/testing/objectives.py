@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from riskmatch.contract import Eval, Memory, Needs, Objective, OptimSpec, Terms
-from riskmatch.data.batch import Batch
+from riskmatch.data.domain import Batch
 from riskmatch.engine import Stepper
 from riskmatch.models import MLP
 from riskmatch.space import draw, ranges

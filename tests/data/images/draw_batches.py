@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from riskmatch.data import Sampler
-from riskmatch.data.images.dataset import image_domains
+from riskmatch.data.images.cache import image_domains
 from riskmatch.data.images.index import index_folder
 
 

@@ -4,12 +4,8 @@ import pytest
 from trees import contents, pacs_files, plant, small, small_pacs
 
 from riskmatch.data import DATASETS, load
-from riskmatch.data.images.benchmark import (
-    HubFile,
-    check_counts,
-    find_benchmark,
-    index_benchmark,
-)
+from riskmatch.data.fetch import HUB
+from riskmatch.data.images.benchmark import check_counts, find_benchmark, index_benchmark
 from riskmatch.data.images.benchmarks import BENCHMARKS, DOMAINNET, OFFICEHOME, PACS, TERRAINCOGNITA
 
 
@@ -44,10 +40,9 @@ def test_checksums_are_valid_and_file_names_unique():
     files = [file for b in BENCHMARKS.values() for origin in b.origins for file in origin.files]
     assert len({file.name for file in files}) == len(files)
     for file in files:
-        if isinstance(file.source, HubFile):
-            assert re.fullmatch(r"main|[0-9a-f]{40}", file.source.revision)
-        else:
-            assert all(url.startswith("http") for url in file.source)
+        for url in file.urls:
+            hub = HUB.fullmatch(url)
+            assert re.fullmatch(r"main|[0-9a-f]{40}", hub[2]) if hub else url.startswith("http")
         assert re.fullmatch(
             r"md5:[0-9a-f]{32}|sha256:[0-9a-f]{64}", file.checksum or "md5:" + "0" * 32
         )

@@ -11,7 +11,7 @@ from PIL import Image
 
 from riskmatch.data import Sampler, split
 from riskmatch.data.domain import StoredImages
-from riskmatch.data.images.dataset import image_domains
+from riskmatch.data.images.cache import image_domains
 
 
 @pytest.fixture

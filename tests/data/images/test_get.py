@@ -23,6 +23,7 @@ SHA256 = "sha256:" + hashlib.sha256(PACKED).hexdigest()
 def cache(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("RISKMATCH_DATA", raising=False)
+    monkeypatch.setattr("riskmatch.data.fetch.TIMEOUT", 0.3)
     return tmp_path / "cache" / "riskmatch"
 
 
@@ -31,7 +32,7 @@ def origin(url, name="small.tar.gz", checksum=None):
 
 
 def get(*origins, folder=None, **options):
-    return get_benchmark(small_pacs(*origins), folder, timeout=0.3, **options)
+    return get_benchmark(small_pacs(*origins), folder, **options)
 
 
 def assert_whole(folder):

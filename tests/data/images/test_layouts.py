@@ -20,7 +20,7 @@ def cache(monkeypatch, tmp_path):
 def served(benchmark, files, **changes):
     """Get a small benchmark from a server that has these files."""
     with serving(Mirror(files)) as (url,):
-        return get_benchmark(small(benchmark, **changes), mirrors=[url], timeout=0.3)
+        return get_benchmark(small(benchmark, **changes), mirrors=[url])
 
 
 # TerraIncognita: (image, location, categories); the annotations and images of the camera traps.

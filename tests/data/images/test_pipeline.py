@@ -18,7 +18,7 @@ from torchvision_reference import functional
 
 from riskmatch.data import Batch, Domain, Sampler
 from riskmatch.data.images.augment import AugmentationDraws, RandomView
-from riskmatch.data.images.dataset import image_domains
+from riskmatch.data.images.cache import image_domains
 from riskmatch.data.images.index import index_folder
 from riskmatch.data.sampler import stream
 from riskmatch.engine.evaluate import predict, scores

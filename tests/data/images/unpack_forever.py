@@ -6,6 +6,7 @@ from pathlib import Path
 
 from trees import small_pacs
 
+from riskmatch.data import no_progress
 from riskmatch.data.images.benchmark import Origin
 from riskmatch.data.images.get import _install
 
@@ -19,4 +20,4 @@ def half(files, tree, on_progress):
 if __name__ == "__main__":
     archive = Path(sys.argv[1])
     files = {archive.name: archive}
-    _install(small_pacs(), Origin((), half), files, archive.parent / "pacs", None)
+    _install(small_pacs(), Origin((), half), files, archive.parent / "pacs", no_progress)

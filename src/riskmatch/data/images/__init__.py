@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from riskmatch.data.images.benchmark import Benchmark
     from riskmatch.data.images.benchmarks import BENCHMARKS
-    from riskmatch.data.images.dataset import image_domains
+    from riskmatch.data.images.cache import image_domains
     from riskmatch.data.images.get import get_benchmark
     from riskmatch.data.images.index import ImageIndex, index_folder
     from riskmatch.data.images.manifest import index_manifest
@@ -26,7 +26,7 @@ _HOMES = {
     "Benchmark": "benchmark",
     "ImageIndex": "index",
     "get_benchmark": "get",
-    "image_domains": "dataset",
+    "image_domains": "cache",
     "index_folder": "index",
     "index_manifest": "manifest",
 }

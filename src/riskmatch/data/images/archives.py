@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from riskmatch.data import OnProgress
+from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.images.index import EXTENSIONS, is_junk
 
 ARCHIVE_EXTENSIONS = (".tar.gz", ".tgz", ".tar", ".zip")
@@ -32,7 +32,7 @@ Member = tuple[str, Callable[[], IO[bytes]]]
 
 
 def extract(
-    archive: Path, folder: Path, target: Target = str, on_progress: OnProgress | None = None
+    archive: Path, folder: Path, target: Target = str, on_progress: OnProgress = no_progress
 ) -> None:
     """Unpack the files of a tar or zip archive into a folder.
 
@@ -49,7 +49,6 @@ def extract(
             link, a device, or far more bytes than its own size.
     """
     size = archive.stat().st_size
-    report: OnProgress = (lambda *_: None) if on_progress is None else on_progress
     allowance = max(MIN_ALLOWANCE, MAX_RATIO * size)
     with archive_errors(archive), open(archive, "rb") as packed:
         for name, opened in _members(archive, packed):
@@ -67,8 +66,8 @@ def extract(
                             f"{archive} unpacks to more than {MAX_RATIO} times its size"
                         )
                     out.write(piece)
-            report(f"unpacking {archive.name}", min(packed.tell(), size - 1), size)
-    report(f"unpacking {archive.name}", size, size)
+            on_progress(f"unpacking {archive.name}", min(packed.tell(), size - 1), size)
+    on_progress(f"unpacking {archive.name}", size, size)
 
 
 def check_archive(path: Path) -> None:
@@ -133,7 +132,7 @@ def _refuse(archive: Path, name: str, reason: str) -> None:
 
 
 def unpack_parquet(
-    files: Mapping[str, Path], tree: Path, on_progress: OnProgress | None = None
+    files: Mapping[str, Path], tree: Path, on_progress: OnProgress = no_progress
 ) -> None:
     """Write the images of Parquet files as ``tree/domain/class/number.extension``.
 
@@ -161,9 +160,8 @@ def unpack_parquet(
                 extension = suffix if suffix in EXTENSIONS else ".jpg"
                 (folder / f"{written:06d}{extension}").write_bytes(row["image"]["bytes"])
                 written += 1
-            if on_progress is not None:
-                share = (written - before) / table.metadata.num_rows
-                on_progress(f"unpacking {path.name}", round(share * size), size)
+            share = (written - before) / table.metadata.num_rows
+            on_progress(f"unpacking {path.name}", round(share * size), size)
 
 
 def parquet_file(path: Path) -> Any:

@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from riskmatch.data.fetch import Check, digest
-from riskmatch.data.folders import VARIABLE, data_folders
+from riskmatch.data.fetch import VARIABLE, check_digest, data_folders
 from riskmatch.data.images.archives import archive_stem, check_archive, check_parquet
 from riskmatch.data.images.index import Entry, ImageIndex, is_junk, normalised_name, scan
 from riskmatch.data.images.layouts import Convert, unpack
 
-NOT_STATED = "not stated"
 DEPTH = 3
 """Levels of folders that are searched for the domains in an unpacked archive."""
 
@@ -34,43 +32,27 @@ class BenchmarkDomain:
 
 
 @dataclass(frozen=True)
-class HubFile:
-    """A file of a data set on the Hugging Face hub."""
-
-    repository: str
-    path: str
-    revision: str = "main"
-
-
-@dataclass(frozen=True)
 class Download:
     """A file to download."""
 
     name: str
     """File name on this machine and on a mirror."""
-    source: tuple[str, ...] | HubFile
-    """URLs, tried in this order, or a file on the hub."""
+    urls: tuple[str, ...]
+    """URLs for :func:`~riskmatch.data.fetch.fetch`, tried in this order."""
     checksum: str | None = None
     """``md5:…`` or ``sha256:…`` where one is published; else the number of images is checked."""
 
-    @property
-    def check(self) -> Check:
-        """Check of the downloaded file."""
-        format_check: Check = _check_not_empty
+    def check(self, path: Path) -> None:
+        """Raise ``ValueError`` unless a file has the right format and checksum."""
         if archive_stem(self.name):
-            format_check = check_archive
+            check_archive(path)
         elif self.name.endswith(".parquet"):
-            format_check = check_parquet
-        if self.checksum is None:
-            return format_check
-        algorithm, _, expected = self.checksum.partition(":")
-        checksum_check = digest(algorithm, expected)
-
-        def check(path: Path) -> None:
-            format_check(path)  # first: it is quick and its message says more
-            checksum_check(path)
-
-        return check
+            check_parquet(path)
+        elif not path.stat().st_size:
+            raise ValueError("empty")
+        if self.checksum is not None:  # last: the other checks are quick and say more
+            algorithm, _, expected = self.checksum.partition(":")
+            check_digest(path, algorithm, expected)
 
 
 @dataclass(frozen=True)
@@ -141,11 +123,6 @@ def folded_name(name: str) -> str:
     return re.sub(r"[\s_-]+", "", normalised_name(name)).lower()
 
 
-def _check_not_empty(path: Path) -> None:
-    if not path.stat().st_size:
-        raise ValueError("empty")
-
-
 def load_index(benchmark: Benchmark, data_dir: Path | None = None) -> ImageIndex:
     """The images of a benchmark on this machine.
 
@@ -180,9 +157,9 @@ def find_benchmark(benchmark: Benchmark, data_dir: Path | None = None) -> Path |
     """
     for base in data_folders(data_dir):
         for folder in _subfolders(base):
-            if benchmark.matches(folder.name) and has_domains(benchmark, folder):
+            if benchmark.matches(folder.name) and not missing_domains(benchmark, folder):
                 return folder
-        if base == data_dir and has_domains(benchmark, base):
+        if base == data_dir and not missing_domains(benchmark, base):
             return base
     return None
 
@@ -212,7 +189,7 @@ def check_counts(benchmark: Benchmark, index: ImageIndex) -> None:
 
     The total of archives that were issued again is accepted too.
     """
-    counts = {domain: sum(row.values()) for domain, row in index.counts().items()}
+    counts = index.domain_sizes()
     wrong = [
         f"{part.name} has {counts[part.name]:,} images, not {part.images:,}"
         for part in benchmark.parts
@@ -227,15 +204,10 @@ def find_tree(benchmark: Benchmark, folder: Path) -> Path | None:
     level = [folder]
     for _ in range(DEPTH):
         for candidate in level:
-            if has_domains(benchmark, candidate):
+            if not missing_domains(benchmark, candidate):
                 return candidate
         level = [child for candidate in level for child in _subfolders(candidate)]
     return None
-
-
-def has_domains(benchmark: Benchmark, folder: Path) -> bool:
-    """Whether every domain has a folder in ``folder``."""
-    return not missing_domains(benchmark, folder)
 
 
 def missing_domains(benchmark: Benchmark, folder: Path) -> list[str]:

@@ -5,16 +5,11 @@ Numbers of images are those of DomainBed (Gulrajani and Lopez-Paz, ICLR 2021).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from riskmatch.data.images import layouts
 from riskmatch.data.images.archives import unpack_parquet
-from riskmatch.data.images.benchmark import (
-    NOT_STATED,
-    Benchmark,
-    BenchmarkDomain,
-    Download,
-    HubFile,
-    Origin,
-)
+from riskmatch.data.images.benchmark import Benchmark, BenchmarkDomain, Download, Origin
 
 LILA = (
     "https://storage.googleapis.com/public-datasets-lila/caltechcameratraps",
@@ -29,52 +24,47 @@ DOMAINBED = (
 )
 
 
-def _drive(identity: str) -> tuple[str, ...]:
-    """URLs of a file on Google Drive that skip the warning about its size."""
-    return (
+def _domains(images: Mapping[str, int]) -> tuple[BenchmarkDomain, ...]:
+    """Domains whose folders have the same name, with their number of images."""
+    return tuple(BenchmarkDomain(name, number, name) for name, number in images.items())
+
+
+def _drive(name: str, identity: str, md5: str | None = None) -> tuple[Download]:
+    """A file on Google Drive, with URLs that skip the warning about its size."""
+    urls = (
         f"https://drive.usercontent.google.com/download?id={identity}&export=download&confirm=t",
         f"https://drive.google.com/uc?id={identity}&export=download&confirm=t",
     )
+    return (Download(name, urls, md5 and f"md5:{md5}"),)
 
 
-def _packed(*files: Download) -> Origin:
-    return Origin(files, unpack_parquet, package="pyarrow", extra="parquet")
+def _hub(data: str, files: Mapping[str, str], checksum: str | None = None) -> Origin:
+    """Parquet files of ``OWNER/NAME@REVISION`` on the Hugging Face hub: paths by local name."""
+    downloads = (
+        Download(name, (f"hf://datasets/{data}/{path}",), checksum) for name, path in files.items()
+    )
+    return Origin(tuple(downloads), unpack_parquet, package="pyarrow", extra="parquet")
 
 
 PACS = Benchmark(
     "pacs",
     "PACS",
-    parts=(
-        BenchmarkDomain("art_painting", 2_048, "art_painting"),
-        BenchmarkDomain("cartoon", 2_344, "cartoon"),
-        BenchmarkDomain("photo", 1_670, "photo"),
-        BenchmarkDomain("sketch", 3_929, "sketch"),
-    ),
+    parts=_domains({"art_painting": 2_048, "cartoon": 2_344, "photo": 1_670, "sketch": 3_929}),
     classes=7,
     class_names=("dog", "elephant", "giraffe", "guitar", "horse", "house", "person"),
-    licence=NOT_STATED,
+    licence="not stated",
     citation="Li, Yang, Song, Hospedales. Deeper, Broader and Artier Domain Generalization. "
     "ICCV 2017. arXiv:1710.03077",
     page="http://www.eecs.qmul.ac.uk/~dl307/project_iccv2017",
     origins=(
-        _packed(
-            Download(
-                "pacs.parquet",
-                HubFile(
-                    "flwrlabs/pacs",
-                    "data/train-00000-of-00001.parquet",
-                    "394113073258ead631f617d2e13bb377c0715c4b",
-                ),
-                "sha256:4fc041ee92eec6043fe6e2859e8bdd138e5f958bc621afd153879812cbe65ff5",
-            )
+        _hub(
+            "flwrlabs/pacs@394113073258ead631f617d2e13bb377c0715c4b",
+            {"pacs.parquet": "data/train-00000-of-00001.parquet"},
+            "sha256:4fc041ee92eec6043fe6e2859e8bdd138e5f958bc621afd153879812cbe65ff5",
         ),
         Origin(
-            (
-                Download(
-                    "PACS.zip",
-                    _drive("1JFr8f805nMUelQWWmfnJR3y4_SYoN5Pd"),
-                    "md5:fd5db817f7cdafeef3bfd525aaf9b42e",
-                ),
+            _drive(
+                "PACS.zip", "1JFr8f805nMUelQWWmfnJR3y4_SYoN5Pd", "fd5db817f7cdafeef3bfd525aaf9b42e"
             )
         ),
     ),
@@ -84,30 +74,23 @@ PACS = Benchmark(
 VLCS = Benchmark(
     "vlcs",
     "VLCS",
-    parts=(
-        BenchmarkDomain("Caltech101", 1_415, "Caltech101"),
-        BenchmarkDomain("LabelMe", 2_656, "LabelMe"),
-        BenchmarkDomain("SUN09", 3_282, "SUN09"),
-        BenchmarkDomain("VOC2007", 3_376, "VOC2007"),
-    ),
+    parts=_domains({"Caltech101": 1_415, "LabelMe": 2_656, "SUN09": 3_282, "VOC2007": 3_376}),
     classes=5,
     class_names=layouts.VLCS_CLASSES,
-    licence=NOT_STATED,
+    licence="not stated",
     citation="Fang, Xu, Rockmore. Unbiased Metric Learning: On the Utilization of Multiple "
     "Datasets and Web Images for Softening Bias. ICCV 2013.",
     page="http://www.eecs.qmul.ac.uk/~dl307/project_iccv2017",
     origins=(
         Origin(
-            (
-                Download(
-                    "VLCS.tar.gz",
-                    _drive("1skwblH1_okBwxWxmRsp9_qi15hyPpxg8"),
-                    "md5:8870171eba660927d9668f4e515928e4",
-                ),
+            _drive(
+                "VLCS.tar.gz",
+                "1skwblH1_okBwxWxmRsp9_qi15hyPpxg8",
+                "8870171eba660927d9668f4e515928e4",
             )
         ),
         Origin(
-            (Download("vlcs.zip", _drive("1r0WL5DDqKfSPp9E3tRENwHaXNs1olLZd")),),
+            _drive("vlcs.zip", "1r0WL5DDqKfSPp9E3tRENwHaXNs1olLZd"),
             layouts.convert_vlcs,
             caution="JiGen's images are the same as DomainBed's, but smaller (192 MB, not 3.6 GB): "
             "results may differ slightly from published ones",
@@ -118,38 +101,25 @@ VLCS = Benchmark(
 OFFICEHOME = Benchmark(
     "officehome",
     "OfficeHome",
-    parts=(
-        BenchmarkDomain("Art", 2_427, "Art"),
-        BenchmarkDomain("Clipart", 4_365, "Clipart"),
-        BenchmarkDomain("Product", 4_439, "Product"),
-        BenchmarkDomain("Real World", 4_357, "Real World"),
-    ),
+    parts=_domains({"Art": 2_427, "Clipart": 4_365, "Product": 4_439, "Real World": 4_357}),
     classes=65,
     licence="fair use, for research",
     citation="Venkateswara, Eusebio, Chakraborty, Panchanathan. Deep Hashing Network for "
     "Unsupervised Domain Adaptation. CVPR 2017.",
     page="https://www.hemanthdv.org/officeHomeDataset.html",
     origins=(
-        _packed(
-            *(
-                Download(
-                    f"officehome-{shard}.parquet",
-                    HubFile(
-                        "flwrlabs/office-home",
-                        f"data/train-{shard:05d}-of-00003.parquet",
-                        "d430d44779e929b335be368ab3456484e5de36bb",
-                    ),
-                )
+        _hub(
+            "flwrlabs/office-home@d430d44779e929b335be368ab3456484e5de36bb",
+            {
+                f"officehome-{shard}.parquet": f"data/train-{shard:05d}-of-00003.parquet"
                 for shard in range(3)
-            )
+            },
         ),
         Origin(
-            (
-                Download(
-                    "office_home.zip",
-                    _drive("1uY0pj7oFsjMxRwaD3Sxy0jgel0fsYXLC"),
-                    "md5:b1c14819770c4448fd5b6d931031c91c",
-                ),
+            _drive(
+                "office_home.zip",
+                "1uY0pj7oFsjMxRwaD3Sxy0jgel0fsYXLC",
+                "b1c14819770c4448fd5b6d931031c91c",
             )
         ),
     ),
@@ -159,11 +129,8 @@ OFFICEHOME = Benchmark(
 TERRAINCOGNITA = Benchmark(
     "terraincognita",
     "TerraIncognita",
-    parts=(
-        BenchmarkDomain("location_100", 4_879, "location_100"),
-        BenchmarkDomain("location_38", 9_767, "location_38"),
-        BenchmarkDomain("location_43", 4_020, "location_43"),
-        BenchmarkDomain("location_46", 6_122, "location_46"),
+    parts=_domains(
+        {"location_100": 4_879, "location_38": 9_767, "location_43": 4_020, "location_46": 6_122}
     ),
     classes=10,
     class_names=layouts.TERRA_CLASSES,
@@ -172,15 +139,12 @@ TERRAINCOGNITA = Benchmark(
     page="https://lila.science/datasets/caltech-camera-traps",
     origins=(
         Origin(
-            (
-                Download(
-                    layouts.TERRA_ANNOTATIONS,
-                    tuple(f"{base}/labels/{layouts.TERRA_ANNOTATIONS}" for base in LILA),
-                ),
-                Download(
-                    layouts.TERRA_IMAGES,
-                    tuple(f"{base}/{layouts.TERRA_IMAGES}" for base in LILA),
-                ),
+            tuple(
+                Download(name, tuple(f"{base}/{folder}{name}" for base in LILA))
+                for folder, name in (
+                    ("labels/", layouts.TERRA_ANNOTATIONS),
+                    ("", layouts.TERRA_IMAGES),
+                )
             ),
             layouts.convert_terraincognita,
         ),
@@ -225,17 +189,15 @@ DOMAINNET = Benchmark(
             ),
             layouts.convert_domainnet,
         ),
-        _packed(
-            *(
-                Download(
-                    f"domainnet-{shard}.parquet",
-                    HubFile("wltjr1007/DomainNet", f"data/{shard}.parquet"),
-                )
+        _hub(
+            "wltjr1007/DomainNet@main",
+            {
+                f"domainnet-{shard}.parquet": f"data/{shard}.parquet"
                 for shard in (
                     "test-00000-of-00001",
                     *(f"train-{number:05d}-of-00003" for number in range(3)),
                 )
-            )
+            },
         ),
     ),
 )

@@ -1,9 +1,8 @@
-"""Decode images once into a file that is memory-mapped."""
+"""Decode images once into a memory-mapped file, and make domains of it."""
 
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import math
 import os
@@ -14,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from riskmatch.data import OnProgress
-from riskmatch.data.folders import cache_folder
+from riskmatch.data import OnProgress, no_progress
+from riskmatch.data.domain import Domain, DomainSet, StoredImages
+from riskmatch.data.fetch import cache_folder
+from riskmatch.data.images.augment import RandomView, WholeView
 from riskmatch.data.images.decode import decode, opened
+from riskmatch.data.images.index import ImageIndex
 from riskmatch.files import file_lock, try_lock, write_whole
 
 FORMAT = 2
@@ -40,6 +43,51 @@ two reveal files that were exchanged by ``mv`` or ``cp -p``."""
 
 class CacheError(OSError):
     """The cache cannot be written; the message names the folder and the cure."""
+
+
+def image_domains(
+    index: ImageIndex,
+    image_size: int = 224,
+    augment: bool = True,
+    cache: Path | None = None,
+    on_progress: OnProgress | None = None,
+) -> DomainSet:
+    """The domains of an index; images are read from the cache on access.
+
+    Evaluation uses the bytes of the cache, (n, 3, side, side), which every backbone resizes and
+    normalises itself; training uses values in [0, 1], (n, 3, image_size, image_size).
+
+    Args:
+        index: the images.
+        image_size: side of the images that training uses, in pixels.
+        augment: whether to augment as DomainBed
+            (:class:`~riskmatch.data.images.augment.RandomView`); otherwise images are only resized.
+        cache: folder of decoded images; see :func:`cached_file`.
+        on_progress: called for every image that is decoded.
+
+    Raises:
+        ValueError: an option has an invalid value, or a file is not an image.
+    """
+    # Values from the command line or a file may have any type.
+    if isinstance(image_size, bool) or not isinstance(image_size, int) or image_size < 1:
+        raise ValueError(f"image_size must be a positive integer, got {image_size!r}.")
+    if not isinstance(augment, bool):
+        raise ValueError(f"augment must be true or false, got {augment!r}.")
+    file = cached_file(index.root, index.paths, image_size, cache, on_progress)
+    row_of = {path: row for row, path in enumerate(sorted(index.paths))}
+    rows = torch.tensor([row_of[path] for path in index.paths])
+    labels, numbers = torch.tensor(index.labels), torch.tensor(index.domains)
+    images = StoredImages(map_pixels(file, len(index)), rows, content=file.stem)
+    return DomainSet(
+        index.name,
+        tuple(
+            Domain(name, images.take(numbers == number), labels[numbers == number])
+            for number, name in enumerate(index.domain_names)
+        ),
+        classes=len(index.class_names),
+        class_names=index.class_names,
+        augment=RandomView(image_size) if augment else WholeView(image_size),
+    )
 
 
 def cached_file(
@@ -74,7 +122,7 @@ def cached_file(
     paths = sorted(paths)
     files = [root / path for path in paths]
     folder = folder or cache_folder() / "images"
-    report: OnProgress = (lambda *_: None) if on_progress is None else on_progress
+    report = no_progress if on_progress is None else on_progress
     waiting = partial(report, "waiting for another process", 0, None)
     with _explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -115,7 +163,8 @@ def content_hashes(
         stamps: file that keeps the hash and the :data:`Stamp` of each file.
         on_progress: called for every file that is read.
     """
-    stored = _read_stamps(stamps)
+    # Stamp and hash by path.
+    stored: dict[str, list[Any]] = json.loads(stamps.read_bytes()) if stamps.exists() else {}
     settled = time.time_ns() - int(SETTLED * 1e9)
     current = {path: _stamp(root / path) for path in paths}
     hashes = {
@@ -125,7 +174,7 @@ def content_hashes(
     }
     changed = [path for path in paths if path not in hashes]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        digests = pool.map(lambda path: _sha256(root / path), changed)
+        digests = pool.map(lambda path: sha256((root / path).read_bytes()).hexdigest(), changed)
         for done, (path, digest) in enumerate(zip(changed, digests, strict=True), 1):
             hashes[path] = digest
             on_progress("reading images", done, len(changed))
@@ -140,7 +189,9 @@ def content_hashes(
 
 def _build(pixels: Path, files: Sequence[Path], side: int, report: OnProgress) -> None:
     row_bytes = side * side * 3
-    _check_space(pixels.parent, row_bytes * len(files))
+    needed, free = row_bytes * len(files), shutil.disk_usage(pixels.parent).free
+    if needed > free:
+        raise OSError(errno.ENOSPC, f"{needed / 1e6:,.0f} MB needed, {free / 1e6:,.0f} MB free")
     part = pixels.with_suffix(".part")
 
     def fill(file: int, start: int) -> int:
@@ -182,12 +233,6 @@ def _side(files: Sequence[Path], image_size: int) -> int:
     return width
 
 
-def _check_space(folder: Path, needed: int) -> None:
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise OSError(errno.ENOSPC, f"{needed / 1e6:,.0f} MB needed, {free / 1e6:,.0f} MB free")
-
-
 def _remove_abandoned(folder: Path) -> None:
     """Remove the partial files of killed processes; running ones hold a lock on theirs."""
     for part in folder.glob("*.part"):
@@ -224,18 +269,5 @@ def _stamp(file: Path) -> Stamp:
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
-def _sha256(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
-
-
-def _read_stamps(path: Path) -> dict[str, list[Any]]:
-    """Stamp and hash by path."""
-    try:
-        stored: dict[str, list[Any]] = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    return stored
-
-
 def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:24]
+    return sha256(text.encode(errors="surrogatepass")).hexdigest()[:24]

