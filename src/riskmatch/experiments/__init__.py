@@ -64,27 +64,17 @@ __all__ = [
 _MODULES = {
     "EXPERIMENTS": "catalogue",
     "demo": "demonstration",
-    **dict.fromkeys(
-        ("Budget", "Experiment", "FinishedRuns", "Outcome", "Output", "Scope"), "experiment"
-    ),
-    **dict.fromkeys(
-        (
-            "ExperimentInfo",
-            "ReproductionError",
-            "list_experiments",
-            "reproduce",
-            "reproduce_all",
-        ),
-        "reproduction",
-    ),
+    **dict.fromkeys(("Budget", "Experiment", "FinishedRuns", "Outcome", "Output"), "experiment"),
+    "Scope": "experiment",
 }
+"""Modules of public names; the others are in ``reproduction``."""
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that torch is loaded only where needed."""
-    if name not in _MODULES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES.get(name, 'reproduction')}"), name)
 
 
 def __dir__() -> list[str]:

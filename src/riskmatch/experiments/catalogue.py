@@ -5,14 +5,19 @@ from __future__ import annotations
 from riskmatch.experiments.experiment import Experiment
 from riskmatch.experiments.fig1_fig8_fig9 import FIG1, FIG8, FIG9
 from riskmatch.experiments.fig2 import FIG2
-from riskmatch.experiments.fig3a import FIG3A
-from riskmatch.experiments.fig3b import FIG3B
+from riskmatch.experiments.fig3_fig5 import FIG3A, FIG3B, FIG5
 from riskmatch.experiments.fig4_fig6_fig7 import FIG4A, FIG4B, FIG6, FIG7
-from riskmatch.experiments.fig5 import FIG5
 from riskmatch.experiments.table1 import TABLE1
-from riskmatch.experiments.table2 import TABLE2
-from riskmatch.experiments.table3_table5 import TABLE3, TABLE5
-from riskmatch.experiments.table6_to_table10 import TABLE6, TABLE7, TABLE8, TABLE9, TABLE10
+from riskmatch.experiments.table2_to_table10 import (
+    TABLE2,
+    TABLE3,
+    TABLE5,
+    TABLE6,
+    TABLE7,
+    TABLE8,
+    TABLE9,
+    TABLE10,
+)
 from riskmatch.validation import check_option
 
 EXPERIMENTS: dict[str, Experiment] = {

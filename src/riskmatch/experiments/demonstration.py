@@ -12,16 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from riskmatch.defaults import resolve, run_config
 from riskmatch.experiments.experiment import RUNS, Outcome, Output
 from riskmatch.files import to_json, write_whole
-from riskmatch.report.density import Array, DensityEstimate
+from riskmatch.report.density import DensityEstimate, bin_edges, finite_risks
 from riskmatch.report.figures import draw_densities
 from riskmatch.report.style import BLUE, DASHED, GREEN, VERMILION, LineStyle
 from riskmatch.report.tables import Cell, Table
-from riskmatch.runs.config import RunConfig
 from riskmatch.sweep import Local, PlannedRun, run_all
 from riskmatch.sweep.board import OnChange
 
@@ -65,38 +62,42 @@ def demo(
     on_plan(planned)
     configs = [run.config for run in planned]
     board = run_all(configs, out / RUNS, Local(jobs=1, device="cpu"), on_change=on_change)
-    complete = not (board.interrupted or board.failed)
-    return Outcome.of(_write(planned, out) if complete else None, board, planned)
+    error = board.error_message(planned)
+    output = _write(planned, out) if error is None else None
+    return Outcome(output, error, board.interrupted, board.failed)
 
 
 def demo_runs(seed: int = 0) -> list[PlannedRun]:
     """The three runs, which share their ERM phase."""
-    kernel = {"divergence": "mmd", "weight": 3000.0}
+    warmup = resolve("rdm", DATA)["warmup"]
+    common = {"seed": seed, "data_options": {"seed": seed}, "pretrain": warmup}
+    methods: dict[str, tuple[str, dict[str, Any]]] = {
+        "ERM": ("erm", {}),
+        "RDM, two moments": ("rdm", {"warmup": 0}),
+        "RDM, kernel": ("rdm", {"warmup": 0, "divergence": "mmd", "weight": 3000.0}),
+    }
     return [
-        PlannedRun(_config("erm", seed, {}), "ERM"),
-        PlannedRun(_config("rdm", seed, {}), "RDM, two moments"),
-        PlannedRun(_config("rdm", seed, kernel), "RDM, kernel"),
+        PlannedRun(run_config(method, DATA, (TEST_DOMAIN,), given={**common, **fields}), title)
+        for title, (method, fields) in methods.items()
     ]
 
 
-def _config(method: str, seed: int, fields: Mapping[str, Any]) -> RunConfig:
-    warmup = resolve("rdm", DATA)["warmup"]
-    given = {**fields, "seed": seed, "data_options": {"seed": seed}, "pretrain": warmup}
-    if method == "rdm":
-        given["warmup"] = 0
-    return run_config(method, DATA, (TEST_DOMAIN,), given=given)
-
-
 def _write(planned: Sequence[PlannedRun], out: Path) -> Output:
-    results = {run.title: _validation(run.config, out / RUNS) for run in planned}
-    everything = np.concatenate(
-        [r for by_domain in results.values() for _, r in by_domain.values()]
-    )
-    edges = np.linspace(0, np.quantile(everything, 0.99), BINS + 1).tolist()
+    from riskmatch.engine.load import final_predictions
+
+    results = {}
+    for run in planned:
+        predictions = final_predictions(run.config, out / RUNS / run.config.id)
+        results[run.title] = {name: splits["val"] for name, splits in predictions.items()}
+    risks = [finite_risks(val) for by_domain in results.values() for val in by_domain.values()]
+    edges = bin_edges(risks, BINS)
     record = {
         title: {
-            name: {"accuracy": accuracy, "risks": DensityEstimate.of(values, edges).to_json()}
-            for name, (accuracy, values) in by_domain.items()
+            name: {
+                "accuracy": float((val.predicted == val.label).mean()),
+                "risks": DensityEstimate.of(finite_risks(val), edges).to_json(),
+            }
+            for name, val in by_domain.items()
         }
         for title, by_domain in results.items()
     }
@@ -142,14 +143,3 @@ def draw(record: Mapping[str, Any]) -> Figure:
         title="Risks of validation samples by domain; ticks mark their means",
         xlabel="risk of a sample (cross-entropy)",
     )
-
-
-def _validation(config: RunConfig, out: Path) -> dict[str, tuple[float, Array]]:
-    """Accuracy and risks of a run's final model on the validation samples, by domain."""
-    from riskmatch.engine.load import final_predictions
-
-    results = {}
-    for name, splits in final_predictions(config, out / config.id).items():
-        val = splits["val"]
-        results[name] = float((val.predicted == val.label).mean()), val.risk.astype(np.float64)
-    return results

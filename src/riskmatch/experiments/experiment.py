@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from riskmatch.files import write_whole
+
 if TYPE_CHECKING:
     from riskmatch.runs.records import RunRecord
-    from riskmatch.sweep.board import Board
     from riskmatch.sweep.plan import PlannedRun
 
 Budget = Literal["smoke", "laptop", "paper"]
@@ -35,11 +36,11 @@ class Scope:
     """Data sets to run on: the available ones of the experiment, or else ``STAND_IN``."""
     unavailable: Mapping[str, str] = field(default_factory=dict)
     """Data sets of the experiment that are left out, each with the reason or the cure."""
-    methods: tuple[str, ...] | None = None
+    methods: Sequence[str] | None = None
     """Methods to run; None for those of the budget."""
-    seeds: tuple[int, ...] | None = None
+    seeds: Sequence[int] | None = None
     """Seeds to run; None for those of the budget."""
-    search_seeds: tuple[int, ...] | None = None
+    search_seeds: Sequence[int] | None = None
     """Seeds that run the whole grid; the others run only the values selected on these."""
     inits: tuple[Init, ...] = INITS
 
@@ -106,6 +107,12 @@ class FinishedRuns:
         on = f"-on-{STAND_IN}" if self.scope.uses_stand_in else ""
         return self.out / f"{self.name}{on}.{suffix}"
 
+    def write(self, texts: Mapping[str, str]) -> list[Path]:
+        """Write texts by suffix to the output files, and return their paths."""
+        for suffix, text in texts.items():
+            write_whole(self.file(suffix), text.encode())
+        return [self.file(suffix) for suffix in texts]
+
 
 @dataclass(frozen=True)
 class Output:
@@ -130,20 +137,6 @@ class Outcome:
     """Whether training was interrupted, as by Ctrl-C."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """Errors of the failed runs, by run id."""
-
-    @classmethod
-    def of(cls, output: Output | None, board: Board, planned: Sequence[PlannedRun]) -> Outcome:
-        """Outcome of a training whose runs ended as on ``board``."""
-        if board.interrupted:
-            error = f"Interrupted; {len(board.done)} of {board.total} runs are done."
-            return cls(output, error, True, board.failed)
-        if not board.failed:
-            return cls(output)
-        titles = {run.config.id: run.title for run in planned}
-        id, cause = next(iter(board.failed.items()))
-        first = f"{titles.get(id, 'an ERM phase')} ({id}): {cause.rstrip('.')}"
-        error = f"{len(board.failed)} of {board.total} runs failed; the first: {first}."
-        return cls(output, error, False, board.failed)
 
     def to_json(self) -> dict[str, Any]:
         """Files, numbers and errors as plain JSON."""

@@ -12,16 +12,14 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from riskmatch import registry
 from riskmatch.data import DATASETS
 from riskmatch.defaults import PRESETS, field_names
 from riskmatch.experiments.experiment import STAND_IN, Budget, FinishedRuns, Output, Scope
-from riskmatch.files import write_whole
-from riskmatch.report.figures import Lines, Plot, read_plot, save
-from riskmatch.report.stored_runs import StoredRun
+from riskmatch.report.figures import Plot, read_plot, save
 from riskmatch.report.tables import Table
 from riskmatch.sweep.plan import PlannedRun, Protocol, held_out
 
@@ -29,11 +27,6 @@ IMAGE_DATA = ("vlcs", "pacs", "officehome", "terraincognita", "domainnet")
 """Image benchmarks in the order of the paper's tables."""
 SMOKE_METHODS = ("erm", "fish", "coral", "rdm")
 STAND_IN_TEST_DOMAIN = "0.1"
-CURVE_INTERVAL = 15
-"""Steps between two points of the paper's training curves."""
-_FROZEN = {"model_options": {"frozen": True}}
-_SHORT = {"steps": 30, "eval_every": 15, "warmup": 10}
-
 TABLE_NOTES: dict[Budget, str] = {
     "smoke": "The budget smoke checks that everything works, with few methods and steps. Do not "
     "compare its numbers with the paper's.",
@@ -49,49 +42,24 @@ FIGURE_NOTES: dict[Budget, str] = {
 }
 
 
-@dataclass(frozen=True)
-class SearchSize:
-    """Number of runs of a budget, and the fields that it fixes."""
-
-    draws: int
-    trials: int
-    fields: Mapping[str, Any]
-    """Values of run fields, or of hyper-parameters of the methods that have them."""
-    fields_by_data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Values that differ on a data set, by its name."""
-
-    def fields_on(self, data: str) -> dict[str, Any]:
-        """Fixed values on a data set."""
-        return {**self.fields, **self.fields_by_data.get(data, {})}
-
-
-SIZES: dict[Budget, SearchSize] = {
-    "smoke": SearchSize(1, 1, {**_FROZEN, **_SHORT}),
-    "laptop": SearchSize(
-        5,
-        3,
-        {**_FROZEN, "steps": 1000, "eval_every": 60},
-        {"domainnet": {"eval_every": 200}},
-    ),
-    "paper": SearchSize(20, 10, {"model": "timm:resnet50.tv_in1k"}),
-}
-STAND_IN_SIZE = SearchSize(
-    1,
-    1,
-    {
-        "data_options": {"samples": 200},
-        "model_options": {"widths": [16]},
-        "divergence": "mmd",
-        **_SHORT,
-    },
-)
-"""Size of the budget smoke on the stand-in data."""
+def _size(data: str, budget: Budget) -> tuple[int, int, dict[str, Any]]:
+    """Draws, trials and the fixed fields of runs, or of the methods that have them."""
+    short = {"steps": 30, "eval_every": 15, "warmup": 10}
+    frozen = {"model_options": {"frozen": True}}
+    if data == STAND_IN:
+        small = {"data_options": {"samples": 200}, "model_options": {"widths": [16]}}
+        return 1, 1, {**small, "divergence": "mmd", **short}
+    if budget == "smoke":
+        return 1, 1, {**frozen, **short}
+    if budget == "laptop":
+        return 5, 3, {**frozen, "steps": 1000, "eval_every": 200 if data == "domainnet" else 60}
+    return 20, 10, {"model": "timm:resnet50.tv_in1k"}
 
 
 def protocols(
     data: str,
     budget: Budget,
-    methods: tuple[str, ...] | None = None,
+    methods: Sequence[str] | None = None,
     fields: Mapping[str, Any] | None = None,
 ) -> list[Protocol]:
     """Comparisons of methods on a data set, each domain being the test domain in turn.
@@ -106,47 +74,30 @@ def protocols(
         >>> [len(one.runs()) for one in protocols("pacs", "laptop", ("erm", "rdm"))]
         [120]
     """
-    size = STAND_IN_SIZE if data == STAND_IN else SIZES[budget]
+    draws, trials, fixed = _size(data, budget)
     if methods is None:
-        built_in = tuple(sorted(registry.built_in("method")))
-        methods = SMOKE_METHODS if budget == "smoke" else built_in
+        methods = SMOKE_METHODS if budget == "smoke" else sorted(registry.built_in("method"))
     for method in methods:
         registry.find("method", method)
-    presets = {"rdm": PRESETS["rdm"]["authors-code"].on(data)} if budget == "paper" else {}
-    without_preset = tuple(method for method in methods if method not in presets)
-    groups: list[tuple[tuple[str, ...], dict[str, Any]]] = []
-    if without_preset:
-        groups.append((without_preset, {}))
-    groups += [((method,), presets[method]) for method in methods if method in presets]
-    tests = tuple(held_out(DATASETS[data].domains))
-    return [
-        Protocol(
-            data,
-            group,
-            tests,
-            size.draws,
-            size.trials,
-            choices=_known_fields(group, {**size.fields_on(data), **preset}) | dict(fields or {}),
-        )
-        for group, preset in groups
-    ]
-
-
-def _known_fields(methods: tuple[str, ...], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Those fields that at least one of the methods has."""
-    known = {name for method in methods for name in field_names(method)}
-    return {name: value for name, value in fields.items() if name in known}
+    preset = PRESETS["rdm"]["authors-code"].on(data) if budget == "paper" else {}
+    alone = {"rdm"} if preset else set()
+    groups = [(tuple(m for m in methods if m not in alone), fixed)]
+    groups.append((tuple(m for m in methods if m in alone), {**fixed, **preset}))
+    found = []
+    for group, values in groups:
+        if group:
+            known = {name for method in group for name in field_names(method)}
+            choices = {name: value for name, value in values.items() if name in known}
+            choices |= fields or {}
+            tests = tuple(held_out(DATASETS[data].domains))
+            found.append(Protocol(data, group, tests, draws, trials, choices=choices))
+    return found
 
 
 def planned_runs(protocols: Iterable[Protocol]) -> list[PlannedRun]:
     """Every run once, sorted by draw, so that an interrupted sweep has all of the first draws."""
     by_id = {run.config.id: run for protocol in protocols for run in protocol.runs()}
     return sorted(by_id.values(), key=lambda run: run.draw)
-
-
-def run_count(protocols: Iterable[Protocol]) -> int:
-    """Upper bound of the number of runs."""
-    return sum(one.draws * one.trials * len(one.tests) * len(one.methods) for one in protocols)
 
 
 def runs_without(
@@ -173,46 +124,23 @@ def runs_without(
     )
 
 
-def curve_fields(budget: Budget) -> dict[str, int]:
-    """Evaluation interval of a training curve with as many points as the paper's."""
-    fifth = CURVE_INTERVAL // 5  # runs of the budget laptop have a fifth of the steps
-    return {"eval_every": {"smoke": 5, "laptop": fifth, "paper": CURVE_INTERVAL}[budget]}
-
-
-def warmup_of(planned: Sequence[PlannedRun]) -> int:
-    """Longest warm-up of the runs, in steps."""
-    return max(int(run.config.hparams.get("warmup", 0)) for run in planned)
-
-
-def after_warmup(plot: Lines, finished: FinishedRuns) -> Lines:
-    """The plot with a note on the test domain and the evaluations that it shows."""
-    config = finished.planned[0].config
-    note = (
-        f"Test domain {config.test_domains[0]}; every {config.eval_every} steps from the end of "
-        "RDM's warm-up on."
-    )
-    return replace(plot, note=f"{note} {plot.note}")
-
-
-def stored_run(finished: FinishedRuns, run: PlannedRun) -> StoredRun:
-    """Folder and record of a run that is done."""
-    return StoredRun(finished.runs / run.config.id, finished.records[run.config.id])
-
-
 def write_tables(title: str, tables: Sequence[Table], finished: FinishedRuns) -> Output:
     """Write one table for all data sets, or one for each, as Markdown, LaTeX and CSV."""
     scope = finished.scope
     tables = [replace(one, caption=_joined(scope.stand_in_note, one.caption)) for one in tables]
+    whole = tables[0]
+    if len(tables) > 1:  # the data set is the first column
+        stacked = zip(scope.data, tables, strict=True)
+        rows = tuple((name, *row) for name, one in stacked for row in one.rows)
+        whole = Table("", ("data", *whole.columns), rows)
     notes = [note for note in (TABLE_NOTES[scope.budget], scope.unavailable_note) if note]
     shown = [*(one.markdown() for one in tables), *notes]
     texts = {
         "md": "\n\n".join([f"# {title}", *shown, f"Written by `{finished.command}`."]) + "\n",
         "tex": "\n\n".join(one.latex() for one in tables) + "\n",
-        "csv": (tables[0] if len(tables) == 1 else _stacked(scope.data, tables)).csv(),
+        "csv": whole.csv(),
     }
-    for suffix, text in texts.items():
-        write_whole(finished.file(suffix), text.encode())
-    files = [finished.file(suffix) for suffix in texts]
+    files = finished.write(texts)
     return Output(files, "\n\n".join(shown), list(csv.DictReader(texts["csv"].splitlines())))
 
 
@@ -225,19 +153,11 @@ def write_figure(finished: FinishedRuns, plot: Plot, text: str) -> Output:
         note=_joined(plot.note, FIGURE_NOTES[scope.budget], scope.unavailable_note),
     )
     numbers = plot.json()
-    write_whole(finished.file("json"), numbers.encode())
-    figure = read_plot(numbers).draw()
-    for suffix in ("png", "pdf"):
-        save(figure, finished.file(suffix))
-    files = [finished.file(suffix) for suffix in ("png", "pdf", "json")]
-    return Output(files, text, json.loads(numbers))
+    figure, drawn = read_plot(numbers).draw(), [finished.file("png"), finished.file("pdf")]
+    for path in drawn:
+        save(figure, path)
+    return Output([*drawn, *finished.write({"json": numbers})], text, json.loads(numbers))
 
 
 def _joined(*sentences: str) -> str:
     return " ".join(filter(None, sentences))
-
-
-def _stacked(names: Sequence[str], tables: Sequence[Table]) -> Table:
-    """One table with the data set as its first column."""
-    rows = [(name, *row) for name, one in zip(names, tables, strict=True) for row in one.rows]
-    return Table("", ("data", *tables[0].columns), tuple(rows))

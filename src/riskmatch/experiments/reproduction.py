@@ -24,7 +24,6 @@ from riskmatch.experiments.experiment import (
     INITS,
     RUNS,
     Budget,
-    Experiment,
     ExperimentOption,
     FinishedRuns,
     Init,
@@ -71,22 +70,16 @@ def list_experiments(data_dir: Path | str | None = None) -> list[ExperimentInfo]
         980
     """
     folder = None if data_dir is None else Path(data_dir)
-    return [_info(name, experiment, folder) for name, experiment in EXPERIMENTS.items()]
-
-
-def _info(name: str, experiment: Experiment, data_dir: Path | None) -> ExperimentInfo:
-    missing = missing_data(experiment.data, data_dir)
-    data = dict.fromkeys(BUDGETS, experiment.data)
-    with suppress(ValueError):  # no data: `missing` says so
-        data["smoke"], _ = available_data(experiment, "smoke", data_dir=data_dir)
-    return ExperimentInfo(
-        name,
-        experiment.paper,
-        experiment.summary,
-        {one: missing.get(one) for one in experiment.data},
-        experiment.options,
-        {budget: experiment.run_count(Scope(budget, data[budget])) for budget in BUDGETS},
-    )
+    infos = []
+    for name, one in EXPERIMENTS.items():
+        missing = missing_data(one.data, folder)
+        data = dict.fromkeys(BUDGETS, one.data)
+        with suppress(ValueError):  # no data: `missing` says so
+            data["smoke"], _ = available_data(one, "smoke", data_dir=folder)
+        needs = {data_set: missing.get(data_set) for data_set in one.data}
+        runs = {budget: one.run_count(Scope(budget, data[budget])) for budget in BUDGETS}
+        infos.append(ExperimentInfo(name, one.paper, one.summary, needs, one.options, runs))
+    return infos
 
 
 def reproduce(
@@ -140,18 +133,22 @@ def reproduce(
         >>> [path.suffix for path in outcome.output.files]
         ['.md', '.tex', '.csv']
     """
-    given: dict[ExperimentOption, Sequence[str | int] | str | None] = {
+    options: dict[ExperimentOption, Sequence[str | int] | str | None] = {
         "data": data,
         "methods": methods,
         "seeds": seeds,
         "search_seeds": search_seeds,
         "init": None if init == "both" else init,
     }
+    given = {option: value for option, value in options.items() if value is not None}
     try:
         name = name_of(name)
         check_option("budget", budget, BUDGETS)
         experiment = EXPERIMENTS[name]
-        _check_options(name, [option for option, value in given.items() if value is not None])
+        for option in given:
+            if option not in experiment.options:
+                others = [other for other, one in EXPERIMENTS.items() if option in one.options]
+                raise ValueError(f"{name} does not take {option}; these do: {', '.join(others)}.")
         folder = Path(out or ("reproduce-smoke" if budget == "smoke" else "reproduce"))
         source = None if data_dir is None else Path(data_dir)
         if as_is and budget != "smoke":  # finished runs need no data
@@ -159,15 +156,7 @@ def reproduce(
         else:
             available, unavailable = available_data(experiment, budget, data or (), source)
         inits: tuple[Init, ...] = INITS if init == "both" else (init,)
-        scope = Scope(
-            budget,
-            available,
-            unavailable,
-            None if methods is None else tuple(methods),
-            None if seeds is None else tuple(seeds),
-            None if search_seeds is None else tuple(search_seeds),
-            inits,
-        )
+        scope = Scope(budget, available, unavailable, methods, seeds, search_seeds, inits)
         planned = experiment.plan(scope)
         launcher = Local(1 if jobs is None and budget == "smoke" else jobs, resolve_device(device))
     except ValueError as error:
@@ -194,15 +183,23 @@ def reproduce(
             on_plan(scope, planned)
             board = train(planned)
     records = finished_records(planned, folder / RUNS)
+    enough = bool(records) and (experiment.partial or len(records) == len(planned))
     if as_is:
-        _check_finished(name, experiment, len(records), len(planned), folder)
+        if not enough:
+            need = f"{name} needs all of its {len(planned)} runs; {len(records)} are finished in"
+            cause = need if records else f"No run of {name} is finished in"
+            raise ReproductionError(f"{cause} {folder}. Train them first, without --as-is.")
         scope = with_records(scope, records.values())
         planned = [run for run in planned if run.config.data in scope.data]
-    command = _command(name, budget, given)
-    finished = FinishedRuns(name, scope, planned, records, folder, command, source)
-    enough = bool(records) and (experiment.partial or len(records) == len(planned))
+    command = ["riskmatch", "reproduce", name, "--budget", budget]
+    for option, value in given.items():
+        text = value if isinstance(value, str) else ",".join(map(str, value))
+        command += [f"--{option.replace('_', '-')}", text]
+    finished = FinishedRuns(name, scope, planned, records, folder, shlex.join(command), source)
     output = experiment.write(finished) if enough else None
-    return Outcome(output) if board is None else Outcome.of(output, board, planned)
+    if board is None:
+        return Outcome(output)
+    return Outcome(output, board.error_message(planned), board.interrupted, board.failed)
 
 
 def reproduce_all(
@@ -244,36 +241,3 @@ def reproduce_all(
         yield name, outcome
         if outcome.interrupted:
             return
-
-
-def _check_options(name: str, options: Sequence[ExperimentOption]) -> None:
-    for option in options:
-        if option not in EXPERIMENTS[name].options:
-            others = [other for other, one in EXPERIMENTS.items() if option in one.options]
-            raise ValueError(f"{name} does not take {option}; these do: {', '.join(others)}.")
-
-
-def _check_finished(
-    name: str, experiment: Experiment, finished: int, planned: int, out: Path
-) -> None:
-    if not finished:
-        raise ReproductionError(
-            f"No run of {name} is finished in {out}. Train them first, without --as-is."
-        )
-    if finished < planned and not experiment.partial:
-        raise ReproductionError(
-            f"{name} needs all of its {planned} runs; {finished} are finished in {out}. Train the "
-            "others first, without --as-is."
-        )
-
-
-def _command(
-    name: str, budget: Budget, given: dict[ExperimentOption, Sequence[str | int] | str | None]
-) -> str:
-    """The command line without the options that do not change the result."""
-    words = ["riskmatch", "reproduce", name, "--budget", budget]
-    for option, value in given.items():
-        if value is not None:
-            text = value if isinstance(value, str) else ",".join(map(str, value))
-            words += [f"--{option.replace('_', '-')}", text]
-    return shlex.join(words)

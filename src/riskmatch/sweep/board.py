@@ -161,6 +161,20 @@ class Board:
         ]
         return max(sum(left) / self.jobs, *left, 0.0)
 
+    def error_message(self, planned: Sequence[PlannedRun]) -> str | None:
+        """Say in one sentence why the sweep is not done; None unless it was stopped or runs failed.
+
+        ``planned`` has the titles of the runs.
+        """
+        if self.interrupted:
+            return f"Interrupted; {len(self.done)} of {self.total} runs are done."
+        if not self.failed:
+            return None
+        titles = {run.config.id: run.title for run in planned}
+        id, cause = next(iter(self.failed.items()))
+        first = f"{titles.get(id, 'an ERM phase')} ({id}): {cause.rstrip('.')}"
+        return f"{len(self.failed)} of {self.total} runs failed; the first: {first}."
+
     def _next(self) -> RunConfig | None:
         unfinished = {config.id for config in self.unfinished}
         for config in list(self.waiting):
