@@ -42,13 +42,9 @@ def available_data(
     missing = missing_data(names, data_dir)
     small = budget == "smoke" and set(names) <= set(IMAGE_DATA)
     large = {name for name in names if small and (DATASETS[name].samples or 0) > SMOKE_LIMIT}
-    unavailable = {
-        name: missing.get(name, "too large for --budget smoke")
-        for name in names
-        if name in missing or name in large
-    }
-    available = tuple(name for name in names if name not in unavailable)
-    if available:
+    why = {**dict.fromkeys(large, "too large for --budget smoke"), **missing}
+    unavailable = {name: why[name] for name in names if name in why}
+    if available := tuple(name for name in names if name not in why):
         return available, unavailable
     if small:
         missing = missing_data([STAND_IN], data_dir)

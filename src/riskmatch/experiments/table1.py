@@ -27,7 +27,6 @@ from riskmatch.experiments.experiment import (
     Output,
     Scope,
 )
-from riskmatch.files import write_whole
 from riskmatch.report.figures import Curve, draw_curves
 from riskmatch.report.published import TABLE1 as PUBLISHED
 from riskmatch.report.published import TABLE1_CITATION, TABLE1_OPTIMUM
@@ -50,7 +49,6 @@ from riskmatch.sweep.plan import PlannedRun
 from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 Table1Rule = Literal["colored-mnist-best", "colored-mnist-last"]
@@ -112,46 +110,27 @@ def select(
         runs: runs of the table.
         records: records of those that are done, by run id.
     """
-    searches: dict[str, list[GridRun]] = {}
-    for run in runs:
-        searches.setdefault(f"{run.method} from {run.init}", []).append(run)
-    frame = frame_of(records[run.config.id] for run in runs if run.config.id in records)
-    chosen = {rule: {} for rule in RULES} if frame.empty else _choose(searches, frame)
-    return {
-        rule: [_row(search, rule, chosen[rule].get(name)) for name, search in searches.items()]
+    by_id = {run.config.id: run for run in runs}
+    searches = {id: f"{run.method} from {run.init}" for id, run in by_id.items()}
+    rows = {
+        rule: {searches[id]: Table1Row(r.method, r.init, rule, None) for id, r in by_id.items()}
         for rule in RULES
     }
-
-
-def _choose(
-    searches: Mapping[str, Sequence[GridRun]], frame: pd.DataFrame
-) -> dict[Table1Rule, dict[str, pd.DataFrame]]:
-    """Evaluations chosen from each search that has records, one per seed."""
-    search_of = {run.config.id: name for name, search in searches.items() for run in search}
-    table = cases(frame, plan=[run.config for search in searches.values() for run in search])
-    table = table[table["test_domain"] == f"{TARGET_P:g}"]
-    table = table.assign(variant=table["run"].map(search_of))
-    evaluations = frame.set_index(["run", "step"])
-    chosen: dict[Table1Rule, dict[str, pd.DataFrame]] = {}
-    for rule in RULES:
-        by_search = choose_among(table, frame, find_rule(rule)).groupby("variant")
-        chosen[rule] = {
-            str(name): evaluations.loc[list(zip(own["run"], own["step"], strict=True))]
-            for name, own in by_search
-        }
-    return chosen
-
-
-def _row(search: Sequence[GridRun], rule: Table1Rule, chosen: pd.DataFrame | None) -> Table1Row:
-    """Row of one method and initialisation, from the evaluations chosen for each seed."""
-    method, init = search[0].method, search[0].init
-    if chosen is None:
-        return Table1Row(method, init, rule, None)
-    ids = {run for run, _ in chosen.index}
-    value = next(run.value for run in search if run.config.id in ids)
-    names = [f"accuracy/train/{domain_name(p, METHODS[method].p)}" for p in TEST_P]
-    curves = tuple(tuple(100 * curve) for curve in chosen[names].to_numpy())
-    return Table1Row(method, init, rule, value, curves)
+    frame = frame_of(records[id] for id in by_id if id in records)
+    if not frame.empty:
+        table = cases(frame, plan=[run.config for run in runs])
+        table = table[table["test_domain"] == f"{TARGET_P:g}"]
+        table = table.assign(variant=table["run"].map(searches))
+        evaluations = frame.set_index(["run", "step"])
+        for rule in RULES:
+            for name, own in choose_among(table, frame, find_rule(rule)).groupby("variant"):
+                run = by_id[own["run"].iloc[0]]  # one value for all seeds
+                domains = [domain_name(p, METHODS[run.method].p) for p in TEST_P]
+                chosen = evaluations.loc[list(zip(own["run"], own["step"], strict=True))]
+                accuracies = chosen[[f"accuracy/train/{domain}" for domain in domains]].to_numpy()
+                curves = tuple(tuple(100 * curve) for curve in accuracies)
+                rows[rule][str(name)] = Table1Row(run.method, run.init, rule, run.value, curves)
+    return {rule: list(by_search.values()) for rule, by_search in rows.items()}
 
 
 def narrowed(
@@ -197,35 +176,33 @@ def _write(finished: FinishedRuns) -> Output:
     notes = [f"Written by `{finished.command}`.", f"The paper's numbers: {TABLE1_CITATION}."]
     if finished.scope.budget == "smoke":
         notes.append(_SMOKE_NOTE)
-    notes.append(_missing_note(runs, finished.records))
+    missing = [run for run in runs if run.config.id not in finished.records]
+    if missing:
+        lines = [f"- {run.planned.title} (`{run.config.id}`)" for run in missing]
+        count = f"{len(missing)} of {len(runs)} planned runs are missing:"
+        notes.append("\n".join([count, "", *lines]))
+    else:
+        notes.append(f"All {len(runs)} planned runs are done.")
     texts = {
         "md": "\n\n".join(["# Table 1", *(table.markdown() for table in tables), *notes]) + "\n",
         "tex": "\n\n".join(table.latex() for table in tables) + "\n",
         "csv": machine_table(rows).csv(),
     }
-    for suffix, text in texts.items():
-        write_whole(finished.file(suffix), text.encode())
     figure(rows).savefig(finished.file("png"))
-    files = [finished.file(suffix) for suffix in (*texts, "png")]
+    files = [*finished.write(texts), finished.file("png")]
     return Output(files, tables[0].markdown(), list(csv.DictReader(texts["csv"].splitlines())))
-
-
-def _missing_note(runs: Sequence[GridRun], records: Mapping[str, RunRecord]) -> str:
-    missing = [run for run in runs if run.config.id not in records]
-    if not missing:
-        return f"All {len(runs)} planned runs are done."
-    lines = [f"- {run.planned.title} (`{run.config.id}`)" for run in missing]
-    return "\n".join([f"{len(missing)} of {len(runs)} planned runs are missing:", "", *lines])
 
 
 def comparison_table(rows: Mapping[Table1Rule, Sequence[Table1Row]]) -> Table:
     """Our accuracies beside the paper's."""
     lines: list[tuple[Cell, ...]] = []
-    for best, last in zip(rows["colored-mnist-best"], rows["colored-mnist-last"], strict=True):
-        cells = [cell for row in (best, last) for cell in (row.at(TARGET_P), row.worst)]
-        selected = [cell for row in (best, last) for cell in (_setting(row), len(row.curves))]
-        label = METHODS[best.method].label
-        lines.append((label, _init(best.init), _published(best), *cells, *selected))
+    for pair in zip(*rows.values(), strict=True):
+        method, init = METHODS[pair[0].method], pair[0].init
+        cells: list[Cell] = [cell for row in pair for cell in (row.at(TARGET_P), row.worst)]
+        for row in pair:
+            setting = None if row.value is None else method.setting(row.value)
+            cells += [setting, len(row.curves)]
+        lines.append((method.label, _init(init), PUBLISHED.get((row.method, init)), *cells))
     lines.append(("Optimum", "either", TABLE1_OPTIMUM, *[None] * 8))
     return Table(
         "ColoredMNIST, accuracy in per cent on MNIST's test digits: mean ± standard deviation over "
@@ -276,15 +253,6 @@ def machine_table(rows: Mapping[Table1Rule, Sequence[Table1Row]]) -> Table:
 
 def _init(init: Init) -> str:
     return "ERM" if init == "erm" else init
-
-
-def _setting(row: Table1Row) -> str | None:
-    return None if row.value is None else METHODS[row.method].setting(row.value)
-
-
-def _published(row: Table1Row) -> str | None:
-    cell = PUBLISHED.get((row.method, row.init))
-    return None if cell is None else str(cell)
 
 
 def figure(rows: Mapping[Table1Rule, Sequence[Table1Row]]) -> Figure:
