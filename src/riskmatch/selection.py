@@ -27,8 +27,7 @@ How runs become cases is described at :func:`cases`.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -149,7 +148,8 @@ def choose(
     """The choice of every case that has one, sorted by case.
 
     Args:
-        runs: a data frame of :func:`riskmatch.results`, or the paths it takes.
+        runs: a data frame of :func:`riskmatch.results`, or the paths it takes, of which damaged
+            runs are left out with a warning.
         rule: a name, or a rule of your own.
         plan: the runs that a sweep should have, where ``runs`` is a data frame; they count where
             :func:`cases` numbers the trials.
@@ -158,11 +158,23 @@ def choose(
         A row per case: ``data``, ``model``, ``variant``, ``test_domain``, ``trial``; the ``run``
         and ``step`` chosen; ``score``, what the rule maximised; ``accuracy`` on the test domain;
         and ``draws``, how many the rule chose from. Scores and accuracies are shares.
+
+    Example:
+        >>> import riskmatch
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     for lr in (1e-5, 1e-3):
+        ...         run = riskmatch.train(
+        ...             "colored-digits", "erm", "0.9", lr=lr, steps=20, eval_every=10, out=folder
+        ...         )
+        ...     (choice,) = riskmatch.choose(folder, "test-val").itertuples()
+        >>> choice.variant, choice.test_domain, choice.step, choice.draws
+        ('erm', '0.9', 20, 2)
     """
     rule = find_rule(rule)
     if not isinstance(runs, pd.DataFrame):
-        paths = [runs] if isinstance(runs, str | Path) else runs
-        found = read_results([Path(path) for path in paths])
+        found = read_results(runs)
+        found.warn()
         runs, plan = found.frame, found.plan
     return choose_among(cases(runs, plan), runs, rule)
 
@@ -175,13 +187,11 @@ def choose_among(table: pd.DataFrame, frame: pd.DataFrame, rule: Rule) -> pd.Dat
         frame: the evaluations of their runs.
         rule: the rule.
     """
-    candidates = _candidates(table, frame, rule)
-    candidates = candidates.dropna(subset=["score", "accuracy"])
-    best = candidates.sort_values(["score", "step"], ascending=[False, True], kind="stable")
-    best = best.drop_duplicates(["run", "test_domain"])
-    best = best.assign(step=best["step"].astype(int), number=best["number"].fillna(0)).sort_values(
+    best = _candidates(table, frame, rule).dropna(subset=["score", "accuracy"])
+    best = best.astype({"step": int}).fillna({"number": 0})
+    best = best.sort_values(
         ["score", "number", "step", "run"], ascending=[False, False, True, True]
-    )
+    ).drop_duplicates(["run", "test_domain"])
     if rule.over == "trial":
         best["draws"] = best.groupby(CASE)["run"].transform("size")
         chosen = best.drop_duplicates(CASE)
@@ -193,126 +203,73 @@ def choose_among(table: pd.DataFrame, frame: pd.DataFrame, rule: Rule) -> pd.Dat
 
 
 def _of_all_trials(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs of the draw that is best over all trials, from one run per draw and trial."""
-    scores = runs.drop_duplicates(["draw", "trial"]).pivot(
-        index="draw", columns="trial", values="score"
-    )
+    """The runs of the draw that is best over all trials; the first of equals in ``runs``."""
+    runs = runs.drop_duplicates(["draw", "trial"])
+    scores = runs.pivot(index="draw", columns="trial", values="score")
     shared = scores.dropna(axis="columns")
-    if not shared.empty:
-        scores = shared
-    means = {
-        draw: math.fsum(row.dropna()) / row.count()
-        for draw, row in scores.reindex(runs["draw"].unique()).iterrows()
-    }
-    best = max(means, key=lambda draw: means[draw])  # of equals the first, which sorts first
-    return runs[runs["draw"] == best].drop_duplicates("trial").assign(draws=len(means))
-
-
-_NEEDED = {"run", "step", "domains", "test_domains"}
+    means = (scores if shared.empty else shared).apply(
+        lambda row: math.fsum(row.dropna()) / row.count(), axis="columns"
+    )
+    best = str(means[runs["draw"].unique()].idxmax())
+    return runs[runs["draw"] == best].assign(draws=len(means))
 
 
 def _candidates(table: pd.DataFrame, frame: pd.DataFrame, rule: Rule) -> pd.DataFrame:
     """Every case with every step it may choose, with score and accuracy, which may be NaN."""
-    needed = [name for name in frame if name in _NEEDED or str(name).startswith("accuracy/")]
-    frame = frame[needed]
-    evaluations = frame[frame["step"].notna() & frame["run"].isin(table["run"])]
+    columns = ["run", "step", *(name for name in frame if str(name).startswith("accuracy/"))]
+    evaluations = frame.loc[frame["step"].notna() & frame["run"].isin(table["run"]), columns]
+    own = evaluations
     if rule.step == "last":
-        last = evaluations.sort_values("step", kind="stable")
-        evaluations = last.drop_duplicates("run", keep="last")
-    alone = table[table["test_domain"].notna()]
-    scores: pd.Series[float] | None = None
-    if rule.domains == "training":
-        scores = _mean(evaluations, lambda rows, d: _accuracy(rows, rule.split, d))
-    elif rule.domains == "left-out":
-        scores = _left_out(evaluations, table, frame, rule)
-    parts = []
-    for domain, own in alone.groupby("test_domain"):
-        rows = evaluations[evaluations["run"].isin(own["run"])]
-        columns = {
-            "step": rows["step"],
-            "accuracy": _accuracy(rows, rule.reported, str(domain)),
-            "score": _on_test(rows, rule, str(domain)) if scores is None else scores,
-        }
-        part = pd.DataFrame({"run": rows["run"], **columns}, index=rows.index)
-        parts.append(own.merge(part, on="run"))
-    if not parts:
-        return alone.assign(step=pd.Series(dtype="Int64"), accuracy=np.nan, score=np.nan)
-    return pd.concat(parts, ignore_index=True)
+        own = own.sort_values("step", kind="stable").drop_duplicates("run", keep="last")
+    rows = table[table["test_domain"].notna()].merge(own, on="run")
+    split: str = rule.split
+    if rule.domains == "left-out":
+        rows, split = _with_left_out(rows, table, evaluations, split), "left-out"
+    rows[["score", "accuracy"]] = np.nan
+    groups: Any = rows.groupby(["domains", "test_domains", "test_domain"], sort=False)
+    for (domains, tests, test), part in groups:
+        if rule.domains == "test":
+            scored = [domain for domain in tests if domain == (rule.test_domain or test)]
+        else:
+            scored = [domain for domain in domains if domain not in tests]
+        # Added one by one in the order of the data set, so that what is equal in DomainBed is here.
+        total = sum(_accuracy(part, split, domain) for domain in scored)
+        rows.loc[part.index, "score"] = total / len(scored) if scored else np.nan
+        rows.loc[part.index, "accuracy"] = _accuracy(part, rule.reported, test)
+    return rows
 
 
-def _on_test(rows: pd.DataFrame, rule: Rule, domain: str) -> pd.Series[float]:
-    """The accuracy on the test domain that is scored; NaN for runs that do not test on it."""
-    scored = rule.test_domain or domain
-    return _accuracy(rows, rule.split, scored).where(
-        rows["test_domains"].map(lambda tests: scored in tests)
-    )
+def _with_left_out(
+    rows: pd.DataFrame, table: pd.DataFrame, evaluations: pd.DataFrame, split: str
+) -> pd.DataFrame:
+    """``rows`` with a column ``accuracy/left-out/DOMAIN`` for each domain that pairs left out.
 
-
-def _left_out(
-    evaluations: pd.DataFrame, table: pd.DataFrame, frame: pd.DataFrame, rule: Rule
-) -> pd.Series[float]:
-    """The mean accuracy on each other domain of the run that held it out too, at the same step."""
-    partners = _partners(table)
-    index = pd.MultiIndex.from_frame(frame[["run", "step"]])
-
-    def value(rows: pd.DataFrame, domain: str) -> pd.Series[float]:
-        known = pd.Series(_accuracy(frame, rule.split, domain).to_numpy(), index)
-        partner = [partners.get((run, domain), "") for run in rows["run"]]
-        at = pd.MultiIndex.from_arrays([partner, rows["step"]])
-        return pd.Series(known.reindex(at).to_numpy(), rows.index)
-
-    return _mean(evaluations[evaluations["test_domains"].map(len) == 1], value)
-
-
-def _partners(table: pd.DataFrame) -> dict[tuple[str, str], str]:
-    """The run that held out another domain too, by the run and this domain.
-
-    Draws of DomainBed are matched by their number, since forks log the test domains among the
-    hyper-parameters. A run of the same seed is preferred.
+    It holds the accuracy on that domain of the run of the same draw, at the same step, that held it
+    out besides the test domain; one of the same seed is preferred. Draws of DomainBed are matched
+    by their number, since forks log the test domains among the hyper-parameters.
     """
     runs = table.drop_duplicates("run")
-    pairs: dict[tuple[Any, int, frozenset[str]], list[tuple[int, str]]] = defaultdict(list)
-    columns = (runs[name] for name in ("trial", "test_domains", "seed", "run"))
-    keys = list(zip(_draw_keys(runs), *columns, strict=True))
-    for key, trial, tests, seed, run in keys:
-        if len(tests) == 2:
-            pairs[key, trial, frozenset(tests)].append((seed, run))
-    partners = {}
-    for (key, trial, tests, seed, run), domains in zip(keys, runs["domains"], strict=True):
-        for other in set(domains).difference(tests) if len(tests) == 1 else ():
-            found = pairs.get((key, trial, frozenset((*tests, other))))
-            if found:
-                partners[run, other] = min(found, key=lambda one: (one[0] != seed, one[1]))[1]
-    return partners
-
-
-def _draw_keys(runs: pd.DataFrame) -> list[Any]:
-    """What the runs of a draw have in common, whatever their test domains."""
-    columns = (runs[name] for name in ("draw", "data", "model", "variant", "number"))
-    return [
-        draw if math.isnan(number) else (data, model, method, number)
-        for draw, data, model, method, number in zip(*columns, strict=True)
-    ]
-
-
-def _mean(
-    rows: pd.DataFrame, value: Callable[[pd.DataFrame, str], pd.Series[float]]
-) -> pd.Series[float]:
-    """The mean of ``value`` over the training domains of each row's run.
-
-    The sum is added one by one in the order of the data set, as DomainBed adds it, so that scores
-    which are equal there are equal here.
-    """
-    mean = pd.Series(np.nan, rows.index)
-    groups: Any = rows.groupby(["domains", "test_domains"], sort=False)
-    for (domains, tests), part in groups:
-        training = [domain for domain in domains if domain not in tests]
-        if training:
-            total = pd.Series(0.0, part.index)
-            for domain in training:
-                total = total + value(part, domain)
-            mean[part.index] = total / len(training)
-    return mean
+    number, size = runs["number"].astype(object), runs["test_domains"].map(len)
+    runs = runs.assign(key=number.where(number.notna(), runs["draw"]))
+    pairs = runs[size == 2]
+    pairs = pairs.assign(other=[tests[::-1] for tests in pairs["test_domains"]])
+    matches = (
+        runs[size == 1]
+        .explode("test_domains")
+        .merge(
+            pairs.explode(["test_domains", "other"]),
+            on=["data", "model", "variant", "key", "trial", "test_domains"],
+            suffixes=("", "_of_pair"),
+        )
+    )
+    matches["other_seed"] = matches["seed"] != matches["seed_of_pair"]
+    matches = matches.sort_values(["other_seed", "run_of_pair"]).drop_duplicates(["run", "other"])
+    for other, match in matches[["run", "run_of_pair"]].groupby(matches["other"]):
+        known = evaluations[["run", "step"]].set_axis(["run_of_pair", "step"], axis="columns")
+        known[f"accuracy/left-out/{other}"] = _accuracy(evaluations, split, str(other))
+        left_out = match.merge(known, on="run_of_pair").drop(columns="run_of_pair")
+        rows = rows.merge(left_out, how="left", on=["run", "step"])
+    return rows
 
 
 def _accuracy(rows: pd.DataFrame, split: str, domain: str) -> pd.Series[float]:

@@ -22,7 +22,7 @@ from made_sweep import (
 from scipy import stats
 
 from riskmatch.report.comparison import tables_of_frame
-from riskmatch.report.tables import Gain, paired
+from riskmatch.report.tables import Gain
 from riskmatch.runs.frame import frame_of
 
 
@@ -45,10 +45,18 @@ def test_the_difference_from_erm_is_the_paired_t_interval():
     assert cells(overview_table(RUNS), "RDM")[-1] == expected
 
 
-def test_only_shared_keys_are_paired():
-    gain = paired({"x": 3.0, "y": 9.0}, {"x": 1.0, "z": 0.0})
-    assert (gain.mean, gain.error, len(gain.values)) == (2.0, None, 1)
-    assert paired({"x": 1.0}, {}) is None
+def test_only_test_domains_and_trials_of_both_methods_are_paired():
+    rdm = {("a", 0): RDM["a", 0], ("b", 1): RDM["b", 1]}
+    erm = {("a", 0): ERM["a", 0], ("b", 0): ERM["b", 0]}
+    (gain,) = (
+        row[-1]
+        for row in per_domain_table(sweep("erm", erm) + sweep("rdm", rdm), "toy").rows
+        if row[-1]
+    )
+    assert gain.values == pytest.approx([RDM["a", 0] - ERM["a", 0]])
+    assert gain.error is None
+    none = per_domain_table(sweep("erm", erm) + sweep("rdm", {("b", 1): 50}), "toy")
+    assert "gain over ERM" not in none.columns
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 8, 31, 400])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean, median
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import pandas as pd
 
@@ -23,7 +23,7 @@ from riskmatch.report.published import (
     WRONG_AVERAGES,
     PublishedRow,
 )
-from riskmatch.report.tables import Amount, Cell, Gain, Table, Trials, paired
+from riskmatch.report.tables import Amount, Cell, Gain, Table, Trials
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.frame import read_results
 from riskmatch.selection import Rule, cases, choose_among, find_rule
@@ -36,6 +36,11 @@ _GAIN_NOTE = (
     "t-interval."
 )
 _PAPER_NOTE = f"(paper): as printed in {PAPER}, selection train-val."
+
+
+_Row = TypeVar("_Row")
+Rows = list[tuple[str, tuple[Cell, ...]]]
+"""Rows of a table, each with its method, by which tables are ordered."""
 
 
 class RowKey(NamedTuple):
@@ -79,6 +84,11 @@ class Selected:
         return self.cases[self.cases["domains"].map(len) > 0]
 
     @cached_property
+    def alone(self) -> pd.DataFrame:
+        """The evaluated cases but for runs that serve ``leave-one-out`` alone."""
+        return self.evaluated[self.evaluated["test_domain"].notna()]
+
+    @cached_property
     def domains(self) -> tuple[str, ...]:
         """The test domains of the table, in the order of the data set.
 
@@ -88,8 +98,7 @@ class Selected:
         tested = set(self.cases["test_domain"].dropna())
         ordered = dict.fromkeys(d for domains in self.evaluated["domains"] for d in domains)
         if not self.planned and len(tested) > 1:
-            alone = self.evaluated[self.evaluated["test_domain"].notna()]
-            pairs = zip(alone["domains"], alone["test_domains"], strict=True)
+            pairs = zip(self.alone["domains"], self.alone["test_domains"], strict=True)
             trained = {d for domains, tests in pairs for d in domains if d not in tests}
             tested |= trained if tested <= trained else set()
         return (*(d for d in ordered if d in tested), *sorted(tested - ordered.keys()))
@@ -98,7 +107,7 @@ class Selected:
     def rows(self) -> tuple[RowKey, ...]:
         """The rows: methods in the order of tables, and networks by name."""
         pairs = zip(self.cases["variant"], self.cases["model"], strict=True)
-        return _in_order({RowKey(*pair) for pair in pairs})
+        return _in_order((pair[0], RowKey(*pair)) for pair in sorted(set(pairs)))
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -114,32 +123,24 @@ class Selected:
         own = frame[frame["variant"] == key.variant]
         return own[own["model"] == key.model] if key.model else own
 
-    def has(self, key: RowKey) -> bool:
-        """Whether a row has runs, or should have."""
-        return not self.part(key, self.cases).empty
-
     def accuracies(self, key: RowKey) -> dict[tuple[str, int], float]:
-        """Accuracies in per cent, by test domain and trial."""
-        own = self.part(key, self.chosen)
+        """Accuracies in per cent, by test domain and trial, in the order of trials."""
+        own = self.part(key, self.chosen)  # sorted by case
         columns = zip(own["test_domain"], own["trial"], own["accuracy"], strict=True)
         return {(domain, trial): 100 * accuracy for domain, trial, accuracy in columns}
 
     def by_domain(self, key: RowKey) -> dict[str, tuple[float, ...]]:
         """The accuracies of the trials in per cent, by test domain."""
-        known = self.accuracies(key)
-        return {
-            domain: tuple(value for (d, _), value in sorted(known.items()) if d == domain)
-            for domain in self.domains
-        }
+        known = self.accuracies(key).items()
+        return {name: tuple(v for (d, _), v in known if d == name) for name in self.domains}
 
     def by_trial(self, key: RowKey) -> tuple[float, ...]:
         """The averages over test domains in per cent, of the trials that have every domain."""
-        known = self.accuracies(key)
-        rows = (
-            [known.get((domain, trial)) for domain in self.domains]
-            for trial in sorted({trial for _, trial in known})
-        )
-        return tuple(fmean(v for v in row if v is not None) for row in rows if None not in row)
+        by_trial: dict[int, list[float]] = defaultdict(list)
+        for (_, trial), accuracy in self.accuracies(key).items():
+            by_trial[trial].append(accuracy)
+        whole = len(self.domains)
+        return tuple(fmean(own) for _, own in sorted(by_trial.items()) if len(own) == whole)
 
     def average(self, key: RowKey) -> float | None:
         """The average over test domains in per cent; None where one has no run."""
@@ -187,10 +188,8 @@ def tables_of(
         rule: how runs and steps are chosen.
         costs: seconds, memory and accuracy by method, in place of accuracy by test domain.
     """
-    paths = [paths] if isinstance(paths, str | Path) else paths
-    found = read_results([Path(path) for path in paths], begun=False)
-    for message in found.damaged:
-        warnings.warn(message, stacklevel=2)
+    found = read_results(paths, begun=False)
+    found.warn()
     return tables_of_frame(found.frame, rule, costs, found.plan)
 
 
@@ -214,54 +213,49 @@ def tables_of_frame(
 
 def per_domain_table(selected: Selected) -> Table:
     """Accuracy by test domain on one data set: a row per method, the paper's below ours."""
-    published = PER_DOMAIN.get(selected.data, {})
-    rows: dict[str, list[tuple[Cell, ...]]] = {}
+    rows: Rows = []
     for key in selected.rows:
         cells = [Trials(values) if values else None for values in selected.by_domain(key).values()]
         row = (selected.label(*key), *cells, selected.average(key), gain_over_erm([selected], key))
-        rows.setdefault(key.variant, []).append(row)
-    for method, printed in published.items():
-        theirs = _printed(printed, selected.domains, published)
-        rows.setdefault(method, []).append((_theirs(method), *theirs))
+        rows.append((key.variant, row))
     title = titles.data_title(selected.data)
     caption = f"{title}: accuracy on the test domain in per cent, {_ERROR}. {notes(selected)}"
-    return _table(caption, selected.domains, rows, bool(published))
+    printed = _printed(PER_DOMAIN.get(selected.data, {}), selected.domains)
+    return _accuracy_table(caption, selected.domains, rows, printed)
 
 
 def overview_table(sets: Sequence[Selected]) -> Table:
     """The paper's Table 2: accuracy averaged over test domains by method and data set."""
-    rows: dict[str, list[tuple[Cell, ...]]] = {}
+    rows: Rows = []
     keys = rows_over(sets)
     for key in keys:
         trials = [one.by_trial(key) for one in sets]
         cells = [Trials(values) if values else None for values in trials]
         average = fmean(map(fmean, trials)) if all(trials) else None
-        row = (row_label(*key), *cells, average, gain_over_erm(sets, key))
-        rows.setdefault(key.variant, []).append(row)
+        rows.append((key.variant, (row_label(*key), *cells, average, gain_over_erm(sets, key))))
     columns = [one.data for one in sets]
-    printed = set(columns) & TABLE2["erm"].columns.keys()
-    for method, theirs in TABLE2.items() if printed else ():
-        rows.setdefault(method, []).append((_theirs(method), *_printed(theirs, columns, TABLE2)))
+    published = TABLE2["erm"].columns.keys()
+    printed = _printed(TABLE2, columns) if published & set(columns) else []
     caption = " ".join(
         [
             f"Accuracy averaged over test domains in per cent, {_ERROR}.",
             *(f"{_name(one)}: {notes(one)}" for one in sets),
             *_without_runs(sets, keys),
-            *([_WRONG] if printed == TABLE2["erm"].columns.keys() else []),
+            *([_WRONG] if published <= set(columns) else []),
         ]
     )
-    return _table(caption, [titles.data_title(data) for data in columns], rows, bool(printed))
+    return _accuracy_table(caption, list(map(titles.data_title, columns)), rows, printed)
 
 
 def efficiency_table(selected: Selected) -> Table:
     """Seconds, memory and accuracy on one data set: a row per method, the paper's below ours."""
-    rows: dict[str, list[tuple[Cell, ...]]] = {}
-    for key in selected.rows:
-        rows.setdefault(key.variant, []).append((selected.label(*key), *_costs(selected, key)))
+    rows: Rows = [
+        (key.variant, (selected.label(*key), *_costs(selected, key))) for key in selected.rows
+    ]
     published = EFFICIENCY.get(selected.data, {})
     for method, cost in published.items():
         row = (_theirs(method), cost.seconds, Amount(cost.memory, 2), cost.accuracy)
-        rows.setdefault(method, []).append(row)
+        rows.append((method, row))
     caption = (
         f"{titles.data_title(selected.data)}: training time and peak memory of the training steps, "
         "without evaluations, each the median over runs; accuracy averaged over test domains in "
@@ -269,12 +263,7 @@ def efficiency_table(selected: Selected) -> Table:
     )
     if published:
         caption += f" (paper): as printed in {PAPER}, on other machines."
-    order = titles.in_order(set(rows), titles.METHODS)
-    return Table(
-        caption,
-        ("method", "training (s)", "memory (GiB)", "accuracy"),
-        tuple(row for method in order for row in rows[method]),
-    )
+    return Table(caption, ("method", "training (s)", "memory (GiB)", "accuracy"), _in_order(rows))
 
 
 def _costs(selected: Selected, key: RowKey) -> tuple[Cell, ...]:
@@ -282,9 +271,9 @@ def _costs(selected: Selected, key: RowKey) -> tuple[Cell, ...]:
 
     These serve ``leave-one-out`` and train on fewer domains.
     """
-    own = selected.part(key, selected.evaluated)
-    own = own[own["test_domain"].notna() & (own["status"] == "done")]
-    evaluations = selected.frame[selected.frame["run"].isin(own["run"])]
+    own = selected.part(key, selected.alone)
+    done = own.loc[own["status"] == "done", "run"]
+    evaluations = selected.frame[selected.frame["run"].isin(done)]
     before = evaluations.groupby("run")["step"].shift(fill_value=0)
     spent = evaluations["seconds_per_step"] * (evaluations["step"] - before).astype(float)
     times = spent[evaluations["step"] > before].groupby(evaluations["run"]).agg(math.fsum).dropna()
@@ -301,11 +290,12 @@ def gain_over_erm(sets: Sequence[Selected], key: RowKey) -> Gain | None:
     """The gain over ERM with the same network, paired over everything both were tested on."""
     if key.variant == "erm":
         return None
-    return paired(_everywhere(sets, key), _everywhere(sets, RowKey("erm", key.model)))
-
-
-def _everywhere(sets: Sequence[Selected], key: RowKey) -> dict[Hashable, float]:
-    return {(one.data, *at): value for one in sets for at, value in one.accuracies(key).items()}
+    ours, theirs = (
+        {(one.data, *at): value for one in sets for at, value in one.accuracies(row).items()}
+        for row in (key, RowKey("erm", key.model))
+    )
+    differences = tuple(ours[at] - theirs[at] for at in ours if at in theirs)
+    return Gain(differences) if differences else None
 
 
 def rows_over(sets: Sequence[Selected]) -> tuple[RowKey, ...]:
@@ -313,12 +303,14 @@ def rows_over(sets: Sequence[Selected]) -> tuple[RowKey, ...]:
     keys = {key for one in sets for key in one.rows}
     if all(len(one.models) <= 1 for one in sets):
         keys = {RowKey(key.variant, "") for key in keys}
-    return _in_order(keys)
+    return _in_order((key.variant, key) for key in sorted(keys))
 
 
-def _in_order(keys: set[RowKey]) -> tuple[RowKey, ...]:
-    methods = titles.in_order({key.variant for key in keys}, titles.METHODS)
-    return tuple(sorted(keys, key=lambda key: (methods.index(key.variant), key.model)))
+def _in_order(rows: Iterable[tuple[str, _Row]]) -> tuple[_Row, ...]:
+    """Rows, each with its method, in the order of methods; the rows of one stay in theirs."""
+    rows = list(rows)
+    order = titles.in_order({method for method, _ in rows}, titles.METHODS)
+    return tuple(row for _, row in sorted(rows, key=lambda row: order.index(row[0])))
 
 
 def _name(selected: Selected) -> str:
@@ -331,7 +323,10 @@ def _name(selected: Selected) -> str:
 
 def _without_runs(sets: Sequence[Selected], keys: Sequence[RowKey]) -> list[str]:
     absent = [
-        f"{row_label(*key)} on {_name(one)}" for key in keys for one in sets if not one.has(key)
+        f"{row_label(*key)} on {_name(one)}"
+        for key in keys
+        for one in sets
+        if one.part(key, one.cases).empty
     ]
     return [f"No runs: {'; '.join(absent)}."] if absent else []
 
@@ -342,28 +337,27 @@ _WRONG = "The paper's averages of {} are as printed; their columns give {}.".for
 )
 
 
-def _printed(
-    row: PublishedRow, columns: Sequence[str], table: Mapping[str, PublishedRow]
-) -> list[Cell]:
-    """A row of a published table; its average belongs to all columns of that table."""
-    whole = set(table["erm"].columns) == set(columns)
-    return [*map(row.columns.get, columns), row.average if whole else None, None]
+def _printed(table: Mapping[str, PublishedRow], columns: Sequence[str]) -> Rows:
+    """The rows of a published table; their averages belong to all columns of that table."""
+    whole = any(set(row.columns) == set(columns) for row in table.values())
+    return [
+        (
+            method,
+            (_theirs(method), *map(row.columns.get, columns), row.average if whole else None, None),
+        )
+        for method, row in table.items()
+    ]
 
 
 def _theirs(method: str) -> str:
     return f"{titles.METHODS[method]} (paper)"
 
 
-def _table(
-    caption: str,
-    columns: Sequence[str],
-    rows: dict[str, list[tuple[Cell, ...]]],
-    published: bool,
-) -> Table:
+def _accuracy_table(caption: str, columns: Sequence[str], rows: Rows, printed: Rows) -> Table:
     """The table, with the gain over ERM as its last column where there is any."""
-    order = titles.in_order(set(rows), titles.METHODS)
-    ordered = [row for method in order for row in rows[method]]
-    gains = any(row[-1] is not None for row in ordered)
+    gains = any(row[-1] is not None for _, row in rows)
     header = ("method", *columns, "average", *([GAIN] if gains else []))
-    caption = " ".join([caption, *([_GAIN_NOTE] * gains), *([_PAPER_NOTE] * published)])
-    return Table(caption, header, tuple(row[: len(header)] for row in ordered))
+    caption = " ".join(
+        [caption, *([_GAIN_NOTE] if gains else []), *([_PAPER_NOTE] if printed else [])]
+    )
+    return Table(caption, header, tuple(row[: len(header)] for row in _in_order(rows + printed)))

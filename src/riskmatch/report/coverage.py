@@ -38,7 +38,7 @@ def draws(selected: Selected) -> str:
 
     Methods are named where they differ in that.
     """
-    if selected.evaluated["test_domain"].isna().all():
+    if selected.alone.empty:
         return "no run has one test domain alone"
     if selected.chosen.empty:
         return "no draw that it could choose"
@@ -86,14 +86,13 @@ def _phrases(selected: Selected, phrases: dict[RowKey, str]) -> list[str]:
 
 
 def _unlike(selected: Selected) -> list[str]:
-    different: dict[str, dict[str, None]] = {}
-    alone = selected.evaluated[selected.evaluated["test_domain"].notna()]
+    phrases = []
     for name, title in ALIKE.items():
-        values = alone.groupby(CASE)[name].nunique()
-        for _, model, variant, *_ in values[values > 1].index:
-            label = selected.label(variant, model)
-            different.setdefault(title, {})[label] = None
-    return [f"{title} ({_names(labels)})" for title, labels in different.items()]
+        values = selected.alone.groupby(CASE)[name].nunique()
+        different = values[values > 1].index
+        labels = dict.fromkeys(selected.label(case[2], case[1]) for case in different)
+        phrases += [f"{title} ({_names(labels)})"] if labels else []
+    return phrases
 
 
 def _names(labels: Iterable[str]) -> str:
@@ -103,12 +102,10 @@ def _names(labels: Iterable[str]) -> str:
 
 
 def _unchosen(selected: Selected) -> list[str]:
-    alone = selected.evaluated[selected.evaluated["test_domain"].notna()]
-    chosen = set(map(tuple, selected.chosen[CASE].to_numpy()))
+    every, chosen = (set(map(tuple, f[CASE].to_numpy())) for f in (selected.alone, selected.chosen))
     return [
         f"{selected.label(variant, model)} on {domain}, trial {trial}"
-        for data, model, variant, domain, trial in sorted(set(map(tuple, alone[CASE].to_numpy())))
-        if (data, model, variant, domain, trial) not in chosen
+        for _, model, variant, domain, trial in sorted(every - chosen)
     ]
 
 
@@ -165,8 +162,7 @@ def missing(selected: Selected) -> list[str]:
         return gaps(Counter(planned.values()), found, names)
     if selected.rule.over == "all trials":
         return []
-    alone = selected.evaluated[selected.evaluated["test_domain"].notna()]
-    single = set(alone["test_domains"].map(_domains))
+    single = set(selected.alone["test_domains"].map(_domains))
     held_out = [*selected.domains] if single <= {*selected.domains} else sorted(single)
     if selected.rule.domains == "left-out":
         held_out += [" and ".join(pair) for pair in combinations(selected.domains, 2)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,11 +31,6 @@ def read_runs(frame: pd.DataFrame) -> list[StoredRun]:
     """Read the records of the runs in a data frame of :func:`riskmatch.results`, in its order."""
     folders = map(Path, frame.drop_duplicates("run")["folder"])
     return [StoredRun(folder, records.read(folder)) for folder in folders]
-
-
-def as_paths(paths: str | Path | Sequence[str | Path]) -> list[Path]:
-    """One path or several, as a list."""
-    return [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
 
 
 def find_run(name: str | None, out: Path) -> Path:

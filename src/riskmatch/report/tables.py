@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, pstdev, stdev
 from typing import Any, ClassVar
@@ -114,17 +114,6 @@ class Gain(Spread):
 
         n = len(self.values)
         return float(stdtrit(n - 1, 0.975)) * self.sd / math.sqrt(n)
-
-
-def paired(ours: Mapping[Hashable, float], theirs: Mapping[Hashable, float]) -> Gain | None:
-    """``ours`` minus ``theirs`` over the keys they share; None where they share none.
-
-    Example:
-        >>> paired({"x": 3.0, "y": 9.0}, {"x": 1.0, "z": 0.0})
-        Gain(values=(2.0,))
-    """
-    differences = tuple(ours[key] - theirs[key] for key in ours if key in theirs)
-    return Gain(differences) if differences else None
 
 
 @dataclass(frozen=True)

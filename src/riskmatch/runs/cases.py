@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -51,90 +52,50 @@ def cases(frame: pd.DataFrame, plan: Iterable[RunConfig] = ()) -> pd.DataFrame:
         number=pd.to_numeric(numbers, errors="coerce"),
         own_data=runs["data"],
         own_trial=runs["trial"],
+        data=_data(runs),
+        model=_models(runs),
+        trial=_trials(runs),
     )
-    whole = _single(table) | _apart(table)
-    table["trial"] = _trials(table)
-    table["model"] = _models(table)
-    table["data"] = _data(table)
-    each = [
-        None if own in whole and len(tests) > 1 else list(tests)
-        for own, tests in zip(table["own_data"], table["test_domains"], strict=True)
-    ]
-    table["test_domain"] = pd.Series(each, table.index)
+    several = table["test_domains"].map(len) > 1
+    pairs = several & table["own_data"].isin({*table.loc[~several, "own_data"], *_apart(table)})
+    table["test_domain"] = table["test_domains"].where(~pairs)
     return table.explode("test_domain", ignore_index=True)
 
 
 _KEPT = [
-    "run",
-    "data",
-    "model",
-    "method",
-    "variant",
-    "test_domains",
-    "domains",
-    "trial",
-    "seed",
-    "draw",
-    "status",
-    "steps",
-    "pretrain",
-    "data_options",
-    "model_options",
+    *("run", "data", "model", "method", "variant", "test_domains", "domains", "trial", "seed"),
+    *("draw", "status", "steps", "pretrain", "data_options", "model_options"),
 ]
 
 
-def _single(runs: pd.DataFrame) -> set[str]:
-    """The data sets on which a run has one test domain."""
-    return set(runs.loc[runs["test_domains"].map(len) == 1, "data"])
-
-
-def _apart(runs: pd.DataFrame) -> set[str]:
+def _apart(table: pd.DataFrame) -> set[str]:
     """The data sets on which runs with a test domain in common train on different domains."""
-    seen = runs[runs["domains"].map(len) > 0]
-    sets = [
-        frozenset(domains).difference(tests)
-        for domains, tests in zip(seen["domains"], seen["test_domains"], strict=True)
-    ]
-    training = pd.Series(sets, seen.index, dtype=object)
-    options = seen["data_options"].map(lambda text: _split(text)[0])
-    each = seen.assign(training=training, options=options).explode("test_domains")
-    different = each.groupby(["data", "options", "test_domains"])["training"].nunique()
-    return set(different[different > 1].index.get_level_values("data"))
+    seen = table[table["domains"].map(len) > 0]
+    columns = zip(seen["domains"], seen["test_domains"], strict=True)
+    training: Any = [frozenset(domains).difference(tests) for domains, tests in columns]
+    each = seen.assign(training=training).explode("test_domains")
+    different = each.groupby(["own_data", "data", "test_domains"])["training"].nunique()
+    return set(different[different > 1].index.get_level_values("own_data"))
 
 
-def _trials(runs: pd.DataFrame) -> list[int]:
+def _trials(runs: pd.DataFrame) -> pd.Series[int]:
     """The trial of every run, with seeds in place of trials where runs differ in nothing else."""
-    seeds = [
-        (seed, _split(options)[1])
-        for seed, options in zip(runs["seed"], runs["data_options"], strict=True)
-    ]
-    table = runs[["data", "draw", "test_domains", "trial"]].copy()
-    table["seeds"] = pd.Series(seeds, runs.index, dtype=object)
-    alike = table.groupby(["data", "draw", "test_domains", "trial"])["seeds"]
-    table["telling"] = alike.transform("nunique") > 1
-    numbers = pd.Series(0, runs.index)
-    for _, own in table.groupby("data"):
-        telling = set(own.loc[own["telling"], "seeds"])
-        first = min(telling, default=(0, 0))
-        replicates = [
-            (trial, seeds if seeds in telling else first)
-            for trial, seeds in zip(own["trial"], own["seeds"], strict=True)
-        ]
-        ordered = sorted(set(replicates))
-        if len({trial for trial, _ in ordered}) < len(ordered):
-            place = {replicate: number for number, replicate in enumerate(ordered)}
-            numbers[own.index] = np.array([place[replicate] for replicate in replicates])
-        else:
-            numbers[own.index] = own["trial"]
-    return list(numbers)
+    data_seeds = (_split(options)[1] for options in runs["data_options"])
+    seeds = pd.Series(list(zip(runs["seed"], data_seeds, strict=True)), runs.index, dtype=object)
+    trials, alike = runs["trial"].copy(), [runs["draw"], runs["test_domains"], runs["trial"]]
+    for data, telling in seeds[seeds.groupby(alike).transform("nunique") > 1].groupby(runs["data"]):
+        own = seeds[runs["data"] == data]
+        own = own.where(own.isin(set(telling)), pd.Series([min(telling)] * len(own), own.index))
+        trials[own.index] = own.groupby([trials[own.index], own]).ngroup()
+    return trials
 
 
 def _models(runs: pd.DataFrame) -> pd.Series[str]:
     """The network of every run, with its initialisation where both are on the data set."""
     started = runs["pretrain"] > 0
-    both = started.groupby([runs["data"], runs["variant"]]).nunique() > 1
-    separate = runs["data"].isin(set(both[both].index.get_level_values("data")))
-    return runs["model"].where(~(started & separate), "ERM-initialised " + runs["model"])
+    both = started.groupby([runs["data"], runs["variant"]]).transform("nunique") > 1
+    separate = started & runs["data"].isin(runs.loc[both, "data"])
+    return runs["model"].where(~separate, "ERM-initialised " + runs["model"])
 
 
 def _data(runs: pd.DataFrame) -> list[str]:

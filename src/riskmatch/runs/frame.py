@@ -45,6 +45,11 @@ class Results:
     damaged: tuple[str, ...] = ()
     """One line for each run that cannot be read, with its file and the cause."""
 
+    def warn(self) -> None:
+        """Warn of every damaged run, at the caller of the function that calls this."""
+        for message in self.damaged:
+            warnings.warn(message, stacklevel=3)
+
 
 def results(*paths: str | Path) -> pd.DataFrame:
     """The runs in some folders as a data frame, with a row for every run and evaluation.
@@ -72,37 +77,50 @@ def results(*paths: str | Path) -> pd.DataFrame:
     Raises:
         FileNotFoundError: a path does not exist or holds no run.
         ValueError: every run is damaged.
+
+    Example:
+        >>> import riskmatch
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     run = riskmatch.train(
+        ...         "colored-digits", "erm", "0.9", steps=20, eval_every=10, out=folder
+        ...     )
+        ...     frame = riskmatch.results(folder)
+        >>> frame[["method", "test_domains", "status", "step"]].to_dict("list")
+        {'method': ['erm', 'erm'], 'test_domains': [('0.9',), ('0.9',)], ..., 'step': [10, 20]}
+        >>> bool(frame["accuracy/val/0.9"].between(0, 1).all())
+        True
     """
-    found = read_results([Path(path) for path in paths])
-    for message in found.damaged:
-        warnings.warn(message, stacklevel=2)
+    found = read_results(paths)
+    found.warn()
     return found.frame
 
 
-def read_results(paths: Sequence[Path], *, begun: bool = True) -> Results:
+def read_results(paths: str | Path | Sequence[str | Path], *, begun: bool = True) -> Results:
     """The runs, plan and damaged runs of some folders; see :func:`results`.
 
     Args:
-        paths: as for :func:`results`.
+        paths: one or several, as for :func:`results`.
         begun: raise where all paths are sweeps of which no run has begun; else the data frame of
             such paths is empty.
     """
-    if not paths:
+    folders = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    if not folders:
         raise ValueError("Give the folder of a run, a folder of runs or a sweep.")
-    plans = [read_plan(path) for path in paths]
+    plans = [read_plan(folder) for folder in folders]
     columns = _Columns()
     damaged = []
-    for path, plan in zip(paths, plans, strict=True):
-        for folder in run_folders(path):
-            if plan and folder.name not in plan:
+    for folder, plan in zip(folders, plans, strict=True):
+        for run in run_folders(folder):
+            if plan and run.name not in plan:
                 continue
             try:
-                columns.read(folder)
+                columns.read(run)
             except (ValueError, KeyError, TypeError) as error:
-                damaged.append(f"{folder} is damaged and left out: {error}")
+                damaged.append(f"{run} is damaged and left out: {error}")
     planned = [config for plan in plans for config in plan.values()] if all(plans) else []
     if not columns.runs and (begun or not planned):
-        raise _no_runs(paths, damaged)
+        raise _no_runs(folders, damaged)
     return Results(columns.frame(), tuple(planned), tuple(damaged))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +12,7 @@ from riskmatch.report.figures.plot import Plot, read_plot
 from riskmatch.report.figures.risks import Runs, cdf, densities
 from riskmatch.report.figures.training import accuracies, gap, matching, terms, worst_domains
 from riskmatch.report.naming import run_titles
-from riskmatch.report.stored_runs import as_paths, read_runs
+from riskmatch.report.stored_runs import read_runs
 from riskmatch.report.style import Width
 from riskmatch.validation import check_option
 
@@ -81,17 +80,15 @@ def plot_runs(name: str, runs: str | Path | Sequence[str | Path] = ()) -> Plot:
     """Numbers of a figure; arguments and errors as for :func:`draw_figure`."""
     from riskmatch.runs.frame import read_results  # imports pandas
 
-    paths = as_paths(runs)
     if name.endswith(".json"):
-        if paths:
+        if runs:
             raise ValueError(f"{name} holds all its numbers; give no runs with it.")
         return read_plot(Path(name).read_text("utf-8"))
     check_option("figure", name, FIGURES)
-    if not paths:
+    if not runs:
         raise ValueError(f"Give the folders of runs: riskmatch figure {name} runs/ID -o {name}.pdf")
-    results = read_results(paths)
-    for message in results.damaged:
-        warnings.warn(message, stacklevel=2)
+    results = read_results(runs)
+    results.warn()
     evaluated = results.frame[results.frame["step"].notna()]
     if evaluated.empty:
         raise ValueError("None of these runs has an evaluation yet; there is nothing to draw.")

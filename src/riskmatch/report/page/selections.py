@@ -16,7 +16,6 @@ import pandas as pd
 
 from riskmatch.report import titles
 from riskmatch.report.comparison import RowKey, Selected
-from riskmatch.report.stored_runs import as_paths
 from riskmatch.report.tables import Spread, Trials
 from riskmatch.runs.frame import Results, read_results
 from riskmatch.selection import RULES, Rule, cases, choose_among
@@ -118,7 +117,7 @@ def select_runs(paths: str | Path | Sequence[str | Path]) -> PageRuns:
         FileNotFoundError: a path does not exist, or holds no run.
         ValueError: every run is damaged.
     """
-    return select_results(read_results(as_paths(paths)))
+    return select_results(read_results(paths))
 
 
 def select_results(results: Results) -> PageRuns:
