@@ -8,10 +8,9 @@ from doctored import picture
 
 from riskmatch.data.doctor import duplicates as duplicates_module
 from riskmatch.data.doctor import similarity
-from riskmatch.data.doctor.classes import check_classes
 from riskmatch.data.doctor.duplicates import check_duplicates, near_duplicates
 from riskmatch.data.doctor.files import Inspection, inspect_files
-from riskmatch.data.doctor.published import BenchmarkCopy, check_counts, recognise
+from riskmatch.data.doctor.published import BenchmarkCopy, check_classes, check_counts, recognise
 from riskmatch.data.doctor.similarity import alike
 from riskmatch.data.images.benchmarks import BENCHMARKS, DOMAINNET, OFFICEHOME, PACS, TERRAINCOGNITA
 from riskmatch.data.images.index import Entry, ImageIndex

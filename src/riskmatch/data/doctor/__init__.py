@@ -1,7 +1,58 @@
 """Examine image data sets for faults; every finding has a path and a cure."""
 
+from __future__ import annotations
+
+from pathlib import Path
+
+from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.doctor.contact_sheet import contact_sheet
-from riskmatch.data.doctor.examine import examine
-from riskmatch.data.doctor.findings import Examination, Finding, print_examination
+from riskmatch.data.doctor.duplicates import check_duplicates
+from riskmatch.data.doctor.files import Inspection, check_colours, check_file, inspect_files
+from riskmatch.data.doctor.findings import SEVERITIES, Examination, Finding, print_examination
+from riskmatch.data.doctor.published import BenchmarkCopy, check_classes, check_counts, recognise
+from riskmatch.data.doctor.survey import survey
+from riskmatch.data.images.benchmark import Benchmark
 
 __all__ = ["Examination", "Finding", "contact_sheet", "examine", "print_examination"]
+
+
+def examine(
+    source: Path,
+    *,
+    published: Benchmark | None = None,
+    on_progress: OnProgress | None = None,
+    jobs: int | None = None,
+) -> Examination:
+    """Examine every image of a data set.
+
+    Each file is read once and decoded in full; about a kilobyte per image is kept.
+
+    Args:
+        source: a folder ``domain/class/image``, or a manifest.
+        published: the benchmark that it is a copy of; by default one with the same domain and
+            class names.
+        on_progress: called with the number of images examined.
+        jobs: number of threads; by default one per core.
+
+    Raises:
+        FileNotFoundError: the folder or manifest does not exist.
+        ValueError: the tree has another layout, or has no files.
+        ImportError: Pillow is not installed.
+    """
+    report = no_progress if on_progress is None else on_progress
+    index, findings = survey(source)
+    copy = BenchmarkCopy.of(index, published or recognise(index))
+    findings += check_counts(index, copy)
+    findings += check_classes(index, copy)
+    files = list[Inspection]()
+    for file in inspect_files([index.file(row) for row in range(len(index))], jobs):
+        row = len(files)
+        findings += check_file(index.paths[row], index.domain_names[index.domains[row]], file)
+        files.append(file)
+        report("examining images", len(files), len(index))
+    report("comparing images", 0, None)
+    findings += check_colours(index, files)
+    findings += check_duplicates(index, copy, files)
+    findings.sort(key=lambda f: (SEVERITIES.index(f.severity), f.kind, f.subject, f.message))
+    title = copy.benchmark.title if copy.benchmark else None
+    return Examination(index, title, copy.published, tuple(findings))

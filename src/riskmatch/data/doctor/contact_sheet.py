@@ -6,8 +6,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from riskmatch.data.doctor.files import check_pillow
-from riskmatch.data.images.decode import to_rgb
+from riskmatch.data.images.decode import check_pillow, to_rgb
 from riskmatch.data.images.index import ImageIndex
 from riskmatch.files import write_whole
 

@@ -27,7 +27,6 @@ Pair = tuple[int, int]
 """Two rows of an index, the lower first."""
 CHUNK = 1 << 13
 """Pairs of thumbnails compared at a time, in about 100 MB."""
-AS_PUBLISHED = "Leave it: the data set was published with it, and other results include it."
 
 
 def check_duplicates(
@@ -37,9 +36,14 @@ def check_duplicates(
     first = dict[bytes, int]()
     for row, file in enumerate(files):
         if file.pixels and first.setdefault(file.pixels, row) != row:
-            yield _duplicate(index, copy, files, (first[file.pixels], row))
+            original = first[file.pixels]
+            message = f"is the same file as {index.paths[original]}"
+            if files[original].content != file.content:
+                message = f"has the same pixels as {index.paths[original]}, in other bytes"
+            yield _finding(index, copy, (original, row), message, exact=True)
     for pair in near_duplicates(files, sorted(first.values())):
-        yield _near_duplicate(index, copy, pair)
+        message = f"looks nearly the same as {index.paths[pair[0]]}"
+        yield _finding(index, copy, pair, message, exact=False)
 
 
 def near_duplicates(files: Sequence[Inspection], rows: Iterable[int]) -> list[Pair]:
@@ -84,60 +88,32 @@ def _thumbnails(files: Sequence[Inspection], rows: Ints) -> NDArray[np.uint8]:
     return np.frombuffer(joined, np.uint8).reshape(-1, *THUMBNAIL)
 
 
-def _duplicate(
-    index: ImageIndex, copy: BenchmarkCopy, files: Sequence[Inspection], pair: Pair
+def _finding(
+    index: ImageIndex, copy: BenchmarkCopy, pair: Pair, message: str, exact: bool
 ) -> Finding:
-    """Two images with the same pixels."""
+    """Two images with the same pixels, if ``exact``, or that look alike."""
     a, b = (index.paths[row] for row in pair)
-    labels, domains = _names(index, pair)
-    equal = files[pair[0]].content == files[pair[1]].content
-    message = f"is the same file as {a}" if equal else f"has the same pixels as {a}, in other bytes"
-    if labels[0] != labels[1]:
-        kind, severity = "label-conflict", _conflict(copy, domains, (a, b))
+    labels = [index.class_names[index.labels[row]] for row in pair]
+    domains = [index.domain_names[index.domains[row]] for row in pair]
+    same_label, same_domain = labels[0] == labels[1], domains[0] == domains[1]
+    published = same_domain and domains[0] in copy.complete
+    if not same_label:
         message += f", which is '{labels[0]}' while this is '{labels[1]}'"
+    severity: Severity
+    kind, severity, cure = "duplicate", "warning", "Delete one of the two."
+    if not exact:
+        kind = "near-duplicate"
+        severity = "note" if same_label and same_domain else "warning"
+        cure = "Compare them; if they show the same picture, delete one."
+        if same_label and published:
+            cure = "Leave it: the data set was published with it, and other results include it."
+    elif not same_label:
+        # Some benchmarks file an image under each class that it shows.
+        same_name = PurePosixPath(a).name == PurePosixPath(b).name
+        kind, severity = "label-conflict", "warning" if same_name and published else "fault"
         cure = "Compare them, and delete the one in the wrong class."
-    elif domains[0] != domains[1]:
+    elif not same_domain:
         kind, severity = "leak", "fault"
         message += f"; training on '{domains[0]}' leaks into a test on '{domains[1]}'"
         cure = "Delete it from the wrong domain."
-    else:
-        kind, severity = "duplicate", "warning"
-        cure = "Delete one of the two."
-    return Finding(kind, severity, message, cure, path=b, other=a, domain=domains[1])
-
-
-def _conflict(copy: BenchmarkCopy, domains: tuple[str, str], paths: tuple[str, str]) -> Severity:
-    """A fault, unless the benchmark files an image under each class that it shows."""
-    same_name = len({PurePosixPath(path).name for path in paths}) == 1
-    published = domains[0] == domains[1] and domains[0] in copy.complete
-    return "warning" if same_name and published else "fault"
-
-
-def _near_duplicate(index: ImageIndex, copy: BenchmarkCopy, pair: Pair) -> Finding:
-    """Two images that look alike."""
-    a, b = (index.paths[row] for row in pair)
-    labels, domains = _names(index, pair)
-    message = f"looks nearly the same as {a}"
-    if labels[0] != labels[1]:
-        message += f", which is '{labels[0]}' while this is '{labels[1]}'"
-    harmless = labels[0] == labels[1] and domains[0] == domains[1]
-    return Finding(
-        "near-duplicate",
-        "note" if harmless else "warning",
-        message,
-        AS_PUBLISHED
-        if harmless and domains[0] in copy.complete
-        else "Compare them; if they show the same picture, delete one.",
-        path=b,
-        other=a,
-        domain=domains[1],
-    )
-
-
-def _names(index: ImageIndex, pair: Pair) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Class names and domain names of two rows."""
-    a, b = pair
-    return (
-        (index.class_names[index.labels[a]], index.class_names[index.labels[b]]),
-        (index.domain_names[index.domains[a]], index.domain_names[index.domains[b]]),
-    )
+    return Finding(kind, severity, message, cure, b, domains[1], a)

@@ -8,7 +8,6 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,8 +16,8 @@ import numpy as np
 
 from riskmatch.data.doctor.findings import Finding, Severity
 from riskmatch.data.doctor.similarity import signature
-from riskmatch.data.images.decode import to_rgb
-from riskmatch.data.images.index import ImageIndex
+from riskmatch.data.images.decode import check_pillow, to_rgb
+from riskmatch.data.images.index import FORMATS, ImageIndex
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -40,33 +39,19 @@ REFUSED = "colours that the loader refuses"
 HEADER = 512
 """Bytes from which the format is detected."""
 
-FORMATS = {
-    "BMP": (".bmp",),
-    "GIF": (".gif",),
-    "JPEG": (".jpg", ".jpeg"),
-    "PNG": (".png",),
-    "PPM": (".ppm", ".pgm", ".pbm", ".pnm"),
-    "TIFF": (".tif", ".tiff"),
-    "WEBP": (".webp",),
-}
-"""Image formats and their file extensions."""
-_PREFIXES = (
-    (b"\xff\xd8\xff", "JPEG"),
-    (b"\x89PNG\r\n\x1a\n", "PNG"),
-    (b"GIF87a", "GIF"),
-    (b"GIF89a", "GIF"),
-    (b"II*\0", "TIFF"),
-    (b"MM\0*", "TIFF"),
-    (b"%PDF-", "a PDF document"),
-    (b"PK\x03\x04", "a zip archive"),
-    (b"\x1f\x8b", "a gzip archive"),
-)
-_PATTERNS = (
-    (re.compile(rb"RIFF....WEBP", re.DOTALL), "WEBP"),
+_SIGNATURES = (
+    (rb"\xff\xd8\xff", "JPEG"),
+    (rb"\x89PNG\r\n\x1a\n", "PNG"),
+    (rb"GIF8[79]a", "GIF"),
+    (rb"II\*\0|MM\0\*", "TIFF"),
+    (rb"%PDF-", "a PDF document"),
+    (rb"PK\x03\x04", "a zip archive"),
+    (rb"\x1f\x8b", "a gzip archive"),
+    (rb"RIFF.{4}WEBP", "WEBP"),
     # "BM" may start a text too, so the size of the second header is checked.
-    (re.compile(rb"BM.{12}[\x0c\x10\x28\x34\x38\x40\x6c\x7c]\0\0\0", re.DOTALL), "BMP"),
+    (rb"BM.{12}[\x0c\x10\x28\x34\x38\x40\x6c\x7c]\0\0\0", "BMP"),
     # For the same reason width and height, which comments may precede.
-    (re.compile(rb"P[1-6]\s+(#.*\n\s*)*\d+\s+(#.*\n\s*)*\d+\s"), "PPM"),
+    (rb"P[1-6]\s+(#[^\n]*\n\s*)*\d+\s+(#[^\n]*\n\s*)*\d+\s", "PPM"),
 )
 _ENDS = {"JPEG": b"\xff\xd9", "PNG": b"IEND\xaeB`\x82"}
 
@@ -78,11 +63,8 @@ def detect_format(header: bytes) -> str:
         >>> detect_format(b"GIF89a..."), detect_format(b"<html>404</html>"), detect_format(bytes(9))
         ('GIF', 'text', 'unknown data')
     """
-    for prefix, format_ in _PREFIXES:
-        if header.startswith(prefix):
-            return format_
-    for pattern, format_ in _PATTERNS:
-        if pattern.match(header):
+    for pattern, format_ in _SIGNATURES:
+        if re.match(pattern, header, re.DOTALL):
             return format_
     try:
         text = header[: HEADER - 4].decode()  # the last UTF-8 character may be cut
@@ -136,9 +118,12 @@ def inspect_file(path: Path) -> Inspection:
     try:
         with Image.open(BytesIO(data)) as image:
             image.load()
-            return _decoded(content, format_ if format_ in FORMATS else str(image.format), image)
-    except _ColourError as error:
-        return Inspection(content, format_, error=f"{REFUSED} ({error})")
+            try:
+                rgb = to_rgb(image)
+            except ValueError as error:
+                return Inspection(content, format_, error=f"{REFUSED} ({error})")
+            known = format_ if format_ in FORMATS else str(image.format)
+            return _decoded(content, known, image, rgb)
     except Image.DecompressionBombError as error:
         return Inspection(content, format_, error=f"{TOO_LARGE}: {error}")
     except Exception as error:  # decoders raise many types on corrupt data
@@ -161,36 +146,19 @@ def inspect_files(paths: Sequence[Path], jobs: int | None = None) -> Iterator[In
             yield from inspections
 
 
-def check_pillow() -> None:
-    """Raise ``ImportError`` with the cure where Pillow is missing."""
-    if find_spec("PIL") is None:
-        raise ImportError("Examining images needs Pillow: pip install 'riskmatch[images]'.")
-
-
-class _ColourError(ValueError):
-    """The loader cannot convert the colours."""
-
-
-def _decoded(content: bytes, format_: str, image: Image) -> Inspection:
-    try:
-        rgb = to_rgb(image)
-    except ValueError as error:
-        raise _ColourError(str(error)) from error
+def _decoded(content: bytes, format_: str, image: Image, rgb: Image) -> Inspection:
     hash_, thumbnail = signature(rgb) or (0, b"")
     return Inspection(
         content,
         format_,
         size=image.size,
         mode=image.mode,
-        transparent=image.has_transparency_data and _lowest_alpha(image) < 255,
+        transparent=image.has_transparency_data
+        and int(np.asarray(image.convert("RGBA"))[..., 3].min()) < 255,
         pixels=_digest(f"{rgb.size}".encode() + rgb.tobytes()),
         hash=hash_,
         thumbnail=thumbnail,
     )
-
-
-def _lowest_alpha(image: Image) -> int:
-    return int(np.asarray(image.convert("RGBA").getchannel("A")).min())
 
 
 def _digest(data: bytes) -> bytes:

@@ -33,9 +33,9 @@ class Finding:
     cure: str
     path: str | None = None
     """File or folder relative to the root; None where the finding concerns more than one."""
+    domain: str | None = None
     other: str | None = None
     """File that it is compared with."""
-    domain: str | None = None
 
     @property
     def subject(self) -> str:
@@ -81,13 +81,6 @@ class Examination:
         return json.dumps(content, indent=2)
 
 
-def in_order(findings: list[Finding]) -> tuple[Finding, ...]:
-    """Findings sorted by severity, kind and subject."""
-    return tuple(
-        sorted(findings, key=lambda f: (SEVERITIES.index(f.severity), f.kind, f.subject, f.message))
-    )
-
-
 def print_examination(examination: Examination, console: Console) -> None:
     """Print the counts by domain, then every finding with its subject and its cure."""
     index = examination.index
@@ -127,15 +120,13 @@ def _finding_lines(examination: Examination) -> Iterator[Text]:
         yield heading.append(f"  {_number(len(findings), severity)}", style="dim")
         cures = {finding.cure for finding in findings}
         for finding in findings:
-            yield _line(finding, None if len(cures) == 1 else finding.cure)
+            line = Text("  ").append(_printable(finding.subject), style="bold")
+            line.append(f" {_printable(finding.message)}")
+            if len(cures) > 1:
+                line.append(f"\n    → {_printable(finding.cure)}", style="green")
+            yield line
         if len(cures) == 1:
             yield Text(f"  → {_printable(cures.pop())}", style="green")
-
-
-def _line(finding: Finding, cure: str | None) -> Text:
-    line = Text("  ").append(_printable(finding.subject), style="bold")
-    line.append(f" {_printable(finding.message)}")
-    return line.append(f"\n    → {_printable(cure)}", style="green") if cure else line
 
 
 def _summary(examination: Examination) -> Text:

@@ -72,12 +72,9 @@ def _to_eight_bits(image: Image) -> NDArray[np.uint8]:
 @contextmanager
 def opened(path: Path) -> Iterator[Image]:
     """An image file with only its header read; errors name the file."""
-    try:
-        from PIL import Image, UnidentifiedImageError
-    except ImportError as error:
-        raise ImportError(
-            "Reading images needs Pillow: pip install 'riskmatch[images]'."
-        ) from error
+    check_pillow()
+    from PIL import Image, UnidentifiedImageError
+
     try:
         with Image.open(path) as image:
             yield image
@@ -88,6 +85,14 @@ def opened(path: Path) -> Iterator[Image]:
     # The errors that Pillow's decoders raise on truncated or corrupt files.
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise _image_error(path, str(error)) from error
+
+
+def check_pillow() -> None:
+    """Raise ``ImportError`` with the cure where Pillow is missing."""
+    try:
+        import PIL  # noqa: F401
+    except ImportError as error:
+        raise ImportError("Images need Pillow: pip install 'riskmatch[images]'.") from error
 
 
 def _image_error(path: Path, reason: str) -> ImageError:

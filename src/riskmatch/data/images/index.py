@@ -11,20 +11,17 @@ from typing import NamedTuple
 
 from riskmatch.validation import check_option
 
-EXTENSIONS = (
-    ".bmp",
-    ".gif",
-    ".jpeg",
-    ".jpg",
-    ".pbm",
-    ".pgm",
-    ".png",
-    ".pnm",
-    ".ppm",
-    ".tif",
-    ".tiff",
-    ".webp",
-)
+FORMATS = {
+    "BMP": (".bmp",),
+    "GIF": (".gif",),
+    "JPEG": (".jpg", ".jpeg"),
+    "PNG": (".png",),
+    "PPM": (".ppm", ".pgm", ".pbm", ".pnm"),
+    "TIFF": (".tif", ".tiff"),
+    "WEBP": (".webp",),
+}
+"""Image formats and their file extensions."""
+EXTENSIONS = tuple(sorted(extension for known in FORMATS.values() for extension in known))
 """File extensions of images, in lower case."""
 JUNK = ("__macosx", "thumbs.db", "desktop.ini")
 """Files of file managers, in lower case; names that begin with a dot are ignored too."""
