@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +81,18 @@ class DataName:
         """The data; see :func:`load`."""
         self.check_options(options or {})
         load = self.source.load
-        available = {"data_dir": data_dir, "on_progress": on_progress}
-        loaded = load(*(available[p] for p in _positional(self.name, load)), **options or {})
+        parameters = inspect.signature(load).parameters.values()
+        given = [
+            p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+        for name, allowed in zip_longest(given, POSITIONAL[: len(given)]):
+            if name != allowed:
+                raise PartError(
+                    f"The data set '{self.name}' has a positional parameter '{name}'; only a first "
+                    "data_dir and a second on_progress are allowed. Make it keyword-only (after a "
+                    "*)."
+                )
+        loaded = load(*(data_dir, on_progress)[: len(given)], **options or {})
         if not isinstance(loaded, DomainSet):
             raise PartError(
                 f"The data set '{self.name}' must return a riskmatch.data.DomainSet, got "
@@ -91,25 +102,8 @@ class DataName:
 
     def index(self, data_dir: Path | None = None) -> ImageIndex:
         """The image files of a benchmark, a folder or a manifest, without reading any image."""
-        if self.path is not None:
-            return _index_path(self.path)
         folder, benchmark = find_images(self.name, data_dir)
-        assert benchmark is not None  # as the name is not a path
-        return index_benchmark(benchmark, folder)
-
-
-def _positional(name: str, load: Callable[..., DomainSet]) -> tuple[str, ...]:
-    """Names of the positional parameters of a data set's function."""
-    parameters = inspect.signature(load).parameters.values()
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    found = tuple(parameter.name for parameter in parameters if parameter.kind in kinds)
-    if found != POSITIONAL[: len(found)]:
-        other = next(parameter for parameter in found if parameter not in POSITIONAL[: len(found)])
-        raise PartError(
-            f"The data set '{name}' has a positional parameter '{other}'; only a first data_dir "
-            "and a second on_progress are allowed. Make it keyword-only (after a *)."
-        )
-    return found
+        return index_benchmark(benchmark, folder) if benchmark else _index_path(folder)
 
 
 def resolve(name: str) -> DataName:
@@ -243,8 +237,7 @@ def download(
     if data_dir is not None:
         here = wanted.find(data_dir)
         folder = here if here and here.is_relative_to(data_dir) else data_dir / wanted.name
-    options: dict[str, Any] = {"mirrors": tuple(mirrors)} if mirrors else {}
-    return wanted.get(folder, on_progress=on_progress, **options)
+    return wanted.get(folder, mirrors=mirrors, on_progress=on_progress)
 
 
 def _row(name: str, data_dir: Path | None) -> dict[str, Any]:

@@ -76,10 +76,10 @@ def colored_mnist(
     shuffled = torch.randperm(
         len(mnist.train_images), generator=stream("colored-mnist", seed, "shuffle")
     )[:samples]
-    available = _training_digits(mnist, seed)
+    available = _noisy(mnist, "training", seed)
     cut = len(shuffled) // HELD_OUT
     training, held_out = available.take(shuffled[cut:]), available.take(shuffled[:cut])
-    test = _test_digits(mnist, seed).take(slice(max(1, samples // HELD_OUT)))
+    test = _noisy(mnist, "test", seed).take(slice(max(1, samples // HELD_OUT)))
     names = domain_names(p, test_p)
     domains = []
     for k, flip in enumerate(p):
@@ -96,7 +96,7 @@ def colored_test_digits(p: float, data_dir: Path | None = None, *, seed: int = 0
     These are the samples of the test domain ``p`` of :func:`colored_mnist` with the same seed.
     """
     _check_probabilities("p", [p])
-    return _test_digits(load_mnist(data_dir), seed).domain(f"{p:g}", p)
+    return _noisy(load_mnist(data_dir), "test", seed).domain(f"{p:g}", p)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,15 +122,12 @@ class _Digits:
         return Domain(name, channel * self.images[:, None], self.labels, own)
 
 
-def _training_digits(mnist: Mnist, seed: int) -> _Digits:
-    return _noisy(mnist.train_images, mnist.train_digits, seed, "training")
+def _noisy(mnist: Mnist, part: Literal["training", "test"], seed: int) -> _Digits:
+    """The digits of a part of MNIST with noisy labels."""
+    images, digits = mnist.train_images, mnist.train_digits
+    if part == "test":
+        images, digits = mnist.test_images, mnist.test_digits
 
-
-def _test_digits(mnist: Mnist, seed: int) -> _Digits:
-    return _noisy(mnist.test_images, mnist.test_digits, seed, "test")
-
-
-def _noisy(images: Tensor, digits: Tensor, seed: int, part: str) -> _Digits:
     def draw(purpose: str) -> Tensor:
         return torch.rand(len(digits), generator=stream("colored-mnist", seed, part, purpose))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -107,31 +107,26 @@ def _from_mapping(source: Mapping[str, Samples], on_progress: OnProgress | None)
 
 def _class_names(source: Mapping[str, Samples]) -> tuple[str, ...]:
     """Class names in the attribute ``classes`` that torchvision's data sets have."""
-    attributes = {name: getattr(value, "classes", None) for name, value in source.items()}
     stated = {
         name: tuple(map(str, classes))
-        for name, classes in attributes.items()
-        if isinstance(classes, Sequence)
+        for name, value in source.items()
+        if isinstance(classes := getattr(value, "classes", None), Sequence)
     }
-    if len(set(stated.values())) > 1:
-        first, other = list(dict.fromkeys(stated.values()))[:2]
-        names = [next(name for name in stated if stated[name] == c) for c in (first, other)]
-        raise ValueError(
-            f"Domains '{names[0]}' and '{names[1]}' name different classes ({', '.join(first)}; "
-            f"{', '.join(other)}), so a label means two things. Give them the same classes."
-        )
-    return next(iter(stated.values()), ())
+    domain, first = next(iter(stated.items()), ("", ()))
+    for name, other in stated.items():
+        if other != first:
+            raise ValueError(
+                f"Domains '{domain}' and '{name}' name different classes ({', '.join(first)}; "
+                f"{', '.join(other)}), so a label means two things. Give them the same classes."
+            )
+    return first
 
 
 def _domain(name: str, samples: Samples, on_progress: OnProgress | None) -> Domain:
     if isinstance(samples, Domain):
         validation = samples.validation
-        return Domain(
-            name,
-            samples.x,
-            _labels(name, samples.y),
-            validation and _domain(name, validation, on_progress),
-        )
+        own = validation and _domain(name, validation, on_progress)
+        return Domain(name, samples.x, _labels(name, samples.y), own)
     if isinstance(samples, Dataset):
         samples = _read(name, samples, on_progress)
     if not isinstance(samples, tuple | list) or len(samples) != 2:
@@ -139,8 +134,10 @@ def _domain(name: str, samples: Samples, on_progress: OnProgress | None) -> Doma
             f"Domain '{name}' must be a pair (x, y), a Domain or a torch.utils.data.Dataset, got "
             f"{type(samples).__name__}."
         )
-    x, y = samples
-    return Domain(name, _inputs(name, _tensor(name, "x", x)), _labels(name, _tensor(name, "y", y)))
+    x, y = (_tensor(name, what, value) for what, value in zip("xy", samples, strict=True))
+    if x.ndim == 0 or not len(x):
+        raise ValueError(f"Domain '{name}' has no samples.")
+    return Domain(name, x if x.dtype == torch.uint8 else x.float(), _labels(name, y))
 
 
 def _read(name: str, data: Dataset[Any], on_progress: OnProgress | None) -> tuple[Tensor, Tensor]:
@@ -183,12 +180,6 @@ def _tensor(name: str, what: str, value: Any) -> Tensor:
     )
 
 
-def _inputs(name: str, x: Tensor) -> Tensor:
-    if x.ndim == 0 or not len(x):
-        raise ValueError(f"Domain '{name}' has no samples.")
-    return x if x.dtype == torch.uint8 else x.float()
-
-
 def _labels(name: str, y: Tensor) -> Tensor:
     if y.ndim != 1 or y.is_floating_point() or y.is_complex():
         raise ValueError(
@@ -203,11 +194,10 @@ def _labels(name: str, y: Tensor) -> Tensor:
 def _from_frame(frame: DataFrame, label: str | None, domain: str | None) -> DomainSet:
     frame = frame.rename(columns=str)
     columns = list(frame.columns)
+    listed = ", ".join(map(repr, columns))
     if label is None or domain is None:
         missing = "label" if label is None else "domain"
-        raise ValueError(
-            f"A data frame needs {missing}=, the name of a column: {_listed(columns)}."
-        )
+        raise ValueError(f"A data frame needs {missing}=, the name of a column: {listed}.")
     for column in (label, domain):
         check_option("column", column, columns)
     features = [column for column in columns if column not in (label, domain)]
@@ -215,7 +205,7 @@ def _from_frame(frame: DataFrame, label: str | None, domain: str | None) -> Doma
         raise ValueError(
             "A data frame needs rows, distinct column names, and at least one feature besides the "
             f"columns label={label!r} and domain={domain!r}; it has {len(frame):,} rows and the "
-            f"columns {_listed(columns)}."
+            f"columns {listed}."
         )
     for column in columns:
         if missing_values := int(frame[column].isna().sum()):
@@ -250,19 +240,13 @@ def _encoded(column: Series[Any]) -> tuple[tuple[str, ...], Tensor]:
     """The distinct values as sorted names, and the number of each row's name."""
     from pandas.api.types import is_float_dtype
 
-    values = column
-    if is_float_dtype(values.dtype):
-        if not (values % 1 == 0).all():
+    if is_float_dtype(column.dtype):
+        if not (column % 1 == 0).all():
             raise ValueError(
                 f"Column {str(column.name)!r} has fractions; classes and domains must be text, "
                 "integers or true and false."
             )
-        values = values.astype("int64")
-    distinct = sorted(values.unique(), key=lambda v: (isinstance(v, str), v))
+        column = column.astype("int64")
+    distinct = sorted(column.unique(), key=lambda value: (isinstance(value, str), value))
     number = {value: k for k, value in enumerate(distinct)}
-    rows = torch.tensor([number[value] for value in values])
-    return tuple(map(str, distinct)), rows
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(map(repr, names))
+    return tuple(map(str, distinct)), torch.tensor([number[value] for value in column])

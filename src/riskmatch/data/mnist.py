@@ -79,14 +79,14 @@ def find_mnist(data_dir: Path | None = None) -> Path | None:
 def get_mnist(
     folder: Path | None = None,
     *,
-    mirrors: Sequence[str] = MIRRORS,
+    mirrors: Sequence[str] = (),
     on_progress: OnProgress | None = None,
 ) -> Path:
     """Download the missing or damaged files of MNIST; returns their folder.
 
     Args:
         folder: target; by default a folder in the cache.
-        mirrors: base URLs of the four files, tried in this order.
+        mirrors: base URLs of the four files, in place of :data:`MIRRORS`.
         on_progress: called with the name of a file and the number of bytes.
 
     Raises:
@@ -100,7 +100,7 @@ def get_mnist(
                 check(path)
                 continue
         packed = f"{name}.gz"
-        fetch(from_mirrors(mirrors, packed), packed, folder, check, on_progress)
+        fetch(from_mirrors(mirrors or MIRRORS, packed), packed, folder, check, on_progress)
         (folder / name).unlink(missing_ok=True)  # a damaged one would be read first
     return folder
 
@@ -133,18 +133,17 @@ def read_idx(content: bytes) -> Tensor:
 
 @lru_cache(maxsize=1)
 def _load(folder: Path) -> Mnist:
-    return Mnist(*(_read(folder, name) for name in FILES))
-
-
-def _read(folder: Path, name: str) -> Tensor:
-    path = _file(folder, name)
-    assert path is not None
-    try:
-        return read_idx(read_verified(path, FILES[name]))
-    except ValueError as error:
-        raise ValueError(
-            f"{path}: {error}. Remove it, then download it again: riskmatch data get mnist"
-        ) from error
+    tensors = list[Tensor]()
+    for name, md5 in FILES.items():
+        path = _file(folder, name)
+        assert path is not None
+        try:
+            tensors.append(read_idx(read_verified(path, md5)))
+        except ValueError as error:
+            raise ValueError(
+                f"{path}: {error}. Remove it, then download it again: riskmatch data get mnist"
+            ) from error
+    return Mnist(*tensors)
 
 
 def _file(folder: Path, name: str) -> Path | None:

@@ -3,7 +3,6 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-import scipy.fft
 from doctored import picture
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,11 +81,11 @@ def test_close_pairs_do_not_depend_on_the_chunk_size(monkeypatch):
     assert sorted(map(tuple, np.concatenate(parts))) == sorted(map(tuple, whole))
 
 
-def test_perceptual_hash_matches_scipy_dct():
+def test_perceptual_hash_matches_the_definition_of_the_cosine_transform():
     grey = np.random.default_rng(0).integers(0, 256, (32, 32))
-    spectrum = scipy.fft.dctn(grey.astype(float), type=2)
+    cosines = np.cos(np.arange(9)[:, None] * (2 * np.arange(32) + 1) * np.pi / 64)
+    spectrum = cosines @ grey @ cosines.T
     lowest = [spectrum[u, v] for u in range(8) for v in range(8) if u or v] + [spectrum[8, 0]]
-    # The conventions differ by a factor of 2 per axis, which does not affect the comparison.
     middle = np.median(lowest)
     bits = "".join("1" if value > middle else "0" for value in lowest)
     assert perceptual_hash(grey) == int(bits, 2)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.fft import dctn
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -50,17 +50,9 @@ def perceptual_hash(grey: NDArray[Any]) -> int:
     Each bit says whether a coefficient of the discrete cosine transform exceeds their median. The
     coefficients are those below 8 × 8, with (8, 0) in place of the constant.
     """
-    cosines = _cosines()
-    spectrum = cosines @ grey.astype(np.float64) @ cosines.T
+    spectrum = dctn(grey.astype(np.float64))
     lowest = np.append(spectrum[:8, :8].ravel()[1:], spectrum[8, 0])
     return int.from_bytes(np.packbits(lowest > np.median(lowest)).tobytes(), "big")
-
-
-@cache
-def _cosines() -> NDArray[np.float64]:
-    """(9, 32) lowest basis functions of the cosine transform on 32 points."""
-    points = (2 * np.arange(32) + 1) * np.pi / 64
-    return np.cos(np.arange(9)[:, None] * points)
 
 
 def close_pairs(hashes: NDArray[np.uint64], groups: Ints) -> Iterator[Ints]:

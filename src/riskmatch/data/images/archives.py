@@ -150,12 +150,11 @@ def unpack_parquet(
         columns = table.schema_arrow.names
         if missing := [column for column in PARQUET_COLUMNS if column not in columns]:
             raise ValueError(f"{path} has no column {missing[0]!r}; it has {', '.join(columns)}")
-        features = _hub_features(table.schema_arrow.metadata)
-        label, domain = (_namer(features.get(column, {})) for column in PARQUET_COLUMNS[1:])
+        names = {c: _hub_names(table.schema_arrow.metadata, c) for c in ("domain", "label")}
         for batch in table.iter_batches(PARQUET_BATCH, columns=list(PARQUET_COLUMNS)):
             for row in batch.to_pylist():
                 suffix = Path(row["image"]["path"] or "").suffix.lower()
-                folder = tree / _safe_name(domain(row["domain"])) / _safe_name(label(row["label"]))
+                folder = tree.joinpath(*(_folder_name(row[c], names[c]) for c in names))
                 folder.mkdir(parents=True, exist_ok=True)
                 extension = suffix if suffix in EXTENSIONS else ".jpg"
                 (folder / f"{written:06d}{extension}").write_bytes(row["image"]["bytes"])
@@ -188,22 +187,17 @@ def check_parquet(path: Path) -> None:
             raise ValueError("not a complete Parquet file")
 
 
-def _hub_features(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
-    """Description of the columns that the Hugging Face hub adds to a Parquet file."""
+def _hub_names(metadata: Mapping[bytes, bytes] | None, column: str) -> list[str] | None:
+    """Names of the numbers in a column, from the description that the hub adds to a file."""
     description = json.loads((metadata or {}).get(b"huggingface", b"{}"))
     features = description.get("info", {}).get("features", {})
-    return features if isinstance(features, dict) else {}
+    names = features.get(column, {}).get("names") if isinstance(features, dict) else None
+    return names if isinstance(names, list) else None
 
 
-def _namer(feature: Mapping[str, Any]) -> Callable[[Any], str]:
-    names = feature.get("names")
-    if isinstance(names, list):
-        return lambda value: str(names[value])
-    return str
-
-
-def _safe_name(name: str) -> str:
-    """A name that is that of a single folder."""
+def _folder_name(value: Any, names: list[str] | None) -> str:
+    """A class or domain as the name of a single folder."""
+    name = str(value if names is None else names[value])
     if name in ("", ".", "..") or any(sign in name for sign in "/\\:\0"):
         raise ValueError(f"{name!r} cannot be the name of a folder")
     return name

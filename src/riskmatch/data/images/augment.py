@@ -210,13 +210,8 @@ def saturate(x: Tensor, factor: Tensor) -> None:
 def greys(x: Tensor) -> Tensor:
     """(n, 1, h, w) grey values of the pixels."""
     red, green, blue = x.unbind(1)
-    red_weight, green_weight, blue_weight = GREY_WEIGHTS
-    return (
-        (red * red_weight)
-        .add_(green, alpha=green_weight)
-        .add_(blue, alpha=blue_weight)
-        .unsqueeze(1)
-    )
+    r, g, b = GREY_WEIGHTS
+    return (red * r).add_(green, alpha=g).add_(blue, alpha=b).unsqueeze(1)
 
 
 def turn_hue(x: Tensor, factor: Tensor) -> None:

@@ -7,11 +7,12 @@ import shutil
 import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from riskmatch.data import OnProgress, no_progress
-from riskmatch.data.images.archives import archive_errors, extract
+from riskmatch.data.images.archives import Target, archive_errors, extract
 from riskmatch.data.images.index import is_image
 
 Convert = Callable[[Mapping[str, Path], Path, OnProgress], None]
@@ -43,21 +44,15 @@ TERRA_CLASSES = (
 )
 
 
-def unpack(files: Mapping[str, Path], tree: Path, on_progress: OnProgress = no_progress) -> None:
-    """Unpack archives that have the layout already."""
-    for path in files.values():
-        extract(path, tree, on_progress=on_progress)
-
-
-def convert_vlcs(
-    files: Mapping[str, Path], tree: Path, on_progress: OnProgress = no_progress
+def unpack(
+    files: Mapping[str, Path],
+    tree: Path,
+    on_progress: OnProgress = no_progress,
+    target: Target = str,
 ) -> None:
-    """Unpack VLCS as distributed with JiGen: domains in three splits, classes by number.
-
-    ``CALTECH/train/0/image`` becomes ``tree/Caltech101/bird/train-image``.
-    """
+    """Unpack archives, by default those that have the layout already."""
     for path in files.values():
-        extract(path, tree, vlcs_target, on_progress)
+        extract(path, tree, target, on_progress)
 
 
 def vlcs_target(name: str) -> str | None:
@@ -74,6 +69,13 @@ def vlcs_target(name: str) -> str | None:
     return f"{VLCS_DOMAINS[domain]}/{VLCS_LABELS[number]}/{split}-{image}"
 
 
+convert_vlcs: Convert = partial(unpack, target=vlcs_target)
+"""Unpack VLCS as distributed with JiGen: domains in three splits, classes by number.
+
+``CALTECH/train/0/image`` becomes ``tree/Caltech101/bird/train-image``.
+"""
+
+
 def convert_domainnet(
     files: Mapping[str, Path], tree: Path, on_progress: OnProgress = no_progress
 ) -> None:
@@ -82,9 +84,8 @@ def convert_domainnet(
     The archives hold the images of the training and test lists together.
     """
     duplicates = read_duplicates(files[DOMAINNET_DUPLICATES])
-    for name, path in files.items():
-        if name != DOMAINNET_DUPLICATES:
-            extract(path, tree, lambda image: None if image in duplicates else image, on_progress)
+    archives = {name: path for name, path in files.items() if name != DOMAINNET_DUPLICATES}
+    unpack(archives, tree, on_progress, lambda image: None if image in duplicates else image)
 
 
 def read_duplicates(path: Path) -> frozenset[str]:

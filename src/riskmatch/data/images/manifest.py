@@ -7,7 +7,7 @@ import difflib
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,11 @@ from riskmatch.data.images.index import Entry, ImageIndex, normalised_name
 COLUMNS = ("path", "label", "domain")
 RELATIVE = "Paths must be absolute or relative to the folder of the manifest."
 
-Row = tuple[str, Mapping[str, Any]]
+Row = tuple[str, Any]
 """Location of a row, such as "line 7", and its values by column."""
 
 
-def index_manifest(path: Path, name: str | None = None) -> ImageIndex:
+def index_manifest(path: Path) -> ImageIndex:
     """The images that a manifest lists.
 
     Args:
@@ -29,7 +29,6 @@ def index_manifest(path: Path, name: str | None = None) -> ImageIndex:
             line) or ``.parquet`` with the columns path, label and domain. Image paths are absolute
             or relative to its folder. Labels that are all whole numbers are sorted as numbers.
             Blanks around a value are ignored.
-        name: name of the data set; by default that of the file.
 
     Raises:
         FileNotFoundError: the manifest or an image that it lists does not exist.
@@ -42,7 +41,7 @@ def index_manifest(path: Path, name: str | None = None) -> ImageIndex:
             f"{path}, {listed[missing[0]]}: {path.parent / missing[0].path} does not exist "
             f"({len(missing):,} of {len(listed):,} files are missing). {RELATIVE}"
         )
-    return index_entries(path, listed, name)
+    return index_entries(path, listed)
 
 
 def read_manifest(path: Path) -> dict[Entry, str]:
@@ -55,7 +54,11 @@ def read_manifest(path: Path) -> dict[Entry, str]:
     if not path.exists():
         raise FileNotFoundError(f"There is no manifest {path}.")
     listed, first = dict[Entry, str](), dict[str, str]()
-    for location, row in _READERS[_extension(path)](path):
+    if not is_manifest(path):
+        raise ValueError(f"{path} is not a manifest; its extension must be {' '.join(_READERS)}.")
+    for location, row in _READERS[path.suffix.lower()](path):
+        if not isinstance(row, dict):
+            raise ValueError(f"{path}, {location} must be an object with {', '.join(COLUMNS)}.")
         _check_columns(path, row)
         entry = Entry(*(_value(path, location, column, row[column]) for column in COLUMNS))
         if entry.path in first:
@@ -68,24 +71,17 @@ def read_manifest(path: Path) -> dict[Entry, str]:
     return listed
 
 
-def index_entries(path: Path, entries: Iterable[Entry], name: str | None = None) -> ImageIndex:
-    """The index of images that the manifest ``path`` lists."""
-    entries = list(entries)
+def index_entries(path: Path, entries: Collection[Entry]) -> ImageIndex:
+    """The index of images that the manifest ``path`` lists, named after the file."""
     labels = sorted({normalised_name(entry.label) for entry in entries})
     if all(re.fullmatch(r"[+-]?\d+", label) for label in labels):
         labels.sort(key=int)
-    return ImageIndex.of(name or path.stem, path.parent, entries, labels)
+    return ImageIndex.of(path.stem, path.parent, entries, labels)
 
 
 def is_manifest(path: Path) -> bool:
     """Whether a file name has the extension of a manifest."""
     return path.suffix.lower() in _READERS
-
-
-def _extension(path: Path) -> str:
-    if not is_manifest(path):
-        raise ValueError(f"{path} is not a manifest; its extension must be {' '.join(_READERS)}.")
-    return path.suffix.lower()
 
 
 def _text(path: Path) -> str:
@@ -120,20 +116,13 @@ def _read_json(path: Path) -> Iterator[Row]:
             f'{path} must hold a list [{{"path": …, "label": …, "domain": …}}, …]; a file with an '
             "object per line is named .jsonl."
         )
-    yield from _objects(path, ((f"item {number}", row) for number, row in enumerate(rows, 1)))
+    return ((f"item {number}", row) for number, row in enumerate(rows, 1))
 
 
 def _read_json_lines(path: Path) -> Iterator[Row]:
-    lines = enumerate(_text(path).split("\n"), 1)
-    numbered = ((f"line {number}", line) for number, line in lines if line.strip())
-    yield from _objects(path, ((where, _parsed(path, where, line)) for where, line in numbered))
-
-
-def _objects(path: Path, rows: Iterable[tuple[str, Any]]) -> Iterator[Row]:
-    for location, row in rows:
-        if not isinstance(row, dict):
-            raise ValueError(f"{path}, {location} must be an object with {', '.join(COLUMNS)}.")
-        yield location, row
+    for number, line in enumerate(_text(path).split("\n"), 1):
+        if line.strip():
+            yield f"line {number}", _parsed(path, f"line {number}", line)
 
 
 def _parsed(path: Path, location: str, text: str) -> Any:
@@ -145,13 +134,9 @@ def _parsed(path: Path, location: str, text: str) -> Any:
 
 def _read_parquet(path: Path) -> Iterator[Row]:
     table = parquet_file(path)
-    names = table.schema_arrow.names
-    _check_columns(path, dict.fromkeys(names))
-    number = 0
-    for batch in table.iter_batches(columns=list(COLUMNS)):
-        for row in batch.to_pylist():
-            number += 1
-            yield f"row {number}", row
+    _check_columns(path, dict.fromkeys(table.schema_arrow.names))
+    rows = table.read(columns=list(COLUMNS)).to_pylist()
+    return ((f"row {number}", row) for number, row in enumerate(rows, 1))
 
 
 _READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
