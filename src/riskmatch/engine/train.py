@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from riskmatch import models
 from riskmatch.contract import Objective
 from riskmatch.data import DomainSet, OnProgress, load_data
-from riskmatch.defaults import field_names, method_class, resolve, run_config
+from riskmatch.defaults import field_names, resolve, run_config
 from riskmatch.engine import run as runs
 from riskmatch.engine.device import resolve_device
 from riskmatch.engine.instances import (
@@ -30,7 +29,6 @@ from riskmatch.engine.load import Run
 from riskmatch.engine.loop import OnEvaluation, OnStep
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
-from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,13 +103,23 @@ def train(
         >>> run.model()(x)[1].shape
         torch.Size([40, 2])
     """
-    given = {**options, "seed": seed}
     tests = (test_domains,) if isinstance(test_domains, str) else tuple(test_domains)
     domains = None
     if not isinstance(data, str | Path):
         domains = load_data(data, label=label, domain=domain, on_progress=on_progress)
-    passed = _Passed(domains or str(data), method, model)
-    config = passed.config(tests, preset, frozen, given)
+    _check_parts(domains, method, model, frozen, options)
+    named, hparams = method, dict[str, Any]()
+    if isinstance(method, Objective):
+        named, hparams = named_objective(method) or (method, hparams)
+    given = {**hparams, **options, "seed": seed}
+    if isinstance(model, str):
+        given["model"] = model
+    instances = Instances(
+        domains,
+        named if isinstance(named, Objective) else None,
+        model if isinstance(model, nn.Module) else None,
+    )
+    config = _config(instances, str(data), named, tests, preset, frozen, given)
     if resume:
         _check_same_instances(config, Path(out))
     record = runs.train(
@@ -119,7 +127,7 @@ def train(
         Path(out),
         device=resolve_device(str(device)),
         data_dir=None if data_dir is None else Path(data_dir),
-        instances=passed.instances,
+        instances=instances,
         resume=resume,
         checkpoint_every=checkpoint_every,
         predictions=predictions,
@@ -127,115 +135,57 @@ def train(
         on_evaluation=on_evaluation,
         on_progress=on_progress,
     )
-    return Run(Path(out) / config.id, record, passed.instances)
+    return Run(Path(out) / config.id, record, instances)
 
 
-@dataclass(frozen=True)
-class _Passed:
-    """Parts of a run as they were passed to :func:`train`."""
+def _check_parts(
+    data: DomainSet | None,
+    method: object,
+    model: object,
+    frozen: bool,
+    options: Mapping[str, Any],
+) -> None:
+    """Raise unless the parts have the right types and no option belongs to an object."""
+    if not isinstance(method, str | Objective):
+        raise TypeError(f"method must be a name or an Objective, got {method!r}.")
+    if not isinstance(model, str | nn.Module | None):
+        raise TypeError(f"model must be a name or a torch.nn.Module, got {model!r}.")
+    for name in options:
+        if isinstance(method, Objective) and name in (item.name for item in fields(method)):
+            raise ValueError(f"Set {name} on the objective that is passed as method.")
+        if isinstance(model, nn.Module) and name in ("dropout", "model", "model_options"):
+            raise ValueError(f"Set {name} in the network that is passed as model.")
+    if data is not None and "data_options" in options:
+        raise ValueError("data_options are for data sets by name; leave them out here.")
+    if isinstance(model, nn.Module) and frozen:
+        raise ValueError("frozen needs a backbone by name, such as lite0.")
 
-    data: str | DomainSet
-    method: str | Objective
-    model: str | nn.Module | None
 
-    def __post_init__(self) -> None:
-        for name, value, types in (
-            ("method", self.method, (str, Objective)),
-            ("model", self.model, (str, nn.Module, type(None))),
-        ):
-            if not isinstance(value, types):
-                expected = "an Objective" if name == "method" else "a torch.nn.Module"
-                raise TypeError(f"{name} must be a name or {expected}, got {value!r}.")
-
-    @property
-    def instances(self) -> Instances:
-        """Objects that a configuration cannot name."""
-        return Instances(
-            data=None if isinstance(self.data, str) else self.data,
-            method=None if isinstance(self._named_method[0], str) else self._named_method[0],
-            model=self.model if isinstance(self.model, nn.Module) else None,
-        )
-
-    @property
-    def _named_method(self) -> tuple[str | Objective, dict[str, Any]]:
-        """Name of the method and the hyper-parameters of an objective; or the objective."""
-        if isinstance(self.method, str):
-            return self.method, {}
-        return named_objective(self.method) or (self.method, {})
-
-    def config(
-        self,
-        test_domains: tuple[str, ...],
-        preset: str | None,
-        frozen: bool,
-        given: Mapping[str, Any],
-    ) -> RunConfig:
-        """Configuration of the run, with the names of objects in place of the objects."""
-        method, hparams = self._named_method
-        self._check_options(frozen, given)
-        given = {**hparams, **given}
-        if isinstance(self.model, str):
-            given["model"] = self.model
-        if isinstance(method, str) and isinstance(self.data, str):
-            config = run_config(
-                method, self.data, test_domains, preset=preset, frozen=frozen, given=given
-            )
-        else:
-            config = self._config(test_domains, preset, frozen, given)
-        for kind in OPTIONS:
-            if (value := getattr(self.instances, kind)) is not None:
-                options: dict[str, Any] = {OPTIONS[kind]: {FINGERPRINT: fingerprint(value)}}
-                config = replace(config, **{kind: instance_name(value), **options})
-        return config
-
-    def _config(
-        self,
-        test_domains: tuple[str, ...],
-        preset: str | None,
-        frozen: bool,
-        given: Mapping[str, Any],
-    ) -> RunConfig:
-        """Configuration where the data or the method have no name."""
-        method, _ = self._named_method
-        cls = type(method) if isinstance(method, Objective) else method_class(method)
-        named = self.data if isinstance(self.data, str) else None
-        values = resolve(
-            cls if isinstance(method, Objective) else method,
-            named,
-            preset=preset,
-            frozen=frozen,
-            given=given,
-        )
-        hparams = {f.name: values.pop(f.name) for f in fields(cls) if f.name in values}
-        models.check(values["model"], values["model_options"])
-        if isinstance(method, str):
-            cls(**hparams)  # raises for values that the method refuses
-        if named is not None:  # its path is made absolute, its options are checked
-            data_options = {"data_options": values["data_options"]}
-            base = run_config("erm", named, test_domains, given=data_options)
-            named, test_domains = base.data, base.test_domains
-        name = method if isinstance(method, str) else ""
-        return RunConfig(named or "", test_domains, name, hparams, **values)
-
-    def _check_options(self, frozen: bool, given: Mapping[str, Any]) -> None:
-        """Raise ``ValueError`` for options that do not exist or that belong to an object."""
-        method = self.method if isinstance(self.method, str) else type(self.method)
-        label = method if isinstance(method, str) else method.__name__
-        valid = field_names(method)
-        for name in given:
-            check_option(f"option of {label}", name, valid)
-        if isinstance(self.method, Objective):
-            for item in fields(self.method):
-                if item.name in given:
-                    raise ValueError(f"Set {item.name} on the objective that is passed as method.")
-        if isinstance(self.data, DomainSet) and "data_options" in given:
-            raise ValueError("data_options are for data sets by name; leave them out here.")
-        if isinstance(self.model, nn.Module):
-            for name in ("dropout", "model", "model_options"):
-                if name in given:
-                    raise ValueError(f"Set {name} in the network that is passed as model.")
-            if frozen:
-                raise ValueError("frozen needs a backbone by name, such as lite0.")
+def _config(
+    instances: Instances,
+    data: str,
+    method: str | Objective,
+    test_domains: tuple[str, ...],
+    preset: str | None,
+    frozen: bool,
+    given: Mapping[str, Any],
+) -> RunConfig:
+    """Configuration of the run, with names and fingerprints in place of ``instances``."""
+    if instances.data is not None:
+        data = instance_name(instances.data)
+    if isinstance(method, str):
+        config = run_config(method, data, test_domains, preset=preset, frozen=frozen, given=given)
+    else:  # the fields of the run have the defaults of the method
+        values = resolve(type(method), data, preset=preset, frozen=frozen, given=given)
+        values = {name: values[name] for name in field_names()}
+        config = replace(run_config("erm", data, test_domains, given=values), **values)
+    if instances.data is not None:
+        config = replace(config, test_domains=test_domains)  # not normalised, as names of files are
+    for kind, options in OPTIONS.items():
+        if (value := getattr(instances, kind)) is not None:
+            fields_: dict[str, Any] = {options: {FINGERPRINT: fingerprint(value)}}
+            config = replace(config, **{kind: instance_name(value), **fields_})
+    return config
 
 
 def _check_same_instances(config: RunConfig, out: Path) -> None:
@@ -244,11 +194,11 @@ def _check_same_instances(config: RunConfig, out: Path) -> None:
     if not kinds or (out / config.id).exists():
         return
     blank: dict[str, Any] = {OPTIONS[kind]: {} for kind in kinds}
-    for record in records.read_all(out):
-        if replace(record.config, **blank) == replace(config, **blank):
-            before, now = record.config, config
-            changed = [k for k in kinds if getattr(before, OPTIONS[k]) != getattr(now, OPTIONS[k])]
+    for before in (record.config for record in records.read_all(out)):
+        if replace(before, **blank) == replace(config, **blank):
+            options = ((kind, OPTIONS[kind]) for kind in kinds)
+            changed = next(k for k, o in options if getattr(before, o) != getattr(config, o))
             raise InstanceError(
-                f"The run {record.config.id} in {out} was trained with another {changed[0]}: pass "
+                f"The run {before.id} in {out} was trained with another {changed}: pass "
                 "the same object, in the same state, or leave out resume to start a new run."
             )
