@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from riskmatch.engine import Batch, Memory, OptimSpec, Stepper, StepSettings
-from riskmatch.engine.memory import keep_freed_memory
+from riskmatch.engine.device import keep_freed_memory
 from riskmatch.models import MLP
 from riskmatch.objectives import ERM, RDM, Objective
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from riskmatch.engine import loop
-from riskmatch.engine.memory import peak_memory, reset_peak_memory
+from riskmatch.engine.device import peak_memory, reset_peak_memory
 from riskmatch.engine.run import train
 from riskmatch.runs.config import RunConfig
 

@@ -221,8 +221,7 @@ def _domains(given: dict[str, Any]) -> Sequence[str]:
 
 
 def _train(command: TrainCommand) -> RunRecord:
-    from riskmatch.engine.device import resolve_device
-    from riskmatch.engine.memory import keep_freed_memory
+    from riskmatch.engine.device import keep_freed_memory, resolve_device
     from riskmatch.engine.run import train
     from riskmatch.engine.tensorboard import TensorBoard
 

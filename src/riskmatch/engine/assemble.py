@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,7 +21,7 @@ from riskmatch.data.sampler import Sampler, stream
 from riskmatch.defaults import method_class
 from riskmatch.engine.data_identity import identity_of, with_identity
 from riskmatch.engine.evaluate import evaluation_mode
-from riskmatch.engine.instances import InstanceKind, Instances, is_instance
+from riskmatch.engine.instances import NO_INSTANCES, InstanceKind, Instances, is_instance
 from riskmatch.engine.step import Stepper, StepSettings
 from riskmatch.models import Trunk
 from riskmatch.models.embedding import embed
@@ -67,7 +68,7 @@ def domains_of(
     data_dir: Path | None = None,
     device: torch.device | str = "cpu",
     on_progress: OnProgress | None = None,
-    instances: Instances | None = None,
+    instances: Instances = NO_INSTANCES,
 ) -> DomainSet:
     """Load the run's data set, as features if the backbone is frozen.
 
@@ -78,20 +79,16 @@ def domains_of(
         on_progress: called with each image that is read, decoded or embedded.
         instances: parts that ``config`` refers to by instance.
     """
-
-    def load() -> DomainSet:
-        passed: DomainSet | None = (instances or Instances()).get("data", config)
-        if passed is not None:
-            return passed
-        return data.load(config.data, config.data_options, data_dir, on_progress)
-
-    if not is_instance(config.model):
-        models.check(config.model, config.model_options)
-    if not is_frozen(config):
-        return load()
     options = config.model_options
-    trunk = models.seeded_trunk(config.model, options)  # before images are decoded: it may fail
-    domains = load()
+    if not is_instance(config.model):
+        models.check(config.model, options)
+    # Built before images are decoded, because the weights may be missing.
+    trunk = models.seeded_trunk(config.model, options) if is_frozen(config) else None
+    domains: DomainSet | None = instances.get("data", config)
+    if domains is None:
+        domains = data.load(config.data, config.data_options, data_dir, on_progress)
+    if trunk is None:
+        return domains
     features = embed(
         domains, trunk, views=options.get("views", 1), device=device, on_progress=on_progress
     )
@@ -107,7 +104,7 @@ def network(
     config: RunConfig,
     domains: DomainSet,
     trunk: Trunk | None = None,
-    instances: Instances | None = None,
+    instances: Instances = NO_INSTANCES,
 ) -> nn.Module:
     """Build the run's network as it is before the first step.
 
@@ -117,10 +114,8 @@ def network(
         trunk: the trunk of its backbone where it is built already.
         instances: parts that ``config`` refers to by instance; a network is copied.
     """
-    passed: nn.Module | None = (instances or Instances()).get("model", config)
-    if passed is not None:
-        model = copy.deepcopy(passed)
-    else:
+    model: nn.Module | None = copy.deepcopy(instances.get("model", config))
+    if model is None:
         model = models.build(
             config.model,
             domains.input_shape,
@@ -130,8 +125,9 @@ def network(
             config.seed,
             trunk,
         )
-    if passed is not None or not models.find_network(config.model).built_in:
-        _check_outputs(config.model, model, domains)
+        if models.find_network(config.model).built_in:
+            return model
+    _check_outputs(config.model, model, domains)
     return model
 
 
@@ -141,7 +137,7 @@ def assemble(
     data_dir: Path | None = None,
     domains: DomainSet | None = None,
     on_progress: OnProgress | None = None,
-    instances: Instances | None = None,
+    instances: Instances = NO_INSTANCES,
 ) -> Assembly:
     """Assemble a run; weights, batches and the method's random choices follow from its seed.
 
@@ -153,9 +149,7 @@ def assemble(
         on_progress: called with each image that is read, decoded or embedded.
         instances: parts that ``config`` refers to by instance.
     """
-    instances = instances or Instances()
-    passed: Objective | None = instances.get("method", config)
-    formula = objective(config.method, config.hparams) if passed is None else passed
+    formula = instances.get("method", config) or objective(config.method, config.hparams)
     trunk = None
     if domains is None:
         if models.is_backbone(config.model) and not is_frozen(config):
@@ -197,15 +191,15 @@ def assemble(
 
 def origins(config: RunConfig, instances: Instances) -> dict[str, dict[str, str | None]]:
     """Origin of each part of a run that is not built in: its package and version, or its file."""
-    parts: dict[InstanceKind, Part | None] = {
-        "data": None if is_instance(config.data) else resolve(config.data).part,
-        "method": None if is_instance(config.method) else registry.find("method", config.method),
-        "model": None if is_instance(config.model) else models.find_network(config.model),
+    finders: dict[InstanceKind, Callable[[str], Part | None]] = {
+        "data": lambda name: resolve(name).part,
+        "method": partial(registry.find, "method"),
+        "model": models.find_network,
     }
-    for kind in parts:
-        if is_instance(getattr(config, kind)):
-            value = instances.get(kind, config)
-            parts[kind] = registry.part_of(kind, getattr(config, kind), value)
+    parts = {}
+    for kind, find in finders.items():
+        name, value = getattr(config, kind), instances.get(kind, config)
+        parts[kind] = find(name) if value is None else registry.part_of(kind, name, value)
     return {kind: part.to_json() for kind, part in parts.items() if part and not part.built_in}
 
 

@@ -81,7 +81,11 @@ def capture(stepper: Stepper, sampler: Sampler, notes: Mapping[str, Any]) -> Sna
         "sampler": sampler.state(),
         "notes": dict(notes),
     }
-    return Snapshot(values, {name: _copy(value) for name, value in tensors.items()})
+    copies = {
+        name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, value in tensors.items()
+    }
+    return Snapshot(values, copies)
 
 
 def restore(snapshot: Snapshot, stepper: Stepper, sampler: Sampler) -> Mapping[str, Any]:
@@ -153,8 +157,7 @@ def load(path: Path, run: str) -> Snapshot:
                 raise CheckpointError(f"{path.name} has the format '{format_}', not '{FORMAT}'.")
             if header["run"] != run:
                 raise CheckpointError(f"{path.name} belongs to run {header['run']}, not {run}.")
-            names = file.keys()
-            tensors = {name: file.get_tensor(name) for name in names}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             if header.pop("sha256") != _checksum(header, tensors):
                 raise CheckpointError(f"{path.name} is damaged: its checksum does not match.")
     except (SafetensorError, OSError, KeyError, UnicodeDecodeError) as error:
@@ -232,7 +235,3 @@ def _under(prefix: str, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Te
     for name, value in tensors.items():
         if name.startswith(prefix):
             yield name.removeprefix(prefix), value
-
-
-def _copy(value: Tensor) -> Tensor:
-    return value.detach().cpu().clone(memory_format=torch.contiguous_format)

@@ -79,6 +79,10 @@ class Instances:
         return value
 
 
+NO_INSTANCES = Instances()
+"""For runs whose parts all have names."""
+
+
 def is_instance(name: str) -> bool:
     """Whether the name of a part in a configuration stands for an instance."""
     return name.startswith(INSTANCE)

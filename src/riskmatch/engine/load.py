@@ -156,9 +156,7 @@ def load_run(path: Path | str, *, model: nn.Module | None = None) -> Run:
     return Run(folder, records.read(folder), Instances(model=model))
 
 
-def final_network(
-    config: RunConfig, folder: Path, domains: DomainSet, instances: Instances | None = None
-) -> nn.Module:
+def final_network(config: RunConfig, folder: Path, domains: DomainSet) -> nn.Module:
     """The trained network of the last step, for the inputs that the run was trained on.
 
     With a frozen backbone these are features, see :func:`~riskmatch.engine.assemble.domains_of`;
@@ -171,7 +169,7 @@ def final_network(
     last = _last_checkpoint(config, folder)
     if record := records.find(folder):
         check_unchanged(record, identity_of(domains), folder)
-    model = network(config, domains, instances=instances)
+    model = network(config, domains)
     model.load_state_dict(last.weights())
     return model.eval()
 

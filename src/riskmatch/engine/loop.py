@@ -16,8 +16,8 @@ import torch
 
 from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import Assembly
+from riskmatch.engine.device import peak_memory, reset_peak_memory
 from riskmatch.engine.evaluate import predict, scores
-from riskmatch.engine.memory import peak_memory, reset_peak_memory
 from riskmatch.engine.step import DivergedError
 from riskmatch.runs import predictions, records
 from riskmatch.runs.config import RunConfig

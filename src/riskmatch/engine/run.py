@@ -16,9 +16,9 @@ from riskmatch.engine.data_identity import (
     check_unchanged,
     warn_if_changed,
 )
-from riskmatch.engine.instances import Instances
+from riskmatch.engine.device import reset_peak_memory
+from riskmatch.engine.instances import NO_INSTANCES, Instances
 from riskmatch.engine.loop import OnEvaluation, OnStep, Session
-from riskmatch.engine.memory import reset_peak_memory
 from riskmatch.runs import predictions as predictions_file
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
@@ -37,7 +37,7 @@ def train(
     device: torch.device | str = "cpu",
     data_dir: Path | None = None,
     domains: DomainSet | None = None,
-    instances: Instances | None = None,
+    instances: Instances = NO_INSTANCES,
     resume: bool = False,
     checkpoint_every: int | None = None,
     predictions: bool = False,
@@ -76,53 +76,39 @@ def train(
         BusyError: another process is training the run.
         DivergedError: a term or a weight is not finite; the record states it too.
     """
-    folder = out / config.id
-    if finished := _finished(folder, resume):
+    device = torch.device(device)
+
+    def train_one(config: RunConfig, resume: bool) -> RunRecord:
+        folder = out / config.id
+        assembly = assemble(config, device, data_dir, domains, on_progress, instances)
+        folder.mkdir(parents=True, exist_ok=True)
+        with lock(folder), torch.random.fork_rng(_gpus(device)):
+            if finished := _finished(folder, resume):  # another process trained it meanwhile
+                return finished
+            session = Session(folder, config, assembly, device, predictions)
+            session.checkpoint_every = checkpoint_every
+            session.on_step, session.on_evaluation = on_step, on_evaluation
+            _start_or_resume(session, out)
+            reset_peak_memory(device)
+            try:
+                session.run()
+            except Exception as error:
+                records.end(folder, "failed", f"{type(error).__name__}: {error}")
+                raise
+            records.end(folder, "done")
+        return records.read(folder)
+
+    if finished := _finished(out / config.id, resume):
         warn_if_changed(finished, domains, data_dir)
         return finished
-    if domains is None:
-        for run in [config, *([config.erm_phase()] if config.pretrain else [])]:
-            if checkpoint.exists(out / run.id / checkpoint.FOLDER):
-                check_files_unchanged(out / run.id, data_dir)
-    if config.pretrain and not _is_done(phase := config.erm_phase(), out):
-        train(
-            phase,
-            out,
-            device=device,
-            data_dir=data_dir,
-            domains=domains,
-            instances=instances,
-            resume=True,
-            checkpoint_every=checkpoint_every,
-            predictions=predictions,
-            on_step=on_step,
-            on_evaluation=on_evaluation,
-            on_progress=on_progress,
-        )
-    assembly = assemble(config, device, data_dir, domains, on_progress, instances)
-    folder.mkdir(parents=True, exist_ok=True)
-    with lock(folder), torch.random.fork_rng(_gpus(torch.device(device))):
-        if finished := _finished(folder, resume):  # another process trained it meanwhile
-            return finished
-        session = Session(
-            folder,
-            config,
-            assembly,
-            torch.device(device),
-            predictions,
-            checkpoint_every,
-            on_step,
-            on_evaluation,
-        )
-        _start_or_resume(session, out)
-        reset_peak_memory(session.device)
-        try:
-            session.run()
-        except Exception as error:
-            records.end(folder, "failed", f"{type(error).__name__}: {error}")
-            raise
-        records.end(folder, "done")
-    return records.read(folder)
+    phases = [config.erm_phase()] if config.pretrain else []
+    for run in [config, *phases] if domains is None else ():
+        if checkpoint.exists(out / run.id / checkpoint.FOLDER):
+            check_files_unchanged(out / run.id, data_dir)
+    for phase in phases:
+        if not _is_done(phase, out):
+            train_one(phase, resume=True)
+    return train_one(config, resume)
 
 
 def _finished(folder: Path, resume: bool) -> RunRecord | None:
@@ -156,7 +142,7 @@ def _start_or_resume(session: Session, out: Path) -> None:
     record = records.find(session.folder)
     if faults:
         start = f"step {last.step}" if last and record else "the start"
-        warnings.warn(f"{' '.join(faults)} Continuing from {start}.", stacklevel=3)
+        warnings.warn(f"{' '.join(faults)} Continuing from {start}.", stacklevel=4)
     if last is None or record is None:
         if session.config.pretrain:
             _start_from_phase(session, out)
@@ -204,7 +190,7 @@ def _warn_if_parts_changed(record: RunRecord, session: Session) -> None:
                 warnings.warn(
                     f"The {kind} {now['name']} has changed since this run started: its {key} was "
                     f"{before.get(key)} and is {now.get(key)}. The result may depend on both.",
-                    stacklevel=4,
+                    stacklevel=5,
                 )
 
 

@@ -109,9 +109,7 @@ def embed_to_file(
         device: device of the backbone.
         on_progress: called with each image that is decoded or embedded.
     """
-    check_option("file type of features", file.suffix, _WRITERS)
-    if file.suffix == ".parquet" and find_spec("pyarrow") is None:
-        raise ImportError("Parquet needs pip install 'riskmatch[parquet]'; .npz does not.")
+    _check_file(file)
     for name, value in (("views", views), ("image_size", image_size)):
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}.")
@@ -224,10 +222,16 @@ def write_features(domains: DomainSet, file: Path) -> None:
         domains: data set with inputs (n, width) or (n, views, width).
         file: path ending in ``.parquet`` or ``.npz``.
     """
-    check_option("type of features file", file.suffix, _WRITERS)
+    _check_file(file)
     parts = [_columns(domains, domain) for domain in domains.domains]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     write_whole(file, _WRITERS[file.suffix](columns))
+
+
+def _check_file(file: Path) -> None:
+    check_option("type of features file", file.suffix, _WRITERS)
+    if file.suffix == ".parquet" and find_spec("pyarrow") is None:
+        raise ImportError("Parquet needs pip install 'riskmatch[parquet]'; .npz does not.")
 
 
 def _columns(domains: DomainSet, domain: Domain) -> dict[str, NDArray[Any]]:
@@ -251,12 +255,9 @@ def _npz(columns: dict[str, NDArray[Any]]) -> bytes:
 
 
 def _parquet(columns: dict[str, NDArray[Any]]) -> bytes:
-    try:
-        import pyarrow  # type: ignore[import-untyped]
-        import pyarrow.parquet  # type: ignore[import-untyped]
-    except ImportError as error:
-        message = f"Parquet needs pip install 'riskmatch[parquet]'; .npz does not: {error}."
-        raise ImportError(message) from error
+    import pyarrow  # type: ignore[import-untyped]
+    import pyarrow.parquet  # type: ignore[import-untyped]
+
     features = columns.pop("features")
     table = pyarrow.table(columns).append_column(
         "features",

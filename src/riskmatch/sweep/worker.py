@@ -88,7 +88,7 @@ class Worker:
                 it raises stops the run after a checkpoint.
         """
         from riskmatch.engine import Progress
-        from riskmatch.engine.memory import keep_freed_memory
+        from riskmatch.engine.device import keep_freed_memory
         from riskmatch.engine.run import train
 
         keep_freed_memory()
