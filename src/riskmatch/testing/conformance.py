@@ -1,4 +1,10 @@
-"""The error that every conformance check raises."""
+"""What the conformance suites share: their error, and how a check fails."""
+
+from __future__ import annotations
+
+from functools import partial
+from inspect import Parameter
+from typing import Any
 
 
 class ConformanceError(AssertionError):
@@ -11,3 +17,27 @@ class ConformanceError(AssertionError):
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(f"{name}: {message}")
+
+
+def name_of(part: object) -> str:
+    """Name of a function or class, or of the class of an object."""
+    function: Any = part.func if isinstance(part, partial) else part
+    name: str = getattr(function, "__name__", type(function).__name__)
+    return name.lstrip("_")
+
+
+def require(holds: bool, part: object, message: str) -> None:
+    """Raise :class:`ConformanceError` unless a property holds."""
+    if not holds:
+        raise ConformanceError(name_of(part), message)
+
+
+def require_documented(option: Parameter, part: object, documentation: str) -> None:
+    """Raise unless an option has an annotation, a default and a line in the documentation."""
+    annotated = option.annotation is not option.empty
+    require(annotated, part, f"option {option.name!r} has no type annotation.")
+    given = isinstance(part, partial) and option.name in part.keywords
+    default = option.default is not option.empty or given
+    require(default, part, f"option {option.name!r} has no default.")
+    documented = option.name in documentation
+    require(documented, part, f"option {option.name!r} is not in the docstring.")

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from riskmatch.data import Domain, DomainSet, split
-from riskmatch.testing.conformance import ConformanceError
+from riskmatch.testing.conformance import ConformanceError, name_of, require, require_documented
 
 Load = Callable[[], DomainSet]
 Check = Callable[[Load], None]
@@ -42,67 +42,61 @@ def options_are_documented(load: Load) -> None:
         if option.name in ("data_dir", "on_progress"):
             continue
         keyword = option.kind is option.KEYWORD_ONLY
-        _require(keyword, load, f"option {option.name!r} must be keyword-only, after a *.")
-        annotated = option.annotation is not option.empty
-        _require(annotated, load, f"option {option.name!r} has no type annotation.")
-        given = isinstance(load, partial) and option.name in load.keywords
-        default = option.default is not option.empty or given
-        _require(default, load, f"option {option.name!r} has no default.")
-        documented = option.name in (function.__doc__ or "")
-        _require(documented, load, f"option {option.name!r} is not in the docstring.")
+        require(keyword, load, f"option {option.name!r} must be keyword-only, after a *.")
+        require_documented(option, load, function.__doc__ or "")
 
 
 def domains_are_named(load: Load) -> None:
     """Two domains or more, each with a name of its own and at least two samples to split."""
     data = _loaded(load)
-    _require(len(data.domains) >= 2, load, f"has {len(data.domains)} domain(s); two are needed.")
+    require(len(data.domains) >= 2, load, f"has {len(data.domains)} domain(s); two are needed.")
     for domain in data.domains:
         text = isinstance(domain.name, str) and domain.name.strip() == domain.name != ""
-        _require(text, load, f"domain name {domain.name!r} must be text without outer blanks.")
+        require(text, load, f"domain name {domain.name!r} must be text without outer blanks.")
         enough = domain.validation is not None or len(domain) >= 2
-        _require(enough, load, f"domain '{domain.name}' has {len(domain)} sample(s).")
+        require(enough, load, f"domain '{domain.name}' has {len(domain)} sample(s).")
     repeated = [name for name, count in Counter(data.names).items() if count > 1]
-    _require(not repeated, load, f"two domains are called {repeated}.")
+    require(not repeated, load, f"two domains are called {repeated}.")
 
 
 def domains_for_tests_exist(load: Load) -> None:
     """Domains for tests only are domains of the data set, and others are left to train on."""
     data = _loaded(load)
     unknown = sorted(set(data.test_only) - set(data.names))
-    _require(not unknown, load, f"test_only names unknown domains {unknown}.")
-    _require(set(data.test_only) != set(data.names), load, "every domain is for tests only.")
+    require(not unknown, load, f"test_only names unknown domains {unknown}.")
+    require(set(data.test_only) != set(data.names), load, "every domain is for tests only.")
 
 
 def inputs_have_one_shape(load: Load) -> None:
     """Inputs of all domains, validation samples included, have one shape and one dtype."""
     parts = [part for domain in _loaded(load).domains for part in _parts(domain)]
     shapes = {tuple(part.x.shape[1:]) for part in parts}
-    _require(len(shapes) == 1, load, f"inputs have several shapes: {sorted(shapes)}.")
+    require(len(shapes) == 1, load, f"inputs have several shapes: {sorted(shapes)}.")
     dtypes = {part.x.dtype for part in parts}
-    _require(len(dtypes) == 1, load, f"inputs have several dtypes: {sorted(map(str, dtypes))}.")
+    require(len(dtypes) == 1, load, f"inputs have several dtypes: {sorted(map(str, dtypes))}.")
 
 
 def inputs_are_finite(load: Load) -> None:
     """No input is infinite or not a number."""
     for domain, x in _chunks(_loaded(load)):
         finite = not x.is_floating_point() or bool(torch.isfinite(x).all())
-        _require(finite, load, f"domain '{domain.name}' has inputs that are not finite.")
+        require(finite, load, f"domain '{domain.name}' has inputs that are not finite.")
 
 
 def labels_are_classes(load: Load) -> None:
     """Labels are int64 of shape (n,), from 0 to ``classes`` − 1."""
     data = _loaded(load)
-    _require(data.classes >= 2, load, f"has {data.classes} class(es); two are needed.")
+    require(data.classes >= 2, load, f"has {data.classes} class(es); two are needed.")
     for domain in data.domains:
         for part in _parts(domain):
             y = part.y
             typed = y.dtype == torch.long and y.ndim == 1
             shape = f"{y.dtype} of shape {tuple(y.shape)}"
-            _require(typed, load, f"labels of '{domain.name}' must be int64 (n,), got {shape}.")
+            require(typed, load, f"labels of '{domain.name}' must be int64 (n,), got {shape}.")
             low, high = int(y.min()), int(y.max())
             inside = low >= 0 and high < data.classes
             message = f"labels of '{domain.name}' go from {low} to {high} with {data.classes}"
-            _require(inside, load, f"{message} classes.")
+            require(inside, load, f"{message} classes.")
 
 
 def class_names_match_classes(load: Load) -> None:
@@ -110,7 +104,7 @@ def class_names_match_classes(load: Load) -> None:
     data = _loaded(load)
     names = data.class_names
     matching = not names or len(set(names)) == len(names) == data.classes
-    _require(matching, load, f"has {data.classes} classes but the class names {names}.")
+    require(matching, load, f"has {data.classes} classes but the class names {names}.")
 
 
 def loads_the_same_twice(load: Load) -> None:
@@ -126,12 +120,12 @@ def splits_cover_each_sample_once(load: Load) -> None:
             own = domain.validation
             flat = own.validation is None and own.name == domain.name and len(own) > 0
             message = f"validation samples of '{domain.name}' must be a Domain of the same name"
-            _require(flat, load, f"{message} with at least one sample.")
+            require(flat, load, f"{message} with at least one sample.")
             continue
         whole = _rows(domain)
         together = sum((_rows(part) for part in parts.values()), Counter[bytes]())
         same = together == whole
-        _require(same, load, f"a split of '{domain.name}' loses or repeats samples.")
+        require(same, load, f"a split of '{domain.name}' loses or repeats samples.")
 
 
 def rows_can_be_taken_and_moved(load: Load) -> None:
@@ -140,9 +134,9 @@ def rows_can_be_taken_and_moved(load: Load) -> None:
         rows = torch.tensor([len(domain) - 1, 0])
         taken, moved = domain.take(rows), domain.take(rows).to("cpu")
         same = torch.equal(taken.x[:], domain.x[rows]) and torch.equal(taken.y, domain.y[rows])
-        _require(same, load, f"take() on '{domain.name}' gives other samples.")
+        require(same, load, f"take() on '{domain.name}' gives other samples.")
         same = torch.equal(moved.x[:], taken.x[:]) and torch.equal(moved.y, taken.y)
-        _require(same, load, f"to() on '{domain.name}' changes samples.")
+        require(same, load, f"to() on '{domain.name}' changes samples.")
 
 
 def survives_pickling(load: Load) -> None:
@@ -151,7 +145,7 @@ def survives_pickling(load: Load) -> None:
     try:
         restored = pickle.loads(pickle.dumps(data))
     except Exception as error:
-        raise ConformanceError(_name(load), f"cannot be pickled: {error}.") from error
+        raise ConformanceError(name_of(load), f"cannot be pickled: {error}.") from error
     _require_same(data, restored, load, "pickling changes")
 
 
@@ -163,11 +157,11 @@ def augmentation_follows_its_generator(load: Load) -> None:
     x = data.domains[0].x[:_BATCH]
     before = x.clone()
     first, second = (data.augment(x, torch.Generator().manual_seed(0)) for _ in range(2))
-    _require(torch.equal(x, before), load, "augment changes the batch it is given.")
-    _require(torch.equal(first, second), load, "augment differs for the same generator state.")
-    _require(len(first) == len(x), load, f"augment turns {len(x)} inputs into {len(first)}.")
+    require(torch.equal(x, before), load, "augment changes the batch it is given.")
+    require(torch.equal(first, second), load, "augment differs for the same generator state.")
+    require(len(first) == len(x), load, f"augment turns {len(x)} inputs into {len(first)}.")
     finite = first.is_floating_point() and bool(torch.isfinite(first).all())
-    _require(finite, load, "augment must return finite floating-point inputs.")
+    require(finite, load, "augment must return finite floating-point inputs.")
 
 
 CHECKS: tuple[Check, ...] = (
@@ -190,21 +184,21 @@ CHECKS: tuple[Check, ...] = (
 def _loaded(load: Load) -> DomainSet:
     data = load()
     is_set = isinstance(data, DomainSet)
-    _require(is_set, load, f"must return a DomainSet, got {type(data).__name__}.")
+    require(is_set, load, f"must return a DomainSet, got {type(data).__name__}.")
     return data
 
 
 def _require_same(first: DomainSet, second: DomainSet, load: Load, message: str) -> None:
-    _require(first.names == second.names, load, f"{message} domain names.")
+    require(first.names == second.names, load, f"{message} domain names.")
     same = (first.classes, first.class_names) == (second.classes, second.class_names)
-    _require(same, load, f"{message} classes.")
+    require(same, load, f"{message} classes.")
     for one, other in zip(first.domains, second.domains, strict=True):
         for a, b in zip(_parts(one), _parts(other), strict=True):
-            _require(torch.equal(a.y, b.y), load, f"{message} labels in '{one.name}'.")
+            require(torch.equal(a.y, b.y), load, f"{message} labels in '{one.name}'.")
             same = a.x.shape == b.x.shape and all(
                 map(torch.equal, a.x.split(_CHUNK), b.x.split(_CHUNK))
             )
-            _require(same, load, f"{message} inputs in '{one.name}'.")
+            require(same, load, f"{message} inputs in '{one.name}'.")
 
 
 def _parts(domain: Domain) -> list[Domain]:
@@ -223,13 +217,3 @@ def _rows(domain: Domain) -> Counter[bytes]:
     inputs = (x for chunk in domain.x.split(_CHUNK) for x in chunk)
     pairs = zip(inputs, domain.y.tolist(), strict=True)
     return Counter(x.contiguous().numpy().tobytes() + bytes(str(y), "ascii") for x, y in pairs)
-
-
-def _name(load: Load) -> str:
-    function = load.func if isinstance(load, partial) else load
-    return getattr(function, "__name__", type(function).__name__)
-
-
-def _require(holds: bool, load: Load, message: str) -> None:
-    if not holds:
-        raise ConformanceError(_name(load), message)

@@ -30,7 +30,7 @@ from riskmatch.sweep.board import Board, with_erm_phases
 from riskmatch.sweep.launchers import Launcher
 from riskmatch.sweep.run import run_all
 from riskmatch.sweep.worker import SweepSettings, Worker
-from riskmatch.testing.conformance import ConformanceError
+from riskmatch.testing.conformance import require
 
 Make = Callable[[], Launcher]
 Check = Callable[[Make], None]
@@ -66,9 +66,9 @@ def is_described(make: Make) -> None:
     """A frozen dataclass with a docstring, equal whenever it is made."""
     launcher = type(make())
     decorated = "__dataclass_fields__" in vars(launcher)
-    _require(decorated, make, "must be decorated with @dataclass(frozen=True).")
-    _require(bool(launcher.__doc__), make, "has no docstring.")
-    _require(make() == make(), make, "is not equal to one with the same options.")
+    require(decorated, make(), "must be decorated with @dataclass(frozen=True).")
+    require(bool(launcher.__doc__), make(), "has no docstring.")
+    require(make() == make(), make(), "is not equal to one with the same options.")
 
 
 def completes_every_run(make: Make) -> None:
@@ -79,11 +79,11 @@ def completes_every_run(make: Make) -> None:
         board = run_all(runs, Path(folder), make(), on_change=lambda b: reports.append(len(b.done)))
         ids = {run.id for run in with_erm_phases(runs)}
         done = {run.id for run in board.done}
-        _require(done == ids, make, f"leaves {len(ids - done)} of {len(ids)} runs undone.")
+        require(done == ids, make(), f"leaves {len(ids - done)} of {len(ids)} runs undone.")
         recorded = set(_records(Path(folder)))
-        _require(recorded == ids, make, f"records {len(recorded)} runs in place of {len(ids)}.")
+        require(recorded == ids, make(), f"records {len(recorded)} runs in place of {len(ids)}.")
         reported = bool(reports) and reports[0] == 0 and reports[-1] == len(ids)
-        _require(reported, make, "must call on_change before the first run and after the last.")
+        require(reported, make(), "must call on_change before the first run and after the last.")
 
 
 def trains_every_run_once(make: Make) -> None:
@@ -101,11 +101,11 @@ def continues_after_a_failure(make: Make) -> None:
     with _folder() as folder:
         bad = _run("vrex", hparams={"no such field": 1})
         board = run_all([bad, *_runs()], Path(folder), make())
-        _require(list(board.failed) == [bad.id], make, f"reports the failures {board.failed}.")
-        _require("no such field" in board.failed[bad.id], make, "does not report the cause.")
+        require(list(board.failed) == [bad.id], make(), f"reports the failures {board.failed}.")
+        require("no such field" in board.failed[bad.id], make(), "does not report the cause.")
         recorded = records.read(Path(folder) / bad.id)
-        _require(recorded.status == "failed", make, "does not record the failure.")
-        _require(not board.unfinished, make, "leaves runs undone after a failure.")
+        require(recorded.status == "failed", make(), "does not record the failure.")
+        require(not board.unfinished, make(), "leaves runs undone after a failure.")
 
 
 def resumes_after_an_interrupt(make: Make) -> None:
@@ -118,9 +118,9 @@ def resumes_after_an_interrupt(make: Make) -> None:
                 raise KeyboardInterrupt
 
         board = run_all(runs, Path(folder), make(), on_change=interrupt)
-        _require(board.interrupted, make, "does not set board.interrupted on Ctrl-C.")
-        _require(bool(board.waiting), make, "trains all runs in spite of Ctrl-C.")
-        _require(not board.running, make, "returns while runs are still training.")
+        require(board.interrupted, make(), "does not set board.interrupted on Ctrl-C.")
+        require(bool(board.waiting), make(), "trains all runs in spite of Ctrl-C.")
+        require(not board.running, make(), "returns while runs are still training.")
         run_all(runs, Path(folder), make())
         run_all(runs, Path(reference), make())
         _require_equal_records(make, Path(folder), Path(reference))
@@ -139,13 +139,13 @@ def records_runs_of_killed_workers(make: Make) -> None:
         board = run_all(runs, Path(folder), make())
         killed = marker.exists()
         failed = [fatal.id] if killed else []
-        _require(list(board.failed) == failed, make, f"reports the failures {board.failed}.")
-        _require(not board.unfinished, make, "leaves runs undone after a worker was killed.")
+        require(list(board.failed) == failed, make(), f"reports the failures {board.failed}.")
+        require(not board.unfinished, make(), "leaves runs undone after a worker was killed.")
         if killed:
             status = records.read(Path(folder) / fatal.id).status
-            _require(status == "failed", make, f"records the run of a killed worker as {status}.")
+            require(status == "failed", make(), f"records the run of a killed worker as {status}.")
         board = run_all(runs, Path(folder), make(), retry=True)
-        _require(not board.failed, make, "cannot retry the run of a killed worker.")
+        require(not board.failed, make(), "cannot retry the run of a killed worker.")
 
 
 CHECKS: tuple[Check, ...] = (
@@ -196,13 +196,4 @@ def _require_equal_records(make: Make, out: Path, reference: Path) -> None:
     ours, theirs = _records(out), _records(reference)
     for id, lines in theirs.items():
         equal = ours.get(id) == lines
-        _require(equal, make, f"the records of run {id} differ from those of sequential training.")
-
-
-def _require(holds: bool, make: Make, message: str) -> None:
-    if not holds:
-        raise ConformanceError(_name(make), message)
-
-
-def _name(make: Make) -> str:
-    return type(make()).__name__
+        require(equal, make(), f"the records of run {id} differ from those of sequential training.")

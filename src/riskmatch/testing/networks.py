@@ -33,7 +33,7 @@ from torch.nn.functional import cross_entropy
 from riskmatch.data.domain import Batch
 from riskmatch.engine import DivergedError, OptimSpec, StepSettings, fit
 from riskmatch.objectives import methods
-from riskmatch.testing.conformance import ConformanceError
+from riskmatch.testing.conformance import ConformanceError, name_of, require, require_documented
 
 Factory = Callable[..., nn.Module]
 Check = Callable[[Factory], None]
@@ -47,19 +47,12 @@ def options_are_documented(factory: Factory) -> None:
     """Options are keyword-only with an annotation and a default; the docstring names each."""
     function: Any = factory.func if isinstance(factory, partial) else factory
     documentation = f"{function.__doc__ or ''}\n{getattr(function.__init__, '__doc__', '') or ''}"
-    _require(bool(function.__doc__), factory, "has no docstring.")
-    parameters = list(inspect.signature(function).parameters.values())
-    for option in parameters:
-        if option.kind is option.VAR_KEYWORD:
-            _require(False, factory, f"**{option.name} hides misspelt options; name each option.")
-        if option.kind is not option.KEYWORD_ONLY:
-            continue
-        annotated = option.annotation is not option.empty
-        _require(annotated, factory, f"option {option.name!r} has no type annotation.")
-        default = option.default is not option.empty
-        _require(default, factory, f"option {option.name!r} has no default.")
-        documented = option.name in documentation
-        _require(documented, factory, f"option {option.name!r} is not in the docstring.")
+    require(bool(function.__doc__), factory, "has no docstring.")
+    for option in inspect.signature(function).parameters.values():
+        named = option.kind is not option.VAR_KEYWORD
+        require(named, factory, f"**{option.name} hides misspelt options; name each option.")
+        if option.kind is option.KEYWORD_ONLY:
+            require_documented(option, factory, documentation)
 
 
 def returns_features_and_logits(factory: Factory) -> None:
@@ -72,11 +65,11 @@ def returns_features_and_logits(factory: Factory) -> None:
             same = logits.shape == (n, classes) and features.ndim == 2 and len(features) == n
             shapes = f"{tuple(features.shape)} and {tuple(logits.shape)}"
             expected = f"(n, width) and (n, classes) with n = {n}, classes = {classes}"
-            _require(same, factory, f"returns shapes {shapes}, expected {expected}.")
+            require(same, factory, f"returns shapes {shapes}, expected {expected}.")
             floats = features.is_floating_point() and logits.is_floating_point()
-            _require(floats, factory, f"returns {features.dtype} and {logits.dtype}, not floats.")
+            require(floats, factory, f"returns {features.dtype} and {logits.dtype}, not floats.")
             widths.add(features.shape[1])
-        _require(len(widths) == 1, factory, f"has several widths of features: {sorted(widths)}.")
+        require(len(widths) == 1, factory, f"has several widths of features: {sorted(widths)}.")
 
 
 def same_seed_same_weights(factory: Factory) -> None:
@@ -84,7 +77,7 @@ def same_seed_same_weights(factory: Factory) -> None:
     first, second = (_build(factory).state_dict() for _ in range(2))
     for name, value in first.items():
         same = name in second and torch.equal(value, second[name])
-        _require(same, factory, f"{name} differs between two networks of the same seed.")
+        require(same, factory, f"{name} differs between two networks of the same seed.")
 
 
 def evaluation_is_deterministic(factory: Factory) -> None:
@@ -94,10 +87,10 @@ def evaluation_is_deterministic(factory: Factory) -> None:
     with torch.no_grad():
         first, second = _outputs(factory, model, x), _outputs(factory, model, x)
     same = all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
-    _require(torch.equal(x, inputs), factory, "changes its inputs in place.")
-    _require(same, factory, "two passes in evaluation mode differ.")
+    require(torch.equal(x, inputs), factory, "changes its inputs in place.")
+    require(same, factory, "two passes in evaluation mode differ.")
     for name, value in model.state_dict().items():
-        _require(torch.equal(value, before[name]), factory, f"changes {name} in evaluation mode.")
+        require(torch.equal(value, before[name]), factory, f"changes {name} in evaluation mode.")
 
 
 def evaluation_ignores_the_rest_of_the_batch(factory: Factory) -> None:
@@ -109,7 +102,7 @@ def evaluation_ignores_the_rest_of_the_batch(factory: Factory) -> None:
     for number, name in enumerate(("features", "logits")):
         single = torch.cat([out[number] for out in alone])
         close = torch.allclose(together[number], single, rtol=1e-3, atol=1e-4)
-        _require(close, factory, f"{name} of a sample depend on the others in its batch.")
+        require(close, factory, f"{name} of a sample depend on the others in its batch.")
 
 
 def dropout_acts_only_in_training(factory: Factory) -> None:
@@ -118,15 +111,11 @@ def dropout_acts_only_in_training(factory: Factory) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         first, second = (_outputs(factory, model.train(), x)[1].detach() for _ in range(2))
-    _require(not torch.equal(first, second), factory, "dropout=0.5 has no effect in training.")
-    state = model.state_dict()
+    require(not torch.equal(first, second), factory, "dropout=0.5 has no effect in training.")
     without = _build(factory)
-    without.load_state_dict(state)
-    with torch.no_grad():
-        same = torch.equal(
-            _outputs(factory, model.eval(), x)[1], _outputs(factory, without.eval(), x)[1]
-        )
-    _require(same, factory, "dropout has an effect in evaluation mode.")
+    without.load_state_dict(model.state_dict())
+    same = _same_logits(factory, model, without)
+    require(same, factory, "dropout has an effect in evaluation mode.")
 
 
 def gradients_reach_every_weight(factory: Factory) -> None:
@@ -137,41 +126,36 @@ def gradients_reach_every_weight(factory: Factory) -> None:
     x, y = _inputs(factory), _labels()
     cross_entropy(_outputs(factory, model, x)[1], y).backward()
     trainable = [(name, w) for name, w in model.named_parameters() if w.requires_grad]
-    _require(bool(trainable), factory, "has no weights to train.")
+    require(bool(trainable), factory, "has no weights to train.")
     for name, weight in trainable:
         reached = weight.grad is not None and bool(weight.grad.abs().sum() > 0)
-        _require(reached, factory, f"no gradient reaches {name}; set requires_grad to False.")
+        require(reached, factory, f"no gradient reaches {name}; set requires_grad to False.")
 
 
 def state_dict_round_trip(factory: Factory) -> None:
     """Weights saved as safetensors and loaded into another network give the same outputs."""
-    model, x = _build(factory).eval(), _inputs(factory)
+    model = _build(factory)
     state = {name: value.clone().contiguous() for name, value in model.state_dict().items()}
     other = _build(factory, seed=1)
     try:
         other.load_state_dict(from_bytes(to_bytes(state)))
     except RuntimeError as error:
         cause = str(error).partition("\n")[2].strip() or str(error)
-        raise ConformanceError(_name(factory), f"cannot load its own weights: {cause}") from error
-    with torch.no_grad():
-        same = torch.equal(_outputs(factory, model, x)[1], _outputs(factory, other.eval(), x)[1])
-    _require(same, factory, "loaded weights give other logits; keep all state in the state dict.")
+        raise ConformanceError(name_of(factory), f"cannot load its own weights: {cause}") from error
+    same = _same_logits(factory, model, other)
+    require(same, factory, "loaded weights give other logits; keep all state in the state dict.")
 
 
 def copies_are_independent(factory: Factory) -> None:
     """A deep copy gives the same outputs, and training it leaves the original as it was."""
-    model, x = _build(factory), _inputs(factory)
+    model = _build(factory)
     other = copy.deepcopy(model)
     before = copy.deepcopy(model.state_dict())
-    with torch.no_grad():
-        same = torch.equal(
-            _outputs(factory, model.eval(), x)[1], _outputs(factory, other.eval(), x)[1]
-        )
-    _require(same, factory, "a deep copy gives other logits.")
+    require(_same_logits(factory, model, other), factory, "a deep copy gives other logits.")
     _train(factory, other)
     for name, value in model.state_dict().items():
         kept = torch.equal(value, before[name])
-        _require(kept, factory, f"{name} changes when a deep copy is trained.")
+        require(kept, factory, f"{name} changes when a deep copy is trained.")
 
 
 def trains_with_finite_weights(factory: Factory) -> None:
@@ -180,7 +164,7 @@ def trains_with_finite_weights(factory: Factory) -> None:
         model = _build(factory)
         _train(factory, model, settings)
         for name, weight in model.named_parameters():
-            _require(bool(torch.isfinite(weight).all()), factory, f"{name} is not finite.")
+            require(bool(torch.isfinite(weight).all()), factory, f"{name} is not finite.")
 
 
 CHECKS: tuple[Check, ...] = (
@@ -196,16 +180,6 @@ CHECKS: tuple[Check, ...] = (
     trains_with_finite_weights,
 )
 """All checks."""
-
-
-def _require(holds: bool, factory: Factory, message: str) -> None:
-    if not holds:
-        raise ConformanceError(_name(factory), message)
-
-
-def _name(factory: Factory) -> str:
-    function: Any = factory.func if isinstance(factory, partial) else factory
-    return getattr(function, "__name__", repr(function)).lstrip("_")
 
 
 def _build(
@@ -229,9 +203,9 @@ def _built(
             errors.append(f"{shape}: {type(error).__name__}: {str(error).partition(chr(10))[0]}")
         else:
             module = isinstance(model, nn.Module)
-            _require(module, factory, f"returns {type(model).__name__}, not a torch.nn.Module.")
+            require(module, factory, f"returns {type(model).__name__}, not a torch.nn.Module.")
             return model, shape
-    raise ConformanceError(_name(factory), f"cannot be built and called for {'; '.join(errors)}")
+    raise ConformanceError(name_of(factory), f"cannot be built and called for {'; '.join(errors)}")
 
 
 def _inputs(factory: Factory) -> Tensor:
@@ -248,18 +222,24 @@ def _outputs(factory: Factory, model: nn.Module, x: Tensor) -> tuple[Tensor, Ten
     pair = isinstance(out, tuple | list) and len(out) == 2
     tensors = pair and all(isinstance(part, Tensor) for part in out)
     got = type(out).__name__
-    _require(tensors, factory, f"must return a pair of tensors (features, logits), got {got}.")
+    require(tensors, factory, f"must return a pair of tensors (features, logits), got {got}.")
     return out[0], out[1]
 
 
-def _train(
-    factory: Factory, model: nn.Module, settings: StepSettings | None = None, steps: int = 3
-) -> None:
+def _same_logits(factory: Factory, first: nn.Module, second: nn.Module) -> bool:
+    """Whether two networks give the same logits in evaluation mode."""
+    x = _inputs(factory)
+    with torch.no_grad():
+        logits = [_outputs(factory, model.eval(), x)[1] for model in (first, second)]
+    return torch.equal(*logits)
+
+
+def _train(factory: Factory, model: nn.Module, settings: StepSettings | None = None) -> None:
     half = _SAMPLES // 2
     batch = Batch(_inputs(factory), _labels(), (half, _SAMPLES - half))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         try:
-            fit(model, methods()["erm"](), [batch] * steps, OptimSpec(lr=1e-3), settings=settings)
+            fit(model, methods()["erm"](), [batch] * 3, OptimSpec(lr=1e-3), settings=settings)
         except DivergedError as error:
-            raise ConformanceError(_name(factory), f"training fails: {error}") from error
+            raise ConformanceError(name_of(factory), f"training fails: {error}") from error

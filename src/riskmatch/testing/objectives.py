@@ -28,7 +28,7 @@ from riskmatch.data.domain import Batch
 from riskmatch.engine import Stepper
 from riskmatch.models import MLP
 from riskmatch.space import draw, ranges
-from riskmatch.testing.conformance import ConformanceError
+from riskmatch.testing.conformance import require
 
 Check = Callable[[Objective], None]
 
@@ -43,12 +43,12 @@ def is_described(objective: Objective) -> None:
     """A frozen dataclass with a docstring, a citation and a valid ``needs``."""
     method = type(objective)
     decorated = "__dataclass_fields__" in vars(method)  # a subclass of Objective must be frozen
-    _require(decorated, objective, "must be decorated with @dataclass(frozen=True).")
-    _require(bool(method.__doc__), objective, "has no docstring; write the formula there.")
+    require(decorated, objective, "must be decorated with @dataclass(frozen=True).")
+    require(bool(method.__doc__), objective, "has no docstring; write the formula there.")
     cited = bool(getattr(method, "citation", ""))
-    _require(cited, objective, "has no citation; set the class variable `citation`.")
+    require(cited, objective, "has no citation; set the class variable `citation`.")
     valid = get_args(Needs)
-    _require(method.needs in valid, objective, f"needs {method.needs!r}, which is not in {valid}.")
+    require(method.needs in valid, objective, f"needs {method.needs!r}, which is not in {valid}.")
 
 
 def defaults_lie_in_their_ranges(objective: Objective) -> None:
@@ -57,7 +57,7 @@ def defaults_lie_in_their_ranges(objective: Objective) -> None:
     for name, entry in {**method.training, **ranges(method)}.items():
         for data, tuned in {"": entry, **entry.by_data}.items():
             where = f" on {data}" if data else ""
-            _require(
+            require(
                 tuned.default == 0 or tuned.default in tuned.range,
                 objective,
                 f"the default {tuned.default!r} of {name!r}{where} is outside {tuned.range}.",
@@ -80,7 +80,7 @@ def trains_on_one_domain(objective: Objective) -> None:
 def same_seed_same_bits(objective: Objective) -> None:
     """Two runs from the same weights, batches and generator end in the same bits."""
     first, second = (_train(objective, _batches()) for _ in range(2))
-    _require(_same_bits(first, second), objective, "two runs with the same seed differ.")
+    require(_same_bits(first, second), objective, "two runs with the same seed differ.")
 
 
 def resumes_with_the_same_bits(objective: Objective) -> None:
@@ -88,7 +88,7 @@ def resumes_with_the_same_bits(objective: Objective) -> None:
     whole = _train(objective, _batches())
     for interruption in range(1, _STEPS):
         resumed = _train(objective, _batches(), interruption)
-        _require(
+        require(
             _same_bits(whole, resumed),
             objective,
             f"a run resumed after step {interruption} differs from one that was not interrupted; "
@@ -103,7 +103,7 @@ def gradients_reach_every_weight(objective: Objective) -> None:
         _terms(objective, model, step).loss.backward()
         for name, weight in model.named_parameters():
             reached = weight.grad is not None and bool(weight.grad.abs().sum() > 0)
-            _require(reached, objective, f"at step {step} no gradient reaches {name}.")
+            require(reached, objective, f"at step {step} no gradient reaches {name}.")
 
 
 def zero_weights_are_not_computed(objective: Objective) -> None:
@@ -114,7 +114,7 @@ def zero_weights_are_not_computed(objective: Objective) -> None:
         weighted = _terms(replace(objective, **{name: 1.0}), _network(), step)
         without = _terms(replace(objective, **{name: 0.0}), _network(), step)
         fewer = set(without.parts) < set(weighted.parts)
-        _require(fewer, objective, f"with {name}=0 its term is still there: {set(without.parts)}.")
+        require(fewer, objective, f"with {name}=0 its term is still there: {set(without.parts)}.")
 
 
 def one_forward_pass(objective: Objective) -> None:
@@ -125,7 +125,7 @@ def one_forward_pass(objective: Objective) -> None:
         model.register_forward_hook(lambda *_, passes=passes: passes.append(1))
         _terms(objective, model, step)
         once = objective.needs == "other weights" or len(passes) == 1
-        _require(once, objective, f"step {step} took {len(passes)} forward passes.")
+        require(once, objective, f"step {step} took {len(passes)} forward passes.")
 
 
 def running_statistics_see_the_batch_once(objective: Objective) -> None:
@@ -141,7 +141,7 @@ def running_statistics_see_the_batch_once(objective: Objective) -> None:
         plain(_batches()[0].x)
         _terms(objective, model, step)
         same = _same_bits(dict(plain.named_buffers()), dict(model.named_buffers()))
-        _require(same, objective, f"step {step} disturbs the running statistics of the model.")
+        require(same, objective, f"step {step} disturbs the running statistics of the model.")
 
 
 CHECKS: tuple[Check, ...] = (
@@ -168,11 +168,6 @@ class _NormalisedNetwork(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         features = self.featurizer(x)
         return features, self.classifier(features)
-
-
-def _require(holds: bool, objective: Objective, message: str) -> None:
-    if not holds:
-        raise ConformanceError(type(objective).__name__, message)
 
 
 def _network() -> nn.Module:
@@ -226,7 +221,7 @@ def _train(
     weights: dict[str, Tensor] = dict(model.named_parameters())
     for name, weight in weights.items():
         finite = bool(torch.isfinite(weight).all())
-        _require(finite, objective, f"after {len(batches)} steps {name} is not finite.")
+        require(finite, objective, f"after {len(batches)} steps {name} is not finite.")
     return weights
 
 
