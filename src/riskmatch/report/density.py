@@ -47,9 +47,7 @@ class DensityEstimate:
         return cls(float(values.mean()), *(tuple(rounded(part)) for part in parts))
 
     @classmethod
-    def per_decade(
-        cls, values: Array, edges: Sequence[float], points: int = 200
-    ) -> DensityEstimate:
+    def per_decade(cls, values: Array, edges: Sequence[float]) -> DensityEstimate:
         """Estimate the density of log10 of ``values``: heights are densities per decade.
 
         Values below the first edge count in the first bin.
@@ -61,7 +59,7 @@ class DensityEstimate:
         """
         decades = np.log10(edges)
         shifted = np.log10(np.maximum(values, edges[0])) - decades[0]
-        estimate = cls.of(shifted, (decades - decades[0]).tolist(), points)
+        estimate = cls.of(shifted, (decades - decades[0]).tolist())
         return replace(
             estimate,
             mean=float(values.mean()),

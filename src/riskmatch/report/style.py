@@ -48,6 +48,11 @@ class LineStyle:
     dashes: tuple[float, tuple[float, ...]] = SOLID
     width: float = 1.4
 
+    @property
+    def line(self) -> dict[str, Any]:
+        """Arguments of matplotlib's functions that draw a line."""
+        return {"color": self.color, "linestyle": self.dashes, "linewidth": self.width}
+
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> LineStyle:
         """Line style from the JSON values of its fields."""

@@ -115,10 +115,7 @@ def _add_legend(figure: Figure, legend: Mapping[str, LineStyle], entries: int, t
 
     labels = [fit_label(label, figure.get_figwidth() - LEGEND_LINE / 72) for label in legend]
     figure.legend(
-        [
-            Line2D([], [], color=style.color, linestyle=style.dashes, linewidth=style.width)
-            for style in legend.values()
-        ],
+        [Line2D([], [], **style.line) for style in legend.values()],
         # matplotlib omits labels that start with an underscore
         [f" {label}" if label.startswith("_") else label for label in labels],
         loc="upper center",

@@ -84,7 +84,7 @@ def draw_curves(
             if mark is not None:
                 axes.axvline(mark, color=BLACK, linewidth=0.6, alpha=0.5)
             for curve in members:
-                (_draw_points if points else _draw_line)(axes, curve)
+                _draw_curve(axes, curve, points)
             if integers:
                 axes.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
             if log:
@@ -95,28 +95,16 @@ def draw_curves(
         return drawn.figure
 
 
-def _draw_line(axes: Axes, curve: Curve) -> None:
-    style = curve.style
-    axes.plot(curve.x, curve.y, color=style.color, linestyle=style.dashes, linewidth=style.width)
-    if curve.sd is not None:
-        low, high = ([y + s * d for y, d in zip(curve.y, curve.sd, strict=True)] for s in (-1, 1))
-        axes.fill_between(curve.x, low, high, color=style.color, alpha=0.12, linewidth=0)
-
-
-def _draw_points(axes: Axes, curve: Curve) -> None:
-    style = curve.style
-    axes.errorbar(
-        curve.x,
-        curve.y,
-        yerr=curve.sd,
-        color=style.color,
-        linestyle=style.dashes,
-        linewidth=style.width,
-        marker="o",
-        markersize=3.5,
-        elinewidth=0.9,
-        capsize=2.5,
-    )
+def _draw_curve(axes: Axes, curve: Curve, points: bool) -> None:
+    x, y, sd, line = curve.x, curve.y, curve.sd, curve.style.line
+    if points:
+        marks = {"marker": "o", "markersize": 3.5, "elinewidth": 0.9, "capsize": 2.5}
+        axes.errorbar(x, y, yerr=sd, **line, **marks)
+        return
+    axes.plot(x, y, **line)
+    if sd is not None:
+        low, high = ([v + s * d for v, d in zip(y, sd, strict=True)] for s in (-1, 1))
+        axes.fill_between(x, low, high, color=curve.style.color, alpha=0.12, linewidth=0)
 
 
 def draw_densities(
@@ -153,16 +141,9 @@ def draw_densities(
         for axes, estimates in zip(drawn.panels, panels.values(), strict=True):
             for label, estimate in estimates.items():
                 style = styles[label]
-                axes.stairs(
-                    estimate.heights, estimate.edges, fill=True, color=style.color, alpha=0.16
-                )
-                axes.plot(
-                    estimate.grid,
-                    estimate.density,
-                    color=style.color,
-                    linestyle=style.dashes,
-                    linewidth=style.width,
-                )
+                bars = {"fill": True, "color": style.color, "alpha": 0.16}
+                axes.stairs(estimate.heights, estimate.edges, **bars)
+                axes.plot(estimate.grid, estimate.density, **style.line)
                 axes.axvline(estimate.mean, ymax=0.09, color=style.color, linewidth=2.2)
                 axes.set_xlim(estimate.edges[0], estimate.edges[-1])
             axes.set_ylim(0, 1.05 * top)

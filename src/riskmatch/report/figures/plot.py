@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from riskmatch.files import to_json
 from riskmatch.report.density import DensityEstimate
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Plot(ABC):
+class Plot:
     """Numbers and texts of a figure."""
 
     title: str
@@ -36,12 +35,13 @@ class Plot(ABC):
     panels: Mapping[str, Any]
     """Content of the panels by title."""
 
+    chart: ClassVar[Callable[..., Figure]]
+    """Function that draws the fields."""
+
     def draw(self, width: Width | None = None) -> Figure:
         """Matplotlib figure; by default one panel has column width, several have page width."""
-        return self._draw(width or ("column" if len(self.panels) == 1 else "page"))
-
-    @abstractmethod
-    def _draw(self, width: Width) -> Figure: ...
+        width = width or ("column" if len(self.panels) == 1 else "page")
+        return self.chart(**vars(self), width=width)
 
     def json(self) -> str:
         """JSON text from which :func:`read_plot` restores the figure."""
@@ -59,8 +59,7 @@ class Lines(Plot):
     log: bool = False
     sharey: bool = True
 
-    def _draw(self, width: Width) -> Figure:
-        return draw_curves(**vars(self), width=width)
+    chart = staticmethod(draw_curves)
 
 
 @dataclass(frozen=True)
@@ -71,8 +70,7 @@ class Densities(Plot):
     styles: Mapping[str, LineStyle]
     log: bool = False
 
-    def _draw(self, width: Width) -> Figure:
-        return draw_densities(**vars(self), width=width)
+    chart = staticmethod(draw_densities)
 
 
 @dataclass(frozen=True)
@@ -81,8 +79,7 @@ class Bands(Plot):
 
     panels: Mapping[str, Mapping[str, Spans]]
 
-    def _draw(self, width: Width) -> Figure:
-        return draw_spans(**vars(self), width=width)
+    chart = staticmethod(draw_spans)
 
 
 def read_plot(text: str) -> Plot:

@@ -13,8 +13,7 @@ from riskmatch.report.naming import setup
 from riskmatch.report.stored_runs import StoredRun
 from riskmatch.report.style import LineStyle, line_styles
 from riskmatch.runs import predictions
-from riskmatch.runs.predictions import ByDomain, Predictions
-from riskmatch.runs.records import Split
+from riskmatch.runs.predictions import ByDomain
 
 LEVELS = np.linspace(0, 1, 301)
 """Levels at which a distribution function is drawn."""
@@ -37,14 +36,14 @@ class NoPredictions(FileNotFoundError):
 
 def densities(runs: Runs) -> Densities:
     """Histogram and density of the validation risks of every domain, one panel per run."""
-    note = setup(run.config for run in runs.values())
-    return density_plot(validation_risks(runs), "Risks by domain; ticks mark the means", note)
+    title = "Risks by domain; ticks mark the means"
+    return density_plot(validation_risks(runs), title, note_on(runs))
 
 
 def cdf(runs: Runs) -> Lines:
     """Empirical distribution functions of the validation risks of every domain."""
     risks = validation_risks(runs)
-    styles = _styles(risks)
+    styles = domain_styles(risks)
     right = bin_edges([values for panel in risks.values() for values in panel.values()])[-1]
     panels = {
         title: [
@@ -56,7 +55,7 @@ def cdf(runs: Runs) -> Lines:
     return Lines(
         title="Cumulative distribution of risks by domain",
         xlabel=XLABEL,
-        note=setup(run.config for run in runs.values()),
+        note=note_on(runs),
         ylabel="fraction of samples",
         panels=panels,
     )
@@ -78,7 +77,7 @@ def density_plot(risks: Risks, title: str, note: str) -> Densities:
         title: {label: estimate(values, edges) for label, values in panel.items()}
         for title, panel in risks.items()
     }
-    return Densities(title, XLABEL, note, panels, _styles(risks), log)
+    return Densities(title, XLABEL, note, panels, domain_styles(risks), log)
 
 
 def validation_risks(runs: Runs) -> Risks:
@@ -114,18 +113,20 @@ def label_risks(by_domain: ByDomain, tests: Iterable[str]) -> dict[str, Array]:
     """
     tests = set(tests)
     labelled = {
-        name + TEST * (name in tests): finite_risks(_validation_or_all(splits))
+        name + TEST * (name in tests): finite_risks(splits.get("val") or splits["train"])
         for name, splits in by_domain.items()
     }
     return {label: values for label, values in labelled.items() if len(values)}
 
 
-def _validation_or_all(splits: Mapping[Split, Predictions]) -> Predictions:
-    return splits.get("val") or splits["train"]
+def note_on(runs: Runs) -> str:
+    """Note below a figure of runs."""
+    return setup(run.config for run in runs.values())
 
 
-def _styles(risks: Risks) -> dict[str, LineStyle]:
-    labels = [label for panel in risks.values() for label in panel]
+def domain_styles(panels: Mapping[str, Iterable[str]]) -> dict[str, LineStyle]:
+    """Line styles of the domains in all panels; test domains stand out."""
+    labels = [label for panel in panels.values() for label in panel]
     return line_styles(labels, [label for label in labels if label.endswith(TEST)])
 
 

@@ -10,8 +10,7 @@ import numpy as np
 from riskmatch.report.density import Array, finite_risks
 from riskmatch.report.figures.charts import Curve
 from riskmatch.report.figures.plot import Bands, Lines
-from riskmatch.report.figures.risks import TEST, Runs, prediction_steps
-from riskmatch.report.naming import setup
+from riskmatch.report.figures.risks import TEST, Runs, domain_styles, note_on, prediction_steps
 from riskmatch.report.stored_runs import StoredRun
 from riskmatch.report.style import BLACK, BLUE, DASHED, VERMILION, LineStyle, line_styles
 from riskmatch.runs import predictions
@@ -33,10 +32,8 @@ Series = Mapping[str, Mapping[str, list[float]]]
 def accuracies(runs: Runs) -> Lines:
     """Accuracy on the validation split of training domains and the train split of test domains."""
     series = {title: _accuracies(run) for title, run in runs.items()}
-    labels = [label for panel in series.values() for label in panel]
-    styles = line_styles(labels, [label for label in labels if label.endswith(TEST)])
-    panels = _panels(runs, series, styles)
-    return Lines("Accuracy by domain during training", STEP, _note(runs), panels, "accuracy, %")
+    panels = _panels(runs, series, domain_styles(series))
+    return Lines("Accuracy by domain during training", STEP, note_on(runs), panels, "accuracy, %")
 
 
 def terms(runs: Runs) -> Lines:
@@ -49,7 +46,7 @@ def terms(runs: Runs) -> Lines:
     return Lines(
         "Loss and its terms, on the batch of a step",
         STEP,
-        _note(runs),
+        note_on(runs),
         _panels(runs, series, styles),
         "value, log scale" if positive else "value",
         log=positive,
@@ -59,7 +56,7 @@ def terms(runs: Runs) -> Lines:
 def worst_domains(runs: Runs) -> Bands:
     """Training domain with the largest mean risk, from one evaluation to the next."""
     panels = {title: _worst_spans(run) for title, run in runs.items()}
-    return Bands("Training domain with the largest mean risk", STEP, _note(runs), panels)
+    return Bands("Training domain with the largest mean risk", STEP, note_on(runs), panels)
 
 
 def gap(runs: Runs, start: int = 0) -> Lines:
@@ -73,7 +70,7 @@ def gap(runs: Runs, start: int = 0) -> Lines:
             Curve(VARIANCE, steps, [variance for variance, _ in losses], LineStyle(BLUE, DASHED)),
         ]
     title = "Distributional variance L and its surrogate L̂ during training"
-    return Lines(title, STEP, _note(runs), panels, MMD_LABEL, log=True)
+    return Lines(title, STEP, note_on(runs), panels, MMD_LABEL, log=True)
 
 
 def matching(runs: Runs, start: int = 0) -> Lines:
@@ -91,7 +88,7 @@ def matching(runs: Runs, start: int = 0) -> Lines:
             for split, (label, style) in SPLITS.items()
         ]
     title = "Matching loss L̂ during training"
-    return Lines(title, STEP, _note(runs), panels, MMD_LABEL, log=True)
+    return Lines(title, STEP, note_on(runs), panels, MMD_LABEL, log=True)
 
 
 def matching_losses(samples: Sequence[Array]) -> tuple[float, float]:
@@ -111,10 +108,6 @@ def matching_losses(samples: Sequence[Array]) -> tuple[float, float]:
     variance = risk_matching_penalty(risks, domains, match="variance")
     worst = risk_matching_penalty(risks, domains, match="worst")
     return variance.item(), worst.item()
-
-
-def _note(runs: Runs) -> str:
-    return setup(run.config for run in runs.values())
 
 
 def _panels(runs: Runs, series: Series, styles: Mapping[str, LineStyle]) -> dict[str, list[Curve]]:

@@ -254,7 +254,7 @@ def _run_charts(run: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def most_confused(matrix: Sequence[Sequence[int]], limit: int = MAX_PAIRS) -> list[list[int]]:
+def most_confused(matrix: Sequence[Sequence[int]]) -> list[list[int]]:
     """Most confused pairs of classes: true class, predicted class, samples, samples of the class.
 
     Example:
@@ -267,7 +267,7 @@ def most_confused(matrix: Sequence[Sequence[int]], limit: int = MAX_PAIRS) -> li
         for predicted, count in enumerate(row)
         if count and true != predicted
     ]
-    return sorted(pairs, key=lambda pair: -pair[2])[:limit]
+    return sorted(pairs, key=lambda pair: -pair[2])[:MAX_PAIRS]
 
 
 def _thin_snapshots(charts: Mapping[str, Any]) -> None:

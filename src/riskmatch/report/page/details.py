@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from riskmatch.data import OnProgress
-from riskmatch.report.page.command import train_command
+from riskmatch.defaults import given_for
+from riskmatch.registry import INSTANCE, PartError
 from riskmatch.report.page.examples import Examples, hardest
 from riskmatch.report.page.risks import ByStep, snapshots
 from riskmatch.report.page.samples import (
@@ -19,6 +23,7 @@ from riskmatch.report.page.samples import (
     validation_predictions,
 )
 from riskmatch.report.stored_runs import StoredRun
+from riskmatch.runs.config import RunConfig
 from riskmatch.runs.predictions import Predictions
 from riskmatch.runs.records import Evaluation, RunRecord, Split
 
@@ -44,8 +49,15 @@ class Details:
         command = train_command(config)
         by_step = self._predictions(run, title, command)
         last = by_step[max(by_step)] if by_step else {}
-        examples = self._examples(run, title) if by_step else None
+        examples = None
+        if by_step:
+            with self._without_pictures(title):
+                examples = self._data.examples(run.config)
         classes = _class_names(examples, last)
+        samples = None
+        if examples:
+            with self._without_pictures(title):
+                samples = hardest(last, classes, examples.take)
         return {
             "id": config.id,
             "title": title,
@@ -66,42 +78,28 @@ class Details:
             "snapshots": snapshots(by_step),
             "confusion": {domain: confusion(p, len(classes)) for domain, p in last.items()},
             "calibration": {domain: calibration(p) for domain, p in last.items()},
-            "hardest": self._hardest(last, classes, examples, title),
+            "hardest": hardest(last, classes, None) if samples is None else samples,
         }
 
     def _predictions(self, run: StoredRun, title: str, command: str) -> ByStep:
         try:
             return validation_predictions(run, self._data)
         except UNREADABLE as error:
-            note = f"{title}: no risk distributions, confusion or calibration ({_cause(error)})."
+            cause = str(error).rstrip(".")
+            note = f"{title}: no risk distributions, confusion or calibration ({cause})."
             if command and isinstance(error, NotStoredError):
                 note += f" To get them, train again: {command} --out again"
             self.notes.append(note)
             return {}
 
-    def _examples(self, run: StoredRun, title: str) -> Examples | None:
+    @contextmanager
+    def _without_pictures(self, title: str) -> Iterator[None]:
+        """Note that samples cannot be shown, in place of an error."""
         try:
-            return self._data.examples(run.config)
-        except UNREADABLE as error:
-            self.notes.append(f"{title}: hardest samples without pictures ({_cause(error)}).")
-            return None
-
-    def _hardest(
-        self,
-        last: Mapping[str, Predictions],
-        classes: list[str],
-        examples: Examples | None,
-        title: str,
-    ) -> dict[str, list[dict[str, Any]]]:
-        try:
-            return hardest(last, classes, examples.take if examples else None)
+            yield
         except (*UNREADABLE, KeyError, IndexError) as error:
-            self.notes.append(f"{title}: hardest samples without pictures ({_cause(error)}).")
-            return hardest(last, classes, None)
-
-
-def _cause(error: Exception) -> str:
-    return str(error).rstrip(".")
+            cause = str(error).rstrip(".")
+            self.notes.append(f"{title}: hardest samples without pictures ({cause}).")
 
 
 def _class_names(examples: Examples | None, last: Mapping[str, Predictions]) -> list[str]:
@@ -176,3 +174,54 @@ def calibration(predictions: Predictions, bins: int = CALIBRATION_BINS) -> dict[
         )
     errors = [b["n"] / len(number) * abs(b["accuracy"] - b["confidence"]) for b in filled]
     return {"ece": sum(errors) if filled else None, "bins": filled}
+
+
+def train_command(config: RunConfig) -> str:
+    """``riskmatch train`` with the options in which the run differs from the defaults.
+
+    Empty for runs imported from DomainBed, for runs with objects passed in Python, and where a part
+    of the run is unknown.
+
+    Example:
+        >>> train_command(RunConfig("colored-digits", ("0.1",), "groupdro", {"eta": 0.1}))
+        'riskmatch train colored-digits --method groupdro --test-domain 0.1 --eta 0.1 ...'
+    """
+    parts = (config.data, config.method, config.model)
+    if "hparams_seed" in config.hparams or any(part.startswith(INSTANCE) for part in parts):
+        return ""
+    try:
+        given = given_for(config)
+    except PartError:
+        return ""
+    frozen = given.get("model_options", {}).pop("frozen", False)
+    words = ["riskmatch", "train", config.data, "--method", config.method]
+    for domain in config.test_domains:
+        words += ["--test-domain", domain]
+    words += ["--frozen"] * frozen
+    for name, value in given.items():
+        words += _option(name, value)
+    return shlex.join(words)
+
+
+def _option(name: str, value: Any) -> Iterator[str]:
+    """Words of one option; parsing them gives the same value."""
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        yield f"--{flag}" if value else f"--no-{flag}"
+    elif isinstance(value, Mapping):
+        for key, entry in value.items():
+            yield from (f"--{flag.removesuffix('s')}", f"{key}={_entry(entry)}")
+    elif value is None:
+        yield from (f"--{flag}", "none")
+    else:
+        yield from (f"--{flag}", str(value))
+
+
+def _entry(value: Any) -> str:
+    """Text unquoted, unless it would be parsed as JSON."""
+    if isinstance(value, str):
+        try:
+            json.loads(value)
+        except ValueError:
+            return value
+    return json.dumps(value)

@@ -90,9 +90,7 @@ class TwoSampleTest(NamedTuple):
     p: float | None
 
 
-def pairwise_mmd(
-    samples: Sequence[Array], permutations: int = PERMUTATIONS
-) -> list[list[TwoSampleTest]]:
+def pairwise_mmd(samples: Sequence[Array]) -> list[list[TwoSampleTest]]:
     """Two-sample tests of all pairs, on at most ``MAX_SAMPLES`` values of each sample.
 
     MMD² is :func:`riskmatch.mmd2` with ``unbiased=True``: the kernel is that of training and of the
@@ -101,7 +99,6 @@ def pairwise_mmd(
 
     Args:
         samples: one array (n,) per domain.
-        permutations: number of permutations of each test.
     """
     limit = min(MAX_SAMPLES, MAX_POOL // max(1, len(samples)))
     rng = np.random.default_rng(0)
@@ -113,7 +110,7 @@ def pairwise_mmd(
     for i, j in combinations(range(len(samples)), 2):
         both = np.concatenate([rows[i], rows[j]])
         tests[i][j] = tests[j][i] = two_sample_test(
-            gram[np.ix_(both, both)], len(rows[i]), permutations, rng
+            gram[np.ix_(both, both)], len(rows[i]), PERMUTATIONS, rng
         )
     return tests
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,6 @@ from riskmatch.runs.predictions import Predictions
 
 if TYPE_CHECKING:
     from riskmatch.data.domain import Domain, DomainSet
-    from riskmatch.data.images.index import ImageIndex
     from riskmatch.runs.config import RunConfig
 
 MAX_SAMPLES = 2000
@@ -43,8 +43,7 @@ class DataCache:
 
     def __init__(self, data_dir: Path | None = None, on_progress: OnProgress | None = None) -> None:
         self._data_dir, self._on_progress = data_dir, on_progress
-        self._inputs: tuple[Any, DomainSet | None] = None, None
-        self._index: tuple[Any, ImageIndex | None] = None, None
+        self._last: dict[str, tuple[Any, Any]] = {}
 
     def inputs(self, config: RunConfig) -> DomainSet:
         """Inputs of the network of a run: features, where its backbone is frozen."""
@@ -52,11 +51,11 @@ class DataCache:
 
         frozen = (config.model, config.model_options) if config.model_options.get("frozen") else ()
         key = (config.data, config.data_options, frozen)
-        cached_key, domains = self._inputs
-        if domains is None or cached_key != key:
-            self._inputs = None, None  # free its memory first
-            domains = domains_of(config, self._data_dir, on_progress=self._on_progress)
-            self._inputs = key, domains
+        domains: DomainSet = self._cached(
+            "inputs",
+            key,
+            lambda: domains_of(config, self._data_dir, on_progress=self._on_progress),
+        )
         return domains
 
     def examples(self, config: RunConfig) -> Examples:
@@ -65,18 +64,16 @@ class DataCache:
 
         if config.data.startswith(INSTANCE):
             raise ValueError("the data were passed as an object, which the run does not store")
-        if resolve(config.data).has_image_files:
-            return examples_on_disk(self._image_index(config.data), config.trial)
-        return examples_in_memory(self.inputs(config), config.trial)
+        if not (data := resolve(config.data)).has_image_files:
+            return examples_in_memory(self.inputs(config), config.trial)
+        index = self._cached("index", config.data, lambda: data.index(self._data_dir))
+        return examples_on_disk(index, config.trial)
 
-    def _image_index(self, data: str) -> ImageIndex:
-        from riskmatch.data.catalogue import resolve
-
-        cached_data, index = self._index
-        if index is None or cached_data != data:
-            index = resolve(data).index(self._data_dir)
-            self._index = data, index
-        return index
+    def _cached(self, name: str, key: Any, load: Callable[[], Any]) -> Any:
+        if name not in self._last or self._last[name][0] != key:
+            self._last.pop(name, None)  # free its memory first
+            self._last[name] = key, load()
+        return self._last[name][1]
 
 
 def validation_predictions(run: StoredRun, data: DataCache) -> ByStep:

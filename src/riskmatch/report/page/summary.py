@@ -23,7 +23,6 @@ from riskmatch.report.page.samples import (
 from riskmatch.report.page.selections import PageRuns, select_runs
 from riskmatch.report.stored_runs import StoredRun, read_runs
 from riskmatch.runs import predictions
-from riskmatch.runs.predictions import Predictions
 from riskmatch.runs.records import Evaluation
 
 BINS = 24
@@ -87,17 +86,15 @@ def _single_run(
     return {
         **summary,
         "step": at.step,
-        "domains": {domain: _scores(at, domain) for domain in at.scores},
+        "domains": {
+            domain: {
+                "accuracy": {split: score.accuracy for split, score in splits.items()},
+                "risk": {split: score.risk for split, score in splits.items()},
+            }
+            for domain, splits in at.scores.items()
+        },
         "worst": _worst_periods(evaluations),
         "histograms": _histograms(run, at.step, data_dir, remarks),
-    }
-
-
-def _scores(at: Evaluation, domain: str) -> dict[str, Any]:
-    splits = at.scores[domain]
-    return {
-        "accuracy": {split: score.accuracy for split, score in splits.items()},
-        "risk": {split: score.risk for split, score in splits.items()},
     }
 
 
@@ -122,11 +119,8 @@ def _histograms(
     except UNREADABLE as error:
         remarks.append(f"No histograms of risks: {str(error).rstrip('.')}.")
         return None
-    return {"step": step, **_shares(by_domain)}
-
-
-def _shares(by_domain: dict[str, Predictions]) -> dict[str, Any]:
     risks = {domain: finite_risks(values) for domain, values in by_domain.items()}
     edges = bin_edges(list(risks.values()), BINS)
     shares = {d: np.histogram(r, edges)[0] / max(1, len(r)) for d, r in risks.items()}
-    return {"edges": edges, "shares": {d: s.round(6).tolist() for d, s in shares.items()}}
+    rounded = {domain: values.round(6).tolist() for domain, values in shares.items()}
+    return {"step": step, "edges": edges, "shares": rounded}
