@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from tyro.conf import Positional
 
 from riskmatch.cli.errors import BadInput, bad_input, prepare_output
-from riskmatch.cli.options import options_of
-from riskmatch.cli.parser import Parser
+from riskmatch.cli.parser import parse
 from riskmatch.report.style import Width
 
 TEXT = """\
@@ -44,9 +43,12 @@ class Draw:
 
 def run(words: Sequence[str]) -> int:
     """Draw a figure, or list the figures."""
-    options = _parse(words or ["--help"])
-    from riskmatch.report.figures import SUFFIXES, draw_figure
+    from riskmatch.report.figures import FIGURES, SUFFIXES, draw_figure
 
+    width = max(map(len, FIGURES))
+    figures = "\n".join(f"  {name:<{width}}   {type_.summary}" for name, type_ in FIGURES.items())
+    text = TEXT.format(figures=figures)
+    options = parse(Draw, "figure", words or ["--help"], {"out": ("-o",)}, text)
     if options.name is None:
         raise BadInput("Give the name of a figure; riskmatch figure --help lists them.")
     out = options.out or Path(Path(options.name).stem + ".png")
@@ -56,15 +58,3 @@ def run(words: Sequence[str]) -> int:
     if not options.quiet:
         print(out)
     return 0
-
-
-def _parse(words: Sequence[str]) -> Draw:
-    from riskmatch.report.figures import FIGURES
-
-    width = max(map(len, FIGURES))
-    figures = "\n".join(f"  {name:<{width}}   {type_.summary}" for name, type_ in FIGURES.items())
-    options = (
-        replace(option, aliases=("-o",)) if option.name == "out" else option
-        for option in options_of(Draw)
-    )
-    return Draw(**Parser("riskmatch figure", TEXT.format(figures=figures), options).parse(words))

@@ -8,6 +8,7 @@ import re
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -93,9 +94,8 @@ class Option:
         )
         if self.positional and not self.repeatable:
             return Annotated[Any, Positional, spec, config], None
-        if self.positional:
-            return Annotated[tuple[Annotated[Any, spec], ...], Positional, config], ()
-        return Annotated[tuple[Annotated[Any, spec], ...], UseAppendAction, config], ()
+        mark = Positional if self.positional else UseAppendAction
+        return Annotated[tuple[Annotated[Any, spec], ...], mark, config], ()
 
     def value(self, parsed: Any) -> Any:
         """Value of the field, from what tyro returns."""
@@ -181,16 +181,16 @@ def reader(type_: Any, label: str = "value") -> tuple[str, Callable[[str], Any]]
     origin, parts = get_origin(type_), get_args(type_)
     if origin is Literal:
         choices = {str(part): part for part in parts}
-        return "{" + ",".join(choices) + "}", lambda text: _choice(label, text, choices)
+        return "{" + ",".join(choices) + "}", partial(_choice, label, choices)
     if origin in (Union, types.UnionType):
         metavar, read = reader(next(part for part in parts if part is not type(None)), label)
         return metavar, lambda text: None if text.lower() == "none" else read(text)
     if origin is tuple:
         return reader(parts[0], label)
     if origin is Mapping:
-        return "KEY=VALUE", lambda text: _pair(label, text)
+        return "KEY=VALUE", partial(_pair, label)
     if type_ in (int, float):
-        return "N" if type_ is int else "X", lambda text: _number(label, text, type_)
+        return "N" if type_ is int else "X", partial(_number, label, type_)
     if type_ is bool:
         return "true|false", str
     return ("PATH", Path) if type_ is Path else ("NAME", str)
@@ -225,12 +225,12 @@ def plain(text: str) -> str:
     return re.sub(r":\w+:`([^`]*)`", r"\1", text).replace("``", "")
 
 
-def _choice(label: str, text: str, choices: Mapping[str, Any]) -> Any:
+def _choice(label: str, choices: Mapping[str, Any], text: str) -> Any:
     check_option(label, text, choices)
     return choices[text]
 
 
-def _number(label: str, text: str, type_: Callable[[str], Any]) -> Any:
+def _number(label: str, type_: Callable[[str], Any], text: str) -> Any:
     try:
         return type_(text)
     except ValueError:

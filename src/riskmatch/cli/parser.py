@@ -33,14 +33,15 @@ def parse(
     name: str,
     words: Sequence[str],
     aliases: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    text: str | None = None,
 ) -> Command:
     """Parse the words after ``riskmatch NAME`` into a value of the dataclass ``command``.
 
-    The docstring of ``command`` is the description in the help, its fields are the options. A field
-    without a default must be given. ``aliases`` are further spellings of options, by field.
+    Its fields are the options; one without a default must be given. ``aliases`` are further
+    spellings, by field. The help is ``text``, by default the docstring of ``command``.
     """
     options = [replace(o, aliases=aliases.get(o.name, ())) for o in options_of(command)]
-    parser = Parser(f"riskmatch {name}", inspect.getdoc(command) or "", options)
+    parser = Parser(f"riskmatch {name}", text or inspect.getdoc(command) or "", options)
     given = parser.parse(words)
     for option in parser.options:
         if option.required and option.name not in given:

@@ -6,7 +6,7 @@ import shlex
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from shutil import get_terminal_size
@@ -213,11 +213,10 @@ def _command(setup: Setup, given: dict[str, Any], command: str) -> TrainCommand:
 def _domains(given: dict[str, Any]) -> Sequence[str]:
     from riskmatch.data.catalogue import known_domains, load
 
+    data = given["data"]
     with bad_input():
-        names = known_domains(given["data"])
-        if names is None:
-            names = load(given["data"], given.get("data_options"), given.get("data_dir")).names
-        return names
+        names = known_domains(data)
+        return names or load(data, given.get("data_options"), given.get("data_dir")).names
 
 
 def _train(command: TrainCommand) -> RunRecord:
@@ -237,22 +236,18 @@ def _train(command: TrainCommand) -> RunRecord:
         if events is not None:
             events(config, evaluation)
 
-    try:
-        with _reported(command, display), display:
-            record = train(
-                command.config,
-                command.out,
-                device=device,
-                data_dir=command.data_dir,
-                resume=command.resume,
-                predictions=True,
-                on_step=display.step,
-                on_evaluation=on_evaluation,
-                on_progress=display.progress,
-            )
-    finally:
-        if events is not None:
-            events.close()
+    with closing(events) if events else nullcontext(), _reported(command, display), display:
+        record = train(
+            command.config,
+            command.out,
+            device=device,
+            data_dir=command.data_dir,
+            resume=command.resume,
+            predictions=True,
+            on_step=display.step,
+            on_evaluation=on_evaluation,
+            on_progress=display.progress,
+        )
     if display.last_step is None and not command.quiet:
         print("This run was done before; this is its record.", file=sys.stderr)
     return record
@@ -299,13 +294,10 @@ def _check_domains(config: RunConfig) -> None:
     from riskmatch.data.catalogue import known_domains
     from riskmatch.validation import check_option
 
-    try:
+    # The record of a finished run can be shown without its data.
+    with bad_input(), suppress(OSError):
         for name in config.test_domains if (names := known_domains(config.data)) else ():
             check_option(f"domain of '{config.data}'", name, names or ())
-    except ValueError as error:
-        raise BadInput(str(error)) from error
-    except OSError:
-        return  # the record of a finished run can be shown without its data
 
 
 def _print(run: RunRecord, command: TrainCommand) -> None:
