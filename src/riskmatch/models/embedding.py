@@ -6,7 +6,8 @@ import hashlib
 import io
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -69,17 +70,35 @@ def embed(
     if views > 1 and domains.augment is None:
         raise ValueError(f"views={views} needs augmentation, which '{domains.name}' does not have.")
     trunk = trunk.to(device).eval()
-    embedder = _Embedder(
-        trunk,
-        json.dumps([FORMAT, trunk.name, hash_weights(trunk), repr(trunk.preprocess)]),
-        views,
-        domains.augment,
-        cache or cache_folder() / "features",
-        (lambda *_: None) if on_progress is None else on_progress,
-    )
+    identity = json.dumps([FORMAT, trunk.name, hash_weights(trunk), repr(trunk.preprocess)])
+    folder = cache or cache_folder() / "features"
+    report: OnProgress = on_progress or (lambda *_: None)
+
+    def view(domain: Domain, content: str, number: int) -> Tensor:
+        """Features (n, width) of every image, augmented unless ``number`` is 0."""
+        augment = domains.augment if number else None
+        seen = f"{augment!r}, {domain.name}, {number}" if number else "as it is"
+        key = hashlib.sha256(json.dumps([identity, content, seen]).encode()).hexdigest()
+        label = f"embedding {domain.name}" + (f", view {number + 1}" if number else "")
+        generator = stream("view", domain.name, number)
+        return _cached(
+            folder / f"{key[:24]}.safetensors",
+            lambda: _features(domain, trunk, augment, generator, partial(report, label)),
+            lambda: report("waiting for another process", 0, None),
+        )
+
+    def embedded(domain: Domain) -> Domain:
+        content = hash_inputs(domain.x)
+        features = [view(domain, content, number) for number in range(views)]
+        return replace(
+            domain,
+            x=features[0] if views == 1 else torch.stack(features, 1),
+            validation=domain.validation and embedded(domain.validation),
+        )
+
     return replace(
         domains,
-        domains=tuple(embedder.embed(domain) for domain in domains.domains),
+        domains=tuple(map(embedded, domains.domains)),
         augment=None if views == 1 else random_view,
     )
 
@@ -130,49 +149,21 @@ def random_view(x: Tensor, generator: torch.Generator) -> Tensor:
     return x[torch.arange(len(x), device=x.device), chosen]
 
 
-@dataclass(frozen=True)
-class _Embedder:
-    trunk: Trunk
-    identity: str
-    """Text that identifies the trunk with its weights."""
-    views: int
-    augment: Augment | None
-    folder: Path
-    report: OnProgress
-
-    def embed(self, domain: Domain) -> Domain:
-        """The domain with features as inputs."""
-        content = hash_inputs(domain.x)
-        views = [self._view(domain, content, number) for number in range(self.views)]
-        return replace(
-            domain,
-            x=views[0] if self.views == 1 else torch.stack(views, 1),
-            validation=domain.validation and self.embed(domain.validation),
-        )
-
-    def _view(self, domain: Domain, content: str, number: int) -> Tensor:
-        """Features (n, width) of every image, augmented unless ``number`` is 0."""
-        seen = "as it is" if number == 0 else f"{self.augment!r}, {domain.name}, {number}"
-        key = hashlib.sha256(json.dumps([self.identity, content, seen]).encode()).hexdigest()
-        label = f"embedding {domain.name}" + (f", view {number + 1}" if number else "")
-        return _cached(
-            self.folder / f"{key[:24]}.safetensors",
-            lambda: self._features(domain, number, label),
-            lambda: self.report("waiting for another process", 0, None),
-        )
-
-    @torch.no_grad()
-    def _features(self, domain: Domain, number: int, label: str) -> Tensor:
-        parameter = next(self.trunk.parameters())
-        out = torch.empty(len(domain), self.trunk.width)
-        generator = stream("view", domain.name, number)
-        for start in range(0, len(domain), CHUNK):
-            x = domain.x[start : start + CHUNK].to(parameter.device)
-            if number and self.augment is not None:
-                x = self.augment(x, generator)
-            out[start : start + CHUNK] = self.trunk(x)
-            self.report(label, min(start + CHUNK, len(domain)), len(domain))
-        return out
+@torch.no_grad()
+def _features(
+    domain: Domain,
+    trunk: Trunk,
+    augment: Augment | None,
+    generator: torch.Generator,
+    report: Callable[[int, int], None],
+) -> Tensor:
+    device = next(trunk.parameters()).device
+    out = torch.empty(len(domain), trunk.width)
+    for start in range(0, len(domain), CHUNK):
+        x = domain.x[start : start + CHUNK].to(device)
+        out[start : start + CHUNK] = trunk(augment(x, generator) if augment else x)
+        report(min(start + CHUNK, len(domain)), len(domain))
+    return out
 
 
 def _cached(path: Path, make: Callable[[], Tensor], waiting: Callable[[], None]) -> Tensor:

@@ -113,20 +113,19 @@ def hardest(
     for domain, predicted in predictions.items():
         risk = np.where(np.isnan(predicted.risk), -np.inf, predicted.risk)
         rows = np.argsort(-risk, kind="stable")[:limit]
-        indices = [int(index) for index in predicted.index[rows]]
-        samples = take(domain, indices) if take else [None] * len(indices)
-        for row, sample in zip(rows, samples, strict=True):
-            if sample is not None and sample.label != predicted.label[row]:
-                raise ValueError("the data set has changed since the run: its labels differ")
+        indices, labels = predicted.index[rows].tolist(), predicted.label[rows].tolist()
+        samples = take(domain, indices) if take else [Example(label) for label in labels]
+        if [sample.label for sample in samples] != labels:
+            raise ValueError("the data set has changed since the run: its labels differ")
         by_domain[domain] = [
             {
                 "risk": float(predicted.risk[row]),
                 "label": classes[predicted.label[row]],
                 "predicted": classes[predicted.predicted[row]],
                 "confidence": float(predicted.confidence[row]),
-                "name": (sample.name if sample else None) or f"sample {index}",
-                "thumbnail": sample.thumbnail if sample else None,
-                "row": sample.row if sample else None,
+                "name": sample.name or f"sample {index}",
+                "thumbnail": sample.thumbnail,
+                "row": sample.row,
             }
             for row, index, sample in zip(rows, indices, samples, strict=True)
         ]
