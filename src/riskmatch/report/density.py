@@ -13,7 +13,7 @@ from riskmatch.report.rounding import rounded
 from riskmatch.runs.predictions import Predictions
 
 Array = NDArray[np.float64]
-BINS = 40
+BINS, POINTS = 40, 200
 COVERAGE = 0.99
 """Fraction of the risks that lie within the bins."""
 _SERIES = ("edges", "heights", "grid", "density")
@@ -33,7 +33,7 @@ class DensityEstimate:
     """Kernel density estimate on the grid."""
 
     @classmethod
-    def of(cls, values: Array, edges: Sequence[float], points: int = 200) -> DensityEstimate:
+    def of(cls, values: Array, edges: Sequence[float]) -> DensityEstimate:
         """Estimate the density of ``values`` between the first and the last of ``edges``.
 
         Example:
@@ -42,7 +42,7 @@ class DensityEstimate:
         """
         counts, _ = np.histogram(values, edges)
         heights = counts / (len(values) * np.diff(edges))
-        grid = np.linspace(edges[0], edges[-1], points)
+        grid = np.linspace(edges[0], edges[-1], POINTS)
         parts = (np.asarray(edges, dtype=float), heights, grid, kde(values, grid))
         return cls(float(values.mean()), *(tuple(rounded(part)) for part in parts))
 

@@ -98,8 +98,8 @@ def draw_curves(
 def _draw_curve(axes: Axes, curve: Curve, points: bool) -> None:
     x, y, sd, line = curve.x, curve.y, curve.sd, curve.style.line
     if points:
-        marks = {"marker": "o", "markersize": 3.5, "elinewidth": 0.9, "capsize": 2.5}
-        axes.errorbar(x, y, yerr=sd, **line, **marks)
+        line |= {"marker": "o", "markersize": 3.5, "elinewidth": 0.9, "capsize": 2.5}
+        axes.errorbar(x, y, yerr=sd, **line)
         return
     axes.plot(x, y, **line)
     if sd is not None:
@@ -141,11 +141,11 @@ def draw_densities(
         for axes, estimates in zip(drawn.panels, panels.values(), strict=True):
             for label, estimate in estimates.items():
                 style = styles[label]
-                bars = {"fill": True, "color": style.color, "alpha": 0.16}
-                axes.stairs(estimate.heights, estimate.edges, **bars)
+                heights, edges = estimate.heights, estimate.edges
+                axes.stairs(heights, edges, fill=True, color=style.color, alpha=0.16)
                 axes.plot(estimate.grid, estimate.density, **style.line)
                 axes.axvline(estimate.mean, ymax=0.09, color=style.color, linewidth=2.2)
-                axes.set_xlim(estimate.edges[0], estimate.edges[-1])
+                axes.set_xlim(edges[0], edges[-1])
             axes.set_ylim(0, 1.05 * top)
             if log:
                 axes.set_xscale("log")
