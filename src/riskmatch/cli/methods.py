@@ -120,9 +120,8 @@ def _values(title: str, entries: Mapping[str, Any]) -> Table:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(title, no_wrap=True)
-    table.add_column("default", no_wrap=True)
-    table.add_column("searched in", no_wrap=True)
+    for column in (title, "default", "searched in"):
+        table.add_column(column, no_wrap=True)
     table.add_column("", ratio=1)
     for name, entry in entries.items():
         default = escape(format_value(entry["default"]))
@@ -171,7 +170,8 @@ def plain_formula(latex: str) -> str:
     text = re.sub(r"\\[bB]ig[lr]?(?![a-z])|\\left(?![a-z])|\\right(?![a-z])|\\!", "", text)
     text = re.sub(r"\\(?:mathcal|mathbb) ?", "", text)
     text = re.sub(r"\\(?:operatorname\*?|mathrm|text)\{(\w+)\}", r"\1", text)
-    text = re.sub(r"\\([A-Za-z]+)", _macro, text)
+    macros = SYMBOLS | {name: rf"\{name}" for name in ACCENTS}
+    text = re.sub(r"\\([A-Za-z]+)", lambda match: macros.get(match[1], match[1]), text)
     for name, accent in ACCENTS.items():
         text = re.sub(rf"\\{name} ?(\w)", rf"\1{accent}", text)
     text = re.sub(r"frac\{([^{}]*)\}\{([^{}]*)\}", r"(\1)/\2", text)
@@ -181,8 +181,3 @@ def plain_formula(latex: str) -> str:
     text = re.sub(r"([_^])\{\(?([^{}]*?)\)?\}", r"\1(\2)", text)
     text = text.replace("^2", "²").replace("^(-1)", "⁻¹").replace(r"\{", "{").replace(r"\}", "}")
     return re.sub(r" {4,}", "   ", re.sub(r"(?<! ) {2}(?! )", " ", text)).strip()
-
-
-def _macro(match: re.Match[str]) -> str:
-    name = match[1]
-    return match[0] if name in ACCENTS else SYMBOLS.get(name, name)

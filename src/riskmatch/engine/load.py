@@ -111,7 +111,7 @@ class Run:
             FileNotFoundError: there is no checkpoint of the last step.
             InstanceError: ``network`` is missing, or is not the one of the run.
         """
-        last = _last_checkpoint(self.config, self.folder)
+        last = checkpoint.load(_last_checkpoint(self.config, self.folder), self.config.id)
         instances = self.instances if network is None else Instances(model=network)
         if is_instance(self.config.model):
             model: nn.Module = copy.deepcopy(instances.get("model", self.config)).cpu()
@@ -166,7 +166,7 @@ def final_network(config: RunConfig, folder: Path, domains: DomainSet) -> nn.Mod
         FileNotFoundError: there is no checkpoint of the last step.
         DataChangedError: the run was trained on other data.
     """
-    last = _last_checkpoint(config, folder)
+    last = checkpoint.load(_last_checkpoint(config, folder), config.id)
     if record := records.find(folder):
         check_unchanged(record, identity_of(domains), folder)
     model = network(config, domains)
@@ -183,19 +183,15 @@ def final_predictions(
         FileNotFoundError: there is no checkpoint of the last step.
         DataChangedError: the run was trained on other data.
     """
-    _check_last_checkpoint(config, folder)  # before the data are loaded
+    _last_checkpoint(config, folder)  # before the data are loaded
     domains = domains_of(config, data_dir)
     return predict(final_network(config, folder, domains), split_all(domains, config.trial))
 
 
-def _last_checkpoint(config: RunConfig, folder: Path) -> Snapshot:
-    _check_last_checkpoint(config, folder)
-    return checkpoint.load(checkpoint.path_of(folder / checkpoint.FOLDER, config.steps), config.id)
-
-
-def _check_last_checkpoint(config: RunConfig, folder: Path) -> None:
-    if not checkpoint.path_of(folder / checkpoint.FOLDER, config.steps).exists():
+def _last_checkpoint(config: RunConfig, folder: Path) -> Path:
+    path = checkpoint.path_of(folder / checkpoint.FOLDER, config.steps)
+    if not path.exists():
         raise FileNotFoundError(
-            f"{folder / checkpoint.FOLDER} has no checkpoint of step {config.steps}; train the run "
-            "to its end."
+            f"{path.parent} has no checkpoint of step {config.steps}; train the run to its end."
         )
+    return path

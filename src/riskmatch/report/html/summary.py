@@ -77,16 +77,16 @@ def distance_change(run: Mapping[str, Any]) -> str:
     if not snapshots:
         return ""
     last, p_values = _pair_distances(snapshots[-1], run["training_domains"])
+    first, _ = _pair_distances(snapshots[0], run["training_domains"])
     if not last:
         return ""
-    first, _ = _pair_distances(snapshots[0], run["training_domains"])
-    differing = sum(p < LEVEL for p in p_values)
-    test = ""
+    test, differing = "", sum(p < LEVEL for p in p_values)
     if p_values:
         test = f"; {differing} of {len(p_values)} pairs differ significantly (p < {LEVEL})"
-    after, before = fmean(last), fmean(first) if first else None
-    if before is None or len(snapshots) == 1:
+    after = fmean(last)
+    if not first or len(snapshots) == 1:
         return f"The mean MMD² between training domains is {text(after)}{test}."
+    before = fmean(first)
     if text(before) == text(after):  # equal as printed
         return f"The mean MMD² between training domains stayed at {text(after)}{test}."
     moved, verb = ("closer together", "fell") if after < before else ("further apart", "rose")
@@ -135,7 +135,5 @@ def _pair_distances(
     mmd = snapshot["mmd"] or {"domains": []}
     places = [place for place, name in enumerate(mmd["domains"]) if name in names]
     pairs = list(combinations(places, 2))
-    values, p = (
-        ([mmd[key][i][j] for i, j in pairs] for key in ("value", "p")) if pairs else ([], [])
-    )
+    values, p = ([mmd[key][i][j] for i, j in pairs] for key in ("value", "p"))
     return [v for v in values if v is not None], [v for v in p if v is not None]

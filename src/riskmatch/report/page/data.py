@@ -8,8 +8,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from riskmatch.data import OnProgress
 from riskmatch.files import finite
 from riskmatch.report import titles
@@ -119,7 +117,8 @@ def notes(page: PageRuns, shown: int) -> list[str]:
         lines.append("Runs that differ only in their seeds count as trials.")
     if minor := [titles.data_title(one.data) for one in page.by_data if not one.is_default]:
         lines.append(f"Methods are not compared on {'; '.join(minor)}, which few runs use.")
-    if several := _never_single(table):
+    cases = table["test_domain"].notna().groupby(table["data"], sort=False).any()
+    if several := [titles.data_title(str(data)) for data in cases.index[~cases]]:
         lines.append(
             f"Runs on {'; '.join(several)} have several test domains and train on different "
             "domains, so they are not compared. For one run, give its folder."
@@ -135,9 +134,3 @@ def notes(page: PageRuns, shown: int) -> list[str]:
         listed = f": {'; '.join(gaps)}" if len(gaps) <= MAX_GAPS else ""
         lines.append(f"{len(absent)} of {len(plan)} planned runs are missing{listed}.")
     return [*lines, *page.results.damaged]
-
-
-def _never_single(table: pd.DataFrame) -> list[str]:
-    """Data sets without a case."""
-    cases = table["test_domain"].notna().groupby(table["data"], sort=False).any()
-    return [titles.data_title(str(data)) for data in cases.index[~cases]]

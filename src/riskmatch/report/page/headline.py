@@ -39,9 +39,9 @@ def headline(page: PageRuns, runs: Sequence[StoredRun]) -> dict[str, Any]:
 def by_run(page: PageRuns, runs: Sequence[StoredRun]) -> dict[str, Any]:
     """One row per run and test domain; each rule chooses among the steps of the run."""
     rules = page.rules
-    titles = dict(
-        zip((run.config.id for run in runs), run_titles([run.config for run in runs]), strict=True)
-    )
+    rule_names = [rule.name for rule in rules]
+    configs = [run.config for run in runs]
+    titles = {c.id: title for c, title in zip(configs, run_titles(configs), strict=True)}
     chosen: dict[tuple[str, str], dict[str, Any]] = {}
     for one in page.by_data:
         for rule, selected in one.by_rule.items():
@@ -62,19 +62,10 @@ def by_run(page: PageRuns, runs: Sequence[StoredRun]) -> dict[str, Any]:
         gain = None
         if case["method"] != "erm" and own and base:
             gain = _percent(own["accuracy"] - base["accuracy"])
-        rows.append(
-            [
-                titles[case["run"]],
-                case["test_domain"],
-                *(
-                    _percent(choices[r.name]["accuracy"]) if r.name in choices else None
-                    for r in rules
-                ),
-                int(own["step"]) if own else None,
-                gain,
-            ]
-        )
-    rule_names = [rule.name for rule in rules]
+        chosen_by = map(choices.get, rule_names)
+        cells = [_percent(choice["accuracy"]) if choice else None for choice in chosen_by]
+        step = int(own["step"]) if own else None
+        rows.append([titles[case["run"]], case["test_domain"], *cells, step, gain])
     columns = ["run", "test domain", *rule_names, f"step of {_main_rules(page)}", GAIN]
     caption = f"{_CAPTION}. {_explained(rules)}"
     return _table(caption, columns, rows, f"in the same trial, {_main_rules(page)}")
