@@ -184,12 +184,9 @@ class Parser:
 
     def _type(self) -> type[Any]:
         """Dataclass for tyro, with one nested dataclass per titled group."""
-        groups = {
-            _attribute(title): _dataclass(options)
-            for title, options in self.groups.items()
-            if title
-        }
-        return _dataclass(self.groups[""], groups)
+        (_, options), *titled = self.groups.items()
+        groups = {_attribute(title): _dataclass(group) for title, group in titled}
+        return _dataclass(options, groups)
 
 
 def _attribute(title: str) -> str:

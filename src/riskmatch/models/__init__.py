@@ -120,9 +120,8 @@ def build(
     make = _network(name, options)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        if trunk is not None:
-            return make(input_shape, classes, dropout, trunk, **options)
-        network = make(input_shape, classes, dropout, **options)
+        body = () if trunk is None else (trunk,)
+        network = make(input_shape, classes, dropout, *body, **options)
     if not isinstance(network, nn.Module):
         raise PartError(f"{name} must return a torch.nn.Module, got {type(network).__name__}.")
     return network

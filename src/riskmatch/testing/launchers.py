@@ -17,8 +17,8 @@ import json
 import os
 import signal
 import tempfile
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,11 +76,11 @@ def completes_every_run(make: Make) -> None:
     with _folder() as folder:
         reports: list[int] = []
         runs = _runs()
-        board = run_all(runs, Path(folder), make(), on_change=lambda b: reports.append(len(b.done)))
+        board = run_all(runs, folder, make(), on_change=lambda b: reports.append(len(b.done)))
         ids = {run.id for run in with_erm_phases(runs)}
         done = {run.id for run in board.done}
         require(done == ids, make(), f"leaves {len(ids - done)} of {len(ids)} runs undone.")
-        recorded = set(_records(Path(folder)))
+        recorded = set(_records(folder))
         require(recorded == ids, make(), f"records {len(recorded)} runs in place of {len(ids)}.")
         reported = bool(reports) and reports[0] == 0 and reports[-1] == len(ids)
         require(reported, make(), "must call on_change before the first run and after the last.")
@@ -89,21 +89,21 @@ def completes_every_run(make: Make) -> None:
 def trains_every_run_once(make: Make) -> None:
     """Records equal those of training one run after another, but for times and memory."""
     with _folder() as folder, _folder() as reference:
-        run_all(_runs(), Path(folder), make())
-        worker = Worker(SweepSettings(Path(reference)))
+        run_all(_runs(), folder, make())
+        worker = Worker(SweepSettings(reference))
         for run in with_erm_phases(_runs()):
             worker.train(run, lambda report: None)
-        _require_equal_records(make, Path(folder), Path(reference))
+        _require_equal_records(make, folder, reference)
 
 
 def continues_after_a_failure(make: Make) -> None:
     """A run that fails is recorded with its cause and does not stop the others."""
     with _folder() as folder:
         bad = _run("vrex", hparams={"no such field": 1})
-        board = run_all([bad, *_runs()], Path(folder), make())
+        board = run_all([bad, *_runs()], folder, make())
         require(list(board.failed) == [bad.id], make(), f"reports the failures {board.failed}.")
         require("no such field" in board.failed[bad.id], make(), "does not report the cause.")
-        recorded = records.read(Path(folder) / bad.id)
+        recorded = records.read(folder / bad.id)
         require(recorded.status == "failed", make(), "does not record the failure.")
         require(not board.unfinished, make(), "leaves runs undone after a failure.")
 
@@ -117,13 +117,13 @@ def resumes_after_an_interrupt(make: Make) -> None:
             if (board.steps or board.done) and not board.interrupted:
                 raise KeyboardInterrupt
 
-        board = run_all(runs, Path(folder), make(), on_change=interrupt)
+        board = run_all(runs, folder, make(), on_change=interrupt)
         require(board.interrupted, make(), "does not set board.interrupted on Ctrl-C.")
         require(bool(board.waiting), make(), "trains all runs in spite of Ctrl-C.")
         require(not board.running, make(), "returns while runs are still training.")
-        run_all(runs, Path(folder), make())
-        run_all(runs, Path(reference), make())
-        _require_equal_records(make, Path(folder), Path(reference))
+        run_all(runs, folder, make())
+        run_all(runs, reference, make())
+        _require_equal_records(make, folder, reference)
 
 
 def records_runs_of_killed_workers(make: Make) -> None:
@@ -132,19 +132,19 @@ def records_runs_of_killed_workers(make: Make) -> None:
     A launcher that trains in its own process has nothing to recover from.
     """
     with _folder() as folder, _folder() as outside:
-        marker = Path(outside) / "killed"
+        marker = outside / "killed"
         hparams = {"marker": str(marker), "launcher": os.getpid()}
         fatal = _run(f"{__name__}:KilledOnce", hparams=hparams)
         runs = [fatal, *_runs()]
-        board = run_all(runs, Path(folder), make())
+        board = run_all(runs, folder, make())
         killed = marker.exists()
         failed = [fatal.id] if killed else []
         require(list(board.failed) == failed, make(), f"reports the failures {board.failed}.")
         require(not board.unfinished, make(), "leaves runs undone after a worker was killed.")
         if killed:
-            status = records.read(Path(folder) / fatal.id).status
+            status = records.read(folder / fatal.id).status
             require(status == "failed", make(), f"records the run of a killed worker as {status}.")
-        board = run_all(runs, Path(folder), make(), retry=True)
+        board = run_all(runs, folder, make(), retry=True)
         require(not board.failed, make(), "cannot retry the run of a killed worker.")
 
 
@@ -175,8 +175,10 @@ def _runs() -> list[RunConfig]:
     return [rdm, _run("vrex", pretrain=phase), _run(), _run(seed=1)]
 
 
-def _folder() -> AbstractContextManager[str]:
-    return tempfile.TemporaryDirectory()
+@contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
 
 
 def _records(out: Path) -> dict[str, list[dict[str, Any]]]:
