@@ -89,10 +89,23 @@ def to_json(value: Any, indent: int | None = None) -> str:
     return json.dumps(finite(value), allow_nan=False, ensure_ascii=False, indent=indent)
 
 
-def finite(value: Any) -> Any:
-    """Replace numbers that are not finite by None, in mappings, lists and tuples too."""
+def finite(value: Any, digits: int | None = None) -> Any:
+    """Replace numbers that are not finite by None, in mappings, lists, tuples and arrays too.
+
+    Floats are rounded to ``digits`` significant digits, where given.
+
+    Example:
+        >>> finite({"risk": (1 / 3, float("nan")), "n": 3}, digits=2)
+        {'risk': [0.33, None], 'n': 3}
+    """
+    if hasattr(value, "tolist"):  # an array, or one of its values
+        value = value.tolist()
     if isinstance(value, Mapping):
-        return {key: finite(entry) for key, entry in value.items()}
+        return {key: finite(entry, digits) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        return [finite(entry, digits) for entry in value]
+    if not isinstance(value, float):
+        return value
+    if not math.isfinite(value):
+        return None
+    return value if digits is None else float(f"{value:.{digits}g}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import torch
@@ -132,10 +132,9 @@ class Stepper:
 
 
 def _numbers(terms: Terms, ev: Eval) -> dict[str, float]:
-    named: dict[str, Mapping[str, Tensor]] = {"": terms.parts, "raw ": terms.raw}
     out = {"loss": terms.loss.item()}
-    for prefix, values in named.items():
-        out.update({prefix + name: value.item() for name, value in values.items()})
+    out |= {name: value.item() for name, value in terms.parts.items()}
+    out |= {f"raw {name}": value.item() for name, value in terms.raw.items()}
     if "risks" in ev.__dict__:
         out["worst domain"] = float(ev.domain_risks.argmax())
     return out

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskmatch.report.rounding import rounded
+from riskmatch.files import finite
 from riskmatch.runs.predictions import Predictions
 
 Array = NDArray[np.float64]
 BINS, POINTS = 40, 200
+DIGITS = 6
+"""Significant digits of stored numbers."""
 COVERAGE = 0.99
 """Fraction of the risks that lie within the bins."""
 _SERIES = ("edges", "heights", "grid", "density")
@@ -44,7 +46,7 @@ class DensityEstimate:
         heights = counts / (len(values) * np.diff(edges))
         grid = np.linspace(edges[0], edges[-1], POINTS)
         parts = (np.asarray(edges, dtype=float), heights, grid, kde(values, grid))
-        return cls(float(values.mean()), *(tuple(rounded(part)) for part in parts))
+        return cls(float(values.mean()), *(tuple(finite(part, DIGITS)) for part in parts))
 
     @classmethod
     def per_decade(cls, values: Array, edges: Sequence[float]) -> DensityEstimate:
@@ -63,8 +65,8 @@ class DensityEstimate:
         return replace(
             estimate,
             mean=float(values.mean()),
-            edges=tuple(rounded(np.asarray(edges, dtype=float))),
-            grid=tuple(rounded(edges[0] * 10 ** np.asarray(estimate.grid))),
+            edges=tuple(finite(np.asarray(edges, dtype=float), DIGITS)),
+            grid=tuple(finite(edges[0] * 10 ** np.asarray(estimate.grid), DIGITS)),
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from riskmatch.files import to_json
-from riskmatch.report.density import DensityEstimate
+from riskmatch.files import finite, to_json
+from riskmatch.report.density import DIGITS, DensityEstimate
 from riskmatch.report.figures.charts import (
     Curve,
     Spans,
@@ -17,7 +17,6 @@ from riskmatch.report.figures.charts import (
     draw_densities,
     draw_spans,
 )
-from riskmatch.report.rounding import rounded
 from riskmatch.report.style import LineStyle, Width
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class Plot:
 
     def json(self) -> str:
         """JSON text from which :func:`read_plot` restores the figure."""
-        values = {"kind": type(self).__name__.lower(), **rounded(asdict(self))}
+        values = {"kind": type(self).__name__.lower(), **finite(asdict(self), DIGITS)}
         return to_json(values, indent=1) + "\n"
 
 

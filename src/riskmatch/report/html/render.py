@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from riskmatch.data import OnProgress
-from riskmatch.files import write_whole
+from riskmatch.files import finite, write_whole
 from riskmatch.report.html.summary import summary, worst_counts
 from riskmatch.report.html.tables import (
     FINAL_COLUMNS,
@@ -24,7 +24,6 @@ from riskmatch.report.html.tables import (
     text,
 )
 from riskmatch.report.page import page_data
-from riskmatch.report.rounding import rounded
 from riskmatch.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 
 if TYPE_CHECKING:
@@ -209,7 +208,7 @@ def chart_data(data: Mapping[str, Any]) -> dict[str, Any]:
     runs = [_run_charts(run) for run in data["runs"]]
     return {
         "domains": list(dict.fromkeys(name for run in runs for name in run["domains"])),
-        "differences": rounded((data["comparison"] or {}).get("differences", []), DIGITS),
+        "differences": finite((data["comparison"] or {}).get("differences", []), DIGITS),
         "runs": runs,
     }
 
@@ -219,15 +218,15 @@ def _run_charts(run: Mapping[str, Any]) -> dict[str, Any]:
 
     def grid(values: Iterable[float]) -> int:
         """Number of a series that many distributions share."""
-        return grids.setdefault(tuple(rounded(list(values), DIGITS)), len(grids))
+        return grids.setdefault(tuple(finite(list(values), DIGITS)), len(grids))
 
     snapshots = [
         {
             "step": snapshot["step"],
-            "mmd": rounded(snapshot["mmd"], DIGITS),
+            "mmd": finite(snapshot["mmd"], DIGITS),
             "domains": {
                 name: {
-                    **rounded(
+                    **finite(
                         {key: d[key] for key in ("n", "mean", "heights", "density", "cdf")}, DIGITS
                     ),
                     "edges": grid(d["edges"]),
@@ -243,14 +242,14 @@ def _run_charts(run: Mapping[str, Any]) -> dict[str, Any]:
         "domains": domains_of(run),
         "test": list(run["test_domains"]),
         "classes": list(run["classes"]),
-        "curves": rounded(run["curves"], DIGITS),
+        "curves": finite(run["curves"], DIGITS),
         "snapshots": snapshots,
         "grids": [list(values) for values in grids],
         "confusion": {
             name: {"counts": matrix} if matrices else {"pairs": most_confused(matrix)}
             for name, matrix in run["confusion"].items()
         },
-        "calibration": rounded(run["calibration"], DIGITS),
+        "calibration": finite(run["calibration"], DIGITS),
     }
 
 

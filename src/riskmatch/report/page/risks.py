@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from riskmatch.report.density import Array, bin_edges, finite_risks, kde
-from riskmatch.report.rounding import rounded
+from riskmatch.files import finite
+from riskmatch.report.density import DIGITS, Array, bin_edges, finite_risks, kde
 from riskmatch.runs.predictions import Predictions
 
 ByStep = Mapping[int, Mapping[str, Predictions]]
@@ -66,10 +66,10 @@ def distribution(risks: Array, edges: Sequence[float]) -> dict[str, Any]:
         "n": n,
         "mean": float(risks.mean()) if n else None,
         "edges": list(edges),
-        "heights": rounded(counts / (max(1, n) * np.diff(edges))),
+        "heights": finite(counts / (max(1, n) * np.diff(edges)), DIGITS),
         "x": x.tolist(),
-        "density": rounded(density),
-        "cdf": rounded(below / max(1, n)),
+        "density": finite(density, DIGITS),
+        "cdf": finite(below / max(1, n), DIGITS),
     }
 
 

@@ -117,11 +117,7 @@ def select_runs(paths: str | Path | Sequence[str | Path]) -> PageRuns:
         FileNotFoundError: a path does not exist, or holds no run.
         ValueError: every run is damaged.
     """
-    return select_results(read_results(paths))
-
-
-def select_results(results: Results) -> PageRuns:
-    """Apply the selection rules to runs that have been read."""
+    results = read_results(paths)
     table = cases(results.frame, results.plan)
     if results.plan:
         table = table[table["run"].isin({config.id for config in results.plan})]
