@@ -72,7 +72,7 @@ def embed(
     trunk = trunk.to(device).eval()
     identity = json.dumps([FORMAT, trunk.name, hash_weights(trunk), repr(trunk.preprocess)])
     folder = cache or cache_folder() / "features"
-    report: OnProgress = on_progress or (lambda *_: None)
+    report: OnProgress = (lambda *_: None) if on_progress is None else on_progress
 
     def view(domain: Domain, content: str, number: int) -> Tensor:
         """Features (n, width) of every image, augmented unless ``number`` is 0."""
