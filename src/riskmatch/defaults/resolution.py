@@ -132,10 +132,10 @@ def given_for(config: RunConfig) -> dict[str, Any]:
     values = {**hparams, **{name: own[name] for name in own if name not in _ARGUMENTS}}
     different = {name: value for name, value in values.items() if value != usual.get(name)}
     for name in _OPTIONS:
-        keys = {**values[name], **usual[name]}
-        changed = {key for key in keys if values[name].get(key) != usual[name].get(key)}
         if name in different:
-            different[name] = {key: values[name].get(key) for key in keys if key in changed}
+            mine, theirs = values[name], usual[name]
+            keys = (key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key))
+            different[name] = {key: mine.get(key) for key in keys}
     if frozen:
         different["model_options"] = {**different.get("model_options", {}), "frozen": True}
     return different
@@ -170,7 +170,7 @@ def on_data(method: Method | None, data: str | None) -> dict[str, Any]:
     """Values of :data:`ON_DATA` for a method on a data set."""
     by_method = ON_DATA.get(data_key(data), {})
     own = by_method.get(_name(method), {}) if method else {}
-    return _overlay({**by_method.get(None, {})}, own)
+    return _overlay(by_method.get(None, {}), own)
 
 
 def field_names(method: Method | None = None) -> list[str]:

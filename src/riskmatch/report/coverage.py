@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import combinations, starmap
 from typing import TYPE_CHECKING, NamedTuple
 
+from riskmatch.report.titles import domains_title
 from riskmatch.selection import CASE
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 ALIKE = {"steps": "steps", "model_options": "model options"}
 """Settings that no search draws, so that the runs of a case should have them in common."""
 FEW = 3
-"""More missing runs, or test domains of a run, are not named."""
+"""More missing runs are not named."""
 
 
 def notes(selected: Selected) -> str:
@@ -136,13 +137,9 @@ def _places(selected: Selected, cases: pd.DataFrame) -> dict[str, Place]:
     columns = ("run", "variant", "model", "test_domains", "trial")
     runs = zip(*(cases[name] for name in columns), strict=True)
     return {
-        run: Place(selected.label(variant, model), _domains(tests), trial)
+        run: Place(selected.label(variant, model), domains_title(tests), trial)
         for run, variant, model, tests, trial in runs
     }
-
-
-def _domains(tests: Sequence[str]) -> str:
-    return " and ".join(tests) if len(tests) <= FEW else f"{len(tests)} test domains"
 
 
 def missing(selected: Selected) -> list[str]:
@@ -162,7 +159,7 @@ def missing(selected: Selected) -> list[str]:
         return gaps(Counter(planned.values()), found, names)
     if selected.rule.over == "all trials":
         return []
-    single = set(selected.alone["test_domains"].map(_domains))
+    single = set(selected.alone["test_domains"].map(domains_title))
     held_out = [*selected.domains] if single <= {*selected.domains} else sorted(single)
     if selected.rule.domains == "left-out":
         held_out += [" and ".join(pair) for pair in combinations(selected.domains, 2)]

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from riskmatch.report import titles
-from riskmatch.report.titles import data_title, method_title
+from riskmatch.report.titles import data_title, domains_title, method_title
 from riskmatch.runs.config import RunConfig, variant
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MAX_NAMED = 3
-"""More test domains are counted instead of named; runs that differ in more settings get an id."""
+"""Runs that differ in more settings get an id."""
 
 
 def model_title(model: str, options: Mapping[str, Any]) -> str:
@@ -40,8 +40,7 @@ def run_title(config: RunConfig) -> str:
 
 
 def _title(variant: str, data: str, tests: Sequence[str]) -> str:
-    without = " and ".join(tests) if len(tests) <= MAX_NAMED else f"{len(tests)} test domains"
-    return f"{method_title(variant)} on {data_title(data)} without {without}"
+    return f"{method_title(variant)} on {data_title(data)} without {domains_title(tests)}"
 
 
 def run_titles(configs: Sequence[RunConfig]) -> list[str]:
@@ -52,16 +51,14 @@ def run_titles(configs: Sequence[RunConfig]) -> list[str]:
         >>> run_titles([one, two])
         ['ERM on PACS without sketch, seed 0', 'ERM on PACS without sketch, seed 1']
     """
-    titled = [run_title(config) for config in configs]
-    settings: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for title, config in zip(titled, configs, strict=True):
-        settings[title].append(_settings(config))
+    known = [(run_title(config), config.id, _settings(config)) for config in configs]
+    alike: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for title, _, own in known:
+        alike[title].append(own)
     unique = []
-    for title, config in zip(titled, configs, strict=True):
-        own = _settings(config)
-        different = [n for n, v in own.items() if any(o.get(n) != v for o in settings[title])]
-        suffix = [f"{name} {own[name]}" for name in different]
-        unique.append(", ".join([title, *(suffix if len(suffix) <= MAX_NAMED else [config.id])]))
+    for title, id_, own in known:
+        suffix = [f"{n} {v}" for n, v in own.items() if any(o.get(n) != v for o in alike[title])]
+        unique.append(", ".join([title, *(suffix if len(suffix) <= MAX_NAMED else [id_])]))
     return unique
 
 

@@ -214,25 +214,16 @@ class Table:
     def csv(self) -> str:
         """The table for programs: mean, error and n have columns of their own, to six decimals."""
         columns = list(zip(*self.rows, strict=True)) or [()] * len(self.columns)
-        measures = [
-            next((cell.measure for cell in column if isinstance(cell, Spread)), None)
-            for column in columns
-        ]
+        values: list[tuple[Cell, ...]] = []
+        for name, cells in zip(self.columns, columns, strict=True):
+            measure = next((cell.measure for cell in cells if isinstance(cell, Spread)), None)
+            if measure:
+                header = (f"{name} mean", f"{name} {measure}", f"{name} n")
+                values += zip(header, *map(_numbers, cells), strict=True)
+            else:
+                values.append((name, *map(_number, cells)))
         text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(
-            title
-            for name, measure in zip(self.columns, measures, strict=True)
-            for title in (
-                (f"{name} mean", f"{name} {measure}", f"{name} n") if measure else (name,)
-            )
-        )
-        for row in self.rows:
-            writer.writerow(
-                value
-                for cell, measure in zip(row, measures, strict=True)
-                for value in (_numbers(cell) if measure else (_number(cell),))
-            )
+        csv.writer(text, lineterminator="\n").writerows(zip(*values, strict=True))
         return text.getvalue()
 
     def to_json(self) -> dict[str, Any]:

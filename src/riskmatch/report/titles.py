@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from riskmatch.registry import INSTANCE, is_own
@@ -75,6 +76,16 @@ def part_title(name: str) -> str:
     if part.startswith(INSTANCE):
         part = part.rpartition(".")[2]
     return prefix + space + (part.rpartition(":")[2] if is_own(part) else part)
+
+
+def domains_title(names: Sequence[str]) -> str:
+    """The names of the test domains of a run; their number if there are more than three.
+
+    Example:
+        >>> domains_title(["photo", "sketch"]), domains_title("abcd")
+        ('photo and sketch', '4 test domains')
+    """
+    return " and ".join(names) if len(names) <= 3 else f"{len(names)} test domains"
 
 
 def in_order(names: set[str], titles: dict[str, str]) -> list[str]:

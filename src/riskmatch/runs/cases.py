@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.frame import frame_of_plan
+from riskmatch.runs.frame import frame_of
+from riskmatch.runs.records import RunRecord
 
 CASE = ["data", "model", "variant", "test_domain", "trial"]
 """The columns that identify a case."""
@@ -46,7 +47,9 @@ def cases(frame: pd.DataFrame, plan: Iterable[RunConfig] = ()) -> pd.DataFrame:
     runs = frame.drop_duplicates("run", ignore_index=True)
     known = set(runs["run"])
     missing = [config for config in plan if config.id not in known]
-    runs = pd.concat([runs, frame_of_plan(missing)], ignore_index=True) if missing else runs
+    if missing:
+        planned = frame_of(map(RunRecord, missing)).assign(status="planned")
+        runs = pd.concat([runs, planned], ignore_index=True)
     numbers = runs.get("hparams/hparams_seed", pd.Series(np.nan, runs.index))
     table = runs[_KEPT].assign(
         number=pd.to_numeric(numbers, errors="coerce"),

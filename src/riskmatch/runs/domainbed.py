@@ -12,8 +12,8 @@ import math
 import os
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -142,15 +142,6 @@ def _read_log(path: Path) -> bytes:
         raise OSError(f"cannot be decompressed: {error}") from error
 
 
-@dataclass
-class _LoggedRun:
-    """Lines of one run in a file."""
-
-    config: RunConfig
-    steps: dict[int, tuple[int, Evaluation]] = field(default_factory=dict)
-    """Number of the line and evaluation, by step."""
-
-
 def _read_file(path: Path) -> tuple[list[RunRecord], list[Fault]]:
     try:
         lines = _read_log(path).split(b"\n")
@@ -159,7 +150,8 @@ def _read_file(path: Path) -> tuple[list[RunRecord], list[Fault]]:
     if not any(line.strip() for line in lines):
         return [], [Fault(path, "empty")]
     problems: dict[str, list[int]] = defaultdict(list)
-    runs: dict[str, _LoggedRun] = {}
+    configs: dict[str, RunConfig] = {}
+    logged: dict[str, dict[int, tuple[int, Evaluation]]] = defaultdict(dict)  # by run and step
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -167,20 +159,18 @@ def _read_file(path: Path) -> tuple[list[RunRecord], list[Fault]]:
             config, evaluation = read_line(line)
         except BadLineError as error:
             cut = number == len(lines) and line.startswith(b"{") and str(error) == "not JSON"
-            problems["incomplete: the file ends within a line" if cut else str(error)].append(
-                number
-            )
+            reason = "incomplete: the file ends within a line" if cut else str(error)
+            problems[reason].append(number)
             continue
         # A run resumed with more steps is the same run.
-        run = runs.setdefault(replace(config, steps=1, eval_every=1).id, _LoggedRun(config))
-        run.config = max(run.config, config, key=lambda known: known.steps)
-        if evaluation.step in run.steps:
-            problems["ignored: the step is logged again below"].append(
-                run.steps[evaluation.step][0]
-            )
-        run.steps[evaluation.step] = number, evaluation
-    done = len(runs) == 1 and (path.parent / "done").exists()
-    read = [_record(run.config, run.steps, done, problems) for run in runs.values()]
+        run = replace(config, steps=1, eval_every=1).id
+        configs[run] = max(configs.get(run, config), config, key=lambda known: known.steps)
+        steps = logged[run]
+        if evaluation.step in steps:
+            problems["ignored: the step is logged again below"].append(steps[evaluation.step][0])
+        steps[evaluation.step] = number, evaluation
+    done = len(configs) == 1 and (path.parent / "done").exists()
+    read = [_record(config, logged[run], done, problems) for run, config in configs.items()]
     return read, [Fault(path, reason, tuple(sorted(at))) for reason, at in problems.items()]
 
 
@@ -208,14 +198,10 @@ def _record(
         seconds += evaluation.seconds_per_step * (step - previous)
         previous = step
         evaluations.append(replace(evaluation, scores=scores, seconds=seconds))
-    ended = done or _is_complete(config, sorted(steps))
+    # A run is done where no further evaluation is due; old versions log none after the last step.
+    every = min([config.eval_every, *(b - a for a, b in pairwise(sorted(steps)))])
+    ended = done or max(steps) + every >= config.steps
     return RunRecord(config, tuple(evaluations), "done" if ended else "unfinished")
-
-
-def _is_complete(config: RunConfig, steps: Sequence[int]) -> bool:
-    """Whether no further evaluation is due; old versions log none after the last step."""
-    every = min([config.eval_every, *(b - a for a, b in pairwise(steps))])
-    return steps[-1] + every >= config.steps
 
 
 def _scored(evaluation: Evaluation) -> frozenset[tuple[str, str]]:

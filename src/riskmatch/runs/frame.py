@@ -12,6 +12,7 @@ import re
 import shlex
 import warnings
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -128,16 +129,8 @@ def frame_of(runs: Iterable[RunRecord]) -> pd.DataFrame:
     """The data frame of :func:`results` for records in memory; their folders are empty."""
     columns = _Columns()
     for run in runs:
-        evaluations = (_evaluation(_values(one)) for one in run.evaluations)
-        columns.add(run.config.id, "", run.config, evaluations, run.status, run.error)
-    return columns.frame()
-
-
-def frame_of_plan(configs: Iterable[RunConfig]) -> pd.DataFrame:
-    """Planned runs as rows of :func:`results`, without evaluations and of the status planned."""
-    columns = _Columns()
-    for config in configs:
-        columns.add(config.id, "", config, (), "planned", None)
+        rows = [_row(_line_of(evaluation)) for evaluation in run.evaluations]
+        columns.add(run.config.id, "", run.config, rows, run.status, run.error)
     return columns.frame()
 
 
@@ -174,11 +167,12 @@ class _Columns:
 
     def __init__(self) -> None:
         self.runs: dict[str, dict[str, Any]] = {}
-        self._hparams: dict[str, dict[int, Any]] = {}
         self._run = array("q")
         self._step = array("q")
         self._worst: list[str | None] = []
-        self._numbers: dict[str, array[float]] = {name: array("d") for name in _NUMBERS}
+        self._numbers: dict[str, array[float]] = defaultdict(
+            lambda: array("d"), {name: array("d") for name in _NUMBERS}
+        )
 
     def read(self, folder: Path) -> None:
         """Add the run in a folder, unless it is there already or has no whole first line."""
@@ -188,61 +182,54 @@ class _Columns:
         if not first:
             return
         begin = records.entry(path, 1, first)
-        config = records.parse(path, 1, _config, begin)
+        config = records.parse(path, 1, lambda line: RunConfig.from_json(line["config"]), begin)
         run = begin.get("id") or config.id
         if run in self.runs:
             return
         lines = _QUANTILES.sub(b"", rest).splitlines()
         entries = [records.entry(path, number, line) for number, line in enumerate(lines, 2)]
-        evaluations = [
-            records.parse(path, number, _evaluation, entry)
+        rows = [
+            records.parse(path, number, _row, entry)
             for number, entry in enumerate(entries, 2)
             if entry["kind"] == "evaluation"
         ]
         end = entries[-1] if entries and entries[-1]["kind"] == "end" else {}
         status, error = end.get("status", "unfinished"), end.get("error")
-        self.add(run, str(folder), config, evaluations, status, error)
+        self.add(run, str(folder), config, rows, status, error)
 
     def add(
         self,
         run: str,
         folder: str,
         config: RunConfig,
-        evaluations: Iterable[_Row],
+        rows: Sequence[_Row],
         status: str,
         error: str | None,
     ) -> None:
         """Add a run with its evaluations."""
         number = len(self.runs)
         settings = {item.name: getattr(config, item.name) for item in fields(config)}
-        for name, value in settings.pop("hparams").items():
-            self._hparams.setdefault(name, {})[number] = value
+        hparams = settings.pop("hparams")
         settings |= {name: _canonical(settings[name]) for name in _OPTIONS}
-        rows = list(evaluations) or [_Row(-1, None, (), {})]  # the step is missing
-        self.runs[run] = {
-            "run": run,
-            "folder": folder,
-            **settings,
-            "variant": variant(config),
-            "draw": _draw(config),
-            "status": status,
-            "error": error,
-            "domains": tuple(dict.fromkeys(domain for row in rows for domain in row.domains)),
-        }
-        for row in rows:
-            self._append(number, row)
+        domains = tuple(dict.fromkeys(domain for row in rows for domain in row.domains))
+        derived = (variant(config), _draw(config), status, error, domains)
+        values = zip(_RUN_COLUMNS, (run, folder, *settings.values(), *derived), strict=True)
+        self.runs[run] = {**dict(values), **{f"hparams/{k}": v for k, v in hparams.items()}}
+        for row in rows or [_Row(-1, None, (), {})]:
+            for name, value in row.numbers.items():
+                column = self._numbers[name]
+                if len(column) < len(self._step):
+                    _pad(column, len(self._step))
+                column.append(value)
+            self._run.append(number)
+            self._step.append(row.step)
+            self._worst.append(row.worst_domain)
 
     def frame(self) -> pd.DataFrame:
         """All runs, in the order in which they were added."""
         rows, steps = np.array(self._run, np.int64), np.array(self._step, np.int64)
-        runs = pd.DataFrame(list(self.runs.values()), columns=_RUN_COLUMNS)
-        runs = runs.astype(_TYPES)
-        hparams = {
-            f"hparams/{name}": pd.Series([values.get(number) for number in range(len(runs))])
-            for name, values in self._hparams.items()
-        }
-        runs = pd.concat([runs, pd.DataFrame(hparams, runs.index)], axis=1)
-        repeated = runs.take(rows).reset_index(drop=True)
+        runs = pd.DataFrame(list(self.runs.values()), columns=None if self.runs else _RUN_COLUMNS)
+        repeated = runs.astype(_TYPES).take(rows).reset_index(drop=True)
         evaluations: dict[str, Any] = {
             "step": pd.arrays.IntegerArray(steps, steps < 0),
             "worst_domain": pd.array(self._worst, dtype="str"),
@@ -252,19 +239,6 @@ class _Columns:
             _pad(column, len(rows))
             evaluations[name] = np.frombuffer(column) if len(rows) else np.zeros(0)
         return pd.concat([repeated, pd.DataFrame(evaluations, copy=False)], axis=1)
-
-    def _append(self, run: int, row: _Row) -> None:
-        size = len(self._step)
-        for name, value in row.numbers.items():
-            column = self._numbers.get(name)
-            if column is None:
-                column = self._numbers[name] = array("d")
-            if len(column) < size:
-                _pad(column, size)
-            column.append(value)
-        self._run.append(run)
-        self._step.append(row.step)
-        self._worst.append(row.worst_domain)
 
 
 class _Row(NamedTuple):
@@ -278,7 +252,7 @@ class _Row(NamedTuple):
     """Numbers by the names of their columns."""
 
 
-def _evaluation(entry: Mapping[str, Any]) -> _Row:
+def _row(entry: Mapping[str, Any]) -> _Row:
     """The columns of an evaluation, from its line in the file of a run."""
     numbers = {name: entry[name] for name in _NUMBERS}
     numbers |= {f"term/{name}": value for name, value in entry["terms"].items()}
@@ -291,16 +265,10 @@ def _evaluation(entry: Mapping[str, Any]) -> _Row:
     return _Row(int(entry["step"]), entry["worst_domain"], tuple(entry["scores"]), known)
 
 
-_RUN_COLUMNS = (
-    "run",
-    "folder",
-    *(item.name for item in fields(RunConfig) if item.name != "hparams"),
-    "variant",
-    "draw",
-    "status",
-    "error",
-    "domains",
-)
+_RUN_COLUMNS = [
+    *("run", "folder", *(item.name for item in fields(RunConfig) if item.name != "hparams")),
+    *("variant", "draw", "status", "error", "domains"),
+]
 
 
 _TYPES: dict[str, Any] = {
@@ -317,10 +285,6 @@ def _group(column: str) -> int:
     return (
         ("term", "raw", "accuracy", "risk").index(column.partition("/")[0]) if "/" in column else -1
     )
-
-
-def _config(values: Mapping[str, Any]) -> RunConfig:
-    return RunConfig.from_json(values["config"])
 
 
 def _pad(column: array[float], size: int) -> None:
@@ -342,10 +306,10 @@ def _draw(config: RunConfig) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _values(evaluation: Evaluation) -> dict[str, Any]:
+def _line_of(evaluation: Evaluation) -> dict[str, Any]:
     """An evaluation as a line of a record holds it."""
     scores = {
-        domain: {split: {"accuracy": s.accuracy, "risk": s.risk} for split, s in splits.items()}
+        domain: {split: vars(score) for split, score in splits.items()}
         for domain, splits in evaluation.scores.items()
     }
     return {**vars(evaluation), "scores": scores}

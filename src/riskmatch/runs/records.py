@@ -62,15 +62,16 @@ class Evaluation:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Evaluation:
-        """Evaluation from the values of a line."""
+        """Evaluation from the values of a line, in which null stands for NaN."""
+        known = _numbers(values)
         scores = {
             domain: {
                 split: Score(**{**score, "quantiles": tuple(score["quantiles"])})
                 for split, score in splits.items()
             }
-            for domain, splits in values["scores"].items()
+            for domain, splits in known["scores"].items()
         }
-        return cls(**{**values, "scores": scores})
+        return cls(**{**known, "scores": scores})
 
 
 Status = Literal["unfinished", "done", "failed"]
@@ -130,9 +131,7 @@ def start(
     parts: Mapping[str, Mapping[str, str | None]] | None = None,
 ) -> None:
     """Start the file of a run with its configuration, in place of any earlier file."""
-    folder.mkdir(parents=True, exist_ok=True)
-    run = RunRecord(config, data=data, parts=parts or {})
-    write_whole(folder / FILE, (_first_line(run) + "\n").encode())
+    write(folder, RunRecord(config, data=data, parts=parts or {}))
 
 
 def append(folder: Path, evaluation: Evaluation) -> None:
@@ -154,7 +153,12 @@ def end(folder: Path, status: Literal["done", "failed"], error: str | None = Non
 
 def write(folder: Path, run: RunRecord) -> bool:
     """Write a complete record; return whether this changed the file."""
-    lines = [_first_line(run)]
+    header = {"version": version("riskmatch"), "id": run.config.id, "config": run.config.to_json()}
+    if run.data is not None:
+        header["data"] = run.data.to_json()
+    if run.parts:
+        header["parts"] = run.parts
+    lines = [_line("config", header)]
     lines += [_line("evaluation", asdict(evaluation)) for evaluation in run.evaluations]
     if run.status != "unfinished":
         lines.append(_line("end", {"status": run.status, "error": run.error}))
@@ -188,7 +192,7 @@ def find(folder: Path) -> RunRecord | None:
     if not entries:
         return None
     evaluations = [
-        parse(folder / FILE, number, _evaluation, values)
+        parse(folder / FILE, number, Evaluation.from_json, values)
         for number, values in enumerate(entries, 1)
         if values["kind"] == "evaluation"
     ]
@@ -248,15 +252,6 @@ def read_all(out: Path) -> list[RunRecord]:
     return [run for run in runs if run is not None]
 
 
-def _first_line(run: RunRecord) -> str:
-    values = {"version": version("riskmatch"), "id": run.config.id, "config": run.config.to_json()}
-    if run.data is not None:
-        values["data"] = run.data.to_json()
-    if run.parts:
-        values["parts"] = run.parts
-    return _line("config", values)
-
-
 def _line(kind: str, values: Mapping[str, Any]) -> str:
     return to_json({"kind": kind, **values})
 
@@ -310,13 +305,10 @@ def parse(
 
 
 def _header(values: dict[str, Any]) -> RunRecord:
-    config, data = RunConfig.from_json(values["config"]), values.get("data")
-    identity = None if data is None else DataIdentity.from_json(data)
-    return RunRecord(config, data=identity, parts=values.get("parts", {}))
-
-
-def _evaluation(values: dict[str, Any]) -> Evaluation:
-    return Evaluation.from_json(_numbers(values))
+    data = DataIdentity.from_json(values["data"]) if values.get("data") is not None else None
+    return RunRecord(
+        RunConfig.from_json(values["config"]), data=data, parts=values.get("parts", {})
+    )
 
 
 def damage(path: Path, number: int, what: str) -> RecordError:
