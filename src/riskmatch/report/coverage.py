@@ -175,7 +175,7 @@ def missing(selected: Selected) -> list[str]:
         for domains in held_out
         for trial in trials[row]
     }
-    return gaps(expected, {place: n for place, n in found.items() if place.domains in held_out})
+    return gaps(expected, found)
 
 
 def gaps(
