@@ -221,7 +221,8 @@ def _table(words: Sequence[str]) -> int:
     """Print accuracy by method and test domain, beside the paper's."""
     options = parse(TableOptions, "sweep table", words)
     from riskmatch.report.comparison import tables_of_frame
-    from riskmatch.runs.frame import PLAN, read_results
+    from riskmatch.runs.frame import read_results
+    from riskmatch.runs.records import PLAN
     from riskmatch.selection import find_rule
 
     try:

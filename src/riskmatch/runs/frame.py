@@ -23,11 +23,11 @@ import pandas as pd
 
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig, variant
-from riskmatch.runs.records import Evaluation, RunRecord
+from riskmatch.runs.records import PLAN, Evaluation, RunRecord, read_plan
 from riskmatch.space import without_later
 
-PLAN, RUNS = "plan.jsonl", "runs"
-"""The plan of a sweep and the folder of its runs."""
+RUNS = "runs"
+"""The folder of the runs of a sweep."""
 _QUANTILES = re.compile(rb', "quantiles": \[[^\]]*\]')
 """Most of the bytes of an evaluation, which no column holds."""
 _NUMBERS = "loss", "seconds", "seconds_per_step", "peak_memory"
@@ -108,7 +108,10 @@ def read_results(paths: str | Path | Sequence[str | Path], *, begun: bool = True
     folders = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     if not folders:
         raise ValueError("Give the folder of a run, a folder of runs or a sweep.")
-    plans = [read_plan(folder) for folder in folders]
+    plans = [
+        read_plan(folder / PLAN, lambda config, _: config) if (folder / PLAN).exists() else {}
+        for folder in folders
+    ]
     columns = _Columns()
     damaged = []
     for folder, plan in zip(folders, plans, strict=True):
@@ -132,22 +135,6 @@ def frame_of(runs: Iterable[RunRecord]) -> pd.DataFrame:
         rows = [_row(_line_of(evaluation)) for evaluation in run.evaluations]
         columns.add(run.config.id, "", run.config, rows, run.status, run.error)
     return columns.frame()
-
-
-def read_plan(path: Path) -> dict[str, RunConfig]:
-    """The runs that the sweep in a folder should have, by id; empty where it holds no plan."""
-    if not (path / PLAN).exists():
-        return {}
-    plan: dict[str, RunConfig] = {}
-    for number, line in enumerate((path / PLAN).read_text("utf-8").splitlines(), 1):
-        try:
-            entry = json.loads(line) if line.strip() else {}
-            if "config" in entry:
-                config = RunConfig.from_json(entry["config"])
-                plan.setdefault(config.id, config)
-        except (ValueError, TypeError, KeyError) as error:
-            raise ValueError(f"{path / PLAN}, line {number}, is not a run: {error}") from error
-    return plan
 
 
 def run_folders(path: Path) -> list[Path]:

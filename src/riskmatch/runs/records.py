@@ -19,7 +19,8 @@ from riskmatch.files import append_line, to_json, write_whole
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.identity import DataIdentity
 
-FILE = "records.jsonl"
+FILE, PLAN = "records.jsonl", "plan.jsonl"
+"""The record in the folder of a run, and the plan in the folder of a sweep."""
 LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 """Levels of the quantiles in a :class:`Score`."""
 
@@ -250,6 +251,27 @@ def read_all(out: Path) -> list[RunRecord]:
     """Read all runs whose folders are in ``out``, sorted by id."""
     runs = (find(path.parent) for path in sorted(out.glob(f"*/{FILE}")))
     return [run for run in runs if run is not None]
+
+
+def read_plan(
+    path: Path, make: Callable[[RunConfig, dict[str, Any]], _Result]
+) -> dict[str, _Result]:
+    """Apply ``make`` to each run of a plan and its line, by run id; a repeated run counts once.
+
+    Raises:
+        ValueError: a line is damaged.
+    """
+    plan: dict[str, _Result] = {}
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        try:
+            values = json.loads(line) if line.strip() else {}
+            if "config" in values:
+                config = RunConfig.from_json(values["config"])
+                plan.setdefault(config.id, make(config, values))
+        except (ValueError, TypeError, KeyError) as error:
+            cause = f"missing {error}" if isinstance(error, KeyError) else error
+            raise ValueError(f"{path}, line {number}, is not a run: {cause}") from error
+    return plan
 
 
 def _line(kind: str, values: Mapping[str, Any]) -> str:

@@ -23,10 +23,11 @@ from typing import Any
 from riskmatch.defaults import field_names, run_config, search_space
 from riskmatch.files import write_whole
 from riskmatch.runs.config import RunConfig, variant
+from riskmatch.runs.records import PLAN, read_plan
 from riskmatch.space import draw
 from riskmatch.validation import check_option
 
-FILE = "plan.jsonl"
+FILE = PLAN
 RUNS = "runs"
 """Folder of the records, beside the plan."""
 
@@ -154,18 +155,12 @@ def read(folder: Path) -> list[PlannedRun]:
     path = folder / FILE
     if not path.exists():
         raise FileNotFoundError(f"{folder} has no {FILE}.")
-    planned: dict[str, PlannedRun] = {}
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
-        try:
-            entry = json.loads(line) if line.strip() else {}
-            if "config" in entry:
-                config, drawn = RunConfig.from_json(entry["config"]), entry["draw"]
-                run = PlannedRun(config, entry.get("title") or title_of(config, drawn), drawn)
-                planned.setdefault(config.id, run)
-        except (ValueError, TypeError, KeyError) as error:
-            cause = f"missing {error}" if isinstance(error, KeyError) else error
-            raise ValueError(f"{path}, line {number}, is not a run: {cause}") from error
-    return list(planned.values())
+
+    def planned(config: RunConfig, line: dict[str, Any]) -> PlannedRun:
+        title = line.get("title") or title_of(config, line["draw"])
+        return PlannedRun(config, title, line["draw"])
+
+    return list(read_plan(path, planned).values())
 
 
 def extend(folder: Path, runs: Sequence[PlannedRun], made_by: str) -> list[PlannedRun]:
