@@ -3,7 +3,7 @@ import sys
 import pytest
 
 from riskmatch.cli import progress as module
-from riskmatch.cli.progress import Bar, Rate, RunDisplay, SweepDisplay, progress
+from riskmatch.cli.progress import Display, Rate, RunDisplay, SweepDisplay, progress
 from riskmatch.engine import Progress
 from riskmatch.runs.config import RunConfig
 from riskmatch.sweep import Board, PlannedRun, RunOutcome
@@ -85,12 +85,12 @@ def test_terminal_has_a_bar(monkeypatch, capsys):
     assert "waiting [for] another" in shown.err
 
 
-def test_bar_goes_from_a_known_to_an_unknown_total(capsys):
-    bar = Bar()
-    bar.show("known", 3, 9)
-    bar.show("unknown", 0, None)
-    (task,) = bar._progress.tasks
-    bar.close()
+def test_bar_goes_from_a_known_to_an_unknown_total(monkeypatch, capsys):
+    use_terminal(monkeypatch)
+    with Display() as display:
+        display.show("known", 3, 9)
+        display.show("unknown", 0, None)
+        (task,) = display._bar.tasks
     assert (task.total, task.description) == (None, "unknown")
 
 

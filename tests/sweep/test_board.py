@@ -146,3 +146,16 @@ def test_status_of_an_unstarted_sweep_has_no_time_left(tmp_path):
     status = status_of(PLANNED, tmp_path)
     assert status.total == {"waiting": 6}
     assert status.seconds_left is None
+
+
+def test_run_that_failed_or_is_damaged_elsewhere_is_failed_here(tmp_path):
+    other = replace(ERM, seed=1)
+    board = Board([ERM, other], tmp_path)
+    records.start(tmp_path / ERM.id, ERM)
+    records.end(tmp_path / ERM.id, "failed")
+    records.start(tmp_path / other.id, other)
+    (tmp_path / other.id / records.FILE).write_text("{}\n{}\n")
+    assert board.start_next() is None
+    assert list(board.failed) == [ERM.id, other.id]
+    assert board.failed[ERM.id] == "cause not recorded"
+    assert board.done == []

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    import rich.progress
     from typing_extensions import Self
 
     from riskmatch.data import OnProgress
@@ -53,7 +54,7 @@ class Display:
     def __init__(self, quiet: bool = False, unit: Unit = "images") -> None:
         self.quiet = quiet
         self._terminal = not quiet and sys.stderr.isatty()
-        self._bar: Bar | None = None
+        self._bar: rich.progress.Progress | None = None
         self._rate = Rate(unit)
         self._task, self._next_line = "", 0.0
 
@@ -79,22 +80,24 @@ class Display:
                 self.log(text)
 
     def show(self, text: str, done: int = 0, total: int | None = None) -> None:
-        """Move the bar, if there is a terminal."""
+        """Move the bar, if there is a terminal; without a total it pulses."""
         if self._terminal:
-            self._bar = self._bar or Bar()
-            self._bar.show(text, done, total)
+            self._bar = self._bar or start_bar()
+            (task,) = self._bar.tasks
+            task.total = total  # update() ignores a total of None
+            self._bar.update(task.id, completed=done, total=total, description=text)
 
     def log(self, line: str) -> None:
         """Print a line, above the bar."""
         if self._bar is not None:
-            self._bar.log(line)
+            self._bar.console.print(line, markup=False, soft_wrap=True)
         elif not self.quiet:
             print(line, file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """Remove the bar."""
         if self._bar is not None:
-            self._bar.close()
+            self._bar.stop()
             self._bar = None
 
 
@@ -134,15 +137,14 @@ class SweepDisplay(Display):
 
     def __init__(self, planned: Sequence[PlannedRun] = (), quiet: bool = False) -> None:
         super().__init__(quiet)
-        self._titles: dict[str, str] = {}
+        self._titles = {run.config.id: run.title for run in planned}
         self._logged: set[str] | None = None
-        self._add(planned)
 
     def plan(self, runs: Sequence[PlannedRun], note: str = "") -> None:
         """Prepare for training these runs; the first time, log a note on them."""
         if note and not self._titles:
             self.log(note)
-        self._add(runs)
+        self._titles |= {run.config.id: run.title for run in runs}
         self._logged = None
         self.show("loading")
 
@@ -166,8 +168,10 @@ class SweepDisplay(Display):
         count = len(ended)
         self.show(f"{count}/{board.total} runs · {left}", count, board.total)
 
-    def _add(self, runs: Sequence[PlannedRun]) -> None:
-        self._titles.update({run.config.id: run.title for run in runs})
+    def close(self) -> None:
+        """Remove the bar, and forget the runs."""
+        super().close()
+        self._titles = {}
 
 
 class Rate:
@@ -213,35 +217,17 @@ class Rate:
         return decimal(number)
 
 
-class Bar:
-    """A bar and a text on the last line of the terminal, removed when it is closed."""
+def start_bar() -> rich.progress.Progress:
+    """Show a bar and a text on the last line of the terminal, which ``stop`` removes."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
 
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn
-
-        self._progress = Progress(
-            BarColumn(bar_width=24),
-            TextColumn("{task.description}", markup=False),
-            console=Console(stderr=True, highlight=False),
-            transient=True,
-        )
-        self._total: int | None = None
-        self._task = self._progress.add_task("loading", total=None)
-        self._progress.start()
-
-    def show(self, text: str, done: int, total: int | None) -> None:
-        """Move the bar; without a total it pulses."""
-        if total is None and self._total is not None:  # update() ignores a total of None
-            self._progress.remove_task(self._task)
-            self._task = self._progress.add_task(text, total=None)
-        self._total = total
-        self._progress.update(self._task, completed=done, total=total, description=text)
-
-    def log(self, line: str) -> None:
-        """Print a line above the bar."""
-        self._progress.console.print(line, markup=False, soft_wrap=True)
-
-    def close(self) -> None:
-        """Remove the bar."""
-        self._progress.stop()
+    bar = Progress(
+        BarColumn(bar_width=24),
+        TextColumn("{task.description}", markup=False),
+        console=Console(stderr=True, highlight=False),
+        transient=True,
+    )
+    bar.add_task("loading", total=None)
+    bar.start()
+    return bar

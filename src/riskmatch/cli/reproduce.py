@@ -93,29 +93,20 @@ def run(words: Sequence[str]) -> int:
 def _reproduce(name: str, budget: Budget, options: Reproduce, command: str) -> None:
     from riskmatch.experiments import ReproductionError, reproduce
 
-    display = SweepDisplay(quiet=options.quiet)
-    try:
-        outcome = reproduce(
-            name,
-            budget,
-            out=options.out,
-            data=_words(options.data),
-            methods=_words(options.methods),
-            seeds=_integers("seeds", options.seeds),
-            search_seeds=_integers("search-seeds", options.search_seeds),
-            init=options.init,
-            as_is=options.as_is,
-            jobs=options.jobs,
-            data_dir=options.data_dir,
-            device=options.device,
-            on_plan=lambda scope, runs: display.plan(runs, scope.data_note),
-            on_change=display.change,
-            on_progress=display.progress,
-        )
-    except ReproductionError as error:
-        raise BadInput(str(error)) from error
-    finally:
-        display.close()
+    with SweepDisplay(quiet=options.quiet) as display:
+        try:
+            outcome = reproduce(
+                name,
+                budget,
+                data=_words(options.data),
+                methods=_words(options.methods),
+                seeds=_integers("seeds", options.seeds),
+                search_seeds=_integers("search-seeds", options.search_seeds),
+                init=options.init,
+                **_common(options, display),
+            )
+        except ReproductionError as error:
+            raise BadInput(str(error)) from error
     if options.json:
         if outcome.output is not None:
             print(to_json(outcome.to_json(), indent=2))
@@ -140,24 +131,11 @@ def _reproduce_all(budget: Budget, options: Reproduce, command: str) -> None:
     display = SweepDisplay(quiet=options.quiet)
 
     def start(name: str) -> None:
-        nonlocal display
-        display = SweepDisplay(quiet=options.quiet)
         if not options.quiet:
             number = names.index(name) + 1
             print(f"[{number}/{len(names)}] {name}", file=sys.stderr, flush=True)
 
-    outcomes = reproduce_all(
-        budget,
-        out=options.out,
-        as_is=options.as_is,
-        jobs=options.jobs,
-        data_dir=options.data_dir,
-        device=options.device,
-        on_start=start,
-        on_plan=lambda scope, runs: display.plan(runs, scope.data_note),
-        on_change=lambda board: display.change(board),
-        on_progress=lambda what, done, total: display.progress(what, done, total),
-    )
+    outcomes = reproduce_all(budget, on_start=start, **_common(options, display))
     for name, outcome in outcomes:
         display.close()
         if outcome.output is not None:
@@ -171,6 +149,16 @@ def _reproduce_all(budget: Budget, options: Reproduce, command: str) -> None:
         print(to_json(results, indent=2))
     if failed:
         raise RunFailed(f"Incomplete: {', '.join(failed)}. To continue: {command}")
+
+
+def _common(options: Reproduce, display: SweepDisplay) -> dict[str, Any]:
+    """Arguments of both ``reproduce`` and ``reproduce_all``."""
+    return {
+        **{name: getattr(options, name) for name in ("out", "as_is", "jobs", "data_dir", "device")},
+        "on_plan": lambda scope, runs: display.plan(runs, scope.data_note),
+        "on_change": display.change,
+        "on_progress": display.progress,
+    }
 
 
 def _list(options: Reproduce) -> None:

@@ -19,7 +19,7 @@ from riskmatch.cli.progress import SweepDisplay, clock, progress
 from riskmatch.files import to_json
 
 if TYPE_CHECKING:
-    from riskmatch.sweep import Board, Launcher, PlannedRun, SweepStatus
+    from riskmatch.sweep import Launcher, PlannedRun, SweepStatus
 
 
 def run(words: Sequence[str]) -> int:
@@ -201,7 +201,7 @@ def _status(words: Sequence[str]) -> int:
     from riskmatch.sweep import sweep_status
     from riskmatch.sweep.board import STATES
 
-    titles = _titles(_read_plan(options.dir))
+    titles = {run.config.id: run.title for run in _read_plan(options.dir)}
     status = sweep_status(options.dir)
     if options.json:
         methods = {name: {s: count[s] for s in STATES} for name, count in status.counts.items()}
@@ -251,7 +251,6 @@ def _train(command: type[RunOptions], name: str, words: Sequence[str]) -> int:
     from riskmatch.sweep import retry_sweep, run_sweep
 
     planned = _read_plan(options.dir)
-    titles = _titles(planned)
     train = retry_sweep if command is RetryOptions else run_sweep
     with SweepDisplay(planned, options.quiet) as display:
         try:
@@ -264,8 +263,12 @@ def _train(command: type[RunOptions], name: str, words: Sequence[str]) -> int:
             )
         except (ValueError, FileNotFoundError) as error:
             raise BadInput(str(error)) from error
-    if board.interrupted or board.failed:
-        raise RunFailed(_summary(board, titles, options.dir))
+    if error_message := board.error_message(planned):
+        status, retry = _command("status", options.dir), _command("retry", options.dir)
+        cure = f"List all failures: {status}. To retry: {retry}"
+        if board.interrupted:
+            cure = f"To continue: {_command('run', options.dir)}"
+        raise RunFailed(f"{error_message} {cure}")
     if not options.quiet:
         table = f"All {board.total} runs are done. Tabulate them: {_command('table', options.dir)}"
         print(table if board.total else "No run has failed.")
@@ -306,25 +309,8 @@ def _read_plan(folder: Path) -> list[PlannedRun]:
         raise BadInput(str(error)) from error
 
 
-def _titles(planned: Sequence[PlannedRun]) -> dict[str, str]:
-    return {run.config.id: run.title for run in planned}
-
-
 def _command(verb: str, folder: Path) -> str:
     return shlex.join(["riskmatch", "sweep", verb, str(folder)])
-
-
-def _summary(board: Board, titles: Mapping[str, str], folder: Path) -> str:
-    """Say in one line why a sweep is not done, and how to continue."""
-    if board.interrupted:
-        done = f"{len(board.done)} of {board.total} runs are done"
-        return f"Interrupted; {done}. To continue: {_command('run', folder)}"
-    id, cause = next(iter(board.failed.items()))
-    first = f"{titles.get(id, 'an ERM phase')} ({id}): {cause.rstrip('.')}"
-    return (
-        f"{len(board.failed)} of {board.total} runs failed; the first: {first}. "
-        f"List all failures: {_command('status', folder)}. To retry: {_command('retry', folder)}"
-    )
 
 
 def _print_status(status: SweepStatus, titles: Mapping[str, str]) -> None:

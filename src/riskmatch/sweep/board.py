@@ -118,11 +118,11 @@ class Board:
             if self._locked(config):
                 self.external[config.id] = self.running.pop(config.id)
                 continue
-            progress = records.standing(self.out / config.id) if self.out else None
-            if progress is None or progress.status == "unfinished":
+            progress = _progress(self.out / config.id) if self.out else records.Standing()
+            if progress.status == "unfinished":
                 return config
             self.finished_elsewhere.add(config.id)
-            self._finish(config, progress.error)
+            self.close(config, RunOutcome(progress.status, progress.error))
         return None
 
     def report_step(self, config: RunConfig, step: int, seconds: float) -> None:
@@ -142,13 +142,16 @@ class Board:
 
     def close(self, config: RunConfig, outcome: RunOutcome) -> None:
         """Record how a running run ended; an interrupted one waits again and stops the sweep."""
+        del self.running[config.id]
         if outcome.status == "interrupted":
-            self.waiting.insert(0, self.running.pop(config.id))
+            self.waiting.insert(0, config)
             self.interrupted = True
         elif outcome.status == "locked":
-            self.external[config.id] = self.running.pop(config.id)
+            self.external[config.id] = config
+        elif outcome.status == "done":
+            self.done.append(config)
         else:
-            self._finish(config, outcome.error)
+            self.failed[config.id] = outcome.error or "cause not recorded"
 
     @property
     def seconds_left(self) -> float | None:
@@ -186,13 +189,6 @@ class Board:
                 self.running[config.id] = config
                 return config
         return None
-
-    def _finish(self, config: RunConfig, error: str | None) -> None:
-        del self.running[config.id]
-        if error is None:
-            self.done.append(config)
-        else:
-            self.failed[config.id] = error
 
     def _locked(self, config: RunConfig) -> bool:
         return self.out is not None and is_locked(self.out / config.id)

@@ -233,17 +233,15 @@ class _WorkerProcess:
             message = self.pipe.recv()
         except (EOFError, OSError):
             self.process.join()
-            message = record_failure(out, self.run, _cause_of_death(self.process.exitcode))
+            code = self.process.exitcode
+            hint = "; if memory ran out, use fewer jobs" if code == -signal.SIGKILL else ""
+            cause = f"the worker process died with exit code {code}{hint}"
+            message = record_failure(out, self.run, cause)
         if isinstance(message, StepReport):
             board.report_step(self.run, *message)
         else:
             board.close(self.run, message)
             self.run = None
-
-
-def _cause_of_death(exit_code: int | None) -> str:
-    hint = "; if memory ran out, use fewer jobs" if exit_code == -signal.SIGKILL else ""
-    return f"the worker process died with exit code {exit_code}{hint}"
 
 
 def _launch_processes(

@@ -176,18 +176,16 @@ def extend(folder: Path, runs: Sequence[PlannedRun], made_by: str) -> list[Plann
     new = [run for run in runs if run.config.id not in known]
     if new:
         head = {"made by": made_by, "riskmatch": version("riskmatch"), "runs": len(new)}
-        lines = [head, *map(_entry, new)]
-        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        lines = [
+            {"title": run.title, "draw": run.draw, "config": run.config.to_json()} for run in new
+        ]
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in [head, *lines])
         folder.mkdir(parents=True, exist_ok=True)
         before = path.read_bytes() if path.exists() else b""
         if before and not before.endswith(b"\n"):
             before += b"\n"
         write_whole(path, before + text.encode())
     return new
-
-
-def _entry(run: PlannedRun) -> dict[str, Any]:
-    return {"title": run.title, "draw": run.draw, "config": run.config.to_json()}
 
 
 def _seed(*key: str | int) -> int:

@@ -137,8 +137,15 @@ def run_sweep(
     Example:
         See :func:`plan_sweep`.
     """
-    return _run_planned(
-        read(Path(folder)), folder, launcher, False, data_dir, predictions, on_change, on_progress
+    return run_all(
+        _configs(read(Path(folder)), data_dir),
+        Path(folder) / RUNS,
+        launcher,
+        data_dir=data_dir,
+        retry=False,
+        predictions=predictions,
+        on_change=on_change,
+        on_progress=on_progress,
     )
 
 
@@ -161,8 +168,15 @@ def retry_sweep(
     again = [run for run in planned if run.config.id in failed]
     if not again:
         return Board([], Path(folder) / RUNS)
-    return _run_planned(
-        again, folder, launcher, True, data_dir, predictions, on_change, on_progress
+    return run_all(
+        _configs(again, data_dir),
+        Path(folder) / RUNS,
+        launcher,
+        data_dir=data_dir,
+        retry=True,
+        predictions=predictions,
+        on_change=on_change,
+        on_progress=on_progress,
     )
 
 
@@ -222,33 +236,11 @@ def reopen(configs: Sequence[RunConfig], out: Path) -> None:
                 records.rewind(out / id, sys.maxsize)
 
 
-def _run_planned(
-    planned: Sequence[PlannedRun],
-    folder: Path | str,
-    launcher: Launcher | str,
-    retry: bool,
-    data_dir: Path | None,
-    predictions: bool,
-    on_change: OnChange,
-    on_progress: OnProgress | None,
-) -> Board:
-    _check_data(planned, data_dir)
-    return run_all(
-        [run.config for run in planned],
-        Path(folder) / RUNS,
-        launcher,
-        data_dir=data_dir,
-        retry=retry,
-        predictions=predictions,
-        on_change=on_change,
-        on_progress=on_progress,
-    )
-
-
-def _check_data(planned: Sequence[PlannedRun], data_dir: Path | None) -> None:
-    """Raise an error if a data set is missing, with which every run on it would fail."""
+def _configs(planned: Sequence[PlannedRun], data_dir: Path | None) -> list[RunConfig]:
+    """Return the configurations of runs, or raise an error if the data set of some is missing."""
     from riskmatch.data import DATASETS
 
     for name in {run.config.data for run in planned} & DATASETS.keys():
         if cure := DATASETS[name].cure(data_dir):
             raise FileNotFoundError(f"{name} is not on this machine. Get it with {cure}.")
+    return [run.config for run in planned]

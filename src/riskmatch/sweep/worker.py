@@ -71,8 +71,8 @@ class Worker:
         from riskmatch.engine.assemble import domains_of
 
         values = run.to_json()
-        key = json.dumps([values[name] for name in ("data", "data_options", "model_options")])
-        key += run.model
+        options = values["data_options"], values["model_options"]
+        key = json.dumps([run.data, run.model, *options])
         if self._loaded is None or self._loaded[0] != key:
             self._loaded = None  # frees the memory before the next data set is loaded
             domains = domains_of(run, self.settings.data_dir, self.device, on_progress)
