@@ -30,6 +30,9 @@ def with_progress(data_dir, on_progress, *, samples: int = 4):
 def positional(samples=4):
     return waves(samples=samples)
 
+def swapped(on_progress, data_dir):
+    return waves()
+
 def nothing():
     return [1, 2]
 
@@ -93,6 +96,7 @@ def test_options_of_own_data_set_are_checked(own, options, message):
         ("my_waves:number", "my_waves:number.*function.*DataSource.*got 3"),
         ("my_waves:DomainSet", "my_waves:DomainSet.*function.*DataSource"),
         ("my_waves:positional", "my_waves:positional.*positional parameter 'samples'.*keyword"),
+        ("my_waves:swapped", "my_waves:swapped.*positional parameter 'on_progress'.*keyword"),
         ("my_waves:nothing", "my_waves:nothing.*DomainSet, got list"),
     ],
 )

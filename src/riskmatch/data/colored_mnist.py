@@ -83,8 +83,9 @@ def colored_mnist(
     names = domain_names(p, test_p)
     domains = []
     for k, flip in enumerate(p):
-        validation = held_out.share(k, len(p)) if preset == "paper" else held_out
-        domains.append(training.share(k, len(p)).domain(names[k], flip, validation))
+        share = slice(k, None, len(p))
+        validation = held_out.take(share) if preset == "paper" else held_out
+        domains.append(training.take(share).domain(names[k], flip, validation))
     for name, flip in zip(names[len(p) :], test_p, strict=True):
         domains.append(test.domain(name, flip, held_out))
     return DomainSet("colored-mnist", tuple(domains), classes=2, test_only=names[len(p) :])
@@ -112,9 +113,6 @@ class _Digits:
 
     def take(self, rows: Tensor | slice) -> _Digits:
         return _Digits(self.images[rows], self.labels[rows], self.draws[rows])
-
-    def share(self, number: int, shares: int) -> _Digits:
-        return self.take(slice(number, None, shares))
 
     def domain(self, name: str, p: float, validation: _Digits | None = None) -> Domain:
         channel = F.one_hot(self.labels ^ (self.draws < p), 2)[:, :, None, None]  # (n, 2, 1, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from io import BytesIO
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,11 +53,8 @@ def contact_sheet(index: ImageIndex, file: Path) -> None:
 
 def _cells(index: ImageIndex) -> dict[tuple[int, int], list[int]]:
     """The first rows of each label and domain."""
-    cells: dict[tuple[int, int], list[int]] = {
-        (label, domain): []
-        for label in range(len(index.class_names))
-        for domain in range(len(index.domain_names))
-    }
+    keys = product(range(len(index.class_names)), range(len(index.domain_names)))
+    cells: dict[tuple[int, int], list[int]] = {key: [] for key in keys}
     for row, key in enumerate(zip(index.labels, index.domains, strict=True)):
         if len(cells[key]) < TRIES:
             cells[key].append(row)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from riskmatch.data.doctor.findings import Finding, Severity
 from riskmatch.data.doctor.similarity import signature
 from riskmatch.data.images.decode import check_pillow, to_rgb
 from riskmatch.data.images.index import FORMATS, ImageIndex
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 MIN_SIDE = 16
 """Pixels of a side below which an image shows little."""
@@ -122,8 +119,18 @@ def inspect_file(path: Path) -> Inspection:
                 rgb = to_rgb(image)
             except ValueError as error:
                 return Inspection(content, format_, error=f"{REFUSED} ({error})")
-            known = format_ if format_ in FORMATS else str(image.format)
-            return _decoded(content, known, image, rgb)
+            hash_, thumbnail = signature(rgb) or (0, b"")
+            return Inspection(
+                content,
+                format_ if format_ in FORMATS else str(image.format),
+                size=image.size,
+                mode=image.mode,
+                transparent=image.has_transparency_data
+                and int(np.asarray(image.convert("RGBA"))[..., 3].min()) < 255,
+                pixels=_digest(f"{rgb.size}".encode() + rgb.tobytes()),
+                hash=hash_,
+                thumbnail=thumbnail,
+            )
     except Image.DecompressionBombError as error:
         return Inspection(content, format_, error=f"{TOO_LARGE}: {error}")
     except Exception as error:  # decoders raise many types on corrupt data
@@ -144,21 +151,6 @@ def inspect_files(paths: Sequence[Path], jobs: int | None = None) -> Iterator[In
                 warnings.simplefilter("ignore")  # findings report what Pillow warns about
                 inspections = list(threads.map(inspect_file, paths[start : start + CHUNK]))
             yield from inspections
-
-
-def _decoded(content: bytes, format_: str, image: Image, rgb: Image) -> Inspection:
-    hash_, thumbnail = signature(rgb) or (0, b"")
-    return Inspection(
-        content,
-        format_,
-        size=image.size,
-        mode=image.mode,
-        transparent=image.has_transparency_data
-        and int(np.asarray(image.convert("RGBA"))[..., 3].min()) < 255,
-        pixels=_digest(f"{rgb.size}".encode() + rgb.tobytes()),
-        hash=hash_,
-        thumbnail=thumbnail,
-    )
 
 
 def _digest(data: bytes) -> bytes:
@@ -222,17 +214,15 @@ def check_colours(index: ImageIndex, files: Sequence[Inspection]) -> Iterator[Fi
     for number, domain in enumerate(index.domain_names):
         rows = [row for row, other in enumerate(index.domains) if other == number]
         if deep := [index.paths[row] for row in rows if files[row].deep]:
-            message = f"has images of more than 8 bits ({_first_of(deep)}), scaled by their depth"
+            first = f"{len(deep):,}, the first is {deep[0]}"
+            message = f"has images of more than 8 bits ({first}), scaled by their depth"
             cure = "Leave them, or scale them yourself."
             yield Finding("depth", "note", message, cure, domain=domain)
         if clear := [index.paths[row] for row in rows if files[row].transparent]:
-            message = f"has transparent images ({_first_of(clear)}), composited on white"
+            first = f"{len(clear):,}, the first is {clear[0]}"
+            message = f"has transparent images ({first}), composited on white"
             cure = "Leave them, or composite them on another background yourself."
             yield Finding("transparency", "note", message, cure, domain=domain)
-
-
-def _first_of(paths: Sequence[str]) -> str:
-    return f"{len(paths):,}, the first is {paths[0]}"
 
 
 def _format_of(suffix: str) -> str:

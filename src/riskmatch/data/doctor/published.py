@@ -33,6 +33,11 @@ class BenchmarkCopy:
     """Domains with the published number of images; what they lack is not a fault of the copy."""
 
     @property
+    def class_names(self) -> tuple[str, ...]:
+        """Class names of the benchmark; empty where they are unknown."""
+        return self.benchmark.class_names if self.benchmark else ()
+
+    @property
     def get_again(self) -> str:
         """The cure where a part of the benchmark is missing."""
         name = self.benchmark.name if self.benchmark else ""
@@ -144,8 +149,7 @@ def check_classes(index: ImageIndex, copy: BenchmarkCopy) -> Iterator[Finding]:
     """Findings about the names and sizes of classes."""
     misspelt = _misspelt(index, copy)
     for (domain, name), right in misspelt.items():
-        known = copy.benchmark is not None and right in copy.benchmark.class_names
-        certain = known or folded_name(name) == folded_name(right)
+        certain = right in copy.class_names or folded_name(name) == folded_name(right)
         yield Finding(
             "renamed-class",
             "fault" if certain else "warning",
@@ -164,7 +168,7 @@ def _missing_classes(
     """Classes that no domain has, or that a single domain lacks."""
     wrong = {name for _, name in misspelt}
     expected = {name for name in index.class_names if name not in wrong} | set(misspelt.values())
-    for name in copy.benchmark.class_names if copy.benchmark else ():
+    for name in copy.class_names:
         if folded_name(name) not in map(folded_name, expected):
             message = f"has no image of the class '{name}'"
             yield Finding("missing-class", "fault", message, copy.get_again)
@@ -199,7 +203,7 @@ def _misspelt(index: ImageIndex, copy: BenchmarkCopy) -> dict[tuple[str, str], s
         for name in index.class_names
     }
     images = {name: sum(c[name] for c in counts.values()) for name in index.class_names}
-    known = copy.benchmark.class_names if copy.benchmark else ()
+    known = copy.class_names
 
     def rank(name: str) -> tuple[bool, int, int]:
         return name in known, len(domains_of[name]), images[name]

@@ -9,6 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -105,7 +106,7 @@ def _members(archive: Path, packed: IO[bytes]) -> Iterator[Member]:
                 if (info.external_attr >> 16) & 0o170000 == 0o120000:
                     _refuse(archive, info.filename, "a link")
                 if not info.is_dir():
-                    yield info.filename, lambda info=info: files.open(info)  # type: ignore[misc]
+                    yield info.filename, partial(files.open, info)
     else:
         with tarfile.open(fileobj=packed) as stream:
             for member in stream:
@@ -114,7 +115,7 @@ def _members(archive: Path, packed: IO[bytes]) -> Iterator[Member]:
                 if not (member.isfile() or member.isdir()):
                     _refuse(archive, member.name, "a device")
                 if member.isfile():
-                    yield member.name, lambda member=member: stream.extractfile(member)  # type: ignore[misc]
+                    yield member.name, partial(stream.extractfile, member)  # type: ignore[misc]
             while stream.fileobj and stream.fileobj.read(CHUNK):
                 pass  # gzip verifies its checksum only at the end of the stream
 

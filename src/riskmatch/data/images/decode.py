@@ -80,11 +80,13 @@ def opened(path: Path) -> Iterator[Image]:
             yield image
     except FileNotFoundError:
         raise
-    except UnidentifiedImageError as error:
-        raise _image_error(path, "unknown image format") from error
     # The errors that Pillow's decoders raise on truncated or corrupt files.
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise _image_error(path, str(error)) from error
+        unknown = isinstance(error, UnidentifiedImageError)
+        raise ImageError(
+            f"{path} cannot be read as an image ({'unknown image format' if unknown else error}). "
+            "Remove or replace it; `riskmatch data doctor` lists every such file of a data set."
+        ) from error
 
 
 def check_pillow() -> None:
@@ -93,10 +95,3 @@ def check_pillow() -> None:
         import PIL  # noqa: F401
     except ImportError as error:
         raise ImportError("Images need Pillow: pip install 'riskmatch[images]'.") from error
-
-
-def _image_error(path: Path, reason: str) -> ImageError:
-    return ImageError(
-        f"{path} cannot be read as an image ({reason}). Remove or replace it; "
-        "`riskmatch data doctor` lists every such file of a data set."
-    )
