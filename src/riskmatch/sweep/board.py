@@ -25,7 +25,7 @@ class RunOutcome(NamedTuple):
     """How the training of a run ended in a process."""
 
     status: Literal["done", "failed", "interrupted", "locked"]
-    """``locked``: another process trains the run."""
+    """``locked``: another process trains the run, or has just finished it."""
     error: str | None = None
     """Cause of the failure."""
 

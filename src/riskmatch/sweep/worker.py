@@ -92,11 +92,11 @@ class Worker:
         from riskmatch.engine.run import train
 
         keep_freed_memory()
-        reported = time.monotonic()
+        reported, stepped = time.monotonic(), False
 
         def on_step(progress: Progress) -> None:
-            nonlocal reported
-            now = time.monotonic()
+            nonlocal reported, stepped
+            now, stepped = time.monotonic(), True
             if now - reported > REPORT_EVERY or progress.step == progress.steps:
                 seconds, reported = now - reported, now
                 report(StepReport(progress.step, seconds))
@@ -118,7 +118,8 @@ class Worker:
             return RunOutcome("locked")
         except Exception as error:
             return record_failure(self.settings.out, run, f"{type(error).__name__}: {error}")
-        return RunOutcome("done")
+        # Without a step, another process finished the run just before this one could lock it.
+        return RunOutcome("done" if stepped else "locked")
 
     def seconds_per_step(self, run: RunConfig) -> float:
         """Time steps of a run after its warm-up, each with its share of an evaluation."""
