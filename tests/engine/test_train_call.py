@@ -114,8 +114,8 @@ def test_run_with_objects_trains_and_leaves_them_unchanged(tmp_path):
     assert run.record.status == "done"
     assert run.config.data == "instance:riskmatch.data.domain.DomainSet"
     assert run.config.model.startswith("instance:")
-    assert run.config.model.endswith("test_train.Net")
-    assert run.config.method.endswith("test_train.Weighted")
+    assert run.config.model.endswith("test_train_call.Net")
+    assert run.config.method.endswith("test_train_call.Weighted")
     assert run.config.hparams == {"fingerprint": fingerprint(parts["method"])}
     assert set(run.record.parts) == {"data", "method", "model"}
     state = parts["model"].state_dict()
