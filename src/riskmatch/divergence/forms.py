@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from riskmatch.divergence import dense, grid
-from riskmatch.divergence.checks import check_option
+from riskmatch.divergence.checks import check_option, is_traced
 from riskmatch.divergence.kernels import RBFMixture, Reduction
 
 Method = Literal["auto", "dense", "grid"]
@@ -53,10 +53,11 @@ def kernel_forms(
         () in float64 for float64 samples, else in float32.
     """
     check_option("method", method, get_args(Method))
-    # An operator is opaque to the compiler, a function is cheaper to call.
-    evaluate: Callable[..., tuple[Tensor, Tensor]] = (
-        _operator if torch.compiler.is_compiling() else _Function.apply
-    )
+    # An operator is opaque to the compiler. Of the two functions the plain one is cheaper to call,
+    # the other one is needed under torch.func.
+    evaluate: Callable[..., tuple[Tensor, Tensor]] = _Function.apply
+    if is_traced(samples):
+        evaluate = _operator if torch.compiler.is_compiling() else _Transformable.apply
     value, _ = evaluate(
         samples,
         groups,
@@ -88,10 +89,6 @@ def _evaluate(
     weights, factors = rows.to(device, torch.float64), coefs.to(device, torch.float64)
     kernel = RBFMixture(bandwidths, cast(Reduction, reduction))
     groups = groups.to(device)
-    if not bool(torch.isfinite(x).all()):
-        value, grad = x.new_full((), torch.nan), torch.full_like(x, torch.nan)
-        grad = grad if with_grad else grad[:0]
-        return value.to(samples.device), grad.to(samples.device)
     if method == "dense" or (method == "auto" and x.numel() < _DENSE_BELOW):
         value, grad = dense.evaluate(x.double(), groups, weights, factors, kernel, with_grad)
     else:
@@ -100,6 +97,25 @@ def _evaluate(
         value, grad = on_grid(x, groups, weights, factors, kernel, with_grad, order)
     out = _result_dtype(samples)
     return value.to(samples.device, out), grad.to(samples.device, out)
+
+
+def _evaluate_unchecked(
+    samples: Tensor,
+    groups: Tensor,
+    rows: Tensor,
+    coefs: Tensor,
+    bandwidths: list[float],
+    reduction: str,
+    method: str,
+    balanced: bool,
+    with_grad: bool,
+) -> tuple[Tensor, Tensor]:
+    """As :func:`_evaluate`, for samples that nobody checked: NaN where one is not finite."""
+    if bool(torch.isfinite(samples).all()):
+        options = (bandwidths, reduction, method, balanced, with_grad)
+        return _evaluate(samples, groups, rows, coefs, *options)
+    missing = torch.full_like(samples, torch.nan, dtype=_result_dtype(samples))
+    return missing[0].clone(), missing if with_grad else missing[:0].clone()
 
 
 def _result_dtype(samples: Tensor) -> torch.dtype:
@@ -133,14 +149,24 @@ def _backward(
 
 
 class _Function(torch.autograd.Function):
-    forward = staticmethod(_evaluate)
+    @staticmethod
+    def forward(ctx: torch.autograd.function.FunctionCtx, *inputs: Any) -> tuple[Tensor, Tensor]:
+        output = _evaluate(*inputs)
+        _setup_context(ctx, inputs, output)
+        return output
+
+    backward = staticmethod(_backward)
+
+
+class _Transformable(torch.autograd.Function):
+    forward = staticmethod(_evaluate_unchecked)
     setup_context = staticmethod(_setup_context)
     backward = staticmethod(_backward)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Any, Any]:
         """Evaluate the forms one after the other along the batched dimension."""
-        apply: Callable[..., tuple[Tensor, Tensor]] = _Function.apply
+        apply: Callable[..., tuple[Tensor, Tensor]] = _Transformable.apply
         outputs = [
             apply(
                 *(
@@ -154,7 +180,7 @@ class _Function(torch.autograd.Function):
         return (torch.stack(values), torch.stack(grads)), (0, 0)
 
 
-_operator = torch.library.custom_op("riskmatch::kernel_forms", _evaluate, mutates_args=())
+_operator = torch.library.custom_op("riskmatch::kernel_forms", _evaluate_unchecked, mutates_args=())
 _operator.register_autograd(_backward, setup_context=_setup_context)
 
 
