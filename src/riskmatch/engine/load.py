@@ -151,6 +151,14 @@ def load_run(path: Path | str, *, model: nn.Module | None = None) -> Run:
     Raises:
         FileNotFoundError: ``path`` does not hold a run.
         RecordError: the record is damaged.
+
+    Example:
+        >>> import tempfile, riskmatch
+        >>> options = {"out": tempfile.mkdtemp(), "steps": 4, "data_options": {"samples": 50}}
+        >>> trained = riskmatch.train("colored-digits", "erm", "0.1", **options)
+        >>> run = load_run(trained.folder)
+        >>> run.config.method, sorted(run.evaluations["split"].unique())
+        ('erm', ['train', 'val'])
     """
     folder = Path(path).parent if Path(path).name == records.FILE else Path(path)
     return Run(folder, records.read(folder), Instances(model=model))
