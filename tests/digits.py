@@ -1,4 +1,4 @@
-"""MNIST in the small: four made files of the right form, and the real ones where they are."""
+"""Small random files in the format of MNIST, and the real data set if it is available."""
 
 import gzip
 import hashlib
@@ -12,14 +12,14 @@ from riskmatch.data import mnist
 
 
 def idx(values) -> bytes:
-    """The IDX file of a tensor of bytes."""
+    """IDX file of a tensor of bytes."""
     head = bytes([0, 0, 8, values.dim()])
     sizes = b"".join(size.to_bytes(4, "big") for size in values.shape)
     return head + sizes + values.to(torch.uint8).numpy().tobytes()
 
 
-def made_files(train=60, test=20) -> dict[str, bytes]:
-    """The four files, packed, with few digits."""
+def random_mnist(train=60, test=20) -> dict[str, bytes]:
+    """The four files of MNIST, compressed, with few random images."""
     generator = torch.Generator().manual_seed(0)
     contents = []
     for n in (train, test):
@@ -32,7 +32,7 @@ def made_files(train=60, test=20) -> dict[str, bytes]:
 
 
 def accept(monkeypatch, files) -> None:
-    """Let these files be MNIST, and no others on this machine."""
+    """Register the checksums of ``files`` as those of MNIST, and hide the real data set."""
     md5s = {
         name.removesuffix(".gz"): hashlib.md5(gzip.decompress(content)).hexdigest()
         for name, content in files.items()
@@ -43,6 +43,7 @@ def accept(monkeypatch, files) -> None:
 
 
 def place(files, folder: Path) -> Path:
+    """Write the files to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         (folder / name).write_bytes(content)
@@ -50,7 +51,7 @@ def place(files, folder: Path) -> Path:
 
 
 def real() -> mnist.Mnist:
-    """MNIST itself, from the folder RISKMATCH_DATA."""
+    """The real MNIST, from the folder RISKMATCH_DATA."""
     if "RISKMATCH_DATA" not in os.environ or mnist.find_mnist() is None:
         pytest.skip("needs the set mnist in the folder RISKMATCH_DATA")
     return mnist.load_mnist()

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import pytest
-from digits import accept, made_files, place
+from digits import accept, place, random_mnist
 
 from riskmatch.cli import main
 from riskmatch.data.images import cache
@@ -37,7 +37,7 @@ def settled(monkeypatch):
 @pytest.fixture
 def mnist(monkeypatch, tmp_path):
     """A machine without data, and the folder of a few digits that pass for MNIST there."""
-    files = made_files(train=240, test=40)
+    files = random_mnist(train=240, test=40)
     accept(monkeypatch, files)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return str(place(files, tmp_path / "mnist"))

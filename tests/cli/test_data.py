@@ -3,7 +3,7 @@ import re
 from pathlib import Path
 
 import pytest
-from digits import accept, made_files, place
+from digits import accept, place, random_mnist
 from mirror import Mirror, serving
 
 from riskmatch.data import DATASETS
@@ -14,7 +14,7 @@ RUN = "train colored-mnist --method erm --test-domain 0.9 --steps 2 --eval-every
 
 @pytest.fixture
 def files(monkeypatch, tmp_path):
-    made = made_files()
+    made = random_mnist()
     accept(monkeypatch, made)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return made

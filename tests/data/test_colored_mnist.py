@@ -1,6 +1,6 @@
 import pytest
 import torch
-from digits import accept, made_files, place, real
+from digits import accept, place, random_mnist, real
 
 from riskmatch.data import DATASETS, load, split
 from riskmatch.data.colored_mnist import colored_mnist, colored_test_digits
@@ -151,7 +151,7 @@ def test_catalogue_facts_match_the_data(name):
 
 @pytest.fixture
 def made(monkeypatch, tmp_path):
-    files = made_files()
+    files = random_mnist()
     accept(monkeypatch, files)
     return place(files, tmp_path)
 

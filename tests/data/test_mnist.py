@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from digits import accept, idx, made_files, place, real
+from digits import accept, idx, place, random_mnist, real
 from mirror import Mirror, serving
 
 from riskmatch.data.fetch import FetchError
@@ -14,7 +14,7 @@ FIRST = next(iter(FILES))
 
 @pytest.fixture
 def files(monkeypatch, tmp_path):
-    made = made_files()
+    made = random_mnist()
     accept(monkeypatch, made)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return made

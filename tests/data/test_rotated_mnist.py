@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from digits import accept, made_files, place
+from digits import accept, place, random_mnist
 
 from riskmatch.data import load
 from riskmatch.data.rotated_mnist import rotated
@@ -36,7 +36,7 @@ def test_rotation_is_bilinear(degrees):
 
 @pytest.fixture
 def made(monkeypatch, tmp_path):
-    files = made_files(train=50, test=12)
+    files = random_mnist(train=50, test=12)
     accept(monkeypatch, files)
     return place(files, tmp_path)
 

@@ -129,12 +129,10 @@ def _doctor(words: Sequence[str]) -> int:
     if sheet is not None:
         lower = sheet.parent / (sheet.stem + sheet.suffix.lower())
         prepare_output(lower, "--sheet", (".png",))
-    from riskmatch.data.catalogue import find_images
     from riskmatch.data.doctor import contact_sheet, examine, print_examination
 
     with bad_input(), progress("images", options.quiet) as on_progress:
-        source, benchmark = find_images(options.data, options.data_dir)
-        examination = examine(source, published=benchmark, on_progress=on_progress)
+        examination = examine(options.data, options.data_dir, on_progress=on_progress)
     if options.json:
         print(examination.to_json())
     elif not options.quiet:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from doctored import picture
+from random_images import random_image
 
 from riskmatch.data.doctor import duplicates as duplicates_module
 from riskmatch.data.doctor import similarity
@@ -208,7 +208,7 @@ def duplicates(folder, images, benchmark=None, complete=()):
 
 
 def test_severity_of_duplicates(tmp_path):
-    image = picture(0)
+    image = random_image(0)
     found = duplicates(
         tmp_path,
         {
@@ -217,7 +217,7 @@ def test_severity_of_duplicates(tmp_path):
             "a/cat/3.bmp": image,
             "a/cow/1.png": image,
             "b/cat/1.png": image,
-            "b/cat/other.png": picture(1),
+            "b/cat/other.png": random_image(1),
         },
     )
     assert {path: (f.kind, f.severity) for path, f in found.items()} == {
@@ -234,16 +234,16 @@ def test_severity_of_duplicates(tmp_path):
 
 
 def test_image_published_under_two_classes_is_a_warning(tmp_path):
-    images = {"a/cat/1.png": picture(0), "a/cow/1.png": picture(0)}
+    images = {"a/cat/1.png": random_image(0), "a/cow/1.png": random_image(0)}
     (found,) = duplicates(tmp_path, images, PACS, complete={"a"}).values()
     assert (found.kind, found.severity) == ("label-conflict", "warning")
 
 
 def test_severity_of_near_duplicates(tmp_path):
-    image = picture(0, side=224)
+    image = random_image(0, side=224)
     smaller = image.resize((150, 150))
     images = {"a/cat/1.png": image, "a/cat/2.jpg": image, "b/cat/3.png": smaller}
-    found = duplicates(tmp_path, {**images, "b/cow/4.png": picture(1, side=224)})
+    found = duplicates(tmp_path, {**images, "b/cow/4.png": random_image(1, side=224)})
     assert {path: (f.kind, f.severity) for path, f in found.items()} == {
         "a/cat/2.jpg": ("near-duplicate", "note"),
         "b/cat/3.png": ("near-duplicate", "warning"),

@@ -8,8 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from doctored import picture, plant
 from PIL import Image
+from random_images import random_image, write_images
 from rich.console import Console
 
 from riskmatch.data.doctor import contact_sheet, examine, print_examination
@@ -20,7 +20,7 @@ from riskmatch.data.images.index import index_folder
 
 @pytest.fixture
 def tree(tmp_path):
-    return plant(tmp_path / "pets")
+    return write_images(tmp_path / "pets")
 
 
 def found(examination):
@@ -44,11 +44,11 @@ def test_sound_tree_has_no_findings(tree):
 def test_misplaced_files_are_reported_with_their_place(tree):
     for path in ("1.png", "a/2.png", "a/cat/deep/er/3.png"):
         (tree / path).parent.mkdir(parents=True, exist_ok=True)
-        picture(1000 + len(path)).save(tree / path)
+        random_image(1000 + len(path)).save(tree / path)
     (tree / "README.md").write_text("pets")
     (tree / "b/cow/notes.txt").write_text("a cow")
     (tree / "b/cow/.DS_Store").write_text("junk")
-    picture(2000).save(tree / "c/cat/lost.dat", "PNG")
+    random_image(2000).save(tree / "c/cat/lost.dat", "PNG")
     os.symlink(tree / "a", tree / "a/cat/round", target_is_directory=True)
     examination = examine(tree)
     assert found(examination) == {
@@ -104,7 +104,7 @@ def without_rights():
 def test_unreadable_folder_is_a_fault():
     with TemporaryDirectory() as folder:  # tmp_path is private to its user
         os.chmod(folder, 0o755)
-        tree = plant(Path(folder) / "pets", each=1)
+        tree = write_images(Path(folder) / "pets", each=1)
         os.chmod(tree / "b/cow", 0)
         try:
             with without_rights():
@@ -119,7 +119,7 @@ def test_unreadable_folder_is_a_fault():
 
 def test_tree_without_image_extensions_is_examined(tmp_path):
     (tmp_path / "a/cat").mkdir(parents=True)
-    picture(0).save(tmp_path / "a/cat/1.jfif", "JPEG")
+    random_image(0).save(tmp_path / "a/cat/1.jfif", "JPEG")
     examination = examine(tmp_path)
     assert found(examination) == {
         ("wrong-extension", "fault", "a/cat/1.jfif"),
@@ -133,7 +133,7 @@ def test_tree_without_image_extensions_is_examined(tmp_path):
 def test_tree_without_domain_level_is_refused(tmp_path, domains):
     for domain in domains:
         (tmp_path / domain).mkdir()
-        picture(0).save(tmp_path / domain / "1.png")
+        random_image(0).save(tmp_path / domain / "1.png")
     with pytest.raises(ValueError, match=r"level of domains .* missing"):
         examine(tmp_path)
     with pytest.raises(FileNotFoundError, match="There is no folder"):
@@ -213,7 +213,7 @@ def test_printed_findings_are_grouped_with_a_common_cure(tree):
 
 def test_control_characters_are_escaped_in_print(tmp_path):
     root = tmp_path / "pe\x1bts"
-    plant(root, domains=("a\x1bb",), classes=("c\x07t", "cow"))
+    write_images(root, domains=("a\x1bb",), classes=("c\x07t", "cow"))
     (root / "a\x1bb/cow/0.png").rename(root / "a\x1bb/cow/\x9b\udce4.dat")
     examination = examine(root)
     text = printed(examination)

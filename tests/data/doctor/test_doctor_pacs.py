@@ -43,63 +43,63 @@ def spoil(root):
 
     planted = []
 
-    def plant(kind, path):
+    def write_images(kind, path):
         planted.append((kind, str(path.relative_to(root)) if path.is_absolute() else str(path)))
 
     for place, (domain, label) in enumerate([("photo", "dog"), ("art_painting", "horse")]):
         path = file(domain, label, place)
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-        plant("truncated", path)
+        write_images("truncated", path)
     path = file("sketch", "horse", 0)
     path.write_bytes(path.read_bytes()[:-200])
-    plant("truncated", path)
+    write_images("truncated", path)
 
     path = file("sketch", "dog", 0)
     content = bytearray(path.read_bytes())
     content[content.index(b"IDAT") + 40] ^= 255
     path.write_bytes(content)
-    plant("damaged", path)
+    write_images("damaged", path)
 
     for domain in ("cartoon", "photo"):
         path = file(domain, "house", 0)
         path.write_bytes(b"")
-        plant("empty", path)
+        write_images("empty", path)
     path = file("cartoon", "dog", 0)
     path.write_text("<html>404</html>")
-    plant("no-image", path)
+    write_images("no-image", path)
 
     path = file("sketch", "guitar", 0)
-    plant("wrong-extension", path.rename(path.with_suffix(".jpg")))
+    write_images("wrong-extension", path.rename(path.with_suffix(".jpg")))
     path = file("photo", "guitar", 0)
-    plant("wrong-extension", path.rename(path.with_suffix(".dat")))
+    write_images("wrong-extension", path.rename(path.with_suffix(".dat")))
 
     source, path = file("photo", "horse", 0), root / "sketch/horse/copied.jpg"
     shutil.copy(source, path)
-    plant("leak", path)
+    write_images("leak", path)
     path = root / "sketch/elephant/copied.bmp"
     Image.open(file("cartoon", "elephant", 0)).save(path)
-    plant("leak", path)
+    write_images("leak", path)
     path = root / "photo/person/again.jpg"
     Image.open(file("art_painting", "person", 0)).resize((180, 180)).save(path, quality=70)
-    plant("near-duplicate", path)
+    write_images("near-duplicate", path)
     shutil.copy(file("photo", "elephant", 0), root / "photo/elephant/zz.jpg")
-    plant("duplicate", root / "photo/elephant/zz.jpg")
+    write_images("duplicate", root / "photo/elephant/zz.jpg")
     shutil.copy(file("art_painting", "dog", 0), root / "art_painting/house/zz.jpg")
-    plant("label-conflict", root / "art_painting/house/zz.jpg")
+    write_images("label-conflict", root / "art_painting/house/zz.jpg")
 
     shutil.rmtree(root / "sketch/house")
-    plant("missing-class", Path("sketch"))
+    write_images("missing-class", Path("sketch"))
     (root / "cartoon/giraffe").rename(root / "cartoon/giraff")
-    plant("renamed-class", Path("cartoon"))
-    plant("misplaced", file("photo", "giraffe", 0).rename(root / "photo/stray.jpg"))
+    write_images("renamed-class", Path("cartoon"))
+    write_images("misplaced", file("photo", "giraffe", 0).rename(root / "photo/stray.jpg"))
     (root / "art_painting/guitar/list.txt").write_text("guitars")
-    plant("stray", root / "art_painting/guitar/list.txt")
+    write_images("stray", root / "art_painting/guitar/list.txt")
     path = file("art_painting", "elephant", 0)
     Image.open(path).resize((9, 9)).save(path)
-    plant("tiny-image", path)
+    write_images("tiny-image", path)
     path = file("cartoon", "horse", 0)
     Image.open(path).convert("CMYK").save(path)
-    plant("odd-colours", path)
+    write_images("odd-colours", path)
     return planted
 
 

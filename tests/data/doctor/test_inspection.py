@@ -5,10 +5,10 @@ from io import BytesIO
 
 import numpy as np
 import pytest
-from doctored import picture
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from random_images import random_image
 
 from riskmatch.data.doctor.files import (
     HEADER,
@@ -24,7 +24,7 @@ from riskmatch.data.images.index import index_folder
 
 def encoded(format, image=None, **options):
     file = BytesIO()
-    (image or picture(0)).save(file, format, **options)
+    (image or random_image(0)).save(file, format, **options)
     return file.getvalue()
 
 
@@ -41,8 +41,8 @@ def findings(folder, name, content):
         ("1.JPEG", encoded("JPEG", progressive=True)),
         ("1.jpg", encoded("JPEG") + b"what a camera left behind"),
         ("1.png", encoded("PNG")),
-        ("1.png", encoded("PNG", picture(0).convert("L"))),
-        ("1.png", encoded("PNG", picture(0).convert("RGBA"))),
+        ("1.png", encoded("PNG", random_image(0).convert("L"))),
+        ("1.png", encoded("PNG", random_image(0).convert("RGBA"))),
         ("1.gif", encoded("GIF")),
         ("1.bmp", encoded("BMP")),
         ("1.tiff", encoded("TIFF")),
@@ -132,10 +132,10 @@ def test_rare_format_with_jpeg_extension(tmp_path):
 
 def test_extreme_sizes_and_cmyk_are_warnings(tmp_path):
     made = {
-        "tiny.png": (encoded("PNG", picture(0, 8)), "tiny-image", "is only 8×8 pixels"),
+        "tiny.png": (encoded("PNG", random_image(0, 8)), "tiny-image", "is only 8×8 pixels"),
         "huge.png": (encoded("PNG", Image.new("L", (8001, 1001))), "huge-image", "8,001×1,001"),
         "strip.png": (encoded("PNG", Image.new("L", (200, 25))), "elongated", "200×25"),
-        "ink.jpg": (encoded("JPEG", picture(0).convert("CMYK")), "odd-colours", "is CMYK"),
+        "ink.jpg": (encoded("JPEG", random_image(0).convert("CMYK")), "odd-colours", "is CMYK"),
     }
     for name, (content, kind, message) in made.items():
         (found,) = findings(tmp_path, name, content)
@@ -144,7 +144,7 @@ def test_extreme_sizes_and_cmyk_are_warnings(tmp_path):
 
 
 def test_pixel_digest_does_not_depend_on_the_encoding(tmp_path):
-    grey = picture(0).convert("L")
+    grey = random_image(0).convert("L")
     for name, image in {"a.png": grey, "b.bmp": grey, "c.png": grey.convert("RGB")}.items():
         image.save(tmp_path / name)
     files = [inspect_file(path) for path in tmp_path.iterdir()]
@@ -162,8 +162,8 @@ def ramp(dtype, highest):
         ramp(np.uint16, 65_535),
         ramp(np.float32, 1),
         Image.merge("LA", (Image.new("L", (64, 64)), ramp(np.uint8, 255))),
-        picture(0).convert("P"),
-        picture(0).convert("CMYK"),
+        random_image(0).convert("P"),
+        random_image(0).convert("CMYK"),
     ],
     ids=["16 bits", "floats", "ink in alpha", "palette", "CMYK"],
 )
@@ -194,7 +194,7 @@ def test_depth_and_transparency_give_one_note_per_domain(tmp_path):
     for path, image in {
         "a/cat/1.png": ink,
         "a/cat/2.png": ink.rotate(90),
-        "a/cat/3.png": picture(0).convert("RGBA"),
+        "a/cat/3.png": random_image(0).convert("RGBA"),
         "b/cat/1.png": ramp(np.uint16, 65_535),
     }.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)

@@ -3,10 +3,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from doctored import picture
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from random_images import random_image
 
 from riskmatch.data.doctor import similarity
 from riskmatch.data.doctor.similarity import (
@@ -103,7 +103,7 @@ def test_perceptual_hash_matches_the_definition_of_the_cosine_transform():
 )
 def test_re_encoded_scaled_or_paler_copy_is_alike(change):
     for seed in range(20):
-        before = picture(seed, side=224)
+        before = random_image(seed, side=224)
         after = change(before)
         (a, _), (b, _) = signature(before), signature(after)
         assert bin(a ^ b).count("1") <= 7
@@ -111,12 +111,12 @@ def test_re_encoded_scaled_or_paler_copy_is_alike(change):
 
 
 def test_recoloured_or_flipped_image_is_not_alike():
-    before = picture(0)
+    before = random_image(0)
     red, green, blue = before.split()
     for other in (
         Image.merge("RGB", (blue, red, green)),
         before.transpose(Image.Transpose.FLIP_LEFT_RIGHT),
-        picture(1),
+        random_image(1),
     ):
         assert not alike(*thumbnails(before, other)).any()
 

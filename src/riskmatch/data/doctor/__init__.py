@@ -5,21 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 from riskmatch.data import OnProgress, no_progress
+from riskmatch.data.catalogue import find_images
 from riskmatch.data.doctor.contact_sheet import contact_sheet
 from riskmatch.data.doctor.duplicates import check_duplicates
 from riskmatch.data.doctor.files import Inspection, check_colours, check_file, inspect_files
 from riskmatch.data.doctor.findings import SEVERITIES, Examination, Finding, print_examination
 from riskmatch.data.doctor.published import BenchmarkCopy, check_classes, check_counts, recognise
 from riskmatch.data.doctor.survey import survey
-from riskmatch.data.images.benchmark import Benchmark
 
 __all__ = ["Examination", "Finding", "contact_sheet", "examine", "print_examination"]
 
 
 def examine(
-    source: Path,
+    data: str | Path,
+    data_dir: Path | None = None,
     *,
-    published: Benchmark | None = None,
     on_progress: OnProgress | None = None,
     jobs: int | None = None,
 ) -> Examination:
@@ -28,20 +28,21 @@ def examine(
     Each file is read once and decoded in full; about a kilobyte per image is kept.
 
     Args:
-        source: a folder ``domain/class/image``, or a manifest.
-        published: the benchmark that it is a copy of; by default one with the same domain and
-            class names.
+        data: name of a benchmark, or path of a folder ``domain/class/image`` or of a manifest. A
+            folder with the domain and class names of a benchmark is compared with it.
+        data_dir: folder searched first for a benchmark.
         on_progress: called with the number of images examined.
         jobs: number of threads; by default one per core.
 
     Raises:
-        FileNotFoundError: the folder or manifest does not exist.
-        ValueError: the tree has another layout, or has no files.
+        FileNotFoundError: the images are not on this machine.
+        ValueError: the name is unknown, or the tree has another layout or no files.
         ImportError: Pillow is not installed.
     """
     report = no_progress if on_progress is None else on_progress
+    source, benchmark = (data, None) if isinstance(data, Path) else find_images(data, data_dir)
     index, findings = survey(source)
-    copy = BenchmarkCopy.of(index, published or recognise(index))
+    copy = BenchmarkCopy.of(index, benchmark or recognise(index))
     findings += check_counts(index, copy)
     findings += check_classes(index, copy)
     files = list[Inspection]()

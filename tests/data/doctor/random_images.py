@@ -1,4 +1,4 @@
-"""Distinct small images, and trees of them."""
+"""Write folders of distinct random images."""
 
 from pathlib import Path
 
@@ -6,20 +6,20 @@ import numpy as np
 from PIL import Image
 
 
-def picture(seed: int, side: int = 48) -> Image.Image:
+def random_image(seed: int, side: int = 48) -> Image.Image:
     """An image of smooth random colours."""
     coarse = np.random.default_rng(seed).integers(0, 256, (12, 12, 3), dtype=np.uint8)
     return Image.fromarray(coarse).resize((side, side), Image.Resampling.BICUBIC)
 
 
-def plant(root: Path, *, domains=("a", "b", "c"), classes=("cat", "cow"), each=25) -> Path:
-    """A tree of distinct images without faults."""
+def write_images(root: Path, *, domains=("a", "b", "c"), classes=("cat", "cow"), each=25) -> Path:
+    """Write distinct images without faults, ``each`` per domain and class."""
     seed = 0
     for domain in domains:
         for label in classes:
             folder = root / domain / label
             folder.mkdir(parents=True)
             for number in range(each):
-                picture(seed).save(folder / f"{number}.png")
+                random_image(seed).save(folder / f"{number}.png")
                 seed += 1
     return root
