@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from riskmatch.runs.config import RunConfig
+from riskmatch.runs.config import RunConfig, acts_from
 
 RUN = RunConfig("colored-digits", ("0.1",), "erm")
 RESULTS = Path(__file__).resolve().parents[2] / "results"
@@ -95,3 +95,25 @@ def test_committed_runs_keep_their_ids(name):
         assert config.to_json() == entry["config"]
         assert entry.get("id", config.id) == config.id
         assert name == "plan.jsonl" or path.parent.name == config.id
+
+
+@pytest.mark.parametrize(
+    ("method", "hparams", "fields", "expected"),
+    [
+        ("erm", {}, {"pretrain": 40}, 0),
+        ("erm-switch", {"warmup": 500, "lr_after": 1e-4}, {}, 0),
+        ("coral", {"weight": 1.0}, {}, 0),
+        ("coral", {"weight": 0.0}, {}, None),
+        ("rdm", {"weight": 5.0, "warmup": 60}, {}, 60),
+        ("rdm", {"weight": 5.0, "warmup": 60}, {"pretrain": 80}, 80),
+        ("rdm", {"weight": 5.0, "warmup": 99}, {}, 99),
+        ("rdm", {"weight": 5.0, "warmup": 100}, {}, None),
+        ("rdm", {"weight": 0.0, "warmup": 60}, {}, None),
+        ("eqrm", {"quantile": 0.75, "warmup": 100}, {}, None),
+        ("mine.methods:Mine", {"weight": 1.0, "warmup": 10}, {}, 10),
+        ("mine.methods:Mine", {"strength": 0.0}, {}, 0),
+    ],
+)
+def test_method_acts_from_the_end_of_its_warm_up(method, hparams, fields, expected):
+    run = RunConfig("colored-digits", ("0.1",), method, hparams, steps=100, **fields)
+    assert acts_from(run) == expected

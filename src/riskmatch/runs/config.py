@@ -136,6 +136,30 @@ def variant(config: RunConfig) -> str:
     return " ".join([config.method, *(str(v) for name, v in values.items() if v != usual[name])])
 
 
+PLAIN = ("erm", "erm-switch")
+"""Methods without a penalty: nothing in them is ever switched on."""
+
+
+def acts_from(config: RunConfig) -> int | None:
+    """First step at which the method of a run is more than ERM; None where it never is.
+
+    That is the end of its warm-up, as the hyper-parameters ``warmup`` of the method and
+    ``pretrain`` of the run give it: 0 for methods without one, and for ERM. A method never acts
+    where the warm-up takes all steps, or its penalty has ``weight`` 0. An evaluation at step s
+    follows s steps, so those of a run that acts from w > 0 show the method where s > w.
+
+    Example:
+        >>> acts_from(RunConfig("pacs", ("photo",), "rdm", {"weight": 5.0, "warmup": 1500}))
+        1500
+        >>> acts_from(RunConfig("pacs", ("photo",), "rdm", {"warmup": 1500}, steps=300)) is None
+        True
+    """
+    if config.method in PLAIN:
+        return 0
+    start = max(config.hparams.get("warmup", 0), config.pretrain)
+    return None if start >= config.steps or config.hparams.get("weight") == 0 else start
+
+
 @cache
 def _types() -> dict[str, Any]:
     """Annotations of the fields except the schedule, which is checked by name."""
