@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import ClassVar, Literal
@@ -86,16 +86,42 @@ class Memory:
     def recall(self, name: str, initial: Tensor) -> Tensor:
         """What ``state`` holds under ``name``, or ``initial`` where it holds nothing yet.
 
-        The shape of ``initial`` is the shape expected: state per domain needs the same domains in
-        every batch.
+        The shape of ``initial`` is the shape expected.
         """
         kept = self.state.get(name, initial)
         if kept.shape != initial.shape:
             raise ValueError(
                 f"The state {name!r} was kept for shape {tuple(kept.shape)}, and this batch needs "
-                f"{tuple(initial.shape)}. Give every batch the same domains, or start a new Memory."
+                f"{tuple(initial.shape)}. Start a new Memory for another network or other data."
             )
         return kept.to(initial)
+
+    def recall_domains(self, name: str, domains: Sequence[str], initial: Tensor) -> Tensor:
+        """(m, …) the state that :meth:`keep_domains` kept for each of ``domains``.
+
+        A domain without state starts with its row of ``initial`` (m, …).
+
+        Example:
+            >>> memory = Memory()
+            >>> memory.keep_domains("seen", ["photo", "sketch"], torch.tensor([3.0, 5.0]))
+            >>> memory.recall_domains("seen", ["sketch", "cartoon"], torch.zeros(2))
+            tensor([5., 0.])
+        """
+        if name in self.state:  # kept by an earlier version: one tensor, in the order of the batch
+            self.keep_domains(name, domains, self.recall(name, initial))
+            del self.state[name]
+        rows = zip(domains, initial, strict=True)
+        return torch.stack([self.recall(f"{name}/{domain}", row) for domain, row in rows])
+
+    def keep_domains(self, name: str, domains: Sequence[str], values: Tensor) -> None:
+        """Keep a row of ``values`` (m, …) for each of ``domains``."""
+        for domain, value in zip(domains, values.detach(), strict=True):
+            self.state[f"{name}/{domain}"] = value
+
+    def domains(self, name: str) -> list[str]:
+        """The domains with state under ``name``, sorted."""
+        prefix = f"{name}/"
+        return sorted(key.removeprefix(prefix) for key in self.state if key.startswith(prefix))
 
 
 @dataclass(frozen=True)

@@ -188,8 +188,8 @@ class Batch:
 
     Example:
         >>> batch = Batch(torch.zeros(5, 2), torch.zeros(5, dtype=torch.long), (2, 3))
-        >>> batch.domains
-        tensor([0, 0, 1, 1, 1])
+        >>> batch.domains, batch.names
+        (tensor([0, 0, 1, 1, 1]), ('0', '1'))
     """
 
     x: Tensor
@@ -198,8 +198,17 @@ class Batch:
     """(n,) labels."""
     sizes: tuple[int, ...]
     """(m,) number of samples of each domain, in order."""
+    names: tuple[str, ...] = ()
+    """(m,) names of the domains, by which methods keep state; by default their positions."""
 
     def __post_init__(self) -> None:
+        if not self.names:
+            object.__setattr__(self, "names", tuple(map(str, range(len(self.sizes)))))
+        if not len(self.sizes) == len(self.names) == len(set(self.names)):
+            raise ValueError(
+                f"A batch of {len(self.sizes)} domains needs as many different names, got "
+                f"{self.names}."
+            )
         if not (sum(self.sizes) == len(self.x) == len(self.y)) or min(self.sizes, default=0) < 1:
             raise ValueError(
                 f"Domain sizes {self.sizes} must be positive and add up to the number of inputs "
@@ -207,22 +216,22 @@ class Batch:
             )
 
     @classmethod
-    def join(cls, parts: Sequence[tuple[Tensor, Tensor]]) -> Batch:
+    def join(cls, parts: Sequence[tuple[Tensor, Tensor]], names: tuple[str, ...] = ()) -> Batch:
         """One batch from the samples ``(x, y)`` of each domain; a single domain is not copied."""
         if len(parts) == 1:
             ((x, y),) = parts
-            return cls(x, y, (len(x),))
+            return cls(x, y, (len(x),), names)
         xs, ys = zip(*parts, strict=True)
-        return cls(torch.cat(xs), torch.cat(ys), tuple(map(len, xs)))
+        return cls(torch.cat(xs), torch.cat(ys), tuple(map(len, xs)), names)
 
     def split(self) -> tuple[Batch, ...]:
         """One batch per domain."""
-        xs, ys = self.x.split(self.sizes), self.y.split(self.sizes)
-        return tuple(Batch(x, y, (len(x),)) for x, y in zip(xs, ys, strict=True))
+        parts = zip(self.x.split(self.sizes), self.y.split(self.sizes), self.names, strict=True)
+        return tuple(Batch(x, y, (len(x),), (name,)) for x, y, name in parts)
 
     def to(self, device: torch.device | str) -> Batch:
         """The batch on another device."""
-        return Batch(self.x.to(device), self.y.to(device), self.sizes)
+        return replace(self, x=self.x.to(device), y=self.y.to(device))
 
     @cached_property
     def domains(self) -> Tensor:

@@ -91,10 +91,13 @@ class Sampler(Iterator[Batch]):
         self._orders: dict[str, tuple[int, Tensor]] = {}
         whole = all(self._share(domain) == len(domain) for domain in self._domains)
         constant = whole and augment is None
-        self._whole = Batch.join([(d.x[:], d.y) for d in self._domains]) if constant else None
+        self._names = tuple(domain.name for domain in self._domains)
+        self._whole = None
+        if constant:
+            self._whole = Batch.join([(d.x[:], d.y) for d in self._domains], self._names)
 
     def __next__(self) -> Batch:
-        batch = self._whole or Batch.join([self._draw(domain) for domain in self._domains])
+        batch = self._whole or Batch.join([self._draw(d) for d in self._domains], self._names)
         if self._augment is not None:
             # After joining: augmented inputs are four times as large, and joining copies them.
             x = self._augment(batch.x, stream("augment", self._seed, self._drawn))

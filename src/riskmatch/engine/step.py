@@ -26,7 +26,7 @@ from riskmatch.runs.config import Schedule
 class DivergedError(RuntimeError):
     """A term of the loss or a weight is not finite."""
 
-    def __init__(self, step: int, term: str, domain: str | int | None, detail: str = "") -> None:
+    def __init__(self, step: int, term: str, domain: str | None, detail: str = "") -> None:
         where = "" if domain is None else f" in domain {domain!r}"
         super().__init__(f"Step {step}: {term} is not finite{where}.{detail and ' ' + detail}")
         self.step, self.term, self.domain = step, term, domain
@@ -70,7 +70,7 @@ class Stepper:
     phase_start: int = 0
     """Step at which the current optimiser started."""
     domains: tuple[str, ...] = ()
-    """Names of the domains of a batch; empty if they have none."""
+    """Names of the training domains of a run; empty outside of one."""
 
     def step(self, batch: Batch) -> dict[str, float]:
         """Take one step on ``batch``; return the loss, its terms and the raw penalties."""
@@ -102,11 +102,11 @@ class Stepper:
         try:
             terms = self.objective(ev, self.memory)
         except NonFiniteError as error:
-            domain = self._bad_domain(ev)
+            domain = _bad_domain(ev)
             raise DivergedError(self.memory.step, "risk", domain, str(error)) from error
         for name, part in terms.parts.items():
             if not math.isfinite(part.item()):
-                raise DivergedError(self.memory.step, name, self._bad_domain(ev))
+                raise DivergedError(self.memory.step, name, _bad_domain(ev))
         return terms
 
     def _lr(self) -> float:
@@ -123,12 +123,11 @@ class Stepper:
         """Weights that the optimiser changes."""
         return [p for p in self.model.parameters() if p.requires_grad]
 
-    def _bad_domain(self, ev: Eval) -> str | int | None:
-        """Name, or else number, of the first domain with a risk that is not finite."""
-        for domain, risks in enumerate(ev.per_domain(ev.risks.detach())):
-            if not bool(torch.isfinite(risks).all()):
-                return self.domains[domain] if self.domains else domain
-        return None
+
+def _bad_domain(ev: Eval) -> str | None:
+    """Name of the first domain with a risk that is not finite."""
+    parts = zip(ev.batch.names, ev.per_domain(ev.risks.detach()), strict=True)
+    return next((name for name, risks in parts if not bool(torch.isfinite(risks).all())), None)
 
 
 def _numbers(terms: Terms, ev: Eval) -> dict[str, float]:

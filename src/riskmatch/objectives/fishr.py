@@ -23,8 +23,9 @@ class Fishr(Objective):
     The gradient of sample i by weights and bias is the outer product of ∂r/∂z (p − y for
     cross-entropy) with its features and 1. Its variance E[g²] − E[g]² takes two matrix products and
     no tensor of per-sample gradients. v is a moving average of rate ρ, divided by 1 − ρ so that the
-    size of its gradient does not depend on ρ. Before ``warmup`` the averages run and λ is 0; then
-    a fresh optimiser starts.
+    size of its gradient does not depend on ρ. It starts at 0 and is kept by the name of the domain;
+    a step updates and compares the domains of its batch. Before ``warmup`` the averages run and λ
+    is 0; then a fresh optimiser starts.
     """
 
     weight: float = tuned(1000.0, LogUniform(1, 4))
@@ -53,8 +54,9 @@ class Fishr(Objective):
     def _penalty(self, ev: Eval, memory: Memory) -> Tensor:
         pairs = zip(ev.per_domain(ev.residuals), ev.per_domain(ev.features), strict=True)
         current = torch.stack([_variances(*pair) for pair in pairs])  # (m, c, d + 1)
-        average = self.ema * memory.recall("variances", torch.zeros_like(current)) + current
-        memory.state["variances"] = average.detach()
+        names, start = ev.batch.names, torch.zeros_like(current)
+        average = self.ema * memory.recall_domains("variances", names, start) + current
+        memory.keep_domains("variances", names, average)
         return average.var(0, correction=0).mean()
 
 

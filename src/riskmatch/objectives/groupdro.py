@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
+from torch.nn.functional import pad
 
 from riskmatch.contract import Eval, Memory, Objective, Terms
 from riskmatch.space import LogUniform, tuned
@@ -16,7 +16,9 @@ class GroupDRO(Objective):
 
     .. math:: \sum_e q_e \bar R_e, \qquad q_e \propto q_e^{\text{before}} \exp(\eta \bar R_e)
 
-    The weights q start equal and are kept from step to step.
+    The weights q start equal and are kept from step to step, by the names of the domains. A domain
+    that a batch lacks keeps its weight, apart from the normalisation; one that appears later starts
+    with the mean weight.
     """
 
     eta: float = tuned(1e-2, LogUniform(-3, -1))
@@ -26,7 +28,11 @@ class GroupDRO(Objective):
 
     def __call__(self, ev: Eval, memory: Memory) -> Terms:
         """The terms of one step."""
-        risks = ev.domain_risks
-        grown = memory.recall("q", torch.ones_like(risks)) * (self.eta * risks.detach()).exp()
-        memory.state["q"] = q = (grown / grown.sum()).detach()
-        return Terms({"weighted risk": q @ risks}, raw={"risk": ev.risk})
+        risks, known = ev.domain_risks, memory.domains("q")
+        domains = [*ev.batch.names, *(name for name in known if name not in ev.batch.names)]
+        initial = risks.new_full((len(domains),), 1 / max(1, len(known)))
+        gains = pad(self.eta * risks.detach(), (0, len(domains) - len(risks)))
+        grown = memory.recall_domains("q", domains, initial) * gains.exp()
+        q = (grown / grown.sum()).detach()
+        memory.keep_domains("q", domains, q)
+        return Terms({"weighted risk": q[: len(risks)] @ risks}, raw={"risk": ev.risk})
