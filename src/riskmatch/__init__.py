@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from riskmatch.accumulation import accumulate as accumulate
     from riskmatch.data import load_data as load_data
     from riskmatch.divergence import RBFMixture as RBFMixture
     from riskmatch.divergence import mmd2 as mmd2
@@ -29,6 +30,7 @@ _HOMES = {
     "RBFMixture": "riskmatch.divergence",
     "RiskMatching": "riskmatch.matching",
     "Run": "riskmatch.engine.load",
+    "accumulate": "riskmatch.accumulation",
     "choose": "riskmatch.selection",
     "fit": "riskmatch.engine.step",
     "load_data": "riskmatch.data",
@@ -44,6 +46,7 @@ __all__ = [
     "RBFMixture",
     "RiskMatching",
     "Run",
+    "accumulate",
     "choose",
     "fit",
     "load_data",
