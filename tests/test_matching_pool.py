@@ -155,6 +155,24 @@ def test_repeating_the_samples_of_a_domain_changes_nothing(sizes, seed, divergen
     assert after.item() == pytest.approx(before.item(), rel=1e-6, abs=1e-9)
 
 
+@given(
+    st.lists(st.integers(2, 12), min_size=2, max_size=4),
+    st.integers(0, 99),
+    st.sampled_from(["mmd", "moments", "energy", "wasserstein-1", "wasserstein-2"]),
+    st.sampled_from([torch.float32, torch.float64]),
+)
+def test_pool_depends_neither_on_order_nor_on_dtype(sizes, seed, divergence, dtype):
+    risks, domains = ragged(*sizes, seed=seed)
+    criterion = RiskMatching(1.0, "variance", divergence, variance_weight=1.0)
+    exact = criterion(torch.tensor(risks), domains)
+    order = np.random.default_rng(seed).permutation(len(risks))
+    out = criterion(torch.tensor(risks[order], dtype=dtype), domains[order])
+    tolerance = 1e-9 if dtype == torch.float64 else 1e-4
+    assert out.penalty.dtype == out.variance.dtype == dtype
+    assert out.penalty.item() == pytest.approx(exact.penalty.item(), rel=tolerance, abs=tolerance)
+    assert out.variance.item() == pytest.approx(exact.variance.item(), rel=tolerance)
+
+
 class Unweighted(Divergence):
     def between(self, x, y):
         return (x.mean() - y.mean()).square()

@@ -1,8 +1,10 @@
+import hashlib
 from dataclasses import fields
 
 import pytest
 
 from riskmatch.data.colored_mnist import domain_names
+from riskmatch.engine.assemble import objective
 from riskmatch.experiments.colored_mnist import METHODS, SEEDS, TEST_P, grid_runs
 from riskmatch.objectives import methods
 from riskmatch.report.published import TABLE1
@@ -76,6 +78,17 @@ def test_published_numbers_of_every_row_except_rdm_with_the_kernel():
     rows = {(name, init) for name, method in METHODS.items() for init in method.inits}
     assert rows - set(TABLE1) == {("rdm-mmd", "random"), ("rdm-mmd", "erm")}
     assert set(TABLE1) <= rows
+
+
+def test_ids_of_all_planned_runs_are_stable():
+    runs = [run for budget in SEEDS for run in grid_runs(budget) if run.method != "irm"]
+    digest = hashlib.sha256("".join(sorted(ids(runs))).encode()).hexdigest()
+    assert digest[:16] == "dc7931fd275f9dab"
+
+
+def test_rdm_pools_samples_as_the_released_code_does():
+    for run in grid_runs("laptop", ["rdm", "rdm-mmd"], [0]):
+        assert objective("rdm", run.config.hparams).pool == "samples"
 
 
 def test_run_ids_are_stable():

@@ -212,7 +212,7 @@ def test_rdm_matches_with_every_built_in_divergence(name):
     objective = RDM(weight=2.0, warmup=0, variance_weight=0.0, divergence=name)
     terms = objective(Eval(network(), batch()), Memory())
     risks, domains = Eval(network(), batch()).risks, batch().domains
-    expected = risk_matching_penalty(risks, domains, divergence=name, pool="samples")
+    expected = risk_matching_penalty(risks, domains, divergence=name)
     assert terms.raw["matching"].item() == pytest.approx(expected.item(), rel=1e-6)
 
 

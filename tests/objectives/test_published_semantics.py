@@ -25,6 +25,7 @@ from riskmatch.objectives import (
     IGA,
     IRM,
     MLDG,
+    RDM,
     CausIRL,
     FeatureMMD,
     Fish,
@@ -228,6 +229,29 @@ def eqrm(alpha=None, log_tail=None):
     return loss
 
 
+def rdm(pool):
+    """Per-sample loops over pairs; ``pool`` gives the weight of a sample of a domain of size n."""
+
+    def kernel(x, y):
+        return sum(torch.exp(-(10.0**p) * (x - y) ** 2) for p in range(-4, 4))
+
+    def loss(net, parts, step, state):
+        each = [cross_entropy(net(x)[1], y, reduction="none") for x, y in parts]
+        means = [r.mean() for r in each]
+        if step < WARMUP:
+            return mean(means)
+        worst = each[max(range(len(each)), key=lambda domain: means[domain].item())]
+        pooled = [(r, pool(len(own), each)) for own in each for r in own]
+        signed = [(r, 1 / len(worst)) for r in worst] + [(r, -w) for r, w in pooled]
+        penalty = sum(a * b * kernel(x, y) for x, a in signed for y, b in signed)
+        center = sum(w * r for r, w in pooled)
+        spread = sum(w * (r - center) ** 2 for r, w in pooled) / (1 - sum(w * w for _, w in pooled))
+        own = sum((r - worst.mean()) ** 2 for r in worst) / (len(worst) - 1)
+        return mean(means) + 5.0 * penalty + 0.1 * (spread + own)
+
+    return loss
+
+
 def fish(net, steps, rng):
     state = None
     for parts in steps:
@@ -266,6 +290,14 @@ def mldg(net, steps, rng):
         optimizer.step()
 
 
+def by_domain(size, each):
+    return 1 / (len(each) * size)
+
+
+def by_sample(size, each):
+    return 1 / sum(map(len, each))
+
+
 CASES = {
     "erm": (ERM(), minimise(erm)),
     "vrex": (VREx(weight=10.0, warmup=WARMUP), minimise(vrex, WARMUP)),
@@ -283,6 +315,11 @@ CASES = {
         EQRM(warmup=WARMUP, lr_after=5e-4, log_tail=-1000.0),
         minimise(eqrm(log_tail=-1000.0), WARMUP, 5e-4),
     ),
+    "rdm": (RDM(5.0, WARMUP, 5e-4, 0.1), minimise(rdm(by_domain), WARMUP, 5e-4)),
+    "rdm, samples": (
+        RDM(5.0, WARMUP, 5e-4, 0.1, pool="samples"),
+        minimise(rdm(by_sample), WARMUP, 5e-4),
+    ),
     "fish": (Fish(meta_lr=0.1), fish),
     "mldg": (MLDG(beta=0.5, meta_test=2), mldg),
 }
@@ -294,3 +331,10 @@ def test_weights_after_training_are_the_oracles(name, sizes):
     objective, oracle = CASES[name]
     assert deviation(objective, oracle, sizes) <= 1e-10
     assert name == "erm" or deviation(objective, CASES["erm"][1], sizes) > 1e-5
+
+
+def test_pools_of_rdm_differ_on_ragged_batches_only():
+    objective = RDM(5.0, WARMUP, 5e-4, 0.1)
+    by_samples = CASES["rdm, samples"][1]
+    assert deviation(objective, by_samples, EQUAL) <= 1e-12
+    assert deviation(objective, by_samples, RAGGED) > 1e-5

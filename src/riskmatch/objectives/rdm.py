@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 from riskmatch.contract import Eval, Memory, Objective, OptimSpec, Terms
-from riskmatch.divergence import MMD, Divergence, RBFMixture
+from riskmatch.divergence import MMD, Divergence, Pool, RBFMixture
 from riskmatch.matching import Match, RiskMatching
-from riskmatch.space import Choice, LogUniform, Tuned, Uniform, tuned
+from riskmatch.space import Choice, LogUniform, Tuned, Uniform, later, tuned
 
 _NO_VARIANCE = dict.fromkeys(
     ("officehome", "terraincognita", "domainnet"), Tuned(0.0, Choice((0.0,)))
@@ -27,9 +27,9 @@ class RDM(Objective):
     .. math:: \frac1m \sum_e \bar R_e + \lambda\, D(\mathcal T_w, \mathcal T)
               + \beta\,\bigl(\mathbb V(\mathcal T) + \mathbb V(\mathcal T_w)\bigr)
 
-    with w the domain of the largest mean risk: the paper's L̂. ``match="variance"`` takes the mean
-    of D over all domains, its L. Before ``warmup`` the method is ERM; then a fresh optimiser starts
-    at ``lr_after``. Ranges: the supplement's table of hyper-parameters.
+    with w the domain of the largest mean risk and T the pool: the paper's L̂. ``match="variance"``
+    takes the mean of D over all domains, its L. Before ``warmup`` the method is ERM; then a fresh
+    optimiser starts at ``lr_after``. Ranges: the supplement's table of hyper-parameters.
     """
 
     weight: float = tuned(5.0, Uniform(0.1, 10.0), domainnet=Tuned(0.5, Uniform(0.1, 1.0)))
@@ -52,6 +52,8 @@ class RDM(Objective):
     """Kernels of the divergence mmd; the published λ belong to the released code's."""
     rescale: bool = False
     """Divide the loss by λ where λ > 1, as the released code does on ColoredMNIST."""
+    pool: Pool = later("domains", absent="samples")
+    """What weighs the same in the pool: every domain, as in the paper, or every sample."""
 
     citation = "Nguyen et al., Domain Generalisation via Risk Distribution Matching, WACV 2024"
     training: ClassVar[Mapping[str, Tuned]] = {
@@ -70,7 +72,7 @@ class RDM(Objective):
         kernel = RBFMixture.paper() if self.kernel == "paper" else RBFMixture.authors_code()
         divergence = MMD(kernel) if self.divergence == "mmd" else self.divergence
         return RiskMatching(
-            self.weight, self.match, divergence, self.variance_weight, pool="samples"
+            self.weight, self.match, divergence, self.variance_weight, pool=self.pool
         )
 
     def optim(self, base: OptimSpec, step: int) -> OptimSpec:
