@@ -23,6 +23,33 @@ def test_restored_sampler_continues_unchanged(stop):
     assert drawn(second, 20 - stop) == whole[stop:]
 
 
+@pytest.mark.parametrize("stop", [1, 4])
+@pytest.mark.parametrize("batch_size", [0, 3, 9])
+def test_restored_sampler_continues_unchanged_with_replacement(stop, batch_size):
+    domains = [domain("a", 7), domain("b", 20)]
+    whole = drawn(Sampler(domains, batch_size, seed=1, replacement=True), 6)
+    rest = Sampler(domains, batch_size, seed=1, replacement=True)
+    rest.restore({"drawn": stop})
+    assert drawn(rest, 6 - stop) == whole[stop:]
+    assert len({tuple(batch) for batch in whole}) == 6
+
+
+def test_whole_domains_with_replacement_are_bootstraps():
+    sampler = Sampler([domain("a", 1000), domain("b", 500)], 0, seed=0, replacement=True)
+    for _ in range(2):
+        batch = next(sampler)
+        assert batch.sizes == (1000, 500)
+        distinct = len(batch.split()[0].x.unique())
+        assert 590 < distinct < 675  # 1000 · (1 − 1/e) = 632, give or take four deviations
+
+
+def test_draws_with_replacement_are_uniform_and_fill_the_batch():
+    sampler = Sampler([domain("a", 5)], 50, seed=3, replacement=True)
+    counts = torch.cat([next(sampler).x for _ in range(40)]).long().flatten().bincount()
+    assert counts.sum() == 2000
+    assert ((counts - 400).abs() < 5 * (2000 * 0.2 * 0.8) ** 0.5).all()
+
+
 def test_epoch_has_every_sample_at_most_once():
     batches = drawn(Sampler([domain("a", 10)], 5, seed=0), 4)
     first, second = batches[0] + batches[1], batches[2] + batches[3]

@@ -10,7 +10,8 @@ from torch.nn.functional import cross_entropy
 
 from riskmatch.data import load, split
 from riskmatch.engine.assemble import domains_of, network
-from riskmatch.engine.load import load_run
+from riskmatch.engine.evaluate import ValidationViews
+from riskmatch.engine.load import final_predictions, load_run
 from riskmatch.engine.run import train
 from riskmatch.models import Trunk
 from riskmatch.runs.config import RunConfig
@@ -96,6 +97,33 @@ def test_fine_tuned_run_resumes_to_the_same_bits(folder, tmp_path):
     start = config(folder, model_options=options, steps=1)
     assert model.trunk.body._bn0.running_mean.equal(fresh(start).trunk.body._bn0.running_mean)
     assert not model.trunk.body._bn0.weight.equal(fresh(start).trunk.body._bn0.weight)
+
+
+def test_augmented_validation_images_follow_from_seed_and_step(folder, tmp_path):
+    options = {"model_options": {}, "batch_size": 1, "steps": 4, "eval_every": 2, "lr": 1e-4}
+    plain = config(folder, **options)
+    run = replace(plain, augment_validation=True)
+    before = train(plain, tmp_path / "a").evaluations
+    after = train(run, tmp_path / "a").evaluations
+    for one, other in zip(before, after, strict=True):
+        for domain in ("day", "night"):
+            assert one.scores[domain]["train"] == other.scores[domain]["train"]
+            assert one.scores[domain]["val"].risk != other.scores[domain]["val"].risk
+        assert one.scores["dusk"] == other.scores["dusk"]  # the test domain
+    assert_same_run(tmp_path / "a" / run.id, interrupted(run, tmp_path / "b", step=3))
+    last = final_predictions(run, tmp_path / "a" / run.id)
+    assert last["day"]["val"].risk.mean() == pytest.approx(after[-1].scores["day"]["val"].risk)
+
+
+def test_every_evaluation_has_validation_views_of_its_own():
+    views = [
+        ValidationViews(lambda x, g: x + torch.rand(1, generator=g), ("a",), 0, s) for s in (5, 6)
+    ]
+    x = torch.zeros(1)
+    first, again, later = (v.on("a", "val")(x) for v in (views[0], views[0], views[1]))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, later)
+    assert views[0].on("a", "train") is views[0].on("b", "val") is None
 
 
 def fresh(run):

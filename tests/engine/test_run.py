@@ -279,6 +279,8 @@ def test_checkpoints_without_a_record_are_ignored(tmp_path):
         {"clip": 0.05},
         {"amp": True},
         {"batch_size": 0},
+        {"replacement": True},
+        {"replacement": True, "batch_size": 0},
         {"dropout": 0.0},
         {"weight_decay": 0.1},
         {"trial": 1},

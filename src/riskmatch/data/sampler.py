@@ -57,12 +57,17 @@ class Sampler(Iterator[Batch]):
     end of an epoch, too few for a batch, are shuffled into the next; a domain smaller than the
     batch is used whole.
 
+    With replacement, every sample of a batch is drawn from the whole domain, as DomainBed does.
+    There are no epochs, and a domain smaller than the batch fills it with repetitions.
+
     Args:
         domains: at least one.
-        batch_size: samples per domain; 0 uses every domain whole, the same batch each time.
+        batch_size: samples per domain; 0 uses every domain whole, the same batch each time, or
+            draws as many samples as the domain has where ``replacement`` is set.
         seed: seed of the shuffles and of the augmentation.
         augment: applied to the inputs of every batch, with a generator that follows from ``seed``
             and the number of batches drawn.
+        replacement: draw with replacement.
 
     Example:
         >>> domain = Domain("a", torch.arange(5.0)[:, None], torch.zeros(5, dtype=torch.long))
@@ -78,6 +83,7 @@ class Sampler(Iterator[Batch]):
         batch_size: int,
         seed: int,
         augment: Augment | None = None,
+        replacement: bool = False,
     ) -> None:
         if batch_size < 0:
             raise ValueError(
@@ -87,10 +93,11 @@ class Sampler(Iterator[Batch]):
         self._size = batch_size
         self._seed = seed
         self._augment = augment
+        self._replacement = replacement
         self._drawn = 0
         self._orders: dict[str, tuple[int, Tensor]] = {}
         whole = all(self._share(domain) == len(domain) for domain in self._domains)
-        constant = whole and augment is None
+        constant = whole and augment is None and not replacement
         self._names = tuple(domain.name for domain in self._domains)
         self._whole = None
         if constant:
@@ -117,9 +124,14 @@ class Sampler(Iterator[Batch]):
         return min(self._size or len(domain), len(domain))
 
     def _draw(self, domain: Domain) -> tuple[Tensor, Tensor]:
-        share = self._share(domain)
-        epoch, position = divmod(self._drawn, len(domain) // share)
-        rows = self._order(domain, epoch)[position * share : (position + 1) * share]
+        if self._replacement:
+            generator = stream("replacement", self._seed, domain.name, self._drawn)
+            size = (self._size or len(domain),)
+            rows = torch.randint(len(domain), size, generator=generator).to(domain.x.device)
+        else:
+            share = self._share(domain)
+            epoch, position = divmod(self._drawn, len(domain) // share)
+            rows = self._order(domain, epoch)[position * share : (position + 1) * share]
         return domain.x[rows], domain.y[rows]
 
     def _order(self, domain: Domain, epoch: int) -> Tensor:

@@ -20,7 +20,7 @@ from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.data.sampler import Sampler, stream
 from riskmatch.defaults import method_class
 from riskmatch.engine.data_identity import identity_of, with_identity
-from riskmatch.engine.evaluate import evaluation_mode
+from riskmatch.engine.evaluate import ValidationViews, evaluation_mode
 from riskmatch.engine.instances import NO_INSTANCES, InstanceKind, Instances, is_instance
 from riskmatch.engine.step import Stepper, StepSettings
 from riskmatch.models import Trunk
@@ -47,6 +47,8 @@ class Assembly:
     """Shape of one input of the network."""
     origins: Mapping[str, Mapping[str, str | None]]
     """Origin of each part that is not built in, for the record."""
+    validation_views: Callable[[int], ValidationViews | None]
+    """Views of validation samples at an evaluation, by its step."""
 
 
 def objective(method: str, hparams: Mapping[str, Any]) -> Objective:
@@ -178,7 +180,7 @@ def assemble(
         domains=training,
     )
     batches = [splits[name]["train"] for name in training]
-    sampler = Sampler(batches, config.batch_size, config.seed, domains.augment)
+    sampler = Sampler(batches, config.batch_size, config.seed, domains.augment, config.replacement)
     return Assembly(
         stepper,
         sampler,
@@ -186,7 +188,16 @@ def assemble(
         identity_of(domains),
         domains.input_shape,
         origins(config, instances),
+        partial(validation_views, config, domains),
     )
+
+
+def validation_views(config: RunConfig, domains: DomainSet, step: int) -> ValidationViews | None:
+    """Views of validation samples at an evaluation; None where they are not augmented."""
+    if domains.augment is None or not config.augment_validation:
+        return None
+    training = tuple(domain.name for domain in domains.without(config.test_domains))
+    return ValidationViews(domains.augment, training, config.seed, step)
 
 
 def origins(config: RunConfig, instances: Instances) -> dict[str, dict[str, str | None]]:

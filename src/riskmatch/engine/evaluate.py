@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from riskmatch.contract import RiskFunction, cross_entropy_risks
-from riskmatch.data.domain import Domain
+from riskmatch.data.domain import Augment, Domain
+from riskmatch.data.sampler import stream
 from riskmatch.runs.predictions import ByDomain, Predictions
 from riskmatch.runs.records import LEVELS, Score, Split
 
@@ -21,10 +23,32 @@ VALUES = 1 << 23
 """Most input values per forward pass: 55 images of 3 × 224 × 224."""
 
 
+@dataclass(frozen=True)
+class ValidationViews:
+    """Augmentation of the validation samples of the training domains, as DomainBed has it.
+
+    Each evaluation has random views of its own, which follow from the seed and the step.
+    """
+
+    augment: Augment
+    domains: tuple[str, ...]
+    """Names of the training domains."""
+    seed: int
+    step: int
+
+    def on(self, domain: str, split: Split) -> Callable[[Tensor], Tensor] | None:
+        """Transformation of the inputs of a split of a domain; None where they are not changed."""
+        if split != "val" or domain not in self.domains:
+            return None
+        generator = stream("validation", self.seed, self.step, domain)
+        return lambda x: self.augment(x, generator)
+
+
 def predict(
     model: nn.Module,
     domains: Mapping[str, Mapping[Split, Domain]],
     risk: RiskFunction = cross_entropy_risks,
+    views: ValidationViews | None = None,
 ) -> dict[str, dict[Split, Predictions]]:
     """Predictions on every sample of every split of every domain.
 
@@ -32,7 +56,10 @@ def predict(
     """
     with evaluation_mode(model), torch.no_grad():
         return {
-            name: {split: _predict(model, part, risk) for split, part in splits.items()}
+            name: {
+                split: _predict(model, part, risk, views.on(name, split) if views else None)
+                for split, part in splits.items()
+            }
             for name, splits in domains.items()
         }
 
@@ -59,12 +86,17 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
                 layer.training = mode
 
 
-def _predict(model: nn.Module, domain: Domain, risk: RiskFunction) -> Predictions:
+def _predict(
+    model: nn.Module,
+    domain: Domain,
+    risk: RiskFunction,
+    view: Callable[[Tensor], Tensor] | None = None,
+) -> Predictions:
     """Predictions on one domain, in chunks so that memory is bounded."""
     risks, classes, confidences = [], [], []
     chunk = max(1, min(CHUNK, VALUES // math.prod(domain.x.shape[1:])))
     for x, y in zip(domain.x.split(chunk), domain.y.split(chunk), strict=True):
-        _, logits = model(x)
+        _, logits = model(x if view is None else view(x))
         risks.append(risk(logits, y))
         best, predicted = logits.max(1)
         classes.append(predicted)

@@ -14,7 +14,13 @@ from torch import nn
 from riskmatch import models
 from riskmatch.data.domain import DomainSet
 from riskmatch.engine import checkpoint
-from riskmatch.engine.assemble import domains_of, is_frozen, network, split_all
+from riskmatch.engine.assemble import (
+    domains_of,
+    is_frozen,
+    network,
+    split_all,
+    validation_views,
+)
 from riskmatch.engine.checkpoint import Snapshot
 from riskmatch.engine.data_identity import check_unchanged, identity_of
 from riskmatch.engine.evaluate import predict
@@ -193,7 +199,11 @@ def final_predictions(
     """
     _last_checkpoint(config, folder)  # before the data are loaded
     domains = domains_of(config, data_dir)
-    return predict(final_network(config, folder, domains), split_all(domains, config.trial))
+    return predict(
+        final_network(config, folder, domains),
+        split_all(domains, config.trial),
+        views=validation_views(config, domains, config.steps),
+    )
 
 
 def _last_checkpoint(config: RunConfig, folder: Path) -> Path:

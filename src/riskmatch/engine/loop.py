@@ -131,7 +131,8 @@ class Session:
 
     def _evaluate(self) -> Evaluation:
         stepper, peak = self.assembly.stepper, peak_memory(self.device)
-        predicted = predict(stepper.model, self.assembly.splits, stepper.settings.risk)
+        views = self.assembly.validation_views(self.step)
+        predicted = predict(stepper.model, self.assembly.splits, stepper.settings.risk, views)
         if self.write_predictions:
             predictions.write(self.folder, self.step, predicted)
         by_domain = scores(predicted)

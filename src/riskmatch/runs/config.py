@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, Literal, get_args, get_type_hints
 
-from riskmatch.space import without_later
+from riskmatch.space import later, with_later, without_later
 from riskmatch.validation import check_option, mismatch
 
 Schedule = Literal["constant", "cosine", "cosine-after-warmup"]
@@ -65,6 +65,10 @@ class RunConfig:
     """Options of the data set by name."""
     model_options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the network by name."""
+    replacement: bool = later(False)
+    """Draw batches with replacement, as DomainBed does; whole domains become bootstraps of them."""
+    augment_validation: bool = later(False)
+    """Augment the validation images of training domains like training images, as DomainBed does."""
 
     def __post_init__(self) -> None:
         check_option("schedule", self.schedule, get_args(Schedule))
@@ -94,24 +98,24 @@ class RunConfig:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Configuration as plain JSON values."""
-        return dict(json.loads(json.dumps(asdict(self))))
+        """Configuration as plain JSON values.
+
+        Fields declared with :func:`~riskmatch.space.later` are left out where they equal what
+        their absence means, so that records and ids of earlier versions do not change.
+        """
+        return without_later(type(self), json.loads(json.dumps(asdict(self))))
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> RunConfig:
         """Configuration from the values of :meth:`to_json`."""
         tests = values["test_domains"]
-        return cls(**{**values, "test_domains": tuple(tests) if isinstance(tests, list) else tests})
+        tests = tuple(tests) if isinstance(tests, list) else tests
+        return cls(**with_later(cls, {**values, "test_domains": tests}))
 
     @cached_property
     def id(self) -> str:
-        """First 16 hexadecimal digits of the SHA-256 of the configuration.
-
-        Fields declared with :func:`~riskmatch.space.later` count only where they differ from what
-        their absence means, so that ids of earlier versions do not change.
-        """
-        values = without_later(type(self), self.to_json())
-        text = json.dumps(values, sort_keys=True, separators=(",", ":"))
+        """First 16 hexadecimal digits of the SHA-256 of the configuration."""
+        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
