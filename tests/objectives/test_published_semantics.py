@@ -27,6 +27,7 @@ from riskmatch.objectives import (
     MLDG,
     RDM,
     CausIRL,
+    ERMSwitch,
     FeatureMMD,
     Fish,
     Fishr,
@@ -300,6 +301,7 @@ def by_sample(size, each):
 
 CASES = {
     "erm": (ERM(), minimise(erm)),
+    "erm-switch": (ERMSwitch(WARMUP, 5e-4), minimise(erm, WARMUP, 5e-4)),
     "vrex": (VREx(weight=10.0, warmup=WARMUP), minimise(vrex, WARMUP)),
     "irm": (IRM(weight=100.0, warmup=WARMUP), minimise(irm, WARMUP)),
     "groupdro": (GroupDRO(eta=0.1), minimise(groupdro)),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from riskmatch.objectives.coral import CORAL as CORAL
     from riskmatch.objectives.eqrm import EQRM as EQRM
     from riskmatch.objectives.erm import ERM as ERM
+    from riskmatch.objectives.erm_switch import ERMSwitch as ERMSwitch
     from riskmatch.objectives.fish import Fish as Fish
     from riskmatch.objectives.fishr import Fishr as Fishr
     from riskmatch.objectives.groupdro import GroupDRO as GroupDRO
@@ -36,14 +37,14 @@ __all__ = ["Objective", "methods"]
 
 @cache
 def methods() -> dict[str, type[Objective]]:
-    """Every built-in method by the name of its file."""
+    """Every built-in method by the name of its file, with hyphens for underscores."""
     found: dict[str, type[Objective]] = {}
     for module in pkgutil.iter_modules(__path__):
         home = f"{__name__}.{module.name}"
         for member in vars(importlib.import_module(home)).values():
             own = inspect.isclass(member) and member.__module__ == home
             if own and issubclass(member, Objective):
-                found[module.name] = member
+                found[module.name.replace("_", "-")] = member
     return found
 
 

@@ -9,6 +9,7 @@ from riskmatch.registry import INSTANCE, is_own
 
 METHODS = {
     "erm": "ERM",
+    "erm-switch": "ERM with RDM's switch",
     "mixup": "Mixup",
     "mldg": "MLDG",
     "groupdro": "GroupDRO",
