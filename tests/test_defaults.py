@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import dataclass, fields
-from itertools import pairwise
 
 import pytest
 
@@ -111,7 +110,7 @@ def test_values_set_by_data_set_or_preset_exist_and_are_not_searched():
             assert values.keys() <= hparams(method) | RUN
             assert not values.keys() & search_space(method, data).keys()
     space = search_space("rdm", "colored-digits", preset="paper")
-    assert not space.keys() & PRESETS["rdm"]["paper"].on("colored-digits").keys()
+    assert not space.keys() & PRESETS["paper"].on("rdm", "colored-digits").keys()
 
 
 def test_warmups_end_before_the_run_on_colored_digits():
@@ -149,15 +148,65 @@ def test_frozen_can_be_given_as_an_option_of_the_network():
     assert resolve("rdm", "pacs", given=given) == resolve("rdm", "pacs", frozen=True)
 
 
-def test_presets_set_existing_fields_and_differ():
-    for method, presets in PRESETS.items():
-        for name, preset in presets.items():
-            for data in [None, *preset.by_data]:
-                assert preset.on(data).keys() <= hparams(method) | RUN
-                values = resolve(method, data, preset=name)
-                assert values["warmup"] < values["steps"]
-        everything = [resolve(method, preset=name) for name in presets]
-        assert all(one != other for one, other in pairwise(everything))
+@pytest.mark.parametrize("method", sorted(methods()))
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets_set_existing_fields(method, preset):
+    for data in [None, *PRESETS[preset].by_data]:
+        assert PRESETS[preset].on(method, data).keys() <= hparams(method) | RUN
+        values = resolve(method, data, preset=preset)
+        assert method != "rdm" or values["warmup"] < values["steps"]
+
+
+def test_presets_of_rdm_differ_as_the_paper_and_its_code_do():
+    paper, code = (resolve("rdm", "vlcs", preset=name) for name in PRESETS)
+    assert {name: (paper[name], code[name]) for name in paper if paper[name] != code[name]} == {
+        "kernel": ("paper", "authors-code"),
+        "pool": ("domains", "samples"),
+        "replacement": (False, True),
+        "augment_validation": (False, True),
+    }
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("method", ["rdm", "erm-switch"])
+def test_only_coloured_digits_have_a_cosine_schedule(method, preset):
+    cosine = {"paper": "cosine", "authors-code": "cosine-after-warmup"}[preset]
+    for data in ("colored-mnist", "colored-digits"):
+        assert resolve(method, data, preset=preset)["schedule"] == cosine
+    for data in (*IMAGES, "rotated-mnist", "./pets"):
+        assert resolve(method, data, preset=preset)["schedule"] == "constant"
+
+
+WEIGHTS = {"pacs": "U(1, 10)", "terraincognita": "U(1, 10)", "domainnet": "U(0.1, 1)"}
+DROPOUTS = dict.fromkeys(("terraincognita", "domainnet"), "{0.0, 0.003, 0.03}")
+
+
+@pytest.mark.parametrize("data", sorted(BENCHMARKS))
+def test_authors_code_searches_the_ranges_of_the_released_code(data):
+    def searched(preset, method="rdm"):
+        space = search_space(method, data, preset=preset)
+        return {name: str(entry.on(data).range) for name, entry in space.items()}
+
+    code = searched("authors-code")
+    assert code["weight"] == WEIGHTS.get(data, "U(0.1, 10)")
+    assert code["dropout"] == DROPOUTS.get(data, "{0.0, 0.003}")
+    assert searched("authors-code", "erm-switch")["dropout"] == code["dropout"]
+    assert searched("authors-code", "erm") == searched(None, "erm")
+    usual = searched(None)
+    assert searched("paper") == usual
+    assert usual["dropout"] == "{0.0, 0.003, 0.03}"
+    assert usual["weight"] == ("U(0.1, 1)" if data == "domainnet" else "U(0.1, 10)")
+    assert code.keys() == usual.keys()
+    assert resolve("rdm", data, preset="authors-code")["weight"] == resolve("rdm", data)["weight"]
+
+
+def test_erm_switch_has_the_defaults_and_ranges_of_rdm():
+    for data in (None, *ON_DATA):
+        for frozen in (False, True):
+            rdm, switch = (search_space(m, data, frozen=frozen) for m in ("rdm", "erm-switch"))
+            assert switch == {name: entry for name, entry in rdm.items() if name in switch}
+            rdm, switch = (resolve(m, data, frozen=frozen) for m in ("rdm", "erm-switch"))
+            assert switch == {name: value for name, value in rdm.items() if name in switch}
 
 
 def test_images_have_a_pretrained_backbone():

@@ -22,8 +22,7 @@ NO_METHOD = "train colored-digits --test-domain 0.1"
             "Unknown method 'rmd'. Did you mean 'rdm'? Valid: 'causirl',",
         ),
         (f"{NO_METHOD} --method erm --eta 1", "erm has no option --eta; it belongs to groupdro."),
-        (f"{NO_METHOD} --method erm --preset paper", "Unknown preset of erm 'paper'."),
-        (f"{RUN} --preset papr", "Unknown preset of rdm 'papr'. Did you mean 'paper'?"),
+        (f"{RUN} --preset papr", "Unknown preset 'papr'. Did you mean 'paper'?"),
         (f"{RUN} --wieght 3", "Unknown option '--wieght'. Did you mean '--weight'?"),
         (f"{RUN} --match wrost", "Unknown --match 'wrost'. Did you mean 'worst'?"),
         (

@@ -29,7 +29,12 @@ def test_method_in_detail(riskmatch):
     text = riskmatch("methods", "rdm").out
     for part in ("Nguyen et al.", "on domainnet", "U(1500, 3000)", "--preset authors-code"):
         assert part in text
-    assert json.loads(riskmatch("methods", "rdm", "--json").out)["name"] == "rdm"
+    described = json.loads(riskmatch("methods", "rdm", "--json").out)
+    assert described["name"] == "rdm"
+    code = described["presets"]["authors-code"]
+    assert code["choices"]["pool"] == "samples"
+    assert code["by_data"]["pacs"]["weight"] == {"default": 5.0, "range": "U(1, 10)"}
+    assert "weight 5, searched in U(1, 10)" in " ".join(text.split())
 
 
 def test_formulas_are_plain_text(riskmatch):

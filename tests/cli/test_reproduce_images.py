@@ -82,6 +82,16 @@ def test_tables_from_the_records_of_a_sweep_without_the_data(riskmatch, mnist, t
     assert "heads on frozen features" in (tmp_path / "sweep/pacs.md").read_text()
 
 
+def test_preset_is_that_of_the_runs_and_part_of_the_command(riskmatch, mnist, tmp_path):
+    words = ["--methods", "erm,rdm", "--preset", "authors-code", "--jobs", "1", "--out", "here"]
+    assert riskmatch("reproduce", "vlcs", *words, *SMOKE).code == 0
+    text = (tmp_path / "here/vlcs-on-colored-digits.md").read_text()
+    assert "--methods erm,rdm --preset authors-code`" in text
+    configs = [records.read(folder).config for folder in (tmp_path / "here/runs").iterdir()]
+    assert all(config.replacement for config in configs)
+    assert {c.hparams.get("pool", "samples") for c in configs if c.method == "rdm"} == {"samples"}
+
+
 def test_interrupt_stops_all(riskmatch, mnist, monkeypatch):
     from riskmatch.cli.progress import SweepDisplay
 
@@ -102,6 +112,8 @@ def test_interrupt_stops_all(riskmatch, mnist, monkeypatch):
     [
         ("pacs --init erm", ["pacs", "init", "table1"]),
         ("all --seeds 1", ["all", "--seeds"]),
+        ("table1 --preset paper", ["table1", "preset", "table2, "]),
+        ("pacs --preset papre", ["preset", "'papre'", "'paper'"]),
         ("table1 --data pacs", ["table1", "data", "table2, efficiency"]),
         ("table3 --methods rdm", ["table3", "methods", "table1, table2, "]),
         ("fig2 --search-seeds 0", ["fig2", "search_seeds", "table1"]),
@@ -127,7 +139,7 @@ def test_list_has_data_and_number_of_runs(riskmatch, mnist):
         "paper": "Table 7",
         "summary": "accuracy by test domain on PACS",
         "data": {"pacs": "riskmatch data get pacs"},
-        "options": ["methods"],
+        "options": ["methods", "preset"],
         "runs": {"smoke": 4 * 3, "laptop": 14 * 4 * 5 * 3, "paper": 14 * 4 * 20 * 10},
     }
     text = riskmatch("reproduce", "--list", "--data-dir", mnist).out

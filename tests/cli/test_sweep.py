@@ -51,6 +51,21 @@ def test_plan_is_extended_by_the_runs_it_lacks(planned):
     assert result.out.startswith("Added 0 runs to s/plan.jsonl (8 were")
 
 
+def test_plan_names_its_preset_and_the_methods_it_sets(riskmatch, tmp_path):
+    done = riskmatch(*PLAN, "--draws", "2", "--preset", "authors-code")
+    first, *_ = done.out.splitlines()
+    assert first.startswith("Preset authors-code")
+    assert "of their own for rdm;" in first
+    assert "alone for erm" in first
+    header, *lines = map(json.loads, (tmp_path / "s/plan.jsonl").read_text().splitlines())
+    assert "--preset authors-code" in header["made by"]
+    configs = [line["config"] for line in lines]
+    assert all(config["replacement"] and config["augment_validation"] for config in configs)
+    schedules = {(config["method"], config["schedule"]) for config in configs}
+    assert schedules == {("erm", "constant"), ("rdm", "cosine-after-warmup")}
+    assert riskmatch(*PLAN, "--preset", "authors-cod").code == 2
+
+
 def test_plan_holds_out_every_domain_and_pair_by_default(riskmatch, tmp_path):
     words = [word for word in PLAN if word not in ("--test-domain", "0.1")]
     riskmatch(*words, "--quiet", "--leave-two-out")

@@ -103,7 +103,8 @@ def _print_method(console: Console, method: Mapping[str, Any]) -> None:
     console.print(_values("training", method["training"]))
     for name, preset in method["presets"].items():
         console.print(f"[bold]--preset {name}[/]  {preset['summary']}")
-        console.print(Padding(_choices(preset["choices"]), (0, 0, 0, 2)))
+        if preset["choices"]:
+            console.print(Padding(_choices(preset["choices"]), (0, 0, 0, 2)))
         by_choices: dict[str, list[str]] = {}
         for data, choices in preset["by_data"].items():
             by_choices.setdefault(_choices(choices), []).append(data)
@@ -135,7 +136,13 @@ def _values(title: str, entries: Mapping[str, Any]) -> Table:
 def _choices(choices: Mapping[str, Any]) -> str:
     from rich.markup import escape
 
-    return escape(", ".join(f"{name} {format_value(value)}" for name, value in choices.items()))
+    parts = []
+    for name, value in choices.items():
+        if isinstance(value, Mapping) and value.keys() == {"default", "range"}:
+            parts.append(f"{name} {format_value(value['default'])}, searched in {value['range']}")
+        else:
+            parts.append(f"{name} {format_value(value)}")
+    return escape("; ".join(parts))
 
 
 def plain_text(docstring: str) -> str:

@@ -56,6 +56,8 @@ class Reproduce:
     """Seeds that run whole grids; the others run only the values selected on these."""
     init: Literal["random", "erm", "both"] = "both"
     """Initialisation of the methods of Table 1."""
+    preset: str | None = None
+    """Preset of runs on images: paper or authors-code, which the budget paper has by default."""
     as_is: bool = False
     """Train nothing; use the runs that are done."""
     out: Path | None = None
@@ -103,6 +105,7 @@ def _reproduce(name: str, budget: Budget, options: Reproduce, command: str) -> N
                 seeds=_integers("seeds", options.seeds),
                 search_seeds=_integers("search-seeds", options.search_seeds),
                 init=options.init,
+                preset=options.preset,
                 **_common(options, display),
             )
         except ReproductionError as error:
@@ -121,7 +124,7 @@ def _reproduce(name: str, budget: Budget, options: Reproduce, command: str) -> N
 def _reproduce_all(budget: Budget, options: Reproduce, command: str) -> None:
     from riskmatch.experiments import EXPERIMENTS, reproduce_all
 
-    for option in ("data", "methods", "seeds", "search_seeds", "init"):
+    for option in ("data", "methods", "seeds", "search_seeds", "init", "preset"):
         if getattr(options, option) != getattr(Reproduce, option):
             flag = option.replace("_", "-")
             raise BadInput(f"all does not take --{flag}; name a single table or figure.")

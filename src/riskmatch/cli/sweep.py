@@ -60,6 +60,8 @@ class PlanOptions:
     """Number of trials of each draw."""
     fixed_draws: bool = False
     """Use the same draws in all trials."""
+    preset: str | None = None
+    """Choices and ranges of every method: paper, or authors-code for those of its released code."""
     steps: int | None = None
     """Steps of each run; by default those of the data set."""
     eval_every: int | None = None
@@ -168,6 +170,7 @@ def _plan(words: Sequence[str]) -> int:
                 trials=options.trials,
                 fixed_draws=options.fixed_draws,
                 choices=options.choices,
+                preset=options.preset,
                 data_dir=options.data_dir,
                 made_by=shlex.join(["riskmatch", "sweep", "plan", *words]),
                 on_progress=on_progress,
@@ -180,9 +183,22 @@ def _plan(words: Sequence[str]) -> int:
         time = "" if plan.unfinished else " All of them are done."
         if plan.seconds:
             time = f" About {clock(plan.seconds)} on this machine, {plan.jobs} at a time."
+        if options.preset:
+            print(_preset_line(options.preset, {run.config.method for run in plan.runs}))
         print(f"Added {len(plan.new)} runs to {options.dir / FILE}{already}.{time}")
         print(f"Start them: {_command('run', options.dir)}")
     return 0
+
+
+def _preset_line(name: str, methods: set[str]) -> str:
+    """What a preset sets for these methods."""
+    from riskmatch.defaults import PRESETS
+
+    own, common = sorted(methods & PRESETS[name].methods), sorted(methods - PRESETS[name].methods)
+    parts = [f"choices of their own for {', '.join(own)}"] if own else []
+    if common:
+        parts.append(f"network and data handling alone for {', '.join(common)}")
+    return f"Preset {name}, {PRESETS[name].summary}: {'; '.join(parts)}."
 
 
 def _run(words: Sequence[str]) -> int:

@@ -5,7 +5,8 @@
 1. the default that :class:`~riskmatch.runs.config.RunConfig` or the method's dataclass declares;
 2. the method's tuned default (:func:`riskmatch.space.tuned`), on the data set where it differs;
 3. the data set, then the method on the data set (:data:`ON_DATA`);
-4. the preset (:data:`PRESETS`);
+4. the preset (:data:`PRESETS`): what it sets for every method, then for the method, then on the
+   data set;
 5. for a frozen backbone, learning rates and warm-up of the above times :data:`FROZEN`;
 6. the values given: from a TOML file, then from the command line or the caller.
 

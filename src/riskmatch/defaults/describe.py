@@ -6,7 +6,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 from riskmatch import registry
@@ -72,7 +72,14 @@ def describe_method(name: str) -> dict[str, Any]:
         "training": {
             key: entry(key, tuned, tuned.default, run_docs) for key, tuned in cls.training.items()
         },
-        "presets": {key: asdict(preset) for key, preset in PRESETS.get(name, {}).items()},
+        "presets": {
+            key: {
+                "summary": preset.summary,
+                "choices": _plain(preset.on(name, None)),
+                "by_data": {d: _plain(preset.differences(name, d)) for d in preset.by_data},
+            }
+            for key, preset in PRESETS.items()
+        },
     }
 
 
@@ -108,6 +115,16 @@ def field_docs(cls: type) -> dict[str, str]:
                 if isinstance(text, ast.Constant) and isinstance(text.value, str):
                     docs[statement.target.id] = " ".join(text.value.replace("``", "").split())
     return docs
+
+
+def _plain(choices: Mapping[str, Any]) -> dict[str, Any]:
+    """Choices of a preset, with default and range where a sweep draws them."""
+    return {
+        name: {"default": value.default, "range": range_of(value)}
+        if isinstance(value, Tuned)
+        else value
+        for name, value in choices.items()
+    }
 
 
 def _try_describe(name: str) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def resolve(
     Args:
         method: name or class of the method; None resolves the fields of the run alone.
         data: name or path of the data set.
-        preset: name of a preset of the method.
+        preset: name of a preset (:data:`~riskmatch.defaults.values.PRESETS`).
         frozen: train the head alone on features of a frozen backbone; also set by
             ``given["model_options"]["frozen"]``.
         given: values that win over every default. In ``data_options`` and ``model_options``, None
@@ -61,7 +61,9 @@ def resolve(
     values = _declared(RunConfig) | (_declared(method_class(method)) if method else {})
     values |= defaults(search_space(method, data), data)
     values = _overlay(values, on_data(method, data))
-    values = _overlay(values, _preset(method, preset, data))
+    chosen = _preset(method, preset, data)
+    chosen |= defaults({n: entry for n, entry in chosen.items() if isinstance(entry, Tuned)})
+    values = _overlay(values, chosen)
     if frozen:
         values |= {name: times(values[name], FROZEN[name]) for name in FROZEN if name in values}
     values = _overlay(values, _checked(method, given))
@@ -150,19 +152,18 @@ def search_space(
 ) -> dict[str, Tuned]:
     """Defaults and ranges of everything that a sweep draws for a method, by name.
 
-    Values set by the data set or the preset are not drawn.
+    Values set by the data set or the preset are not drawn; ranges of the preset replace others.
     """
-    if method is None:
-        space = TRAINING
-    else:
+    space: dict[str, Any] = dict(TRAINING)
+    if method is not None:
         cls = method_class(method)
         space = {**cls.training, **ranges(cls)}
-    fixed = {**on_data(method, data), **_preset(method, preset, data)}
     factors = FROZEN if frozen else {}
+    space = {**space, **on_data(method, data), **_preset(method, preset, data)}
     return {
         name: tuned.scaled(factors[name]) if name in factors else tuned
         for name, tuned in space.items()
-        if name not in fixed
+        if isinstance(tuned, Tuned)
     }
 
 
@@ -257,11 +258,10 @@ def _overlay(values: Mapping[str, Any], layer: Mapping[str, Any]) -> dict[str, A
 
 
 def _preset(method: Method | None, preset: str | None, data: str | None) -> dict[str, Any]:
-    if preset is None or method is None:
+    if preset is None:
         return {}
-    presets = PRESETS.get(_name(method), {})
-    check_option(f"preset of {_name(method)}", preset, presets)
-    return presets[preset].on(data)
+    check_option("preset", preset, PRESETS)
+    return PRESETS[preset].on(_name(method) if method else None, data)
 
 
 def _name(method: Method) -> str:

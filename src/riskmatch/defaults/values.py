@@ -6,11 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from riskmatch.space import Choice, Tuned, Uniform
+
 PATH = "images"
 """Key of :data:`ON_DATA` for any folder of images or manifest."""
 IMAGES = ("pacs", "vlcs", "officehome", "terraincognita", "domainnet", PATH)
 
-ON_DATA: dict[str, dict[str | None, dict[str, Any]]] = {
+ByMethod = Mapping[str | None, Mapping[str, Any]]
+"""Values by method; None stands for every method."""
+
+ON_DATA: dict[str, ByMethod] = {
     "colored-digits": {
         None: {
             "lr": 1e-3,
@@ -28,6 +33,7 @@ ON_DATA: dict[str, dict[str | None, dict[str, Any]]] = {
             "warmup": 150,
             "lr_after": 5e-4,
         },
+        "erm-switch": {"warmup": 150, "lr_after": 5e-4},
         "vrex": {"weight": 1e4, "warmup": 150},
         "irm": {"weight": 1e4, "warmup": 150},
         "eqrm": {"warmup": 150, "lr_after": 5e-4},
@@ -51,16 +57,21 @@ ON_DATA: dict[str, dict[str | None, dict[str, Any]]] = {
             "warmup": 400,
             "lr_after": 1e-4,
         },
+        "erm-switch": {"warmup": 400, "lr_after": 1e-4},
         "vrex": {"weight": 1e4, "warmup": 400},
         "irm": {"weight": 1e4, "warmup": 400},
         "eqrm": {"warmup": 400, "lr_after": 1e-4, "log_tail": -1000.0},
         "fishr": {"warmup": 400},
     },
-    "rotated-mnist": {None: {"model": "cnn"}, "rdm": {"lr": 1e-3, "lr_after": 3e-4}},
+    "rotated-mnist": {
+        None: {"model": "cnn"},
+        "rdm": {"lr": 1e-3, "lr_after": 3e-4},
+        "erm-switch": {"lr": 1e-3, "lr_after": 3e-4},
+    },
     **{name: {None: {"model": "lite0"}} for name in IMAGES},
     "domainnet": {None: {"model": "lite0", "eval_every": 1000}},
 }
-"""Values by data set, then by method; None stands for every method."""
+"""Values by data set, then by method."""
 
 FROZEN = {"lr": 20, "lr_after": 20, "warmup": 0.2}
 """Factors for a frozen backbone: a head alone takes larger steps and a shorter warm-up."""
@@ -68,69 +79,90 @@ FROZEN = {"lr": 20, "lr_after": 20, "warmup": 0.2}
 
 @dataclass(frozen=True)
 class Preset:
-    """A named, complete set of choices for one method."""
+    """A named set of choices for all methods, with what differs by method and by data set.
+
+    A choice is a value, which a sweep keeps, or a :class:`~riskmatch.space.Tuned`: a default, and
+    the range that a sweep draws from.
+    """
 
     summary: str
-    choices: Mapping[str, Any]
-    by_data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Further choices by data set."""
+    choices: ByMethod
+    by_data: Mapping[str, ByMethod] = field(default_factory=dict)
+    """Further choices by data set; they win over ``choices``."""
 
-    def on(self, data: str | None) -> dict[str, Any]:
-        """Choices on a data set."""
-        return {**self.choices, **self.by_data.get(data_key(data), {})}
+    def on(self, method: str | None, data: str | None) -> dict[str, Any]:
+        """Choices for a method on a data set."""
+        return {**_for(method, self.choices), **self.differences(method, data)}
+
+    def differences(self, method: str | None, data: str | None) -> dict[str, Any]:
+        """Choices for a method that are particular to a data set."""
+        return _for(method, self.by_data.get(data_key(data), {}))
+
+    @property
+    def methods(self) -> set[str]:
+        """Methods with choices of their own."""
+        layers = (self.choices, *self.by_data.values())
+        return {method for layer in layers for method in layer if method is not None}
 
 
-_COLORED_PAPER = {
-    "divergence": "moments",
-    "rescale": False,
-    "weight": 5000.0,
-    "variance_weight": 0.0,
-    "lr": 1e-4,
-    "lr_after": 1e-4,
-    "warmup": 400,
-    "dropout": 0.2,
-    "batch_size": 0,
-    "steps": 600,
-    "model": "mlp",
-    "model_options": {"widths": [390, 390], "init": "xavier", "single_logit": True},
+def _for(method: str | None, choices: ByMethod) -> dict[str, Any]:
+    return {**choices.get(None, {}), **(choices.get(method, {}) if method else {})}
+
+
+def _colored(preset: str, widths: list[int], schedule: str, **rdm: Any) -> dict[str, ByMethod]:
+    """Choices for ColoredMNIST, and for the digits that stand in for it."""
+    every = {
+        "lr": 1e-4,
+        "dropout": 0.2,
+        "batch_size": 0,
+        "steps": 600,
+        "model": "mlp",
+        "model_options": {"widths": widths, "init": "xavier", "single_logit": True},
+    }
+    switch = {"schedule": schedule, "warmup": 400, "lr_after": 1e-4}
+    methods: dict[str | None, dict[str, Any]] = {
+        "rdm": {"divergence": "moments", "variance_weight": 0.0, **switch, **rdm},
+        "erm-switch": switch,
+    }
+    return {
+        "colored-digits": {None: every, **methods},
+        "colored-mnist": {None: {**every, "data_options": {"preset": preset}}, **methods},
+    }
+
+
+_RESNET50: dict[str, ByMethod] = {
+    name: {None: {"model": "timm:resnet50.tv_in1k"}} for name in IMAGES
 }
-_COLORED_CODE = {
-    **_COLORED_PAPER,
-    "rescale": True,
-    "weight": 1e4,
-    "model_options": {"widths": [390, 390, 390], "init": "xavier", "single_logit": True},
+_DROPOUT = {"dropout": Tuned(0.0, Choice((0.0, 0.003)))}
+_WEIGHT = {"weight": Tuned(5.0, Uniform(1.0, 10.0))}
+_RDM = {"match": "worst", "divergence": "mmd", "schedule": "constant"}
+
+
+PRESETS: dict[str, Preset] = {
+    "paper": Preset(
+        "as the paper describes it",
+        {"rdm": {**_RDM, "kernel": "paper", "pool": "domains"}},
+        {**_colored("paper", [390, 390], "cosine", rescale=False, weight=5000.0), **_RESNET50},
+    ),
+    "authors-code": Preset(
+        "as the paper's released code does it, a fork of DomainBed",
+        {
+            None: {"replacement": True, "augment_validation": True},
+            "rdm": {**_RDM, "kernel": "authors-code", "pool": "samples"},
+        },
+        {
+            **_colored(
+                "authors-code", [390, 390, 390], "cosine-after-warmup", rescale=True, weight=1e4
+            ),
+            **_RESNET50,
+            "pacs": {**_RESNET50["pacs"], "rdm": _WEIGHT | _DROPOUT, "erm-switch": _DROPOUT},
+            "vlcs": {**_RESNET50["vlcs"], "rdm": _DROPOUT, "erm-switch": _DROPOUT},
+            "officehome": {**_RESNET50["officehome"], "rdm": _DROPOUT, "erm-switch": _DROPOUT},
+            "terraincognita": {**_RESNET50["terraincognita"], "rdm": _WEIGHT},
+        },
+    ),
 }
-
-
-def _on_colours(choices: dict[str, Any], preset: str) -> dict[str, dict[str, Any]]:
-    """Choices for coloured digits, and for ColoredMNIST with the splits of the preset."""
-    mnist = {**choices, "data_options": {"preset": preset}}
-    return {"colored-digits": choices, "colored-mnist": mnist}
-
-
-_ON_IMAGES = {name: {"model": "timm:resnet50.tv_in1k"} for name in IMAGES}
-
-
-PRESETS: dict[str, dict[str, Preset]] = {
-    "rdm": {
-        "paper": Preset(
-            "as the paper describes it",
-            {"match": "worst", "divergence": "mmd", "kernel": "paper", "schedule": "cosine"},
-            {**_on_colours(_COLORED_PAPER, "paper"), **_ON_IMAGES},
-        ),
-        "authors-code": Preset(
-            "as the paper's released code does it",
-            {
-                "match": "worst",
-                "divergence": "mmd",
-                "kernel": "authors-code",
-                "schedule": "cosine-after-warmup",
-            },
-            {**_on_colours(_COLORED_CODE, "authors-code"), **_ON_IMAGES},
-        ),
-    },
-}
-"""Presets by method, then by name."""
+"""Presets by name."""
 
 
 def data_key(data: str | None) -> str:

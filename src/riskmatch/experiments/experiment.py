@@ -19,7 +19,7 @@ BUDGETS: tuple[Budget, ...] = get_args(Budget)
 Init = Literal["random", "erm"]
 INITS: tuple[Init, ...] = get_args(Init)
 """Initialisations of Table 1: random weights, or those after an ERM phase."""
-ExperimentOption = Literal["data", "methods", "seeds", "search_seeds", "init"]
+ExperimentOption = Literal["data", "methods", "seeds", "search_seeds", "init", "preset"]
 """Options that only some experiments take."""
 STAND_IN = "colored-digits"
 """Data set that replaces missing image benchmarks under the budget smoke."""
@@ -43,6 +43,8 @@ class Scope:
     search_seeds: Sequence[int] | None = None
     """Seeds that run the whole grid; the others run only the values selected on these."""
     inits: tuple[Init, ...] = INITS
+    preset: str | None = None
+    """Preset of the runs on images; None for the budget's."""
 
     @property
     def uses_stand_in(self) -> bool:

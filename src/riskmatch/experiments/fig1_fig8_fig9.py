@@ -32,6 +32,7 @@ def _experiment(
         (data,),
         lambda scope: runs_without(TEST_DOMAIN, scope, methods),
         lambda finished: _write(finished, domains),
+        options=("preset",),
         partial=False,
         predictions=True,
     )

@@ -68,7 +68,14 @@ def _experiment(
         return write_figure(finished, replace(plot, note=note), "\n".join(lines))
 
     return Experiment(
-        f"Figure {number}", summary, (data,), plan, write, partial=False, predictions=True
+        f"Figure {number}",
+        summary,
+        (data,),
+        plan,
+        write,
+        options=("preset",),
+        partial=False,
+        predictions=True,
     )
 
 

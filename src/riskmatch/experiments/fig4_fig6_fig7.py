@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Literal
 
 from riskmatch.experiments.experiment import Experiment, FinishedRuns, Output, Scope
-from riskmatch.experiments.images import IMAGE_DATA, planned_runs, protocols, write_figure
+from riskmatch.experiments.images import IMAGE_DATA, planned_runs, protocol, write_figure
 from riskmatch.report.figures.ablation import ablation_plot
 from riskmatch.runs.frame import frame_of
 from riskmatch.sweep.plan import PlannedRun
@@ -34,19 +34,15 @@ def _experiment(number: str, name: HParam, data: tuple[str, ...]) -> Experiment:
         data,
         lambda scope: _plan(scope, name),
         lambda finished: _write(finished, name),
-        options=("data",) if len(data) > 1 else (),
+        options=("data", "preset") if len(data) > 1 else ("preset",),
     )
 
 
 def _plan(scope: Scope, name: HParam) -> list[PlannedRun]:
     """Runs sorted by trial, so that an interrupted sweep has all values of the first trials."""
     values = VALUES[name][::3] if scope.budget == "smoke" else VALUES[name]
-    runs = planned_runs(
-        replace(one, draws=1, trials=min(TRIALS, one.trials))
-        for data in scope.data
-        for value in values
-        for one in protocols(data, scope.budget, ("rdm",), {name: value})
-    )
+    whole = [protocol(d, scope, ("rdm",), {name: value}) for d in scope.data for value in values]
+    runs = planned_runs(replace(p, draws=1, trials=min(TRIALS, p.trials)) for p in whole)
     return sorted(runs, key=lambda run: run.config.trial)
 
 

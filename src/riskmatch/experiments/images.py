@@ -1,9 +1,9 @@
 """Runs that compare methods on the image benchmarks, by budget, and the files made from them.
 
 ``laptop`` trains heads on the features of a frozen backbone, for a fifth of the default steps. Its
-runs are those of ``riskmatch sweep plan DIR --data NAME --frozen --draws 5 --steps 1000
+runs are among those of ``riskmatch sweep plan DIR --data NAME --frozen --draws 5 --steps 1000
 --eval-every 60`` (on DomainNet 200), so the folder of such a sweep can be used as ``--out``.
-``paper`` fine-tunes a ResNet-50 with RDM's preset authors-code and repeats the search ten times.
+``paper`` fine-tunes a ResNet-50 with the preset authors-code and repeats the search ten times.
 ``smoke`` checks that everything works.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 
 from riskmatch import registry
 from riskmatch.data import DATASETS
-from riskmatch.defaults import PRESETS, field_names
+from riskmatch.defaults import field_names
 from riskmatch.experiments.experiment import STAND_IN, Budget, FinishedRuns, Output, Scope
 from riskmatch.report.figures import Plot, read_plot, save
 from riskmatch.report.tables import Table
@@ -26,6 +26,8 @@ from riskmatch.sweep.plan import PlannedRun, Protocol, held_out
 IMAGE_DATA = ("vlcs", "pacs", "officehome", "terraincognita", "domainnet")
 """Image benchmarks in the order of the paper's tables."""
 SMOKE_METHODS = ("erm", "fish", "coral", "rdm")
+CONTROLS = {"erm-switch"}
+"""Methods that are not in the paper's tables."""
 STAND_IN_TEST_DOMAIN = "0.1"
 TABLE_NOTES: dict[Budget, str] = {
     "smoke": "The budget smoke checks that everything works, with few methods and steps. Do not "
@@ -45,7 +47,7 @@ FIGURE_NOTES: dict[Budget, str] = {
 def _size(data: str, budget: Budget) -> tuple[int, int, dict[str, Any]]:
     """Draws, trials and the fixed fields of runs, or of the methods that have them."""
     short = {"steps": 30, "eval_every": 15, "warmup": 10}
-    frozen = {"model_options": {"frozen": True}}
+    frozen = {"model": "lite0", "model_options": {"frozen": True}}
     if data == STAND_IN:
         small = {"data_options": {"samples": 200}, "model_options": {"widths": [16]}}
         return 1, 1, {**small, "divergence": "mmd", **short}
@@ -56,42 +58,33 @@ def _size(data: str, budget: Budget) -> tuple[int, int, dict[str, Any]]:
     return 20, 10, {"model": "timm:resnet50.tv_in1k"}
 
 
-def protocols(
+def protocol(
     data: str,
-    budget: Budget,
+    scope: Scope,
     methods: Sequence[str] | None = None,
     fields: Mapping[str, Any] | None = None,
-) -> list[Protocol]:
-    """Comparisons of methods on a data set, each domain being the test domain in turn.
+) -> Protocol:
+    """Comparison of methods on a data set, each domain being the test domain in turn.
 
     Args:
         data: an image benchmark, or ``STAND_IN``.
-        budget: how much to run.
+        scope: budget and preset.
         methods: names of methods, built in or ``package.module:Name``; None for the budget's.
         fields: values of run fields or hyper-parameters that are fixed in all draws.
 
     Example:
-        >>> [len(one.runs()) for one in protocols("pacs", "laptop", ("erm", "rdm"))]
-        [120]
+        >>> len(protocol("pacs", Scope("laptop", ("pacs",)), ("erm", "rdm")).runs())
+        120
     """
-    draws, trials, fixed = _size(data, budget)
+    draws, trials, fixed = _size(data, scope.budget)
     if methods is None:
-        methods = SMOKE_METHODS if budget == "smoke" else sorted(registry.built_in("method"))
-    for method in methods:
-        registry.find("method", method)
-    preset = PRESETS["rdm"]["authors-code"].on(data) if budget == "paper" else {}
-    alone = {"rdm"} if preset else set()
-    groups = [(tuple(m for m in methods if m not in alone), fixed)]
-    groups.append((tuple(m for m in methods if m in alone), {**fixed, **preset}))
-    found = []
-    for group, values in groups:
-        if group:
-            known = {name for method in group for name in field_names(method)}
-            choices = {name: value for name, value in values.items() if name in known}
-            choices |= fields or {}
-            tests = tuple(held_out(DATASETS[data].domains))
-            found.append(Protocol(data, group, tests, draws, trials, choices=choices))
-    return found
+        published = set(registry.built_in("method")) - CONTROLS
+        methods = SMOKE_METHODS if scope.budget == "smoke" else sorted(published)
+    known = {name for method in methods for name in field_names(method)}
+    choices = {name: value for name, value in fixed.items() if name in known} | dict(fields or {})
+    preset = scope.preset or ("authors-code" if scope.budget == "paper" else None)
+    tests = tuple(held_out(DATASETS[data].domains))
+    return Protocol(data, tuple(methods), tests, draws, trials, choices=choices, preset=preset)
 
 
 def planned_runs(protocols: Iterable[Protocol]) -> list[PlannedRun]:
@@ -118,10 +111,8 @@ def runs_without(
     """
     (data,) = scope.data
     tests = ((STAND_IN_TEST_DOMAIN if data == STAND_IN else domain,),)
-    return planned_runs(
-        replace(one, tests=tests, draws=1, trials=min(trials, one.trials))
-        for one in protocols(data, scope.budget, methods, fields)
-    )
+    whole = protocol(data, scope, methods, fields)
+    return planned_runs([replace(whole, tests=tests, draws=1, trials=min(trials, whole.trials))])
 
 
 def write_tables(title: str, tables: Sequence[Table], finished: FinishedRuns) -> Output:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from riskmatch.data import OnProgress
+from riskmatch.defaults import PRESETS
 from riskmatch.engine.device import resolve_device
 from riskmatch.experiments.availability import (
     available_data,
@@ -92,6 +93,7 @@ def reproduce(
     seeds: Sequence[int] | None = None,
     search_seeds: Sequence[int] | None = None,
     init: Literal["random", "erm", "both"] = "both",
+    preset: str | None = None,
     as_is: bool = False,
     jobs: int | None = None,
     data_dir: Path | str | None = None,
@@ -115,6 +117,8 @@ def reproduce(
         seeds: seeds in place of the budget's.
         search_seeds: seeds that run whole grids; the others run only the values selected on these.
         init: initialisation of the methods of Table 1.
+        preset: ``paper`` or ``authors-code``, for runs on images; by default ``authors-code`` under
+            the budget ``paper`` and none under the others.
         as_is: train nothing and use the runs that are done.
         jobs: number of runs at a time; by default one per core, and 1 for ``smoke``.
         data_dir: folder to search first for data sets.
@@ -139,11 +143,14 @@ def reproduce(
         "seeds": seeds,
         "search_seeds": search_seeds,
         "init": None if init == "both" else init,
+        "preset": preset,
     }
     given = {option: value for option, value in options.items() if value is not None}
     try:
         name = name_of(name)
         check_option("budget", budget, BUDGETS)
+        if preset is not None:
+            check_option("preset", preset, PRESETS)
         experiment = EXPERIMENTS[name]
         for option in given:
             if option not in experiment.options:
@@ -156,7 +163,7 @@ def reproduce(
         else:
             available, unavailable = available_data(experiment, budget, data or (), source)
         inits: tuple[Init, ...] = INITS if init == "both" else (init,)
-        scope = Scope(budget, available, unavailable, methods, seeds, search_seeds, inits)
+        scope = Scope(budget, available, unavailable, methods, seeds, search_seeds, inits, preset)
         planned = experiment.plan(scope)
         launcher = Local(1 if jobs is None and budget == "smoke" else jobs, resolve_device(device))
     except ValueError as error:

@@ -17,7 +17,7 @@ from riskmatch.experiments.experiment import (
     Output,
     Scope,
 )
-from riskmatch.experiments.images import IMAGE_DATA, planned_runs, protocols, write_tables
+from riskmatch.experiments.images import IMAGE_DATA, planned_runs, protocol, write_tables
 from riskmatch.report import titles
 from riskmatch.report.comparison import (
     Selected,
@@ -35,17 +35,16 @@ _JOBS_NOTE = "Runs trained at the same time share the processor; measure with --
 
 def _search(scope: Scope) -> list[Protocol]:
     """Hyper-parameter searches of every method on every data set of the scope."""
-    return [one for data in scope.data for one in protocols(data, scope.budget, scope.methods)]
+    return [protocol(data, scope, scope.methods) for data in scope.data]
 
 
 def _defaults(scope: Scope) -> list[Protocol]:
     """Fish, CORAL, RDM with L̂ and RDM with L, with default hyper-parameters."""
     groups = ("fish", "coral", "rdm"), ("rdm",)
     return [
-        replace(protocol, draws=1)
+        replace(protocol(data, scope, methods, fields), draws=1)
         for data in scope.data
         for methods, fields in zip(groups, ({}, {"match": "variance"}), strict=True)
-        for protocol in protocols(data, scope.budget, methods, fields)
     ]
 
 
@@ -72,7 +71,7 @@ def _experiment(
         data,
         lambda scope: planned_runs(plan(scope)),
         write,
-        options,
+        (*options, "preset"),
         count=count,
     )
 

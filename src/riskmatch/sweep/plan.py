@@ -101,6 +101,8 @@ class Protocol:
     """Use the same draws in all trials, so that trials differ by chance alone."""
     choices: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the run, or of the methods that have them, fixed in all draws."""
+    preset: str | None = None
+    """Preset of every method; see :data:`~riskmatch.defaults.PRESETS`."""
 
     def __post_init__(self) -> None:
         for name, number in (("draws", self.draws), ("trials", self.trials)):
@@ -132,9 +134,10 @@ class Protocol:
         drawn = {}
         if number > 0:
             seed = _seed(self.data, method, 0 if self.fixed_draws else trial, number)
-            drawn = draw(search_space(method, self.data, frozen=self.frozen), seed, self.data)
+            space = search_space(method, self.data, preset=self.preset, frozen=self.frozen)
+            drawn = draw(space, seed, self.data)
         given = {**drawn, **choices, "seed": trial, "trial": trial}
-        run = run_config(method, self.data, (), frozen=self.frozen, given=given)
+        run = run_config(method, self.data, (), preset=self.preset, frozen=self.frozen, given=given)
         warmup = run.hparams.get("warmup", 0)
         # The field's ranges contain draws that are all warm-up; the defaults must not be.
         if number == 0 and warmup >= run.steps:

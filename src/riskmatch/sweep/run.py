@@ -47,6 +47,7 @@ def plan_sweep(
     trials: int = 3,
     fixed_draws: bool = False,
     choices: Mapping[str, Any] | None = None,
+    preset: str | None = None,
     data_dir: Path | None = None,
     made_by: str = "riskmatch.sweep.plan_sweep",
     on_progress: OnProgress | None = None,
@@ -63,6 +64,8 @@ def plan_sweep(
         trials: number of trials of each draw.
         fixed_draws: use the same draws in all trials.
         choices: fields of the runs, or of the methods that have them, fixed in all draws.
+        preset: preset of every method, ``paper`` or ``authors-code``. Methods without choices of
+            their own have those for all methods alone.
         data_dir: folder searched first for the files of the data set.
         made_by: command written above the runs in the plan.
         on_progress: called while the data set is loaded.
@@ -102,6 +105,7 @@ def plan_sweep(
         trials,
         fixed_draws,
         choices,
+        preset,
     ).runs()
     board = Board.from_folder([run.config for run in runs], out)
     launcher, worker = Local(device="cpu"), Worker(SweepSettings(out, data_dir))
