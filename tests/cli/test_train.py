@@ -139,7 +139,7 @@ def test_command_line_wins_over_toml_file(riskmatch):
 def test_options_win_over_preset_and_preset_over_defaults():
     words = ["domainnet", "--test-domain", "sketch", "--method", "rdm", "--preset", "paper"]
     config = parse_train(words).config
-    assert (config.hparams["kernel"], config.schedule) == ("paper", "cosine")
+    assert (config.hparams["kernel"], config.schedule) == ("paper", "constant")
     assert config.hparams["warmup"] == 2400  # the data set's, which no preset touches
     assert (
         parse_train([*words, "--kernel", "authors-code"]).config.hparams["kernel"] == "authors-code"
