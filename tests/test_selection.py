@@ -14,6 +14,7 @@ from made_records import choose, evaluation, run
 from riskmatch import selection
 from riskmatch.runs.config import RunConfig, variant
 from riskmatch.runs.frame import frame_of
+from riskmatch.runs.records import RunRecord
 from riskmatch.selection import CASE, RULES, cases
 
 
@@ -357,3 +358,33 @@ def test_choose_takes_paths(tmp_path):
 def test_selection_needs_no_torch():
     code = "import sys, riskmatch.selection; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_choice_says_whether_the_method_has_acted():
+    runs = [
+        with_warmup(
+            warmup, evaluation(10, a=(9, 9), b=(70, 80)), evaluation(20, a=(9, 9), b=(0, 60))
+        )
+        for warmup in (5, 10)
+    ]
+    assert [choose([one], "train-val")[0].acts for one in runs] == [True, False]
+
+
+def test_after_warmup_chooses_among_the_steps_at_which_the_method_acts():
+    early, at, late = (evaluation(step, a=(step, 9), b=(9, 90 - step)) for step in (10, 20, 30))
+    rdm, never = with_warmup(20, early, at, late), with_warmup(30, early, at, late)
+    erm = run("a", early, at, late)
+    frame = frame_of([rdm, never, erm])
+    free = selection.choose(frame, "train-val").set_index("variant")
+    kept = selection.choose(frame, "train-val", after_warmup=True).set_index("variant")
+    assert free["step"].to_dict() == {"erm": 10, "rdm": 10}
+    assert kept["step"].to_dict() == {"erm": 10, "rdm": 30}
+    assert kept["run"]["rdm"] == rdm.config.id
+    assert kept["draws"].to_dict() == {"erm": 1, "rdm": 1}
+    assert (kept["accuracy"]["rdm"], free["accuracy"]["rdm"]) == (0.3, 0.1)
+    assert selection.choose(frame_of([never]), "test-val", after_warmup=True).empty
+
+
+def with_warmup(warmup, *evaluations):
+    config = RunConfig("toy", ("a",), "rdm", {"weight": 1.0, "warmup": warmup}, steps=30)
+    return RunRecord(config, evaluations, "done")

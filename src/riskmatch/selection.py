@@ -21,6 +21,8 @@ where runs have one, as runs imported from DomainBed do; else the one with fewer
 with the smaller id. A score that is NaN is never chosen. Runs that have not finished count with the
 steps they have.
 
+With ``after_warmup`` a rule chooses among the steps at which the method acts.
+
 How runs become cases is described at :func:`cases`.
 """
 
@@ -28,7 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -43,7 +45,7 @@ from riskmatch.runs.records import Split
 
 __all__ = ["CASE", "RULES", "Rule", "cases", "choose", "choose_among", "find_rule"]
 
-_CHOSEN = [*CASE, "run", "step", "score", "accuracy", "draws"]
+_CHOSEN = [*CASE, "run", "step", "acts", "score", "accuracy", "draws"]
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,9 @@ class Rule:
     is scored for itself where this is None."""
     reported: Split = "train"
     """The split of the test domain whose accuracy is reported. A run never trains on either."""
+    after_warmup: bool = False
+    """Choose among the steps at which the method acts, those after its warm-up, alone; a run
+    without such a step is left out."""
 
 
 _COLORED_MNIST = "the validation accuracy on the test domain 0.9, over values of the searched "
@@ -144,6 +149,8 @@ def choose(
     runs: pd.DataFrame | str | Path | Sequence[str | Path],
     rule: str | Rule = "train-val",
     plan: Iterable[RunConfig] = (),
+    *,
+    after_warmup: bool = False,
 ) -> pd.DataFrame:
     """The choice of every case that has one, sorted by case.
 
@@ -153,10 +160,12 @@ def choose(
         rule: a name, or a rule of your own.
         plan: the runs that a sweep should have, where ``runs`` is a data frame; they count where
             :func:`cases` numbers the trials.
+        after_warmup: choose among the steps at which the method acts, see :class:`Rule`.
 
     Returns:
         A row per case: ``data``, ``model``, ``variant``, ``test_domain``, ``trial``; the ``run``
-        and ``step`` chosen; ``score``, what the rule maximised; ``accuracy`` on the test domain;
+        and ``step`` chosen; ``acts``, whether the method has acted by that step; ``score``,
+        what the rule maximised; ``accuracy`` on the test domain;
         and ``draws``, how many the rule chose from. Scores and accuracies are shares.
 
     Example:
@@ -172,6 +181,7 @@ def choose(
         ('erm', '0.9', 20, 2)
     """
     rule = find_rule(rule)
+    rule = replace(rule, after_warmup=after_warmup or rule.after_warmup)
     if not isinstance(runs, pd.DataFrame):
         found = read_results(runs)
         found.warn()
@@ -222,6 +232,9 @@ def _candidates(table: pd.DataFrame, frame: pd.DataFrame, rule: Rule) -> pd.Data
     if rule.step == "last":
         own = own.sort_values("step", kind="stable").drop_duplicates("run", keep="last")
     rows = table[table["test_domain"].notna()].merge(own, on="run")
+    rows["acts"] = acts(rows["acts_from"], rows["step"])
+    if rule.after_warmup:
+        rows = rows[rows["acts"]].reset_index(drop=True)
     split: str = rule.split
     if rule.domains == "left-out":
         rows, split = _with_left_out(rows, table, evaluations, split), "left-out"
@@ -270,6 +283,11 @@ def _with_left_out(
         left_out = match.merge(known, on="run_of_pair").drop(columns="run_of_pair")
         rows = rows.merge(left_out, how="left", on=["run", "step"])
     return rows
+
+
+def acts(start: pd.Series[int], step: pd.Series[int]) -> pd.Series[bool]:
+    """Whether methods that act from ``start``, missing where they never do, acted by ``step``."""
+    return ((start == 0) | (step > start)).fillna(False).astype(bool)
 
 
 def _accuracy(rows: pd.DataFrame, split: str, domain: str) -> pd.Series[float]:

@@ -48,7 +48,9 @@ def test_repeated_command_prints_the_finished_run(riskmatch):
 
 
 def test_pretraining_may_be_longer_than_eval_every(riskmatch):
-    done = riskmatch(*train("rdm", "--pretrain", "15"))  # evaluated every 10 steps
+    done = riskmatch(
+        *train("rdm", "--pretrain", "15", "--warmup", "15")
+    )  # evaluated every 10 steps
     assert done.code == 0
     assert [line.split()[1] for line in done.err.splitlines()] == ["20/20"]
 

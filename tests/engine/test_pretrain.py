@@ -1,5 +1,7 @@
 """Runs that start from a shared ERM phase."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from tiny_runs import final_state, lines, tiny
@@ -87,8 +89,8 @@ def test_cosine_spans_the_steps_of_the_method_and_ends_at_zero():
 
 @pytest.mark.parametrize("method", ["rdm", "fishr"])
 def test_micro_batches_give_the_step_of_the_whole_batch(tmp_path, method):
-    whole = tiny(method, dropout=0.0, steps=5, eval_every=5, batch_size=0)
-    pieces = tiny(method, dropout=0.0, steps=5, eval_every=5, batch_size=0, micro_batch=37)
+    whole = tiny(method, dropout=0.0, steps=25, eval_every=25, batch_size=0)
+    pieces = replace(whole, micro_batch=37)
     results = []
     for config in (whole, pieces):
         train(config, tmp_path)

@@ -84,6 +84,7 @@ def test_run_by_names_has_frames_and_a_model(tmp_path):
         data_options={"samples": 60},
         model_options={"widths": [8]},
         warmup=4,
+        lr_after=1e-3,
         on_evaluation=lambda config, evaluation: calls.append(evaluation.step),
         **{**FAST, "batch_size": 0},
     )

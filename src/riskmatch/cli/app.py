@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     try:
-        with _current_folder_importable(), _plain_warnings():
+        with _current_folder_importable(), _plain_warnings("--quiet" in words):
             code = _run([word for word in words if word != "--debug"])
         sys.stdout.flush()
         return code
@@ -122,9 +122,12 @@ def _current_folder_importable() -> Iterator[None]:
 
 
 @contextmanager
-def _plain_warnings() -> Iterator[None]:
+def _plain_warnings(quiet: bool) -> Iterator[None]:
     """Print warnings as one line each, without their place in the code."""
+    from riskmatch.runs.findings import RunWarning
+
     with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if quiet else "always", RunWarning)
         warnings.showwarning = lambda message, *_, **__: print(
             f"riskmatch: {message}", file=sys.stderr
         )

@@ -6,7 +6,7 @@ import inspect
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -144,6 +144,8 @@ class TableOptions:
     """Folder of the sweep, or of runs."""
     select: str = "train-val"
     """Rule that chooses runs and steps."""
+    after_warmup: bool = False
+    """Choose among the steps at which the method acts, those after its warm-up."""
     costs: bool = False
     """Print seconds, memory and accuracy by method instead."""
     format: Literal["markdown", "latex", "csv"] = "markdown"
@@ -223,6 +225,7 @@ def _status(words: Sequence[str]) -> int:
         methods = {name: {s: count[s] for s in STATES} for name, count in status.counts.items()}
         values: dict[str, Any] = {s: status.total[s] for s in STATES}
         values |= {"methods": methods, "seconds_left": status.seconds_left}
+        values["inactive"] = status.inactive
         values["failures"] = [
             {"id": id, "title": titles.get(id), "error": cause}
             for id, cause in status.failed.items()
@@ -243,7 +246,9 @@ def _table(words: Sequence[str]) -> int:
 
     try:
         rule = find_rule(options.select)
+        rule = replace(rule, after_warmup=options.after_warmup or rule.after_warmup)
         results = read_results([options.dir], begun=False)
+        tables = tables_of_frame(results.frame, rule, options.costs, results.plan)
     except FileNotFoundError:
         make = f"{_command('plan', options.dir)} --data NAME"
         raise BadInput(
@@ -254,7 +259,6 @@ def _table(words: Sequence[str]) -> int:
         raise BadInput(str(error)) from error
     for cause in results.damaged:
         print(f"riskmatch: {cause}", file=sys.stderr)
-    tables = tables_of_frame(results.frame, rule, options.costs, results.plan)
     if options.json:
         print(to_json([table.to_json() for table in tables], indent=2))
     else:
@@ -347,6 +351,8 @@ def _print_status(status: SweepStatus, titles: Mapping[str, str]) -> None:
     for id, cause in status.failed.items():
         line = f"failed: {titles.get(id, 'an ERM phase')} ({id}): {cause}"
         console.print(line, soft_wrap=True, markup=False)
+    for note in status.inactive:
+        console.print(f"note: {note}", soft_wrap=True, markup=False)
     if status.seconds_left:
         jobs = max(1, status.total["running"])
         console.print(f"about {clock(status.seconds_left)} left at {jobs} at a time")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import textwrap
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, replace
@@ -20,6 +21,7 @@ from riskmatch.defaults import factory, method_class, range_of, resolve, run_con
 from riskmatch.files import to_json
 from riskmatch.registry import built_in, is_own
 from riskmatch.runs.config import RunConfig
+from riskmatch.runs.findings import RunWarning, inactive, replaced_lr
 from riskmatch.runs.records import FILE
 
 if TYPE_CHECKING:
@@ -77,6 +79,8 @@ class TrainCommand(Execution):
     config: RunConfig = field(kw_only=True)
     command: str = field(kw_only=True)
     """The command line, to copy."""
+    warning: str | None = field(default=None, kw_only=True)
+    """What the options do that one might not expect."""
 
     @property
     def folder(self) -> Path:
@@ -94,7 +98,8 @@ def run(words: Sequence[str]) -> int:
     command = parse_train(words)
     record = _train(command)
     if command.json:
-        print(to_json({"folder": str(command.folder), **record.summary()}, indent=2))
+        values = {"folder": str(command.folder), **record.summary(), "warnings": _warnings(record)}
+        print(to_json(values, indent=2))
     elif not command.quiet:
         _print(record, command)
     return 0
@@ -198,6 +203,7 @@ def _command(setup: Setup, given: dict[str, Any], command: str) -> TrainCommand:
         raise BadInput(f"Give --test-domain, one of {', '.join(_domains(given))}.")
     execution = {item.name: given[item.name] for item in fields(Execution) if item.name in given}
     others = {"data", "test_domains", *execution, *(item.name for item in fields(Setup))}
+    values = {name: value for name, value in given.items() if name not in others}
     with bad_input():
         config = run_config(
             setup.method,
@@ -205,9 +211,10 @@ def _command(setup: Setup, given: dict[str, Any], command: str) -> TrainCommand:
             given["test_domains"],
             preset=setup.preset,
             frozen=setup.frozen,
-            given={name: value for name, value in given.items() if name not in others},
+            given=values,
         )
-    return TrainCommand(config=config, command=command, **execution)
+    warning = replaced_lr(config, values)
+    return TrainCommand(config=config, command=command, warning=warning, **execution)
 
 
 def _domains(given: dict[str, Any]) -> Sequence[str]:
@@ -229,6 +236,8 @@ def _train(command: TrainCommand) -> RunRecord:
         device = resolve_device(command.device)
         events = TensorBoard(command.out) if command.tensorboard else None
     _check_domains(command.config)
+    if command.warning:
+        warnings.warn(command.warning, RunWarning, stacklevel=2)
     display = RunDisplay(command.config, command.quiet)
 
     def on_evaluation(config: RunConfig, evaluation: Evaluation) -> None:
@@ -300,6 +309,11 @@ def _check_domains(config: RunConfig) -> None:
             check_option(f"domain of '{config.data}'", name, names or ())
 
 
+def _warnings(run: RunRecord) -> list[str]:
+    message = inactive(run.config, run.domains)
+    return [message] if message else []
+
+
 def _print(run: RunRecord, command: TrainCommand) -> None:
     """Print accuracy and mean risk per domain, the files, and the command to repeat."""
     from rich import box
@@ -326,6 +340,8 @@ def _print(run: RunRecord, command: TrainCommand) -> None:
     title = f"{config.method} on {config.data} after {last.step} steps"
     console.print(title, style="bold", markup=False, soft_wrap=True)
     console.print(table)
+    for message in _warnings(run):
+        console.print(f"warning: {message}", markup=False, soft_wrap=True)
     console.print(f"[dim]records   [/] {command.folder / FILE}", soft_wrap=True)
     for path in sorted((command.folder / "checkpoints").glob("*.safetensors"))[-1:]:
         console.print(f"[dim]checkpoint[/] {path}", soft_wrap=True)

@@ -22,6 +22,7 @@ from riskmatch.engine.loop import OnEvaluation, OnStep, Session
 from riskmatch.runs import predictions as predictions_file
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
+from riskmatch.runs.findings import RunWarning, inactive
 from riskmatch.runs.lock import lock
 from riskmatch.runs.records import RunRecord
 
@@ -50,7 +51,8 @@ def train(
     The record of a finished run is returned at once, with a warning if its data have changed.
     Checkpoints are written at every evaluation, every ``checkpoint_every`` steps, and on Ctrl-C. A
     run continued from a checkpoint has the same weights and record as one without interruption,
-    except for times and memory.
+    except for times and memory. A method that never acts, see
+    :func:`~riskmatch.runs.findings.inactive`, is warned about before the first step.
 
     Args:
         config: configuration of the run.
@@ -88,6 +90,8 @@ def train(
             session = Session(folder, config, assembly, device, predictions)
             session.checkpoint_every = checkpoint_every
             session.on_step, session.on_evaluation = on_step, on_evaluation
+            if message := inactive(config, list(assembly.splits)):
+                warnings.warn(message, RunWarning, stacklevel=3)
             _start_or_resume(session, out)
             reset_peak_memory(device)
             try:

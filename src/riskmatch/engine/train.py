@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from riskmatch.engine.load import Run
 from riskmatch.engine.loop import OnEvaluation, OnStep
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
+from riskmatch.runs.findings import RunWarning, replaced_lr
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,7 +99,7 @@ def train(
         >>> import tempfile
         >>> x, y = torch.randn(40, 3), torch.arange(40) % 2
         >>> clinics = {"A": (x, y), "B": (x + 1, y), "C": (x - 1, y)}
-        >>> run = train(clinics, "vrex", "C", out=tempfile.mkdtemp(), steps=20, weight=10.0)
+        >>> run = train(clinics, "vrex", "C", out=tempfile.mkdtemp(), steps=20, warmup=5)
         >>> run.record.status, run.evaluations["domain"].unique().tolist()
         ('done', ['A', 'B', 'C'])
         >>> run.model()(x)[1].shape
@@ -120,6 +122,8 @@ def train(
         model if isinstance(model, nn.Module) else None,
     )
     config = _config(instances, str(data), named, tests, preset, frozen, given)
+    if message := replaced_lr(config, given):
+        warnings.warn(message, RunWarning, stacklevel=2)
     if resume:
         _check_same_instances(config, Path(out))
     record = runs.train(

@@ -273,7 +273,7 @@ def figure(rows: Mapping[Table1Rule, Sequence[Table1Row]]) -> Figure:
         title="ColoredMNIST: accuracy against the probability that colour and label disagree",
         xlabel="p: probability that colour and label disagree",
         ylabel="accuracy, %",
-        mark=TARGET_P,
+        marks=dict.fromkeys(panels, TARGET_P),
     )
 
 

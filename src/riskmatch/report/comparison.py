@@ -202,8 +202,17 @@ def tables_of_frame(
     """As :func:`tables_of`, for a data frame of :func:`riskmatch.results`.
 
     The table over all data sets leaves out runs with other data options than most.
+
+    Raises:
+        ValueError: the rule needs runs with two test domains, and there are none.
     """
-    selected = select(frame, rule, plan)
+    selected, rule = select(frame, rule, plan), find_rule(rule)
+    pairs = any((one.cases["test_domains"].map(len) > 1).any() for one in selected.values())
+    if rule.domains == "left-out" and not pairs:
+        raise ValueError(
+            f"The rule {rule.name} needs runs that hold out two domains, and there are none. Plan "
+            "them with riskmatch sweep plan --leave-two-out."
+        )
     if costs:
         return [efficiency_table(one) for one in selected.values()]
     tables = [per_domain_table(one) for one in selected.values()]

@@ -7,16 +7,18 @@ from collections.abc import Iterable, Mapping
 from itertools import combinations, starmap
 from typing import TYPE_CHECKING, NamedTuple
 
+import pandas as pd
+
 from riskmatch.report.titles import domains_title
-from riskmatch.selection import CASE
+from riskmatch.runs.config import PLAIN
+from riskmatch.selection import CASE, acts
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from riskmatch.report.comparison import RowKey, Selected
 
 ALIKE = {"steps": "steps", "model_options": "model options"}
 """Settings that no search draws, so that the runs of a case should have them in common."""
+_AFTER = ", among the steps at which the method acts"
 FEW = 3
 """More missing runs are not named."""
 
@@ -24,7 +26,9 @@ FEW = 3
 def notes(selected: Selected) -> str:
     """The sentences that every table carries."""
     sentences = [
-        f"Selection {selected.rule.name}: the best of {selected.rule.summary}; {draws(selected)}.",
+        f"Selection {selected.rule.name}: the best of {selected.rule.summary}"
+        f"{_AFTER * selected.rule.after_warmup}; {draws(selected)}.",
+        *methods_at_work(selected),
         f"Network: {_names(selected.models)}." if selected.models else "",
         _listed("Chosen among runs that differ in more than their draw", _unlike(selected)),
         _listed("Missing", missing(selected)),
@@ -51,6 +55,42 @@ def draws(selected: Selected) -> str:
             sizes[key] = _size(int(own["draws"].min()), int(own["draws"].max()), trials)
             kinds[key] = _replicates(selected.part(key, selected.cases)) if trials > 1 else ""
     return "; ".join([*_phrases(selected, sizes), *_phrases(selected, kinds)])
+
+
+def methods_at_work(selected: Selected) -> list[str]:
+    """How many choices precede the step at which the method acts, and how many runs never act."""
+    chosen = selected.chosen
+    runs = selected.cases[selected.cases["test_domain"].notna()].drop_duplicates("run")
+    last = runs["run"].map(selected.frame.groupby("run")["step"].max())
+    late = selected.rule.after_warmup & last.notna() & ~acts(runs["acts_from"], last)
+    trained = [{*d} - {*t} for d, t in zip(runs["domains"], runs["test_domains"], strict=True)]
+    alone = (pd.Series(trained, runs.index).map(len) == 1) & ~runs["method"].isin(PLAIN)
+    warm_ups = bool((runs["acts_from"] != 0).fillna(True).any())
+    early = f"{int((~chosen['acts']).sum())} of {len(chosen)} chosen before the method acts"
+    by_method = _counts(selected, chosen, ~chosen["acts"])
+    listed = {
+        "The warm-up takes all steps, or the penalty has weight 0": runs["acts_from"].isna(),
+        "One training domain, and so nothing to match": alone,
+        "Left out, as the method has not acted": late,
+    }
+    return [
+        *([f"{early}{f' ({by_method})' if by_method else ''}."] if warm_ups else []),
+        *(
+            f"{title}: {counts} runs."
+            for title, rows in listed.items()
+            if (counts := _counts(selected, runs, rows))
+        ),
+    ]
+
+
+def _counts(selected: Selected, rows: pd.DataFrame, counted: pd.Series[bool]) -> str:
+    """How many of the rows of each method are counted, for the methods that have any."""
+    own = {key: counted[selected.part(key, rows).index] for key in selected.rows}
+    return "; ".join(
+        f"{selected.label(*key)} {int(part.sum())} of {len(part)}"
+        for key, part in own.items()
+        if part.any()
+    )
 
 
 def _size(fewest: int, most: int, trials: int) -> str:

@@ -211,8 +211,8 @@ class Table:
             ]
         )
 
-    def csv(self) -> str:
-        """The table for programs: mean, error and n have columns of their own, to six decimals."""
+    def _values(self) -> list[tuple[Cell, ...]]:
+        """Columns for programs, each after its title: mean, error and n have one each."""
         columns = list(zip(*self.rows, strict=True)) or [()] * len(self.columns)
         values: list[tuple[Cell, ...]] = []
         for name, cells in zip(self.columns, columns, strict=True):
@@ -222,13 +222,18 @@ class Table:
                 values += zip(header, *map(_numbers, cells), strict=True)
             else:
                 values.append((name, *map(_number, cells)))
+        return values
+
+    def csv(self) -> str:
+        """The table for programs: mean, error and n have columns of their own, to six decimals."""
         text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(zip(*values, strict=True))
+        csv.writer(text, lineterminator="\n").writerows(zip(*self._values(), strict=True))
         return text.getvalue()
 
     def to_json(self) -> dict[str, Any]:
-        """The caption, and the rows of :meth:`csv` as mappings."""
-        return {"caption": self.caption, "rows": list(csv.DictReader(self.csv().splitlines()))}
+        """The caption, and the rows of :meth:`csv` as mappings to numbers, text and None."""
+        names, *rows = zip(*self._values(), strict=True)
+        return {"caption": self.caption, "rows": [dict(zip(names, r, strict=True)) for r in rows]}
 
 
 def _numbers(cell: Cell) -> tuple[Cell, Cell, Cell]:

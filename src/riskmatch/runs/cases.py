@@ -41,8 +41,8 @@ def cases(frame: pd.DataFrame, plan: Iterable[RunConfig] = ()) -> pd.DataFrame:
     Returns:
         The columns of ``CASE``; ``own_data`` and ``own_trial``, as the run has them; ``number``,
         DomainBed's ``hparams_seed``; and of :func:`riskmatch.results` ``run``, ``test_domains``,
-        ``domains``, ``method``, ``seed``, ``draw``, ``status``, ``steps``, ``pretrain``,
-        ``data_options`` and ``model_options``.
+        ``domains``, ``method``, ``seed``, ``draw``, ``acts_from``, ``status``, ``steps``,
+        ``pretrain``, ``data_options`` and ``model_options``.
     """
     runs = frame.drop_duplicates("run", ignore_index=True)
     known = set(runs["run"])
@@ -67,7 +67,7 @@ def cases(frame: pd.DataFrame, plan: Iterable[RunConfig] = ()) -> pd.DataFrame:
 
 _KEPT = [
     *("run", "data", "model", "method", "variant", "test_domains", "domains", "trial", "seed"),
-    *("draw", "status", "steps", "pretrain", "data_options", "model_options"),
+    *("draw", "acts_from", "status", "steps", "pretrain", "data_options", "model_options"),
 ]
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from riskmatch.runs import records
-from riskmatch.runs.config import RunConfig, variant
+from riskmatch.runs.config import RunConfig, acts_from, variant
 from riskmatch.runs.records import PLAN, Evaluation, RunRecord, read_plan
 from riskmatch.space import without_later
 
@@ -66,6 +66,8 @@ def results(*paths: str | Path) -> pd.DataFrame:
         - ``variant``: the method with what makes another method of it, such as ``rdm moments``;
         - ``draw``: an id of the hyper-parameters, equal for runs that differ in nothing but test
           domains, trial and seeds;
+        - ``acts_from``: the step at which the warm-up of the method ends, see
+          :func:`~riskmatch.runs.config.acts_from`; missing where the method never acts;
         - ``domains`` (a tuple): the domains it was evaluated on, in the order of the data set;
         - of the evaluation: ``step``, ``loss``, ``worst_domain``, ``seconds``,
           ``seconds_per_step``, ``peak_memory``, ``term/NAME``, ``raw/NAME``,
@@ -199,7 +201,7 @@ class _Columns:
         hparams = settings.pop("hparams")
         settings |= {name: _canonical(settings[name]) for name in _OPTIONS}
         domains = tuple(dict.fromkeys(domain for row in rows for domain in row.domains))
-        derived = (variant(config), _draw(config), status, error, domains)
+        derived = (variant(config), _draw(config), acts_from(config), status, error, domains)
         values = zip(_RUN_COLUMNS, (run, folder, *settings.values(), *derived), strict=True)
         self.runs[run] = {**dict(values), **{f"hparams/{k}": v for k, v in hparams.items()}}
         for row in rows or [_Row(-1, None, (), {})]:
@@ -254,7 +256,7 @@ def _row(entry: Mapping[str, Any]) -> _Row:
 
 _RUN_COLUMNS = [
     *("run", "folder", *(item.name for item in fields(RunConfig) if item.name != "hparams")),
-    *("variant", "draw", "status", "error", "domains"),
+    *("variant", "draw", "acts_from", "status", "error", "domains"),
 ]
 
 
@@ -263,6 +265,7 @@ _TYPES: dict[str, Any] = {
     **dict.fromkeys(("batch_size", "steps", "eval_every", "seed", "trial", "pretrain"), int),
     **dict.fromkeys(("run", "data", "method", "model", "variant"), "str"),
     **dict.fromkeys(("draw", "status", "error"), "str"),
+    "acts_from": "Int64",
 }
 """Types of columns that cannot be inferred where values are missing."""
 

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig, variant
+from riskmatch.runs.findings import inactive_runs
 from riskmatch.runs.lock import is_locked
 from riskmatch.sweep.plan import PlannedRun
 
@@ -222,6 +223,8 @@ class SweepStatus:
     """Causes of failures by run id."""
     seconds_left: float | None
     """Time left with as many runs at a time as now; None before the first evaluation of a run."""
+    inactive: list[str]
+    """How many runs of each method never act, and why, one line each."""
 
     @property
     def total(self) -> Counter[State]:
@@ -242,7 +245,8 @@ def status_of(planned: Sequence[PlannedRun], out: Path) -> SweepStatus:
     counts = {method: Counter[State]() for method in sorted(set(methods.values()))}
     for id, state in states.items():
         counts.setdefault(methods.get(id, ERM_PHASES), Counter())[state] += 1
-    return SweepStatus(counts, dict(board.failed), board.seconds_left)
+    never = inactive_runs(run.config for run in planned)
+    return SweepStatus(counts, dict(board.failed), board.seconds_left, never)
 
 
 def _progress(folder: Path) -> records.Standing:

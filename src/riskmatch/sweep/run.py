@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any
 from riskmatch.data import OnProgress
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
+from riskmatch.runs.findings import RunWarning, inactive_runs, replaced_lr
 from riskmatch.runs.lock import BusyError, lock
 from riskmatch.sweep.board import Board, OnChange, SweepStatus, status_of
 from riskmatch.sweep.launchers import Launcher, Local, make_launcher, threads_per_job
@@ -53,6 +55,9 @@ def plan_sweep(
     on_progress: OnProgress | None = None,
 ) -> SweepPlan:
     """Write the plan of a sweep, or add runs to it, and estimate how long they take.
+
+    Runs whose method never acts, such as those with a drawn warm-up longer than the run, are warned
+    about.
 
     Args:
         folder: folder of the sweep; the plan is its file ``plan.jsonl``.
@@ -112,6 +117,8 @@ def plan_sweep(
     board.jobs = launcher.jobs_for(len(board.waiting))
     worker.domains(runs[0].config, on_progress)
     worker.time_groups(board, threads_per_job(board.jobs))
+    for message in _findings(runs, domains.names, choices):
+        warnings.warn(message, RunWarning, stacklevel=2)
     new = extend(Path(folder), runs, made_by)
     return SweepPlan(runs, new, len(board.waiting), board.seconds_left, board.jobs)
 
@@ -238,6 +245,16 @@ def reopen(configs: Sequence[RunConfig], out: Path) -> None:
             progress = records.standing(out / id)
             if progress is not None and progress.status == "failed":
                 records.rewind(out / id, sys.maxsize)
+
+
+def _findings(
+    planned: Sequence[PlannedRun], domains: Sequence[str], given: Mapping[str, Any]
+) -> list[str]:
+    """Describe runs whose method never acts, and learning rates that are replaced."""
+    configs = [run.config for run in planned]
+    first = {config.method: config for config in reversed(configs)}
+    replaced = [message for config in first.values() if (message := replaced_lr(config, given))]
+    return [*inactive_runs(configs, domains), *replaced]
 
 
 def _configs(planned: Sequence[PlannedRun], data_dir: Path | None) -> list[RunConfig]:

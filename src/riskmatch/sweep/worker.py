@@ -6,6 +6,7 @@ import json
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
+from riskmatch.runs.findings import RunWarning
 from riskmatch.runs.lock import BusyError, lock
 from riskmatch.sweep.board import Board, RunOutcome, group_of
 
@@ -102,16 +104,18 @@ class Worker:
                 report(StepReport(progress.step, seconds))
 
         try:
-            train(
-                run,
-                self.settings.out,
-                device=self.device,
-                data_dir=self.settings.data_dir,
-                domains=self.domains(run),
-                resume=True,
-                predictions=self.settings.predictions,
-                on_step=on_step,
-            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RunWarning)  # the plan warned of all runs together
+                train(
+                    run,
+                    self.settings.out,
+                    device=self.device,
+                    data_dir=self.settings.data_dir,
+                    domains=self.domains(run),
+                    resume=True,
+                    predictions=self.settings.predictions,
+                    on_step=on_step,
+                )
         except KeyboardInterrupt:
             return RunOutcome("interrupted")
         except BusyError:

@@ -42,11 +42,15 @@ def test_curves_share_axes_and_legend(tmp_path):
         title="all",
         xlabel="p",
         ylabel="%",
-        mark=0.9,
+        marks={"one": 0.9},
     )
     figure.savefig(tmp_path / "curves.png")
     one, two = figure.axes
     assert one.get_ylim() == two.get_ylim()
+    vertical = [
+        [line for line in axes.lines if set(line.get_xdata()) == {0.9}] for axes in (one, two)
+    ]
+    assert list(map(len, vertical)) == [1, 0]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["A", "B"]
     assert [axes.get_title() for axes in figure.axes] == ["one", "two"]
 

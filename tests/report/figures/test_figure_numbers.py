@@ -55,6 +55,14 @@ def test_gap_uses_training_samples_of_training_domains(tmp_path):
     assert lines[0].y == pytest.approx([worst for _, worst in truth])
 
 
+@pytest.mark.parametrize("figure", [accuracies, terms])
+def test_curves_mark_the_step_at_which_the_method_acts(tmp_path, figure):
+    runs = {"RDM": stored_run(tmp_path), "ERM": stored_run(tmp_path, "erm")}
+    assert figure(runs).marks == {"RDM": 10.0}
+    assert "starts to act" in figure(runs).note
+    assert "starts to act" not in figure({"ERM": runs["ERM"]}).note
+
+
 def test_matching_shows_both_splits(tmp_path):
     train, val = matching({"RDM": stored_run(tmp_path)}).panels["RDM"]
     for line, split in ((train, "train"), (val, "val")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from riskmatch.report import titles
@@ -44,7 +45,7 @@ def ablation_plot(frame: pd.DataFrame, name: str) -> Lines:
         frame: a data frame of :func:`riskmatch.results`.
         name: a name of :data:`VARIED`.
     """
-    lines = _lines(_after_warmup(frame), _COLUMNS[name])
+    lines = _lines(frame, _COLUMNS[name])
     panels = {}
     for data in titles.in_order(set(lines), titles.DATA):
         styles = line_styles(lines[data])
@@ -75,19 +76,14 @@ def ablation_plot(frame: pd.DataFrame, name: str) -> Lines:
 def _lines(frame: pd.DataFrame, column: str) -> dict[str, dict[str, dict[float, Trials]]]:
     """Accuracies of the trials, by data set, method and value of the hyper-parameter."""
     from riskmatch.report.comparison import select
+    from riskmatch.selection import RULES
 
+    rule = replace(RULES["train-val"], after_warmup=True)
     lines: dict[str, dict[str, dict[float, Trials]]] = {}
     for value, runs in frame.groupby(column):
-        for data, selected in select(runs, "train-val").items():
+        for data, selected in select(runs, rule).items():
             for key in selected.rows:
                 if trials := selected.by_trial(key):
                     by_label = lines.setdefault(data, {}).setdefault(selected.label(*key), {})
                     by_label[float(str(value))] = Trials(trials)
     return lines
-
-
-def _after_warmup(frame: pd.DataFrame) -> pd.DataFrame:
-    evaluated = frame[frame["step"].notna()]
-    if "hparams/warmup" not in frame:
-        return evaluated
-    return evaluated[evaluated["step"] > evaluated["hparams/warmup"].fillna(0).astype(int)]

@@ -43,7 +43,7 @@ def draw_curves(
     xlabel: str,
     ylabel: str,
     columns: int | None = None,
-    mark: float | None = None,
+    marks: Mapping[str, float] | None = None,
     points: bool = False,
     log: bool = False,
     sharey: bool = True,
@@ -58,7 +58,7 @@ def draw_curves(
         xlabel: label of the x axis.
         ylabel: label of the y axis.
         columns: panels per row; by default as many as fit.
-        mark: x position of a thin vertical line.
+        marks: x position of a thin vertical line, by panel title.
         points: draw markers with error bars instead of lines with bands.
         log: use a logarithmic y axis.
         sharey: use the same y limits in all panels.
@@ -80,9 +80,9 @@ def draw_curves(
             columns=columns,
             sharey=sharey,
         )
-        for axes, members in zip(drawn.panels, panels.values(), strict=True):
-            if mark is not None:
-                axes.axvline(mark, color=BLACK, linewidth=0.6, alpha=0.5)
+        for axes, (name, members) in zip(drawn.panels, panels.items(), strict=True):
+            if name in (marks or {}):
+                axes.axvline((marks or {})[name], color=BLACK, linewidth=0.6, alpha=0.5)
             for curve in members:
                 _draw_curve(axes, curve, points)
             if integers:

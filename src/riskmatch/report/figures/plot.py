@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from riskmatch.files import finite, to_json
@@ -57,6 +57,7 @@ class Lines(Plot):
     points: bool = False
     log: bool = False
     sharey: bool = True
+    marks: Mapping[str, float] = field(default_factory=dict)
 
     chart = staticmethod(draw_curves)
 

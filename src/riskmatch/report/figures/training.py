@@ -14,6 +14,7 @@ from riskmatch.report.figures.risks import TEST, Runs, domain_styles, note_on, p
 from riskmatch.report.stored_runs import StoredRun
 from riskmatch.report.style import BLACK, BLUE, DASHED, VERMILION, LineStyle, line_styles
 from riskmatch.runs import predictions
+from riskmatch.runs.config import acts_from
 from riskmatch.runs.records import Evaluation, Split
 
 STEP = "step"
@@ -23,6 +24,7 @@ SPLITS: dict[Split, tuple[str, LineStyle]] = {
     "train": ("training samples", LineStyle(BLUE, DASHED)),
     "val": ("validation samples", LineStyle(VERMILION, width=1.8)),
 }
+_START = " Vertical line: the method starts to act."
 MMD_LABEL = "squared MMD, log scale"
 
 Series = Mapping[str, Mapping[str, list[float]]]
@@ -33,7 +35,15 @@ def accuracies(runs: Runs) -> Lines:
     """Accuracy on the validation split of training domains and the train split of test domains."""
     series = {title: _accuracies(run) for title, run in runs.items()}
     panels = _panels(runs, series, domain_styles(series))
-    return Lines("Accuracy by domain during training", STEP, note_on(runs), panels, "accuracy, %")
+    starts = _starts(runs)
+    return Lines(
+        "Accuracy by domain during training",
+        STEP,
+        note_on(runs) + _START * bool(starts),
+        panels,
+        "accuracy, %",
+        marks=starts,
+    )
 
 
 def terms(runs: Runs) -> Lines:
@@ -43,13 +53,15 @@ def terms(runs: Runs) -> Lines:
     styles[LOSS] = LineStyle(BLACK, width=1.8)
     values = [y for panel in series.values() for line in panel.values() for y in line]
     positive = all(not y <= 0 for y in values)  # NaN before a term is switched on
+    starts = _starts(runs)
     return Lines(
         "Loss and its terms, on the batch of a step",
         STEP,
-        note_on(runs),
+        note_on(runs) + _START * bool(starts),
         _panels(runs, series, styles),
         "value, log scale" if positive else "value",
         log=positive,
+        marks=starts,
     )
 
 
@@ -108,6 +120,12 @@ def matching_losses(samples: Sequence[Array]) -> tuple[float, float]:
     variance = risk_matching_penalty(risks, domains, match="variance")
     worst = risk_matching_penalty(risks, domains, match="worst")
     return variance.item(), worst.item()
+
+
+def _starts(runs: Runs) -> dict[str, float]:
+    """Step at which the warm-up of each run ends, where it has one that does."""
+    starts = {title: acts_from(run.config) for title, run in runs.items()}
+    return {title: float(start) for title, start in starts.items() if start}
 
 
 def _panels(runs: Runs, series: Series, styles: Mapping[str, LineStyle]) -> dict[str, list[Curve]]:

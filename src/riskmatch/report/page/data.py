@@ -11,7 +11,7 @@ from typing import Any
 from riskmatch.data import OnProgress
 from riskmatch.files import finite
 from riskmatch.report import titles
-from riskmatch.report.coverage import missing
+from riskmatch.report.coverage import methods_at_work, missing
 from riskmatch.report.naming import page_title, run_titles
 from riskmatch.report.page.details import Details
 from riskmatch.report.page.headline import MAX_RUNS, comparison, headline
@@ -118,11 +118,17 @@ def notes(page: PageRuns, shown: int) -> list[str]:
     if minor := [titles.data_title(one.data) for one in page.by_data if not one.is_default]:
         lines.append(f"Methods are not compared on {'; '.join(minor)}, which few runs use.")
     cases = table["test_domain"].notna().groupby(table["data"], sort=False).any()
-    if several := [titles.data_title(str(data)) for data in cases.index[~cases]]:
+    if mixed := [titles.data_title(str(data)) for data in cases.index[~cases]]:
         lines.append(
-            f"Runs on {'; '.join(several)} have several test domains and train on different "
+            f"Runs on {'; '.join(mixed)} have several test domains and train on different "
             "domains, so they are not compared. For one run, give its folder."
         )
+    several = len(page.by_data) > 1
+    lines += [
+        f"{titles.data_title(one.data)}: {line}" if several else line
+        for one in page.by_data
+        for line in methods_at_work(one.main)
+    ]
     unfinished = int((runs["status"] != "done").sum())
     if unfinished:
         lines.append(

@@ -23,7 +23,7 @@ from riskmatch.report.page.samples import (
     validation_predictions,
 )
 from riskmatch.report.stored_runs import StoredRun
-from riskmatch.runs.config import RunConfig
+from riskmatch.runs.config import RunConfig, acts_from
 from riskmatch.runs.predictions import Predictions
 from riskmatch.runs.records import Evaluation, RunRecord, Split
 
@@ -110,10 +110,14 @@ def _class_names(examples: Examples | None, last: Mapping[str, Predictions]) -> 
 
 
 def curves(run: RunRecord) -> dict[str, Any]:
-    """Series over the evaluations: scores by domain and split, loss and its terms, worst domain."""
+    """Series over the evaluations: scores by domain and split, loss and its terms, worst domain.
+
+    ``start`` is the step at which a warm-up ends.
+    """
     evaluations = run.evaluations
     return {
         "steps": [evaluation.step for evaluation in evaluations],
+        "start": acts_from(run.config) or None,
         "accuracy": {d: _score_series(evaluations, d, "accuracy") for d in run.domains},
         "risk": {d: _score_series(evaluations, d, "risk") for d in run.domains},
         "loss": [evaluation.loss for evaluation in evaluations],

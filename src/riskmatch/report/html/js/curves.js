@@ -20,6 +20,7 @@ function learning(run, width, { series, title, yLabel, format, text }) {
     text: domains.map((d) => `${d}: ${text(last(series[d].val))} on validation at the last step.`).join(" "),
     x: extent(steps), y: extent(domains.flatMap((d) => [...(series[d].val ?? []), ...(series[d].train ?? [])])),
   });
+  drawStart(run, axes);
   const ends = [];
   for (const domain of domains) {
     const { train = [], val = [] } = series[domain];
@@ -44,6 +45,15 @@ function learning(run, width, { series, title, yLabel, format, text }) {
       () => steps.map((step, i) => [step, ...domains.map((d) => (series[d].val ?? [])[i])]))];
 }
 
+// A vertical line at the step from which the method acts, where it has a warm-up.
+function drawStart(run, axes) {
+  const { start, steps } = run.curves;
+  if (!start || start < steps[0] || start > steps.at(-1)) return;
+  const x = axes.px(start).toFixed(1);
+  axes.plot.append(svg("line", { class: "leader", x1: x, x2: x, y1: axes.top, y2: axes.bottom },
+    svg("title", {}, `step ${start}: the method starts to act`)));
+}
+
 function last(values) {
   return (values ?? []).filter(known).at(-1);
 }
@@ -60,6 +70,7 @@ CHARTS.terms = (run, width) => {
       title: `${key}, ${note}`, text: `${number(last(values))} at the last step.`, width: panelWidth, height: 200,
       x: extent(steps), y: extent(values), xLabel: "step →", yLabel: "",
     });
+    drawStart(run, axes);
     axes.plot.append(svg("path", { class: "line plain", d: line(steps, values, axes.px, axes.py) }));
     const caption = html("figcaption", {}, html("b", {}, name(key)), html("span", { class: "note" }, note));
     return [caption, axes.image];
