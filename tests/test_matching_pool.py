@@ -129,6 +129,17 @@ def test_equal_domains_give_the_same_with_either_pool(divergence, match):
     assert out[0].variance.item() == pytest.approx(out[1].variance.item(), rel=1e-10)
 
 
+@pytest.mark.parametrize("size", [70, 88, 100])
+def test_mmd_of_three_equal_domains_has_the_same_bits_with_either_pool(size):
+    risks, domains = ragged(size, size, size)
+    grads = []
+    for pool in ("domains", "samples"):
+        values = torch.tensor(risks, dtype=torch.float32, requires_grad=True)
+        RiskMatching(5.0, variance_weight=0.004, pool=pool)(values, domains).loss.backward()
+        grads.append(values.grad)
+    assert torch.equal(*grads)
+
+
 @given(st.lists(st.integers(2, 9), min_size=2, max_size=4), st.integers(0, 99))
 def test_variance_of_the_pool_is_the_weighted_one(sizes, seed):
     risks, domains = ragged(*sizes, seed=seed)

@@ -8,6 +8,7 @@ from riskmatch.engine.assemble import objective
 from riskmatch.experiments.colored_mnist import METHODS, SEEDS, TEST_P, grid_runs
 from riskmatch.objectives import methods
 from riskmatch.report.published import TABLE1
+from riskmatch.runs.config import variant
 
 
 def ids(runs):
@@ -84,6 +85,12 @@ def test_ids_of_all_planned_runs_are_stable():
     runs = [run for budget in SEEDS for run in grid_runs(budget) if run.method != "irm"]
     digest = hashlib.sha256("".join(sorted(ids(runs))).encode()).hexdigest()
     assert digest[:16] == "dc7931fd275f9dab"
+
+
+def test_irm_squares_the_gradient_of_whole_domains():
+    for run in grid_runs("laptop", ["irm"], [0]):
+        assert objective("irm", run.config.hparams).estimate == "whole"
+        assert variant(run.config) == "irm whole"
 
 
 def test_rdm_pools_samples_as_the_released_code_does():

@@ -4,6 +4,10 @@ The protocol is that of the paper's released code, which follows Eastwood et al.
 whole domains as batches, Adam at 1e-4, three ReLU layers of 390 units with dropout 0.2, Xavier
 weights and a single logit. From ERM initialisation, the first 400 steps are ERM.
 
+IRM squares the gradient of a whole domain, as Eastwood et al. do; elsewhere in riskmatch it has the
+unbiased estimate from two halves of a domain. The pool of RDM is that of the released code, which
+equals the paper's because the training domains are equal in size.
+
 The grids are those of Eastwood et al., and the paper's for RDM. Those of CORAL, MMD and RDM with
 the kernel are ours. MMD, and the ERM phase that it starts from, uses batches of 1,000: on whole
 domains a step would compare 2.5 · 10⁹ pairs of features, which takes minutes.
@@ -107,7 +111,7 @@ METHODS: dict[str, MethodGrid] = {
         "GroupDRO", "groupdro", (1e-3, 1e-2, 0.1, 0.5, 1.0), 0.1, "eta", "η", 1000
     ),
     "iga": MethodGrid("IGA", "iga", _PENALTIES, 1e4, steps=1000),
-    "irm": MethodGrid("IRM", "irm", _PENALTIES, 1e4, hparams={"warmup": 0}),
+    "irm": MethodGrid("IRM", "irm", _PENALTIES, 1e4, hparams={"warmup": 0, "estimate": "whole"}),
     "vrex": MethodGrid("VREx", "vrex", _PENALTIES, 1e4, hparams={"warmup": 0}),
     "eqrm": MethodGrid(
         "EQRM",

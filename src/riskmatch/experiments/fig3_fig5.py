@@ -106,7 +106,7 @@ def _accuracy(finished: FinishedRuns, warmup: int) -> tuple[Lines, list[str]]:
     for method, style in STYLES.items():
         own = frame[frame["method"] == method]
         points = (100 * own[f"accuracy/train/{domain}"]).groupby(own["step"])
-        mean, sd = points.mean(), points.std(ddof=0)
+        mean, sd = points.mean(), points.std().fillna(0.0)
         steps = [int(step) for step in mean.index]
         curves.append(Curve(titles.METHODS[method], steps, mean.tolist(), style, sd.tolist()))
     plot = Lines(

@@ -30,7 +30,7 @@ from riskmatch.selection import Rule, cases, choose_among, find_rule
 
 GAIN = "gain over ERM"
 """Title of the column of paired differences from ERM."""
-_ERROR = "mean ± standard error over trials (standard deviation / √trials)"
+_ERROR = "mean ± standard error over n trials (standard deviation with denominator n, over √n)"
 _GAIN_NOTE = (
     "Gain over ERM: mean difference, paired over test domains and trials, ± half of its 95 % "
     "t-interval."

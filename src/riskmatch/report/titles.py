@@ -14,6 +14,7 @@ METHODS = {
     "mldg": "MLDG",
     "groupdro": "GroupDRO",
     "irm": "IRM",
+    "irm whole": "IRM (whole domains)",
     "vrex": "VREx",
     "eqrm": "EQRM",
     "fish": "Fish",

@@ -121,6 +121,7 @@ class RunConfig:
 
 VARIANTS: dict[str, dict[str, object]] = {
     "causirl": {"distance": "coral"},
+    "irm": {"estimate": "halves"},
     "rdm": {"match": "worst", "divergence": "mmd"},
 }
 """Fields that make another method of a method where they differ from these values."""

@@ -151,7 +151,7 @@ def comparison(page: PageRuns) -> dict[str, Any]:
         if gain is not None:
             differences.append(_interval(label, row_label("erm", key.model), gain))
     counts = " ".join(f"{data_title(one.data)}: {draws(one.main)}." for one in sets)
-    spread = "mean ± standard error (standard deviation / √trials) over trials"
+    spread = "mean ± standard error over n trials (standard deviation with denominator n, over √n)"
     if all(one.is_colored_mnist for one in sets):
         spread = "mean ± standard deviation over seeds"
     rule = {one.main.rule.name: one.main.rule for one in sets}
