@@ -1,23 +1,77 @@
-"""Write files atomically and durably, lock them across processes, and encode JSON."""
+"""Read and write files safely, lock them across processes, and encode JSON.
+
+Files appear whole or not at all. Nothing is written through a link, and nothing but regular files
+is read: pipes and devices would block.
+"""
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["append_line", "file_lock", "finite", "to_json", "try_lock", "write_whole"]
+__all__ = [
+    "append_line",
+    "check_regular",
+    "file_lock",
+    "finite",
+    "make_folder",
+    "read_file",
+    "refuse_link",
+    "to_json",
+    "try_lock",
+    "write_whole",
+]
+
+
+def check_regular(path: Path) -> None:
+    """Raise ``OSError`` unless ``path`` is a regular file that this process may read.
+
+    Opening a pipe or a device could block forever.
+    """
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "It is a pipe or a device, not a file", str(path))
+    if not os.access(path, os.R_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+
+def read_file(path: Path) -> bytes:
+    """Content of a regular file; see :func:`check_regular`."""
+    check_regular(path)
+    return path.read_bytes()
+
+
+def refuse_link(path: Path) -> None:
+    """Raise ``OSError`` if ``path`` is a link, through which a file elsewhere would be written."""
+    if path.is_symlink():
+        reason = f"It is a link to {os.readlink(path)}, and nothing is written through links; "
+        raise OSError(errno.ELOOP, f"{reason}remove the link", str(path))
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder with its parents unless it exists; ``OSError`` if it is a link."""
+    refuse_link(path)
+    path.mkdir(parents=True, exist_ok=True)
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file that appears whole or not at all, and is on disk when this returns."""
+    """Write a file that appears whole or not at all, and is on disk when this returns.
+
+    A link at ``path`` is replaced.
+    """
     temporary = path.with_name(path.name + ".tmp")
     try:
-        with open(temporary, "wb") as file:
+        temporary.unlink(missing_ok=True)  # of a process that was killed, or a link
+        with open(temporary, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -36,8 +90,17 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Append a line to a file; it is on disk when this returns."""
-    with open(path, "ab") as file:
+    """Append a line to a file; it is on disk when this returns.
+
+    An incomplete last line, such as a full disk leaves, is removed first.
+    """
+    refuse_link(path)
+    with open(path, "a+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1))
+        if file.read() not in (b"", b"\n"):
+            file.seek(0)
+            file.truncate(file.read().rfind(b"\n") + 1)
         file.write(line.encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
@@ -67,6 +130,7 @@ def try_lock(path: Path, timeout: float | None = 0.0) -> Iterator[bool]:
     """
     from filelock import FileLock, Timeout
 
+    refuse_link(path)  # some versions of filelock truncate its target
     lock = FileLock(path)
     try:
         lock.acquire(timeout=-1 if timeout is None else timeout)
@@ -80,13 +144,15 @@ def try_lock(path: Path, timeout: float | None = 0.0) -> Iterator[bool]:
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
-    """Encode a value as JSON, with null for numbers that are not finite.
+    """Encode a value as JSON that is valid UTF-8, with null for numbers that are not finite.
 
     Example:
         >>> to_json({"risk": [1.5, float("nan")], "n": (3,)})
         '{"risk": [1.5, null], "n": [3]}'
     """
-    return json.dumps(finite(value), allow_nan=False, ensure_ascii=False, indent=indent)
+    text = json.dumps(finite(value), allow_nan=False, ensure_ascii=False, indent=indent)
+    # Lone surrogates, as in names of files that are not UTF-8, become escapes of JSON.
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def finite(value: Any, digits: int | None = None) -> Any:

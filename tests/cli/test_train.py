@@ -66,17 +66,20 @@ def test_json_and_quiet(riskmatch):
     assert riskmatch(*train("erm", "--quiet")) == (0, "", "")
 
 
-def test_interrupt_prints_the_command_to_continue(riskmatch):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_interrupt_prints_the_command_to_continue(riskmatch, number):
     words = train("erm", "--steps", "100000", "--eval-every", "20")
     command = [sys.executable, "-m", "riskmatch.cli", *words]
     with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as process:
         first = process.stderr.readline()
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out, err = process.communicate(timeout=60)
     assert first.startswith("step 20/")
     assert (process.returncode, out) == (3, "")
     last = err.splitlines()[-1]
     assert last.startswith("riskmatch: Interrupted after step ")
+    step = int(last.split("after step ")[1].split(".")[0])
+    assert list(Path("runs").glob(f"*/checkpoints/{step:08d}.safetensors"))
     assert shlex.split(last.split("To continue: ")[1])[1:] == [*words, "--resume"]
     refused = riskmatch(*words)
     assert refused.code == 2

@@ -13,7 +13,7 @@ from tiny_runs import assert_same_run, final_state, last_checkpoint, lines, tiny
 from riskmatch.data import DATASETS
 from riskmatch.engine import BusyError, DivergedError, UnfinishedError
 from riskmatch.engine.load import final_predictions
-from riskmatch.engine.run import train
+from riskmatch.engine.run import NoCheckpointError, train
 from riskmatch.models.mlp import ReLUDropout
 from riskmatch.runs import predictions, records
 from riskmatch.runs.lock import lock
@@ -246,17 +246,65 @@ def test_damaged_checkpoint_warns_and_the_previous_one_is_used(tmp_path):
     assert_same_run(folder, tmp_path / "whole" / config.id)
 
 
-def test_run_without_valid_checkpoint_starts_again(tmp_path):
+def test_run_without_valid_checkpoint_starts_again_only_on_request(tmp_path):
     config = tiny()
     with pytest.raises(KeyboardInterrupt):
         train(config, tmp_path / "parts", on_step=stop_at(33))
     folder = tmp_path / "parts" / config.id
     for path in (folder / "checkpoints").iterdir():
         path.write_bytes(b"")
-    with pytest.warns(UserWarning, match="Continuing from the start"):
-        train(config, tmp_path / "parts", resume=True)
+    before = lines(folder)
+    for _ in range(2):  # damaged, then none at all
+        with pytest.raises(NoCheckpointError, match=r"up to step 20 .* restart=True"):
+            train(config, tmp_path / "parts", resume=True)
+        assert lines(folder) == before
+    train(config, tmp_path / "parts", restart=True)
     train(config, tmp_path / "whole")
     assert_same_run(folder, tmp_path / "whole" / config.id)
+
+
+def test_run_killed_before_its_first_checkpoint_starts_again(tmp_path):
+    config = tiny()
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path, on_step=stop_at(7))
+    for path in (tmp_path / config.id / "checkpoints").iterdir():
+        path.unlink()
+    assert train(config, tmp_path, resume=True).status == "done"
+
+
+@pytest.mark.parametrize("obstacle", ["folder", "dangling link"])
+def test_checkpoint_that_cannot_be_read_stops_the_run_and_stays(tmp_path, obstacle):
+    config = tiny()
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path, on_step=stop_at(33))
+    folder = tmp_path / config.id
+    newest = last_checkpoint(folder)
+    newest.rename(tmp_path / "moved")
+    if obstacle == "folder":
+        newest.mkdir()
+    else:
+        newest.symlink_to(tmp_path / "absent")
+    before, names = lines(folder), sorted((folder / "checkpoints").iterdir())
+    with pytest.raises(OSError, match=newest.name):
+        train(config, tmp_path, resume=True)
+    assert lines(folder) == before
+    assert sorted((folder / "checkpoints").iterdir()) == names
+
+
+def test_an_evaluation_on_disk_has_a_checkpoint(tmp_path, monkeypatch):
+    config = tiny()
+
+    def killed(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(records, "append", killed)
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path / "parts")
+    monkeypatch.undo()
+    assert last_checkpoint(tmp_path / "parts" / config.id).name == "00000020.safetensors"
+    train(config, tmp_path / "parts", resume=True)
+    train(config, tmp_path / "whole")
+    assert_same_run(tmp_path / "parts" / config.id, tmp_path / "whole" / config.id)
 
 
 def test_checkpoints_without_a_record_are_ignored(tmp_path):

@@ -1,7 +1,9 @@
 import multiprocessing
 import os
 import signal
+import threading
 import time
+from multiprocessing import forkserver
 
 import pytest
 
@@ -210,3 +212,18 @@ def test_sweep_is_run_inspected_and_retried_from_its_folder(tmp_path):
     assert sweep_status(tmp_path).total == {"done": 1, "failed": 1}
     assert run_sweep(tmp_path, ONE).failed == board.failed
     assert retry_sweep(tmp_path, ONE).total == 1
+
+
+def test_killed_helper_of_the_workers_is_replaced(tmp_path):
+    """The helper is stopped before a worker is asked for, and killed while it is waited for."""
+    killers = []
+
+    def kill_helper(board):
+        if not killers:
+            helper = forkserver._forkserver._forkserver_pid
+            os.kill(helper, signal.SIGSTOP)
+            killers.append(threading.Timer(0.5, os.kill, (helper, signal.SIGKILL)))
+            killers[0].start()
+
+    board = run_all([tiny(), tiny(seed=1)], tmp_path, TWO, on_change=kill_helper)
+    assert (len(board.done), board.failed) == (2, {})

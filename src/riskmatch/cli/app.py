@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
@@ -61,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     try:
-        with _current_folder_importable(), _plain_warnings("--quiet" in words):
+        with _current_folder_importable(), _plain_warnings("--quiet" in words), _stoppable():
             code = _run([word for word in words if word != "--debug"])
         sys.stdout.flush()
         return code
@@ -119,6 +121,28 @@ def _current_folder_importable() -> Iterator[None]:
         yield
     finally:
         sys.path.remove(folder)
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Treat SIGTERM and SIGHUP, which clusters send, like Ctrl-C."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {getattr(signal, name): signal.getsignal(getattr(signal, name)) for name in names}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # as nohup ignores SIGHUP
+            signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,7 +40,19 @@ def bad_input() -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError, ImportError) as error:
-        raise BadInput(str(error)) from error
+        raise BadInput(cause_of(error)) from error
+
+
+def cause_of(error: BaseException) -> str:
+    """Message of an error; for those of the operating system the file and the reason.
+
+    Example:
+        >>> cause_of(IsADirectoryError(21, "Is a directory", "runs/a"))
+        'runs/a: Is a directory.'
+    """
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}."
+    return str(error)
 
 
 def check_name(noun: str, name: str, names: Iterable[str]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tyro.conf import Positional
 
-from riskmatch.cli.errors import BadInput, RunFailed
+from riskmatch.cli.errors import BadInput, RunFailed, cause_of
 from riskmatch.cli.options import options_of
 from riskmatch.cli.parser import Parser, call_verb, parse
 from riskmatch.cli.progress import SweepDisplay, clock, progress
@@ -178,7 +178,7 @@ def _plan(words: Sequence[str]) -> int:
                 on_progress=on_progress,
             )
         except (ValueError, OSError, ImportError) as error:
-            raise BadInput(str(error)) from error
+            raise BadInput(cause_of(error)) from error
     if not options.quiet:
         known = len(plan.runs) - len(plan.new)
         already = f" ({known} were planned already)" if known else ""
@@ -281,8 +281,8 @@ def _train(command: type[RunOptions], name: str, words: Sequence[str]) -> int:
                 on_change=display.change,
                 on_progress=display.progress,
             )
-        except (ValueError, FileNotFoundError) as error:
-            raise BadInput(str(error)) from error
+        except (ValueError, OSError) as error:
+            raise BadInput(cause_of(error)) from error
     if error_message := board.error_message(planned):
         status, retry = _command("status", options.dir), _command("retry", options.dir)
         cure = f"List all failures: {status}. To retry: {retry}"

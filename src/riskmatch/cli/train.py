@@ -13,7 +13,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
-from riskmatch.cli.errors import BadInput, CommandError, RunFailed, bad_input
+from riskmatch.cli.errors import BadInput, CommandError, RunFailed, bad_input, cause_of
 from riskmatch.cli.options import Option, describe_keywords, options_of
 from riskmatch.cli.parser import Parser, toml_words
 from riskmatch.cli.progress import RunDisplay
@@ -64,6 +64,8 @@ class Execution:
     """Device to train on: cpu, cuda:1, …; auto takes a GPU if there is one."""
     resume: bool = False
     """Continue this run from its last checkpoint."""
+    restart: bool = False
+    """Start this run again where it was interrupted or failed; its evaluations are removed."""
     tensorboard: bool = False
     """Write TensorBoard events to the folder of the run."""
     quiet: bool = False
@@ -90,7 +92,8 @@ class TrainCommand(Execution):
     @property
     def resume_command(self) -> str:
         """The command that continues the run."""
-        return self.command if self.resume else f"{self.command} --resume"
+        words = [word for word in shlex.split(self.command) if word != "--restart"]
+        return shlex.join(words if self.resume else [*words, "--resume"])
 
 
 def run(words: Sequence[str]) -> int:
@@ -252,6 +255,7 @@ def _train(command: TrainCommand) -> RunRecord:
             device=device,
             data_dir=command.data_dir,
             resume=command.resume,
+            restart=command.restart,
             predictions=True,
             on_step=display.step,
             on_evaluation=on_evaluation,
@@ -277,8 +281,7 @@ def _reported(command: TrainCommand, display: RunDisplay) -> Iterator[None]:
         raise
     except UnfinishedError:
         raise BadInput(
-            f"This run was started before. To continue: {resume} "
-            f"(to start again, remove {command.folder})"
+            f"This run was started before. To continue: {resume} (to start again: --restart)"
         ) from None
     except KeyboardInterrupt as error:
         step = "" if display.last_step is None else f" after step {display.last_step}"
@@ -291,8 +294,8 @@ def _reported(command: TrainCommand, display: RunDisplay) -> Iterator[None]:
         ) from error
     except Exception as error:
         if display.last_step is None and isinstance(error, ValueError | ImportError | OSError):
-            raise BadInput(str(error)) from error
-        cause = f"{type(error).__name__}: {error}".rstrip(".")
+            raise BadInput(cause_of(error)) from error
+        cause = f"{type(error).__name__}: {cause_of(error)}".rstrip(".")
         if not checkpoint.exists(command.folder / checkpoint.FOLDER):
             raise RunFailed(f"{cause} (--debug shows the traceback)") from error
         raise RunFailed(f"{cause}. To continue from the last checkpoint: {resume}") from error

@@ -21,7 +21,7 @@ from torch import Tensor
 from riskmatch.contract import OptimSpec
 from riskmatch.data.sampler import Sampler
 from riskmatch.engine.step import Stepper
-from riskmatch.files import write_whole
+from riskmatch.files import check_regular, make_folder, refuse_link, write_whole
 
 FOLDER = "checkpoints"
 """Folder of the checkpoints in the folder of a run."""
@@ -122,7 +122,7 @@ class CheckpointError(ValueError):
 
 def save(folder: Path, run: str, snapshot: Snapshot) -> Path:
     """Write a checkpoint of the run with the id ``run``, and keep the last two."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     values = json.dumps(snapshot.values, sort_keys=True)
     header = {"format": FORMAT, "run": run, "values": values}
     header["sha256"] = _checksum(header, dict(snapshot.tensors))
@@ -138,9 +138,10 @@ def path_of(folder: Path, step: int) -> Path:
     return folder / f"{step:08d}{SUFFIX}"
 
 
-def exists(folder: Path) -> bool:
-    """Whether the folder holds any checkpoint."""
-    return bool(_checkpoints(folder))
+def exists(folder: Path, step: int | None = None) -> bool:
+    """Whether the folder holds a checkpoint of ``step``, or any, readable or not."""
+    found = _checkpoints(folder)
+    return bool(found) if step is None else path_of(folder, step) in found
 
 
 def load(path: Path, run: str) -> Snapshot:
@@ -148,7 +149,9 @@ def load(path: Path, run: str) -> Snapshot:
 
     Raises:
         CheckpointError: the file is damaged, or is a checkpoint of another run.
+        OSError: the file cannot be read.
     """
+    check_regular(path)
     try:
         with safe_open(path, framework="pt") as file:
             header = dict(file.metadata() or {})
@@ -169,7 +172,11 @@ def load_last(folder: Path, run: str) -> tuple[Snapshot | None, list[str]]:
     """Read the newest valid checkpoint; return it and the faults of any newer ones.
 
     An invalid file is renamed, so that it is not tried again.
+
+    Raises:
+        OSError: a file cannot be read, which says nothing about its content.
     """
+    refuse_link(folder)
     faults: list[str] = []
     for path in reversed(_checkpoints(folder)):
         try:
@@ -182,12 +189,16 @@ def load_last(folder: Path, run: str) -> tuple[Snapshot | None, list[str]]:
 
 def clear(folder: Path) -> None:
     """Remove all checkpoints."""
+    refuse_link(folder)
     for path in _checkpoints(folder):
         path.unlink()
 
 
 def _checkpoints(folder: Path) -> list[Path]:
-    return sorted(folder.glob(f"*{SUFFIX}"))
+    try:
+        return sorted(path for path in folder.iterdir() if path.suffix == SUFFIX)
+    except FileNotFoundError:
+        return []
 
 
 def _checksum(header: dict[str, str], tensors: dict[str, Tensor]) -> str:

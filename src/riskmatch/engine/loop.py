@@ -36,6 +36,10 @@ class Progress:
     seconds_left: float
 
 
+STOP_SIGNALS = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
+"""Signals that end a run after a checkpoint; clusters send the last two."""
 OnStep = Callable[[Progress], None]
 """Called after every step."""
 OnEvaluation = Callable[[RunConfig, Evaluation], None]
@@ -103,9 +107,9 @@ class Session:
         last = self.step == self.config.steps
         if (last or self._is_due(self.config.eval_every)) and self.evaluated < self.step:
             evaluation = self._evaluate()
+            self._save()  # first: an evaluation on disk has a checkpoint to continue from
             records.append(self.folder, evaluation)
             self.evaluated, self.step_seconds, self.steps_taken = self.step, 0.0, 0
-            self._save()
             if self.on_evaluation is not None:
                 self.on_evaluation(self.config, evaluation)
             reset_peak_memory(self.device)
@@ -166,9 +170,10 @@ class Session:
 
 @contextmanager
 def deferred_interrupts() -> Iterator[Callable[[], None]]:
-    """Defer the first Ctrl-C until the yielded function is called; the second acts at once.
+    """Defer the first Ctrl-C, SIGTERM or SIGHUP until the yielded function is called.
 
-    Outside the main thread, which alone receives signals, nothing changes.
+    It then raises ``KeyboardInterrupt``; a second signal acts at once. Outside the main thread,
+    which alone receives signals, nothing changes.
     """
     interrupted = False
 
@@ -179,15 +184,24 @@ def deferred_interrupts() -> Iterator[Callable[[], None]]:
     if threading.current_thread() is not threading.main_thread():
         yield raise_interrupt
         return
-    before = signal.getsignal(signal.SIGINT)
+    before = {
+        number: handler
+        for number in STOP_SIGNALS
+        if (handler := signal.getsignal(number)) is not signal.SIG_IGN or number == signal.SIGINT
+    }  # nohup ignores SIGHUP
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
     def defer(number: int, frame: FrameType | None) -> None:
         nonlocal interrupted
         interrupted = True
-        signal.signal(signal.SIGINT, before)
+        restore()
 
-    signal.signal(signal.SIGINT, defer)
+    for number in before:
+        signal.signal(number, defer)
     try:
         yield raise_interrupt
     finally:
-        signal.signal(signal.SIGINT, before)
+        restore()

@@ -19,6 +19,7 @@ from riskmatch.engine.data_identity import (
 from riskmatch.engine.device import reset_peak_memory
 from riskmatch.engine.instances import NO_INSTANCES, Instances
 from riskmatch.engine.loop import OnEvaluation, OnStep, Session
+from riskmatch.files import make_folder
 from riskmatch.runs import predictions as predictions_file
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
@@ -28,7 +29,11 @@ from riskmatch.runs.records import RunRecord
 
 
 class UnfinishedError(RuntimeError):
-    """The run was started before, and ``resume`` is false."""
+    """The run was started before, and neither ``resume`` nor ``restart`` is true."""
+
+
+class NoCheckpointError(ValueError):
+    """The run to continue has evaluations, but no checkpoint that can be restored."""
 
 
 def train(
@@ -40,6 +45,7 @@ def train(
     domains: DomainSet | None = None,
     instances: Instances = NO_INSTANCES,
     resume: bool = False,
+    restart: bool = False,
     checkpoint_every: int | None = None,
     predictions: bool = False,
     on_step: OnStep | None = None,
@@ -62,6 +68,7 @@ def train(
         domains: result of :func:`~riskmatch.engine.assemble.domains_of`, if it is loaded.
         instances: parts that ``config`` refers to by instance.
         resume: continue an interrupted or failed run from its last checkpoint.
+        restart: start an interrupted or failed run again, without its checkpoints and evaluations.
         checkpoint_every: steps between checkpoints, in addition to those at evaluations.
         predictions: write the predictions on every sample at each evaluation, see
             :mod:`riskmatch.runs.predictions`.
@@ -72,7 +79,9 @@ def train(
             step.
 
     Raises:
-        UnfinishedError: the run was started before and ``resume`` is false.
+        UnfinishedError: the run was started before; ``resume`` and ``restart`` are false.
+        NoCheckpointError: the run to continue has evaluations but no checkpoint.
+        OSError: a file of the run cannot be read or written.
         DataChangedError: the run, or the ERM phase it starts from, was trained on other data.
         InstanceError: an instance that ``config`` refers to is missing or is another one.
         BusyError: another process is training the run.
@@ -80,19 +89,20 @@ def train(
     """
     device = torch.device(device)
 
-    def train_one(config: RunConfig, resume: bool) -> RunRecord:
+    def train_one(config: RunConfig, resume: bool, restart: bool) -> RunRecord:
         folder = out / config.id
         assembly = assemble(config, device, data_dir, domains, on_progress, instances)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         with lock(folder), torch.random.fork_rng(_gpus(device)):
-            if finished := _finished(folder, resume):  # another process trained it meanwhile
+            # Another process may have trained it meanwhile.
+            if finished := _finished(folder, resume or restart):
                 return finished
             session = Session(folder, config, assembly, device, predictions)
             session.checkpoint_every = checkpoint_every
             session.on_step, session.on_evaluation = on_step, on_evaluation
             if message := inactive(config, list(assembly.splits)):
                 warnings.warn(message, RunWarning, stacklevel=3)
-            _start_or_resume(session, out)
+            _start_or_resume(session, out, restart)
             reset_peak_memory(device)
             try:
                 session.run()
@@ -102,17 +112,17 @@ def train(
             records.end(folder, "done")
         return records.read(folder)
 
-    if finished := _finished(out / config.id, resume):
+    if finished := _finished(out / config.id, resume or restart):
         warn_if_changed(finished, domains, data_dir)
         return finished
     phases = [config.erm_phase()] if config.pretrain else []
-    for run in [config, *phases] if domains is None else ():
+    for run in [*phases, *([] if restart else [config])] if domains is None else ():
         if checkpoint.exists(out / run.id / checkpoint.FOLDER):
             check_files_unchanged(out / run.id, data_dir)
     for phase in phases:
         if not _is_done(phase, out):
-            train_one(phase, resume=True)
-    return train_one(config, resume)
+            train_one(phase, resume=True, restart=restart)
+    return train_one(config, resume, restart)
 
 
 def _finished(folder: Path, resume: bool) -> RunRecord | None:
@@ -126,24 +136,31 @@ def _finished(folder: Path, resume: bool) -> RunRecord | None:
     state = f"failed ({record.error})" if record.status == "failed" else "is unfinished"
     raise UnfinishedError(
         f"The run in {folder} {state}; its last evaluation is that of step {last} of "
-        f"{record.config.steps}. Continue it with resume=True, or remove the folder to start again."
+        f"{record.config.steps}. Continue it with resume=True, or start again with restart=True."
     )
 
 
 def _is_done(phase: RunConfig, out: Path) -> bool:
     """Whether the ERM phase is done and its last checkpoint is there."""
-    if not checkpoint.path_of(out / phase.id / checkpoint.FOLDER, phase.steps).exists():
+    if not checkpoint.exists(out / phase.id / checkpoint.FOLDER, phase.steps):
         records.forget(out / phase.id)  # a record alone is not enough to start from
     record = records.find(out / phase.id)
     return record is not None and record.status == "done"
 
 
-def _start_or_resume(session: Session, out: Path) -> None:
-    """Restore the last checkpoint, or start the run if there is none."""
-    assembly = session.assembly
+def _start_or_resume(session: Session, out: Path, restart: bool) -> None:
+    """Restore the last checkpoint; start the run if it has none, or if ``restart``."""
+    assembly, last, faults, record = session.assembly, None, list[str](), None
     torch.manual_seed(session.config.seed)  # for dropout
-    last, faults = checkpoint.load_last(session.folder / checkpoint.FOLDER, session.config.id)
-    record = records.find(session.folder)
+    if not restart:
+        last, faults = checkpoint.load_last(session.folder / checkpoint.FOLDER, session.config.id)
+        record = records.find(session.folder)
+    if last is None and record is not None and record.evaluations:
+        raise NoCheckpointError(
+            f"The run in {session.folder} has evaluations up to step {record.evaluations[-1].step} "
+            f"but no checkpoint to continue from{': ' + '; '.join(faults) if faults else ''}. "
+            "Restore one, or start again from step 0 with restart=True (--restart)."
+        )
     if faults:
         start = f"step {last.step}" if last and record else "the start"
         warnings.warn(f"{' '.join(faults)} Continuing from {start}.", stacklevel=4)

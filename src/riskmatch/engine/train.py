@@ -54,6 +54,7 @@ def train(
     data_dir: Path | str | None = None,
     device: torch.device | str = "auto",
     resume: bool = False,
+    restart: bool = False,
     checkpoint_every: int | None = None,
     predictions: bool = True,
     on_step: OnStep | None = None,
@@ -81,6 +82,7 @@ def train(
         data_dir: folder that is searched first for files of the data set.
         device: device to train on; ``auto`` is a GPU if there is one.
         resume: continue an interrupted or failed run from its last checkpoint.
+        restart: start an interrupted or failed run again, without its checkpoints and evaluations.
         checkpoint_every: steps between checkpoints, in addition to those at evaluations.
         predictions: write the predictions on every sample at each evaluation.
         on_step: called after every step.
@@ -91,9 +93,10 @@ def train(
 
     Raises:
         ValueError: a name is unknown, or a value has the wrong type or is out of range.
-        UnfinishedError: the run was started before and ``resume`` is false.
+        UnfinishedError: the run was started before; ``resume`` and ``restart`` are false.
         InstanceError: the run to continue was trained with other objects.
-        DataChangedError, BusyError, DivergedError: see :func:`riskmatch.engine.run.train`.
+        DataChangedError, BusyError, DivergedError, NoCheckpointError: see
+            :func:`riskmatch.engine.run.train`.
 
     Example:
         >>> import tempfile
@@ -133,6 +136,7 @@ def train(
         data_dir=None if data_dir is None else Path(data_dir),
         instances=instances,
         resume=resume,
+        restart=restart,
         checkpoint_every=checkpoint_every,
         predictions=predictions,
         on_step=on_step,

@@ -37,5 +37,5 @@ def is_locked(folder: Path) -> bool:
     try:
         with try_lock(folder / FILE) as locked:
             return not locked
-    except PermissionError:  # a folder of somebody else, in which nothing can be locked
+    except OSError:  # no permission, or a link or folder in its place: nobody can hold it
         return False

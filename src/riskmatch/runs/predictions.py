@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskmatch.files import write_whole
+from riskmatch.files import make_folder, refuse_link, write_whole
 from riskmatch.runs.records import Split
 
 FOLDER = "predictions"
@@ -67,7 +67,7 @@ def write(folder: Path, step: int, predictions: ByDomain) -> None:
     arrays[_NAMES] = np.array(json.dumps(names))
     file = io.BytesIO()
     np.savez_compressed(file, **arrays)
-    (folder / FOLDER).mkdir(exist_ok=True)
+    make_folder(folder / FOLDER)
     write_whole(_path(folder, step), file.getvalue())
 
 
@@ -96,6 +96,7 @@ def read(folder: Path, step: int) -> dict[str, dict[Split, Predictions]]:
 
 def rewind(folder: Path, step: int) -> None:
     """Remove the predictions of later steps."""
+    refuse_link(folder / FOLDER)
     for late in steps(folder):
         if late > step:
             _path(folder, late).unlink()

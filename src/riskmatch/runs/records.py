@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from riskmatch.files import append_line, to_json, write_whole
+from riskmatch.files import append_line, make_folder, read_file, to_json, write_whole
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.identity import DataIdentity
 
@@ -164,8 +164,8 @@ def write(folder: Path, run: RunRecord) -> bool:
     if run.status != "unfinished":
         lines.append(_line("end", {"status": run.status, "error": run.error}))
     data = "".join(line + "\n" for line in lines).encode()
-    folder.mkdir(parents=True, exist_ok=True)
-    if (folder / FILE).exists() and (folder / FILE).read_bytes() == data:
+    make_folder(folder)
+    if (folder / FILE).exists() and read_file(folder / FILE) == data:
         return False
     write_whole(folder / FILE, data)
     return True
@@ -187,9 +187,10 @@ def find(folder: Path) -> RunRecord | None:
     Raises:
         RecordError: a line is damaged.
     """
-    if not (folder / FILE).exists():
+    try:
+        entries = [values for _, values in _lines(folder / FILE)]
+    except FileNotFoundError:
         return None
-    entries = [values for _, values in _lines(folder / FILE)]
     if not entries:
         return None
     evaluations = [
@@ -213,7 +214,7 @@ def standing(folder: Path) -> Standing | None:
     Faster than :func:`find`, for thousands of runs.
     """
     try:
-        whole = (folder / FILE).read_bytes().rpartition(b"\n")[0]
+        whole = read_file(folder / FILE).rpartition(b"\n")[0]
     except FileNotFoundError:
         return None
     if not whole:
@@ -280,7 +281,7 @@ def _line(kind: str, values: Mapping[str, Any]) -> str:
 
 def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
     """Complete lines of the file with their values."""
-    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+    for number, line in enumerate(read_file(path).splitlines(keepends=True), 1):
         if not line.endswith(b"\n"):
             return
         yield line, entry(path, number, line)

@@ -218,12 +218,22 @@ class _WorkerProcess:
     @classmethod
     def start(cls, settings: SweepSettings, device: str, threads: int) -> _WorkerProcess:
         context = multiprocessing.get_context("forkserver")
-        parent, child = context.Pipe()
-        arguments = (child, Worker(settings, device), threads)
-        process = context.Process(target=serve_runs, args=arguments, daemon=True)
-        process.start()
-        child.close()
-        return cls(process, parent)
+        for _ in range(3):
+            parent, child = context.Pipe()
+            arguments = (child, Worker(settings, device), threads)
+            process = context.Process(target=serve_runs, args=arguments, daemon=True)
+            try:
+                process.start()
+            except (EOFError, ConnectionError) as error:  # the next try starts another helper
+                cause = error
+                time.sleep(POLL_SECONDS)
+                continue
+            child.close()
+            return cls(process, parent)
+        raise RuntimeError(
+            "The helper process that starts workers (Python's forkserver) was killed. If "
+            "memory ran out, use fewer jobs; repeat the command to continue"
+        ) from cause
 
     def receive(self, board: Board, out: Path) -> None:
         """Handle one message, or the death of the process, with which its run fails."""

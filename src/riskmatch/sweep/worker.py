@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from riskmatch.files import make_folder
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning
@@ -168,7 +169,7 @@ def record_failure(out: Path, run: RunConfig, cause: str) -> RunOutcome:
     """Record that a run failed here, unless another process trains it or it has ended already."""
     folder = out / run.id
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         with lock(folder):
             record = records.find(folder)
             if record is not None and record.status != "unfinished":
