@@ -53,6 +53,7 @@ def test_single_run_shows_domains_and_histograms(riskmatch, trained, monkeypatch
         assert BLOCKS[-1] in lines[domain]
     assert "0.1 (test)" in out
     assert f"At step {step}:" in out
+    assert lines["checkpoint:"].endswith(f"checkpoints/{step:08d}.safetensors")
     assert lines["worst"].startswith("worst training domain: 0.")
 
 

@@ -102,6 +102,7 @@ def _print_run(console: Console, headline: Mapping[str, Any], run: Mapping[str, 
     console.print(_table(columns, rows, left=("domain", columns[-1] if len(columns) > 4 else "")))
     if histograms["shares"] and histograms["step"] != run["step"]:
         console.print(f"The risks are from step {histograms['step']}.")
+    console.print(f"checkpoint: {run['checkpoint'] or 'none of this step'}", soft_wrap=True)
     if run["worst"]:
         line = worst_periods(run["worst"])
         console.print(f"worst training domain: {line}", markup=False, soft_wrap=True)

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from riskmatch.cli.errors import BadInput, CommandError, RunFailed, bad_input, cause_of
 from riskmatch.cli.options import Option, describe_keywords, options_of
@@ -22,7 +22,7 @@ from riskmatch.files import to_json
 from riskmatch.registry import built_in, is_own
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning, inactive, replaced_lr
-from riskmatch.runs.records import FILE
+from riskmatch.runs.records import FILE, checkpoints
 
 if TYPE_CHECKING:
     from riskmatch.runs.records import Evaluation, RunRecord
@@ -66,6 +66,8 @@ class Execution:
     """Continue this run from its last checkpoint."""
     restart: bool = False
     """Start this run again where it was interrupted or failed; its evaluations are removed."""
+    keep: Literal["best", "all"] = "best"
+    """Checkpoints to keep: the last two and those of the best steps by train-val, or all."""
     tensorboard: bool = False
     """Write TensorBoard events to the folder of the run."""
     quiet: bool = False
@@ -256,6 +258,7 @@ def _train(command: TrainCommand) -> RunRecord:
             data_dir=command.data_dir,
             resume=command.resume,
             restart=command.restart,
+            keep=command.keep,
             predictions=True,
             on_step=display.step,
             on_evaluation=on_evaluation,
@@ -346,6 +349,8 @@ def _print(run: RunRecord, command: TrainCommand) -> None:
     for message in _warnings(run):
         console.print(f"warning: {message}", markup=False, soft_wrap=True)
     console.print(f"[dim]records   [/] {command.folder / FILE}", soft_wrap=True)
-    for path in sorted((command.folder / "checkpoints").glob("*.safetensors"))[-1:]:
-        console.print(f"[dim]checkpoint[/] {path}", soft_wrap=True)
+    on_disk = checkpoints(command.folder)
+    for name, step in run.checkpoints.items() or [("last", last.step)]:
+        if step in on_disk:
+            console.print(f"[dim]checkpoint[/] {on_disk[step]} ({name})", soft_wrap=True)
     console.print(f"[dim]repeat    [/] {command.command}", soft_wrap=True)

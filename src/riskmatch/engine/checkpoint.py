@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,13 @@ from riskmatch.contract import OptimSpec
 from riskmatch.data.sampler import Sampler
 from riskmatch.engine.step import Stepper
 from riskmatch.files import check_regular, make_folder, refuse_link, write_whole
+from riskmatch.runs.records import CHECKPOINTS
 
-FOLDER = "checkpoints"
+FOLDER = CHECKPOINTS
 """Folder of the checkpoints in the folder of a run."""
 FORMAT = "riskmatch checkpoint 1"
 KEPT = 2
-"""Number of checkpoints that are kept."""
+"""Number of latest checkpoints that are kept in any case."""
 SUFFIX = ".safetensors"
 
 
@@ -120,16 +121,21 @@ class CheckpointError(ValueError):
     """A file is not a valid checkpoint of the run."""
 
 
-def save(folder: Path, run: str, snapshot: Snapshot) -> Path:
-    """Write a checkpoint of the run with the id ``run``, and keep the last two."""
+def save(folder: Path, run: str, snapshot: Snapshot, keep: Iterable[int] | None = ()) -> Path:
+    """Write a checkpoint of the run with the id ``run``.
+
+    The last two are kept and those of the steps ``keep``, or all where it is None.
+    """
     make_folder(folder)
     values = json.dumps(snapshot.values, sort_keys=True)
     header = {"format": FORMAT, "run": run, "values": values}
     header["sha256"] = _checksum(header, dict(snapshot.tensors))
     path = path_of(folder, snapshot.step)
     write_whole(path, to_bytes(dict(snapshot.tensors), header))
+    kept = None if keep is None else {path_of(folder, step) for step in keep}
     for stale in [*_checkpoints(folder)[:-KEPT], *folder.glob("*.tmp")]:
-        stale.unlink()
+        if stale.suffix != SUFFIX or (kept is not None and stale not in kept):
+            stale.unlink()
     return path
 
 

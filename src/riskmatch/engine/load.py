@@ -25,11 +25,13 @@ from riskmatch.engine.checkpoint import Snapshot
 from riskmatch.engine.data_identity import check_unchanged, identity_of
 from riskmatch.engine.evaluate import predict
 from riskmatch.engine.instances import Instances, is_instance
+from riskmatch.engine.loop import AFTER_WARMUP
 from riskmatch.models import Backbone, Head
 from riskmatch.runs import predictions, records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.predictions import Predictions
 from riskmatch.runs.records import LEVELS, RunRecord, Split
+from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,8 +105,10 @@ class Run:
             pd.concat(frames, ignore_index=True)[order] if frames else pd.DataFrame(columns=order)
         )
 
-    def model(self, network: nn.Module | None = None) -> nn.Module:
-        """Return the trained network of the last step, on the CPU and in evaluation mode.
+    def model(
+        self, network: nn.Module | None = None, *, step: int | str | None = None
+    ) -> nn.Module:
+        """Return the trained network of a step, on the CPU and in evaluation mode.
 
         It maps inputs to ``(features, logits)``. The network of a run with a frozen backbone takes
         images: backbone and head are returned as one network.
@@ -112,12 +116,16 @@ class Run:
         Args:
             network: the network that was passed to :func:`riskmatch.train`, in its state before
                 training, if the run was trained with one of the user's own objects.
+            step: a step of which there is a checkpoint; ``"train-val"``, the one that selection
+                chooses; ``"train-val-after-warmup"``, the one that it chooses among those at which
+                the method acts; ``"last"`` or None, the last.
 
         Raises:
-            FileNotFoundError: there is no checkpoint of the last step.
+            ValueError: ``step`` has another name, or the method never acts.
+            FileNotFoundError: there is no checkpoint of that step; the error lists those there are.
             InstanceError: ``network`` is missing, or is not the one of the run.
         """
-        last = checkpoint.load(_last_checkpoint(self.config, self.folder), self.config.id)
+        last = checkpoint.load(_checkpoint(self.folder, self.record, step), self.config.id)
         instances = self.instances if network is None else Instances(model=network)
         if is_instance(self.config.model):
             model: nn.Module = copy.deepcopy(instances.get("model", self.config)).cpu()
@@ -180,8 +188,9 @@ def final_network(config: RunConfig, folder: Path, domains: DomainSet) -> nn.Mod
         FileNotFoundError: there is no checkpoint of the last step.
         DataChangedError: the run was trained on other data.
     """
-    last = checkpoint.load(_last_checkpoint(config, folder), config.id)
-    if record := records.find(folder):
+    record = records.find(folder)
+    last = checkpoint.load(_checkpoint(folder, record or RunRecord(config)), config.id)
+    if record:
         check_unchanged(record, identity_of(domains), folder)
     model = network(config, domains)
     model.load_state_dict(last.weights())
@@ -197,7 +206,7 @@ def final_predictions(
         FileNotFoundError: there is no checkpoint of the last step.
         DataChangedError: the run was trained on other data.
     """
-    _last_checkpoint(config, folder)  # before the data are loaded
+    _checkpoint(folder, records.find(folder) or RunRecord(config))  # before the data are loaded
     domains = domains_of(config, data_dir)
     return predict(
         final_network(config, folder, domains),
@@ -206,10 +215,21 @@ def final_predictions(
     )
 
 
-def _last_checkpoint(config: RunConfig, folder: Path) -> Path:
-    path = checkpoint.path_of(folder / checkpoint.FOLDER, config.steps)
-    if not path.exists():
+def _checkpoint(folder: Path, record: RunRecord, step: int | str | None = None) -> Path:
+    """Path of the checkpoint of a step, as :meth:`Run.model` names it."""
+    number, done = step, record.status == "done" and record.evaluations
+    if step in (None, "last"):
+        number = record.evaluations[-1].step if done else record.config.steps
+    elif isinstance(step, str):
+        check_option("step", step, ("last", "train-val", AFTER_WARMUP))
+        number = record.best_step(after_warmup=step == AFTER_WARMUP)
+        if number is None:
+            raise ValueError(f"{folder} has no evaluation that step='{step}' could choose.")
+    found = records.checkpoints(folder)
+    if number not in found:
+        listed = f"those of steps {', '.join(map(str, found))}" if found else "none"
+        cure = "train it with keep='all'" if done else "train the run to its end"
         raise FileNotFoundError(
-            f"{path.parent} has no checkpoint of step {config.steps}; train the run to its end."
+            f"{folder} has no checkpoint of step {number}, but {listed}: {cure}."
         )
-    return path
+    return found[int(number)]

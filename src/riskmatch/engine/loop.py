@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -40,6 +40,10 @@ STOP_SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 ]
 """Signals that end a run after a checkpoint; clusters send the last two."""
+Keep = Literal["best", "all"]
+"""Checkpoints that are kept: the last two and those of the best steps, or all."""
+AFTER_WARMUP = "train-val-after-warmup"
+"""Name of the best step of those at which the method acts."""
 OnStep = Callable[[Progress], None]
 """Called after every step."""
 OnEvaluation = Callable[[RunConfig, Evaluation], None]
@@ -56,6 +60,7 @@ class Session:
     device: torch.device
     write_predictions: bool
     checkpoint_every: int | None = None
+    keep: Keep = "best"
     on_step: OnStep | None = None
     on_evaluation: OnEvaluation | None = None
     numbers: Mapping[str, float] = field(default_factory=dict)
@@ -64,8 +69,10 @@ class Session:
     """Seconds that earlier processes took."""
     started: float = field(default_factory=time.monotonic)
     first_step: int = 0
+    evaluations: list[Evaluation] = field(default_factory=list)
+    """Evaluations so far."""
     evaluated: int = 0
-    """Step of the last evaluation on disk."""
+    """Step of the last evaluation on disk, or of the end of the ERM phase."""
     saved: int = 0
     """Step of the last checkpoint."""
     step_seconds: float = 0.0
@@ -107,6 +114,7 @@ class Session:
         last = self.step == self.config.steps
         if (last or self._is_due(self.config.eval_every)) and self.evaluated < self.step:
             evaluation = self._evaluate()
+            self.evaluations.append(evaluation)
             self._save()  # first: an evaluation on disk has a checkpoint to continue from
             records.append(self.folder, evaluation)
             self.evaluated, self.step_seconds, self.steps_taken = self.step, 0.0, 0
@@ -130,8 +138,17 @@ class Session:
             "input_shape": list(self.assembly.input_shape),
         }
         snapshot = checkpoint.capture(stepper, self.assembly.sampler, notes)
-        checkpoint.save(self.folder / checkpoint.FOLDER, self.config.id, snapshot)
+        kept = None if self.keep == "all" else self.best_steps().values()
+        checkpoint.save(self.folder / checkpoint.FOLDER, self.config.id, snapshot, kept)
         self.saved = self.step
+
+    def best_steps(self) -> dict[str, int]:
+        """Steps that selection by ``train-val`` chooses so far: of all, and after the warm-up."""
+        record = records.RunRecord(self.config, tuple(self.evaluations))
+        steps = {"train-val": record.best_step(), AFTER_WARMUP: record.best_step(after_warmup=True)}
+        if steps[AFTER_WARMUP] == steps["train-val"]:
+            del steps[AFTER_WARMUP]
+        return {name: step for name, step in steps.items() if step is not None}
 
     def _evaluate(self) -> Evaluation:
         stepper, peak = self.assembly.stepper, peak_memory(self.device)

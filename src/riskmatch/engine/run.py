@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import get_args
 
 import torch
 
@@ -18,7 +19,7 @@ from riskmatch.engine.data_identity import (
 )
 from riskmatch.engine.device import reset_peak_memory
 from riskmatch.engine.instances import NO_INSTANCES, Instances
-from riskmatch.engine.loop import OnEvaluation, OnStep, Session
+from riskmatch.engine.loop import Keep, OnEvaluation, OnStep, Session
 from riskmatch.files import make_folder
 from riskmatch.runs import predictions as predictions_file
 from riskmatch.runs import records
@@ -26,6 +27,7 @@ from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning, inactive
 from riskmatch.runs.lock import lock
 from riskmatch.runs.records import RunRecord
+from riskmatch.validation import check_option
 
 
 class UnfinishedError(RuntimeError):
@@ -47,6 +49,7 @@ def train(
     resume: bool = False,
     restart: bool = False,
     checkpoint_every: int | None = None,
+    keep: Keep = "best",
     predictions: bool = False,
     on_step: OnStep | None = None,
     on_evaluation: OnEvaluation | None = None,
@@ -70,6 +73,8 @@ def train(
         resume: continue an interrupted or failed run from its last checkpoint.
         restart: start an interrupted or failed run again, without its checkpoints and evaluations.
         checkpoint_every: steps between checkpoints, in addition to those at evaluations.
+        keep: keep the last two checkpoints and those of the steps that selection by ``train-val``
+            chooses, of all steps and of those after the warm-up; or ``all``.
         predictions: write the predictions on every sample at each evaluation, see
             :mod:`riskmatch.runs.predictions`.
         on_step: called after every step.
@@ -88,6 +93,7 @@ def train(
         DivergedError: a term or a weight is not finite; the record states it too.
     """
     device = torch.device(device)
+    check_option("keep", keep, get_args(Keep))
 
     def train_one(config: RunConfig, resume: bool, restart: bool) -> RunRecord:
         folder = out / config.id
@@ -98,7 +104,7 @@ def train(
             if finished := _finished(folder, resume or restart):
                 return finished
             session = Session(folder, config, assembly, device, predictions)
-            session.checkpoint_every = checkpoint_every
+            session.checkpoint_every, session.keep = checkpoint_every, keep
             session.on_step, session.on_evaluation = on_step, on_evaluation
             if message := inactive(config, list(assembly.splits)):
                 warnings.warn(message, RunWarning, stacklevel=3)
@@ -109,7 +115,8 @@ def train(
             except Exception as error:
                 records.end(folder, "failed", f"{type(error).__name__}: {error}")
                 raise
-            records.end(folder, "done")
+            steps = {"last": session.step, **session.best_steps()}
+            records.end(folder, "done", checkpoints=steps)
         return records.read(folder)
 
     if finished := _finished(out / config.id, resume or restart):
@@ -178,8 +185,8 @@ def _start_or_resume(session: Session, out: Path, restart: bool) -> None:
     predictions_file.rewind(session.folder, last.step)
     session.numbers, session.seconds_before = notes["numbers"], notes["seconds"]
     session.first_step = session.saved = last.step
-    kept = records.read(session.folder).evaluations
-    session.evaluated = kept[-1].step if kept else 0
+    session.evaluations = list(records.read(session.folder).evaluations)
+    session.evaluated = session.evaluations[-1].step if session.evaluations else 0
 
 
 def _start_from_phase(session: Session, out: Path) -> None:

@@ -27,7 +27,7 @@ from riskmatch.engine.instances import (
     named_objective,
 )
 from riskmatch.engine.load import Run
-from riskmatch.engine.loop import OnEvaluation, OnStep
+from riskmatch.engine.loop import Keep, OnEvaluation, OnStep
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning, replaced_lr
@@ -56,6 +56,7 @@ def train(
     resume: bool = False,
     restart: bool = False,
     checkpoint_every: int | None = None,
+    keep: Keep = "best",
     predictions: bool = True,
     on_step: OnStep | None = None,
     on_evaluation: OnEvaluation | None = None,
@@ -84,6 +85,8 @@ def train(
         resume: continue an interrupted or failed run from its last checkpoint.
         restart: start an interrupted or failed run again, without its checkpoints and evaluations.
         checkpoint_every: steps between checkpoints, in addition to those at evaluations.
+        keep: keep the last two checkpoints and those of the best steps by ``train-val``, or
+            ``all``; see :meth:`~riskmatch.engine.load.Run.model`.
         predictions: write the predictions on every sample at each evaluation.
         on_step: called after every step.
         on_evaluation: called with the configuration of a run and each of its evaluations.
@@ -138,6 +141,7 @@ def train(
         resume=resume,
         restart=restart,
         checkpoint_every=checkpoint_every,
+        keep=keep,
         predictions=predictions,
         on_step=on_step,
         on_evaluation=on_evaluation,

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from riskmatch.files import append_line, make_folder, read_file, to_json, write_whole
-from riskmatch.runs.config import RunConfig
+from riskmatch.runs.config import RunConfig, acts_from
 from riskmatch.runs.identity import DataIdentity
 
-FILE, PLAN = "records.jsonl", "plan.jsonl"
-"""The record in the folder of a run, and the plan in the folder of a sweep."""
+FILE, PLAN, CHECKPOINTS = "records.jsonl", "plan.jsonl", "checkpoints"
+"""The record and the checkpoints in the folder of a run, and the plan in the folder of a sweep."""
 LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 """Levels of the quantiles in a :class:`Score`."""
 
@@ -92,6 +92,31 @@ class RunRecord:
     parts: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
     """Origin of each part that is not built in (name, distribution, version, sha256), by kind."""
 
+    checkpoints: Mapping[str, int] = field(default_factory=dict)
+    """Steps of the checkpoints of a finished run: ``last``, ``train-val`` and, where it differs,
+    ``train-val-after-warmup``; empty in records of earlier versions."""
+
+    def best_step(self, after_warmup: bool = False) -> int | None:
+        """Step that selection by ``train-val`` chooses among the evaluations; None without any.
+
+        It is the first with the highest mean accuracy on the validation splits of the training
+        domains, with ``after_warmup`` of those at which the method acts.
+        """
+        start = acts_from(self.config) if after_warmup else 0
+        best, highest = None, -math.inf
+        for evaluation in self.evaluations:
+            acts = start == 0 or (start is not None and evaluation.step > start)
+            if acts and (score := self._validation_accuracy(evaluation)) > highest:
+                best, highest = evaluation.step, score
+        return best
+
+    def _validation_accuracy(self, evaluation: Evaluation) -> float:
+        """Mean over the training domains; NaN, which is never higher, where one is not scored."""
+        tests = self.config.test_domains
+        scored = [s.get("val") for d, s in evaluation.scores.items() if d not in tests]
+        accuracies = [math.nan if score is None else score.accuracy for score in scored]
+        return sum(accuracies) / len(accuracies) if accuracies else math.nan
+
     @property
     def domains(self) -> list[str]:
         """Domains scored by any evaluation, in the order of the data set."""
@@ -147,9 +172,14 @@ def forget(folder: Path) -> None:
         (folder / FILE).unlink()
 
 
-def end(folder: Path, status: Literal["done", "failed"], error: str | None = None) -> None:
+def end(
+    folder: Path,
+    status: Literal["done", "failed"],
+    error: str | None = None,
+    checkpoints: Mapping[str, int] | None = None,
+) -> None:
     """Append the final status to the file of a run."""
-    append_line(folder / FILE, _line("end", {"status": status, "error": error}))
+    append_line(folder / FILE, _end(status, error, checkpoints))
 
 
 def write(folder: Path, run: RunRecord) -> bool:
@@ -162,7 +192,7 @@ def write(folder: Path, run: RunRecord) -> bool:
     lines = [_line("config", header)]
     lines += [_line("evaluation", asdict(evaluation)) for evaluation in run.evaluations]
     if run.status != "unfinished":
-        lines.append(_line("end", {"status": run.status, "error": run.error}))
+        lines.append(_end(run.status, run.error, run.checkpoints))
     data = "".join(line + "\n" for line in lines).encode()
     make_folder(folder)
     if (folder / FILE).exists() and read_file(folder / FILE) == data:
@@ -205,7 +235,14 @@ def find(folder: Path) -> RunRecord | None:
         evaluations=tuple(evaluations),
         status=last.get("status", "unfinished"),
         error=last.get("error"),
+        checkpoints=last.get("checkpoints", {}),
     )
+
+
+def checkpoints(folder: Path) -> dict[int, Path]:
+    """Checkpoints in the folder of a run, by step."""
+    files = sorted((folder / CHECKPOINTS).glob("*.safetensors"))
+    return {int(path.stem): path for path in files if path.stem.isdigit()}
 
 
 def standing(folder: Path) -> Standing | None:
@@ -273,6 +310,11 @@ def read_plan(
             cause = f"missing {error}" if isinstance(error, KeyError) else error
             raise ValueError(f"{path}, line {number}, is not a run: {cause}") from error
     return plan
+
+
+def _end(status: str, error: str | None, checkpoints: Mapping[str, int] | None) -> str:
+    named = {"checkpoints": dict(checkpoints)} if checkpoints else {}
+    return _line("end", {"status": status, "error": error, **named})
 
 
 def _line(kind: str, values: Mapping[str, Any]) -> str:

@@ -23,7 +23,7 @@ from riskmatch.report.page.samples import (
 from riskmatch.report.page.selections import PageRuns, select_runs
 from riskmatch.report.stored_runs import StoredRun, read_runs
 from riskmatch.runs import predictions
-from riskmatch.runs.records import Evaluation
+from riskmatch.runs.records import Evaluation, checkpoints
 
 BINS = 24
 
@@ -73,6 +73,7 @@ def _single_run(
         "status": run.record.status,
         "error": run.record.error,
         "step": None,
+        "checkpoint": None,
         "domains": {},
         "worst": [],
         "histograms": None,
@@ -86,6 +87,7 @@ def _single_run(
     return {
         **summary,
         "step": at.step,
+        "checkpoint": str(path) if (path := checkpoints(run.folder).get(at.step)) else None,
         "domains": {
             domain: {
                 "accuracy": {split: score.accuracy for split, score in splits.items()},
