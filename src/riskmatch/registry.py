@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, metadata
 from pathlib import Path
+from types import FunctionType
 from typing import Any, Literal, cast, get_args
 
 from riskmatch.validation import check_option
@@ -71,7 +72,7 @@ class PartError(ValueError):
 class Part:
     """A part and where it comes from."""
 
-    kind: Kind
+    kind: str
     name: str
     value: Any
     """The part itself: a class, a function or a value."""
@@ -131,9 +132,10 @@ def find(kind: Kind, name: str) -> Part:
     raise AssertionError(name)
 
 
-def part_of(kind: Kind, name: str, value: object) -> Part:
-    """Describe an object that was not found by name, with the origin of its class."""
-    return _part(kind, name, value, type(value).__module__)
+def part_of(kind: str, name: str, value: object) -> Part:
+    """Describe an object that was not found by name, with the origin of its class or function."""
+    module = value.__module__ if isinstance(value, FunctionType) else type(value).__module__
+    return _part(kind, name, value, module)
 
 
 def names(kind: Kind) -> list[str]:
@@ -184,7 +186,7 @@ def _own(kind: Kind, name: str) -> Part:
     return _part(kind, name, getattr(module, attribute), module_name)
 
 
-def _part(kind: Kind, name: str, value: Any, module_name: str) -> Part:
+def _part(kind: str, name: str, value: Any, module_name: str) -> Part:
     distribution = _distribution(module_name)
     file = getattr(sys.modules.get(module_name), "__file__", None)
     return Part(

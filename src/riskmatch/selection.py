@@ -168,6 +168,9 @@ def choose(
         what the rule maximised; ``accuracy`` on the test domain;
         and ``draws``, how many the rule chose from. Scores and accuracies are shares.
 
+    Raises:
+        ValueError: no run has an accuracy, as all are regressions.
+
     Example:
         >>> import riskmatch
         >>> from tempfile import TemporaryDirectory
@@ -186,6 +189,11 @@ def choose(
         found = read_results(runs)
         found.warn()
         runs, plan = found.frame, found.plan
+    if runs["step"].notna().any() and runs.filter(regex="^accuracy/").isna().all(axis=None):
+        raise ValueError(
+            "These runs are regressions, without accuracies for a selection rule to compare. "
+            "Compare the columns risk/val/DOMAIN of riskmatch.results."
+        )
     return choose_among(cases(runs, plan), runs, rule)
 
 

@@ -155,7 +155,9 @@ def test_invalid_network_raises_in_one_line(module, name, options, message):
 
 
 def test_network_without_features_raises_before_anything_is_written(config, tmp_path):
-    run = replace(config, model="my_parts:logits_only", model_options={})
-    with pytest.raises(PartError, match=r"logits_only must return a pair .*got Tensor"):
+    run = replace(
+        config, model="my_parts:logits_only", model_options={}, method="fishr", hparams={}
+    )
+    with pytest.raises(PartError, match=r"Fishr needs features.*logits_only returns logits"):
         train(run, tmp_path / "out")
     assert not (tmp_path / "out").exists()

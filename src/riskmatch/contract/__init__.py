@@ -1,18 +1,30 @@
 """What the engine and the methods agree on."""
 
 from riskmatch.contract.adam import adam_step
-from riskmatch.contract.evaluation import Eval, Params, RiskFunction, cross_entropy_risks
-from riskmatch.contract.objective import Memory, Needs, Objective, OptimSpec, Terms
+from riskmatch.contract.evaluation import Eval, MissingFeaturesError, Params, outputs
+from riskmatch.contract.objective import (
+    Memory,
+    Needs,
+    Objective,
+    OptimFactory,
+    OptimSpec,
+    Terms,
+)
+from riskmatch.contract.risks import RiskFunction, cross_entropy_risks, risk_function
 
 __all__ = [
     "Eval",
     "Memory",
+    "MissingFeaturesError",
     "Needs",
     "Objective",
+    "OptimFactory",
     "OptimSpec",
     "Params",
     "RiskFunction",
     "Terms",
     "adam_step",
     "cross_entropy_risks",
+    "outputs",
+    "risk_function",
 ]

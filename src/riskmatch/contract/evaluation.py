@@ -4,30 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
-from riskmatch.data.domain import Batch
+from riskmatch.contract.risks import RiskFunction, checked_risks, cross_entropy_risks
+from riskmatch.data.domain import Batch, NamedTensors
+from riskmatch.registry import PartError
 
 Params = Mapping[str, Tensor]
-RiskFunction = Callable[[Tensor, Tensor], Tensor]
 
 
-def cross_entropy_risks(logits: Tensor, y: Tensor) -> Tensor:
-    """(n,) the cross-entropy of each sample, from ``logits`` (n, c) and labels ``y`` (n,)."""
-    return cross_entropy(logits, y, reduction="none")
+class MissingFeaturesError(ValueError):
+    """A method needs features, and the network returns logits alone."""
+
+
+def outputs(model: Callable[..., Any], x: Tensor | NamedTensors) -> tuple[Tensor | None, Tensor]:
+    """Features, or None where the network returns none, and logits of the inputs ``x``.
+
+    Named tensors are passed as keyword arguments. A network may return ``(features, logits)``, the
+    logits alone, or an object with the attribute ``logits``, as those of Hugging Face do.
+
+    Example:
+        >>> outputs(nn.Linear(2, 3), torch.zeros(5, 2))[1].shape
+        torch.Size([5, 3])
+    """
+    out = model(**x.tensors) if isinstance(x, NamedTensors) else model(x)
+    out = getattr(out, "logits", out)
+    if isinstance(out, Tensor):
+        return None, out
+    if isinstance(out, tuple | list) and len(out) == 2:
+        features, logits = out
+        if isinstance(features, Tensor) and isinstance(logits, Tensor):
+            return features, logits
+    raise PartError(
+        "A network must return logits or a pair of tensors (features, logits), got "
+        f"{type(out).__name__}."
+    )
 
 
 class Eval:
     """A lazy view of a model on a batch: a forward pass happens at most once, on demand.
 
     Args:
-        model: maps x to ``(features, logits)``.
+        model: maps x to ``(features, logits)`` or to logits, see :func:`outputs`.
         batch: the samples.
-        risk: per-sample loss of ``(logits, y)``.
+        risk: per-sample loss of ``(logits, y)``, (n,).
         params: other weights to evaluate the model at; by default its own.
         amp: run the model in bfloat16 where that is safe. Its outputs come back in float32, so that
             whatever an objective computes from them keeps its digits.
@@ -70,28 +94,40 @@ class Eval:
         return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
 
     @cached_property
-    def _outputs(self) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+    def _outputs(self) -> tuple[Sequence[Tensor | None], Sequence[Tensor]]:
         """Features and logits of each piece of the batch."""
         x = self.batch.x
         pieces = x.split(self._micro_batch) if self._micro_batch else (x,)
         features, logits = zip(*(self._forward(piece) for piece in pieces), strict=True)
         return features, logits
 
-    def _forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def _forward(self, x: Tensor | NamedTensors) -> tuple[Tensor | None, Tensor]:
         with torch.autocast(x.device.type, torch.bfloat16, enabled=self._amp):
             if self._params is None:
-                features, logits = self.model(x)
+                features, logits = outputs(self.model, x)
             else:
                 # Running statistics belong to the model's own weights: others update a copy.
                 buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
                 weights = {**self._params, **buffers}
-                features, logits = torch.func.functional_call(self.model, weights, (x,))
-        return (features.float(), logits.float()) if self._amp else (features, logits)
+                features, logits = outputs(partial(_call_with, self.model, weights), x)
+        if self._amp:
+            return None if features is None else features.float(), logits.float()
+        return features, logits
 
     @cached_property
     def features(self) -> Tensor:
-        """(n, d) what the classifier sees."""
-        return _joined(self._outputs[0])
+        """(n, d) what the classifier sees.
+
+        Raises:
+            MissingFeaturesError: the network returns logits alone.
+        """
+        pieces = [piece for piece in self._outputs[0] if piece is not None]
+        if not pieces:
+            raise MissingFeaturesError(
+                "needs features, and the network returns logits alone: return (features, logits), "
+                "features being the inputs of the last layer."
+            )
+        return _joined(pieces)
 
     @cached_property
     def logits(self) -> Tensor:
@@ -101,13 +137,13 @@ class Eval:
     @cached_property
     def risks(self) -> Tensor:
         """(n,) the loss of each sample."""
-        return self._risk(self.logits, self.batch.y)
+        return checked_risks(self._risk, self.logits, self.batch.y)
 
     @cached_property
     def residuals(self) -> Tensor:
         """(n, c) the gradient of each sample's risk by its logits; p − y for cross-entropy."""
         (residuals,) = torch.autograd.grad(self.risks.sum(), self.logits, create_graph=True)
-        return residuals
+        return residuals.reshape(len(residuals), -1)
 
     @cached_property
     def domain_risks(self) -> Tensor:
@@ -158,6 +194,10 @@ class Eval:
         if "_outputs" not in self.__dict__ and any(True for _ in self.model.buffers()):
             with torch.no_grad():
                 self._forward(self.batch.x)
+
+
+def _call_with(model: nn.Module, weights: Params, *args: Tensor, **kwargs: Tensor) -> Any:
+    return torch.func.functional_call(model, dict(weights), args, kwargs)
 
 
 def _joined(pieces: Sequence[Tensor]) -> Tensor:

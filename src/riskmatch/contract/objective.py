@@ -18,6 +18,10 @@ from riskmatch.validation import check_option
 Needs = Literal["risks", "logits", "features", "gradients", "other data", "other weights"]
 
 
+OptimFactory = Callable[[list[Tensor]], torch.optim.Optimizer]
+"""Makes an optimiser of some weights."""
+
+
 @dataclass(frozen=True)
 class OptimSpec:
     """An optimiser as a value; the engine starts a fresh one whenever this value changes.
@@ -27,8 +31,9 @@ class OptimSpec:
         0.9
     """
 
-    kind: Literal["adam", "adamw", "sgd"] = "adam"
-    """Adam and SGD add the weight decay to the gradient, AdamW to the step."""
+    kind: Literal["adam", "adamw", "sgd", "factory"] = "adam"
+    """Adam and SGD add the weight decay to the gradient, AdamW to the step. ``factory``: see
+    :meth:`of`."""
     lr: float = 1e-3
     """Learning rate."""
     weight_decay: float = 0.0
@@ -37,11 +42,35 @@ class OptimSpec:
     """Number of the phase: two phases with the same settings still get an optimiser each."""
     momentum: float = 0.0
     """Momentum of SGD."""
+    factory: OptimFactory | None = field(default=None, repr=False)
+    """Function that makes the optimiser, for the kind ``factory``."""
 
     def __post_init__(self) -> None:
-        check_option("optimiser", self.kind, _OPTIMISERS)
+        check_option("optimiser", self.kind, (*_OPTIMISERS, "factory"))
         if self.momentum and self.kind != "sgd":
             raise ValueError(f"momentum is for sgd, got momentum={self.momentum} for {self.kind}.")
+
+    @classmethod
+    def of(cls, factory: OptimFactory, params: list[Tensor]) -> OptimSpec:
+        """The optimiser that ``factory`` makes of ``params``.
+
+        Its learning rate is that of its first group of weights. A method that starts a fresh
+        optimiser after its warm-up calls the factory again; where it, or a schedule, sets another
+        learning rate, those of all groups are multiplied by the same factor.
+
+        Example:
+            >>> OptimSpec.of(lambda params: torch.optim.RAdam(params, lr=0.1), [torch.zeros(2)]).lr
+            0.1
+        """
+        made = factory(params)
+        if not isinstance(made, torch.optim.Optimizer):
+            raise TypeError(
+                "optim must be a function of a list of weights that returns a "
+                f"torch.optim.Optimizer, got {made!r}."
+            )
+        first = made.param_groups[0]
+        lr, decay = float(first["lr"]), float(first.get("weight_decay", 0.0))
+        return cls("factory", lr, decay, factory=factory)
 
     def after_warmup(self, step: int, warmup: int, lr: float | None = None) -> OptimSpec:
         """This optimiser during the warm-up; then a fresh one, at ``lr`` where one is given.
@@ -56,6 +85,13 @@ class OptimSpec:
 
     def build(self, params: list[Tensor]) -> torch.optim.Optimizer:
         """The optimiser of ``params``."""
+        if self.kind == "factory":
+            assert self.factory is not None
+            optimizer = self.factory(params)
+            first = float(optimizer.param_groups[0]["lr"])
+            for group in optimizer.param_groups:
+                group["lr_share"] = float(group["lr"]) / first if first else 1.0
+            return optimizer
         more = {"momentum": self.momentum} if self.kind == "sgd" else {}
         return _OPTIMISERS[self.kind](params, lr=self.lr, weight_decay=self.weight_decay, **more)
 

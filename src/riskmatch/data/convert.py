@@ -13,7 +13,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from riskmatch.data import OnProgress
 from riskmatch.data.catalogue import load
-from riskmatch.data.domain import Domain, DomainSet
+from riskmatch.data.domain import Domain, DomainSet, NamedTensors
 from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 Samples: TypeAlias = "Domain | Dataset[Any] | tuple[Any, Any]"
 """One domain: a :class:`Domain`, a map-style torch data set of pairs, or a pair ``(x, y)``."""
+
+
+_ONLY = ""
+"""Name of the tensor of inputs that are no mapping."""
 
 
 def load_data(
@@ -35,18 +39,21 @@ def load_data(
     """Load data from a name, a path or objects in memory.
 
     Floating-point inputs become float32 and bytes stay bytes. The number of classes is the largest
-    label plus one, unless the data name their classes.
+    label plus one, unless the data name their classes. Labels that are floats are the targets of a
+    regression, which has 0 classes.
 
     Args:
         source: one of
 
             - a name or a path, as :func:`~riskmatch.data.load` takes;
             - a :class:`~riskmatch.data.DomainSet`, returned as it is;
-            - a mapping of domain names to pairs ``(x, y)`` of inputs (n, …) and labels (n,),
+            - a mapping of domain names to pairs ``(x, y)`` of inputs (n, …), or a mapping of names
+              to such tensors, which the network receives as keyword arguments, and labels (n,),
               to :class:`~riskmatch.data.Domain` values, or to map-style
               ``torch.utils.data.Dataset`` objects that yield such pairs, read into memory;
             - a pandas data frame with one row per sample; every column but ``label`` and
-              ``domain`` must be numeric and is a feature.
+              ``domain`` must be numeric and is a feature. A label with fractions is the target of
+              a regression.
         label: column of the class, for a data frame.
         domain: column of the domain, for a data frame.
         options: options of a named data set.
@@ -67,6 +74,9 @@ def load_data(
         >>> table = pd.DataFrame({"age": [30, 60], "ill": ["no", "yes"], "site": ["A", "B"]})
         >>> load_data(table, label="ill", domain="site").class_names
         ('no', 'yes')
+
+        >>> load_data({"A": (x, torch.randn(6)), "B": (x, torch.randn(6))}).classes  # regression
+        0
     """
     if isinstance(source, str | Path):
         _refuse("a data frame", label=label, domain=domain)
@@ -80,7 +90,8 @@ def load_data(
     if not isinstance(source, pd.DataFrame):
         raise TypeError(
             "Data must be a name, a path, a DomainSet, a mapping of domain names to samples or a "
-            f"pandas data frame, got {type(source).__name__}."
+            f"pandas data frame, got {type(source).__name__}. riskmatch.fit takes loaders of "
+            "batches (x, y, domain)."
         )
     return _from_frame(source, label, domain)
 
@@ -97,6 +108,13 @@ def _from_mapping(source: Mapping[str, Samples], on_progress: OnProgress | None)
     domains = tuple(_domain(str(name), value, on_progress) for name, value in source.items())
     names = _class_names(source)
     parts = [part.y for entry in domains for part in (entry, entry.validation) if part is not None]
+    if any(y.is_floating_point() for y in parts):
+        if not all(y.is_floating_point() for y in parts):
+            raise ValueError(
+                "Some domains have integer labels and others floats. Convert all with y.float() "
+                "for a regression, or with y.long() for classes."
+            )
+        return DomainSet("mapping", domains, classes=0)
     classes = max(int(y.max()) + 1 for y in parts if len(y))
     if names and classes > len(names):
         raise ValueError(
@@ -134,38 +152,55 @@ def _domain(name: str, samples: Samples, on_progress: OnProgress | None) -> Doma
             f"Domain '{name}' must be a pair (x, y), a Domain or a torch.utils.data.Dataset, got "
             f"{type(samples).__name__}."
         )
-    x, y = (_tensor(name, what, value) for what, value in zip("xy", samples, strict=True))
-    if x.ndim == 0 or not len(x):
+    x, y = _inputs(name, samples[0]), _tensor(name, "y", samples[1])
+    if not x.shape or not len(x):
         raise ValueError(f"Domain '{name}' has no samples.")
-    return Domain(name, x if x.dtype == torch.uint8 else x.float(), _labels(name, y))
+    return Domain(name, x, _labels(name, y))
 
 
-def _read(name: str, data: Dataset[Any], on_progress: OnProgress | None) -> tuple[Tensor, Tensor]:
+def _inputs(name: str, value: Any) -> Tensor | NamedTensors:
+    """Inputs as float32 or bytes; integers in a mapping, such as those of tokens, stay as is."""
+    if not isinstance(value, Mapping):
+        x = _tensor(name, "x", value)
+        return x if x.dtype == torch.uint8 else x.float()
+    parts = {str(key): _tensor(name, f"x[{key!r}]", part) for key, part in value.items()}
+    if not parts or any(part.ndim == 0 for part in parts.values()):
+        raise ValueError(f"Domain '{name}' has no samples.")
+    return NamedTensors(
+        {key: part.float() if part.is_floating_point() else part for key, part in parts.items()}
+    )
+
+
+def _read(name: str, data: Dataset[Any], on_progress: OnProgress | None) -> tuple[Any, Tensor]:
     """All samples of a map-style data set."""
     if isinstance(data, IterableDataset) or not hasattr(data, "__len__"):
         raise ValueError(
             f"Domain '{name}' is an iterable data set without a length; give a map-style one, with "
             "__len__ and __getitem__."
         )
-    xs, ys, total = list[Tensor](), list[Tensor](), len(data)
+    xs, ys, total = list[dict[str, Tensor]](), list[Tensor](), len(data)
     for row in range(total):
         sample = data[row]
         if not isinstance(sample, tuple | list) or len(sample) != 2:
             raise ValueError(
                 f"Domain '{name}': sample {row} must be a pair (x, y), got {sample!r}."
             )
-        xs.append(_tensor(name, f"the input of sample {row}", sample[0]))
+        named = sample[0] if isinstance(sample[0], Mapping) else {_ONLY: sample[0]}
+        what = f"the input of sample {row}"
+        xs.append({key: _tensor(name, what, value) for key, value in named.items()})
         ys.append(_tensor(name, f"the label of sample {row}", sample[1]).reshape(()))
-        if xs[-1].shape != xs[0].shape:
+        shape, first = ({k: tuple(v.shape) for k, v in x.items()} for x in (xs[-1], xs[0]))
+        if shape != first:
             raise ValueError(
-                f"Domain '{name}': sample {row} has shape {tuple(xs[-1].shape)}, sample 0 has "
-                f"{tuple(xs[0].shape)}. Resize them to one shape."
+                f"Domain '{name}': sample {row} has shape {shape.get(_ONLY, shape)}, sample 0 has "
+                f"{first.get(_ONLY, first)}. Resize or pad them to one shape."
             )
         if on_progress is not None:
             on_progress(f"reading {name}", row + 1, total)
     if not xs:
         raise ValueError(f"Domain '{name}' has no samples.")
-    return torch.stack(xs), torch.stack(ys)
+    stacked = {key: torch.stack([x[key] for x in xs]) for key in xs[0]}
+    return stacked.get(_ONLY, stacked), torch.stack(ys)
 
 
 def _tensor(name: str, what: str, value: Any) -> Tensor:
@@ -181,11 +216,15 @@ def _tensor(name: str, what: str, value: Any) -> Tensor:
 
 
 def _labels(name: str, y: Tensor) -> Tensor:
-    if y.ndim != 1 or y.is_floating_point() or y.is_complex():
+    if y.ndim != 1 or y.is_complex():
         raise ValueError(
-            f"Domain '{name}': labels must be integers of shape (n,), got {y.dtype} of shape "
-            f"{tuple(y.shape)}."
+            f"Domain '{name}': labels must be integers, or floats for a regression, of shape (n,), "
+            f"got {y.dtype} of shape {tuple(y.shape)}."
         )
+    if y.is_floating_point():
+        if not bool(torch.isfinite(y).all()):
+            raise ValueError(f"Domain '{name}': a target is infinite or not a number.")
+        return y.float()
     if len(y) and int(y.min()) < 0:
         raise ValueError(f"Domain '{name}': labels must be 0 or more, got {int(y.min())}.")
     return y.long()
@@ -214,7 +253,7 @@ def _from_frame(frame: DataFrame, label: str | None, domain: str | None) -> Doma
                 "rows."
             )
     x = torch.from_numpy(np.stack([_feature(frame[column]) for column in features], axis=1))
-    names, y = _encoded(frame[label])
+    names, y = _encoded(frame[label], targets=True)
     domain_names, numbers = _encoded(frame[domain])
     domains = tuple(
         Domain(name, x[numbers == k], y[numbers == k]) for k, name in enumerate(domain_names)
@@ -236,15 +275,20 @@ def _feature(column: Series[Any]) -> np.ndarray[Any, np.dtype[np.float32]]:
     return values
 
 
-def _encoded(column: Series[Any]) -> tuple[tuple[str, ...], Tensor]:
-    """The distinct values as sorted names, and the number of each row's name."""
+def _encoded(column: Series[Any], targets: bool = False) -> tuple[tuple[str, ...], Tensor]:
+    """The distinct values as sorted names, and the number of each row's name.
+
+    With ``targets``, a column with fractions gives no names and its values.
+    """
     from pandas.api.types import is_float_dtype
 
     if is_float_dtype(column.dtype):
         if not (column % 1 == 0).all():
+            if targets:
+                return (), torch.from_numpy(_feature(column))
             raise ValueError(
-                f"Column {str(column.name)!r} has fractions; classes and domains must be text, "
-                "integers or true and false."
+                f"Column {str(column.name)!r} has fractions; domains must be text, integers or "
+                "true and false."
             )
         column = column.astype("int64")
     distinct = sorted(column.unique(), key=lambda value: (isinstance(value, str), value))

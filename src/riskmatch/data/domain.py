@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -89,6 +91,66 @@ class StoredImages:
         return self._rows[rows.cpu() if isinstance(rows, Tensor) else rows]
 
 
+class NamedTensors:
+    """Inputs of several tensors by name, with the interface of one tensor (n, …).
+
+    A network receives them as keyword arguments, as those of Hugging Face do.
+
+    Args:
+        tensors: tensors of the same samples; the first dimension of each is n.
+
+    Example:
+        >>> texts = NamedTensors({"input_ids": torch.ones(4, 9), "length": torch.arange(4)})
+        >>> len(texts), texts[torch.tensor([2, 0])].tensors["length"]
+        (4, tensor([2, 0]))
+    """
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        sizes = {name: len(value) for name, value in tensors.items()}
+        if len(set(sizes.values())) != 1:
+            raise ValueError(f"Inputs by name must have as many samples each, got {sizes}.")
+        self.tensors = dict(tensors)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.tensors.values())))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n,): the tensors have no other dimension in common."""
+        return (len(self),)
+
+    @property
+    def dtype(self) -> tuple[torch.dtype, ...]:
+        """Data type of each tensor."""
+        return tuple(value.dtype for value in self.tensors.values())
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the tensors."""
+        return next(iter(self.tensors.values())).device
+
+    def __getitem__(self, rows: Tensor | slice) -> Any:  # most callers know tensors alone
+        return NamedTensors({name: value[rows] for name, value in self.tensors.items()})
+
+    def split(self, sizes: int | Sequence[int]) -> Iterator[Any]:
+        """All samples in order, in parts of ``sizes``."""
+        parts = zip(*(value.split(sizes) for value in self.tensors.values()), strict=True)
+        return (NamedTensors(dict(zip(self.tensors, part, strict=True))) for part in parts)
+
+    def to(self, device: torch.device | str) -> NamedTensors:
+        """The tensors on another device."""
+        return NamedTensors({name: value.to(device) for name, value in self.tensors.items()})
+
+
+def concatenate(parts: Sequence[Tensor] | Sequence[NamedTensors]) -> Tensor | NamedTensors:
+    """The samples of all ``parts`` in order."""
+    first = parts[0]
+    if not isinstance(first, NamedTensors):
+        return torch.cat(list(parts))  # type: ignore[arg-type]
+    named = [part.tensors for part in parts if isinstance(part, NamedTensors)]
+    return NamedTensors({name: torch.cat([part[name] for part in named]) for name in named[0]})
+
+
 @dataclass(frozen=True, eq=False)
 class Domain:
     """One source of data.
@@ -99,10 +161,10 @@ class Domain:
     """
 
     name: str
-    x: Tensor | StoredImages
+    x: Tensor | StoredImages | NamedTensors
     """(n, …) inputs."""
     y: Tensor
-    """(n,) labels."""
+    """(n,) labels; floats are the targets of a regression."""
     validation: Domain | None = None
     """Validation samples that the data set defines itself, in addition to these."""
 
@@ -133,6 +195,7 @@ class DomainSet:
     name: str
     domains: tuple[Domain, ...]
     classes: int
+    """Number of classes; 0 for a regression."""
     test_only: tuple[str, ...] = ()
     """Domains that must not be trained on."""
     class_names: tuple[str, ...] = ()
@@ -143,11 +206,10 @@ class DomainSet:
     def __post_init__(self) -> None:
         if len(set(self.names)) < len(self.names):
             raise ValueError(f"Two domains of '{self.name}' have the same name: {self.names}.")
-        shapes = {tuple(domain.x.shape[1:]) for domain in self.domains}
-        if len(shapes) != 1:
-            raise ValueError(
-                f"The inputs of '{self.name}' must have one shape, got {sorted(shapes)}."
-            )
+        shapes = [_shape(domain.x) for domain in self.domains]
+        if any(shape != shapes[0] for shape in shapes):
+            distinct = [shape for k, shape in enumerate(shapes) if shape not in shapes[:k]]
+            raise ValueError(f"The inputs of '{self.name}' must have one shape, got {distinct}.")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -156,8 +218,13 @@ class DomainSet:
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Shape of one input."""
+        """Shape of one input; empty for inputs of several tensors by name."""
         return tuple(self.domains[0].x.shape[1:])
+
+    @property
+    def outputs(self) -> int:
+        """Number of outputs of a network: one per class, or one for a regression."""
+        return self.classes or 1
 
     def without(self, names: tuple[str, ...]) -> tuple[Domain, ...]:
         """The training domains: all but the test domains ``names``.
@@ -192,16 +259,18 @@ class Batch:
         (tensor([0, 0, 1, 1, 1]), ('0', '1'))
     """
 
-    x: Tensor
-    """(n, …) inputs."""
+    x: Tensor | NamedTensors
+    """(n, …) inputs; a mapping of names to tensors becomes :class:`NamedTensors`."""
     y: Tensor
-    """(n,) labels."""
+    """(n,) labels, or targets of any shape (n, …)."""
     sizes: tuple[int, ...]
     """(m,) number of samples of each domain, in order."""
     names: tuple[str, ...] = ()
     """(m,) names of the domains, by which methods keep state; by default their positions."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.x, Mapping):
+            object.__setattr__(self, "x", NamedTensors(self.x))
         if not self.names:
             object.__setattr__(self, "names", tuple(map(str, range(len(self.sizes)))))
         if not len(self.sizes) == len(self.names) == len(set(self.names)):
@@ -216,13 +285,55 @@ class Batch:
             )
 
     @classmethod
-    def join(cls, parts: Sequence[tuple[Tensor, Tensor]], names: tuple[str, ...] = ()) -> Batch:
+    def join(
+        cls,
+        parts: Sequence[tuple[Tensor | NamedTensors, Tensor]],
+        names: tuple[str, ...] = (),
+    ) -> Batch:
         """One batch from the samples ``(x, y)`` of each domain; a single domain is not copied."""
         if len(parts) == 1:
             ((x, y),) = parts
             return cls(x, y, (len(x),), names)
         xs, ys = zip(*parts, strict=True)
-        return cls(torch.cat(xs), torch.cat(ys), tuple(map(len, xs)), names)
+        return cls(concatenate(xs), torch.cat(ys), tuple(map(len, xs)), names)
+
+    @classmethod
+    def of(
+        cls,
+        x: Tensor | Mapping[str, Tensor],
+        y: Tensor,
+        domains: Tensor | Sequence[int] | Sequence[str],
+    ) -> Batch:
+        """A batch from samples in any order and the domain of each; sorted by domain.
+
+        Args:
+            x: (n, …) inputs, or a mapping of names to such tensors.
+            y: (n,) labels, or targets of any shape (n, …).
+            domains: (n,) the domain of each sample: integers or strings, as a tensor, a list or an
+                array.
+
+        Example:
+            >>> batch = Batch.of(torch.arange(4.0), torch.arange(4), ["b", "a", "b", "b"])
+            >>> batch.names, batch.sizes, batch.y
+            (('a', 'b'), (1, 3), tensor([1, 0, 2, 3]))
+        """
+        inputs = NamedTensors(x) if isinstance(x, Mapping) else x
+        values = domains.tolist() if hasattr(domains, "tolist") else domains
+        whole = isinstance(values, list | tuple) and len(values) == len(y)
+        if not whole or not (_all(values, str) or _all(values, int)):
+            raise ValueError(
+                "A batch (x, y, domain) needs an integer or a string per sample as domain: "
+                f"{len(y)} of one type, got {domains!r}."
+            )
+        counts = Counter(values)
+        distinct = sorted(counts)
+        number = {value: k for k, value in enumerate(distinct)}
+        order = sorted(range(len(values)), key=lambda row: number[values[row]])
+        if order != list(range(len(values))):
+            rows = torch.tensor(order, device=y.device)
+            inputs, y = inputs[rows.to(inputs.device)], y[rows]
+        sizes = tuple(counts[value] for value in distinct)
+        return cls(inputs, y, sizes, tuple(map(str, distinct)))
 
     def split(self) -> tuple[Batch, ...]:
         """One batch per domain."""
@@ -238,3 +349,14 @@ class Batch:
         """(n,) index of each sample's domain."""
         sizes = torch.tensor(self.sizes, device=self.x.device)
         return torch.arange(len(self.sizes), device=self.x.device).repeat_interleave(sizes)
+
+
+def _shape(x: Tensor | StoredImages | NamedTensors) -> object:
+    """Shape of one input."""
+    if isinstance(x, NamedTensors):
+        return {name: tuple(value.shape[1:]) for name, value in x.tensors.items()}
+    return tuple(x.shape[1:])
+
+
+def _all(values: Sequence[object], type_: type) -> bool:
+    return all(isinstance(value, type_) and not isinstance(value, bool) for value in values)

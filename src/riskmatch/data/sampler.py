@@ -107,6 +107,7 @@ class Sampler(Iterator[Batch]):
         batch = self._whole or Batch.join([self._draw(d) for d in self._domains], self._names)
         if self._augment is not None:
             # After joining: augmented inputs are four times as large, and joining copies them.
+            assert isinstance(batch.x, Tensor)  # only data sets of images define an augmentation
             x = self._augment(batch.x, stream("augment", self._seed, self._drawn))
             batch = replace(batch, x=x)
         self._drawn += 1

@@ -10,18 +10,25 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from riskmatch import data, models, registry
-from riskmatch.contract import Memory, Objective, OptimSpec
+from riskmatch.contract import (
+    Memory,
+    Objective,
+    OptimSpec,
+    RiskFunction,
+    outputs,
+    risk_function,
+)
 from riskmatch.data import OnProgress
 from riskmatch.data.catalogue import resolve
-from riskmatch.data.domain import Domain, DomainSet
+from riskmatch.data.domain import Domain, DomainSet, NamedTensors
 from riskmatch.data.sampler import Sampler, stream
 from riskmatch.defaults import method_class
 from riskmatch.engine.data_identity import identity_of, with_identity
 from riskmatch.engine.evaluate import ValidationViews, evaluation_mode
-from riskmatch.engine.instances import NO_INSTANCES, InstanceKind, Instances, is_instance
+from riskmatch.engine.instances import KINDS, NO_INSTANCES, Instances, is_instance
 from riskmatch.engine.step import Stepper, StepSettings
 from riskmatch.models import Trunk
 from riskmatch.models.embedding import embed
@@ -97,6 +104,11 @@ def domains_of(
     return with_identity(features, identity_of(domains))
 
 
+def risk_of(config: RunConfig, instances: Instances) -> RiskFunction:
+    """The per-sample loss of a run."""
+    return instances.get("risk", config) or risk_function(config.risk)
+
+
 def is_frozen(config: RunConfig) -> bool:
     """Whether the run trains a head alone, on the features of a frozen backbone."""
     return models.is_backbone(config.model) and bool(config.model_options.get("frozen"))
@@ -107,6 +119,7 @@ def network(
     domains: DomainSet,
     trunk: Trunk | None = None,
     instances: Instances = NO_INSTANCES,
+    method: Objective | None = None,
 ) -> nn.Module:
     """Build the run's network as it is before the first step.
 
@@ -115,13 +128,20 @@ def network(
         domains: data set of the run.
         trunk: the trunk of its backbone where it is built already.
         instances: parts that ``config`` refers to by instance; a network is copied.
+        method: objective of the run, for which the network must return features where it needs
+            them.
     """
     model: nn.Module | None = copy.deepcopy(instances.get("model", config))
     if model is None:
+        if isinstance(domains.domains[0].x, NamedTensors):
+            raise ValueError(
+                f"The network {config.model} takes one tensor, and the inputs of '{domains.name}' "
+                "are several by name: pass a network of your own to riskmatch.train as model."
+            )
         model = models.build(
             config.model,
             domains.input_shape,
-            domains.classes,
+            domains.outputs,
             config.dropout,
             config.model_options,
             config.seed,
@@ -129,7 +149,7 @@ def network(
         )
         if models.find_network(config.model).built_in:
             return model
-    _check_outputs(config.model, model, domains)
+    _check_outputs(config.model, model, domains, method)
     return model
 
 
@@ -159,17 +179,26 @@ def assemble(
             # Built before images are decoded, because the weights may be missing.
             trunk = models.seeded_trunk(config.model, config.model_options, config.seed)
         domains = domains_of(config, data_dir, device, on_progress, instances)
+    if domains.classes == 0 and config.risk == "cross-entropy":
+        raise ValueError(
+            f"The labels of '{domains.name}' are floats. For a regression set the risk to squared "
+            "or huber; for classes convert them with y.long()."
+        )
     training = tuple(domain.name for domain in domains.without(config.test_domains))
     splits = split_all(domains, config.trial, device)
-    model = network(config, domains, trunk, instances)
+    model = network(config, domains, trunk, instances, formula)
+    model = model.to(device).train()
+    factory = instances.get("optim", config)
+    if factory is None:
+        base = OptimSpec(config.optim, config.lr, config.weight_decay)  # type: ignore[arg-type]
+    else:
+        base = OptimSpec.of(factory, [p for p in model.parameters() if p.requires_grad])
     stepper = Stepper(
-        model.to(device).train(),
+        model,
         formula,
-        Memory(
-            OptimSpec(lr=config.lr, weight_decay=config.weight_decay),
-            generator=stream("method", config.seed),
-        ),
+        Memory(base, generator=stream("method", config.seed)),
         StepSettings(
+            risk=risk_of(config, instances),
             schedule=config.schedule,
             start=config.pretrain,
             steps=config.steps,
@@ -202,15 +231,18 @@ def validation_views(config: RunConfig, domains: DomainSet, step: int) -> Valida
 
 def origins(config: RunConfig, instances: Instances) -> dict[str, dict[str, str | None]]:
     """Origin of each part of a run that is not built in: its package and version, or its file."""
-    finders: dict[InstanceKind, Callable[[str], Part | None]] = {
+    finders: dict[str, Callable[[str], Part | None]] = {
         "data": lambda name: resolve(name).part,
         "method": partial(registry.find, "method"),
         "model": models.find_network,
     }
-    parts = {}
-    for kind, find in finders.items():
+    parts: dict[str, Part | None] = {}
+    for kind in KINDS:
         name, value = getattr(config, kind), instances.get(kind, config)
-        parts[kind] = find(name) if value is None else registry.part_of(kind, name, value)
+        if value is not None:
+            parts[kind] = registry.part_of(kind, name, value)
+        elif kind in finders:
+            parts[kind] = finders[kind](name)
     return {kind: part.to_json() for kind, part in parts.items() if part and not part.built_in}
 
 
@@ -226,23 +258,30 @@ def split_all(
     }
 
 
-def _check_outputs(name: str, model: nn.Module, domains: DomainSet) -> None:
-    """Raise ``PartError`` unless the network returns features and logits."""
+def _check_outputs(
+    name: str, model: nn.Module, domains: DomainSet, method: Objective | None
+) -> None:
+    """Raise ``PartError`` unless the network returns what the run needs."""
     weight = next(model.parameters(), None)
     if weight is None:
         raise PartError(f"The network {name} has no weights to train.")
     x = domains.domains[0].x[:2].to(weight.device)
     with evaluation_mode(model), torch.no_grad():
-        out = model(x)
-    pair = isinstance(out, tuple | list) and len(out) == 2
-    if not (pair and all(isinstance(part, Tensor) for part in out)):
+        try:
+            features, logits = outputs(model, x)
+        except PartError as error:
+            raise PartError(f"The network {name} cannot be used. {error}") from None
+    if features is None and method is not None and method.needs == "features":
         raise PartError(
-            f"The network {name} must return a pair of tensors (features, logits), got "
-            f"{type(out).__name__}."
+            f"{type(method).__name__} needs features, and the network {name} returns logits alone: "
+            "return (features, logits), features being the inputs of the last layer."
         )
-    shapes = [tuple(part.shape) for part in out]
-    if len(shapes[0]) != 2 or shapes[1] != (len(x), domains.classes):
+    wide = features is None or features.ndim == 2
+    shape, expected = tuple(logits.shape), (len(x), domains.outputs)
+    if not wide or (shape != expected and not (domains.classes == 0 and shape == expected[:1])):
+        shown = "" if features is None else f"features {tuple(features.shape)} and "
         raise PartError(
             f"The network {name} must return features (n, width) and logits (n, "
-            f"{domains.classes}), got {shapes[0]} and {shapes[1]} for {len(x)} samples."
+            f"{domains.outputs}), or these logits alone, got {shown}logits {shape} for {len(x)} "
+            "samples."
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from riskmatch.contract import OptimSpec
+from riskmatch.contract import OptimFactory, OptimSpec
 from riskmatch.data.sampler import Sampler
 from riskmatch.engine.step import Stepper
 from riskmatch.files import check_regular, make_folder, refuse_link, write_whole
@@ -74,8 +74,8 @@ def capture(stepper: Stepper, sampler: Sampler, notes: Mapping[str, Any]) -> Sna
     tensors |= _streams(memory.generator)
     values = {
         "step": memory.step,
-        "base": asdict(memory.base),
-        "spec": None if stepper.spec is None else asdict(stepper.spec),
+        "base": _spec_values(memory.base),
+        "spec": None if stepper.spec is None else _spec_values(stepper.spec),
         "phase_start": stepper.phase_start,
         "optimizer_groups": groups,
         "optimizer_values": plain,
@@ -105,11 +105,12 @@ def restore(snapshot: Snapshot, stepper: Stepper, sampler: Sampler) -> Mapping[s
             "of the run to start again."
         ) from error
     device = next(stepper.model.parameters()).device
-    memory.step, memory.base = snapshot.step, OptimSpec(**values["base"])
+    factory = memory.base.factory
+    memory.step, memory.base = snapshot.step, _spec(values["base"], factory)
     memory.state = {name: v.to(device) for name, v in _under("memory/", snapshot.tensors)}
     stepper.phase_start = values["phase_start"]
     if values["spec"] is not None:
-        stepper.spec = OptimSpec(**values["spec"])
+        stepper.spec = _spec(values["spec"], factory)
         stepper.optimizer = stepper.spec.build(stepper.trainable())
         stepper.optimizer.load_state_dict(_optimizer_state(snapshot))
     sampler.restore(values["sampler"])
@@ -213,6 +214,15 @@ def _checksum(header: dict[str, str], tensors: dict[str, Tensor]) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
+
+
+def _spec_values(spec: OptimSpec) -> dict[str, Any]:
+    """Plain values of an optimiser's settings; a function that makes it is not saved."""
+    return {item.name: getattr(spec, item.name) for item in fields(spec) if item.name != "factory"}
+
+
+def _spec(values: Mapping[str, Any], factory: OptimFactory | None) -> OptimSpec:
+    return OptimSpec(**values, factory=factory if values["kind"] == "factory" else None)
 
 
 def _optimizer_state(snapshot: Snapshot) -> dict[str, Any]:

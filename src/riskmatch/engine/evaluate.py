@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from riskmatch.contract import RiskFunction, cross_entropy_risks
+from riskmatch.contract import RiskFunction, cross_entropy_risks, outputs
+from riskmatch.contract.risks import checked_risks
 from riskmatch.data.domain import Augment, Domain
 from riskmatch.data.sampler import stream
 from riskmatch.runs.predictions import ByDomain, Predictions
@@ -52,6 +53,8 @@ def predict(
 ) -> dict[str, dict[Split, Predictions]]:
     """Predictions on every sample of every split of every domain.
 
+    Of a regression, with float labels, the outputs are predicted and the confidence is NaN.
+
     Random streams and the training mode of every layer are left as they were.
     """
     with evaluation_mode(model), torch.no_grad():
@@ -65,7 +68,7 @@ def predict(
 
 
 def scores(predictions: ByDomain) -> dict[str, dict[Split, Score]]:
-    """Score of every split of every domain."""
+    """Score of every split of every domain; the accuracy of a regression is NaN."""
     return {
         name: {split: _score(values) for split, values in splits.items()}
         for name, splits in predictions.items()
@@ -94,26 +97,34 @@ def _predict(
 ) -> Predictions:
     """Predictions on one domain, in chunks so that memory is bounded."""
     risks, classes, confidences = [], [], []
+    regression = domain.y.is_floating_point()
     chunk = max(1, min(CHUNK, VALUES // math.prod(domain.x.shape[1:])))
     for x, y in zip(domain.x.split(chunk), domain.y.split(chunk), strict=True):
-        _, logits = model(x if view is None else view(x))
-        risks.append(risk(logits, y))
-        best, predicted = logits.max(1)
+        _, logits = outputs(model, x if view is None else view(x))
+        risks.append(checked_risks(risk, logits, y))
+        if regression:
+            best = predicted = logits.reshape(len(y))
+            confidences.append(torch.full_like(best, torch.nan))
+        else:
+            best, predicted = logits.max(1)
+            confidences.append((best - logits.logsumexp(1)).exp())
         classes.append(predicted)
-        confidences.append((best - logits.logsumexp(1)).exp())
+    type_ = np.float32 if regression else np.int32
     return Predictions(
         index=np.arange(len(domain.y), dtype=np.int32),
-        label=domain.y.cpu().numpy().astype(np.int32),
-        predicted=torch.cat(classes).cpu().numpy().astype(np.int32),
+        label=domain.y.cpu().numpy().astype(type_),
+        predicted=torch.cat(classes).cpu().numpy().astype(type_),
         confidence=torch.cat(confidences).float().cpu().numpy(),
         risk=torch.cat(risks).float().cpu().numpy(),
     )
 
 
 def _score(values: Predictions) -> Score:
+    regression = np.issubdtype(values.label.dtype, np.floating)
+    accuracy = math.nan if regression else float(np.mean(values.predicted == values.label))
     risks = values.risk.astype(np.float64)
     return Score(
-        accuracy=float(np.mean(values.predicted == values.label)),
+        accuracy=accuracy,
         risk=_rounded(risks.mean()),
         quantiles=tuple(map(_rounded, np.quantile(risks, LEVELS))),
     )

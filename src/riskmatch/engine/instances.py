@@ -1,8 +1,8 @@
 """Parts of a run that are passed as objects instead of names.
 
-The configuration of such a run names the class, ``instance:package.module.Class``, and holds a
-fingerprint of the object's state in place of its options. The object itself is not saved: it must
-be passed again to continue the run or to load its network.
+The configuration of such a run names the class or function, ``instance:package.module.Class``, and
+holds a fingerprint of the object's state. The object itself is not saved: it must be passed again
+to continue the run or to load its network.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from importlib import import_module
 from types import FunctionType
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from torch import Tensor, nn
 
-from riskmatch.contract import Objective
+from riskmatch.contract import Objective, OptimFactory, RiskFunction
 from riskmatch.data.domain import DomainSet
 from riskmatch.engine.data_identity import identity_of
 from riskmatch.models.embedding import hash_inputs, hash_weights
@@ -31,13 +31,15 @@ from riskmatch.runs.config import RunConfig
 FINGERPRINT = "fingerprint"
 """Option that holds the fingerprint."""
 
-InstanceKind = Literal["data", "method", "model"]
-OPTIONS: dict[InstanceKind, str] = {
+InstanceKind = Literal["data", "method", "model", "risk", "optim"]
+KINDS: tuple[InstanceKind, ...] = get_args(InstanceKind)
+_OPTIONS: dict[InstanceKind, str] = {
     "data": "data_options",
     "method": "hparams",
     "model": "model_options",
 }
-"""Field of the configuration that holds the options of each part."""
+"""Field of the configuration that holds the options of a part, or its fingerprint. That of a part
+without options follows its name after a ``#``."""
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -52,6 +54,8 @@ class Instances:
     data: DomainSet | None = None
     method: Objective | None = None
     model: nn.Module | None = None
+    risk: RiskFunction | None = None
+    optim: OptimFactory | None = None
 
     def get(self, kind: InstanceKind, config: RunConfig) -> Any:
         """Return the object that ``config`` refers to; None if ``config`` names a part.
@@ -62,8 +66,9 @@ class Instances:
         name: str = getattr(config, kind)
         if not is_instance(name):
             return None
-        value, expected = getattr(self, kind), getattr(config, OPTIONS[kind])[FINGERPRINT]
-        what = f"The {kind} of run {config.id} is an instance of {name.removeprefix(INSTANCE)}"
+        value, expected = getattr(self, kind), recorded_fingerprint(kind, config) or ""
+        of = name.removeprefix(INSTANCE).partition("#")[0]
+        what = f"The {kind} of run {config.id} is an instance of {of}"
         if value is None:
             function = "load_run" if kind == "model" else "train"
             raise InstanceError(
@@ -88,6 +93,23 @@ def is_instance(name: str) -> bool:
     return name.startswith(INSTANCE)
 
 
+def recorded_fingerprint(kind: InstanceKind, config: RunConfig) -> str | None:
+    """Fingerprint of an instance in a configuration; None if ``config`` names a part."""
+    name: str = getattr(config, kind)
+    if not is_instance(name):
+        return None
+    if kind in _OPTIONS:
+        return str(getattr(config, _OPTIONS[kind])[FINGERPRINT])
+    return name.partition("#")[2]
+
+
+def with_fingerprint(kind: InstanceKind, name: str, value: str, config: RunConfig) -> RunConfig:
+    """``config`` with the instance ``name`` of the fingerprint ``value`` as a part."""
+    if kind in _OPTIONS:
+        return replace(config, **{kind: name, _OPTIONS[kind]: {FINGERPRINT: value}})  # type: ignore[arg-type]
+    return replace(config, **{kind: f"{name}#{value}"})  # type: ignore[arg-type]
+
+
 def instance_name(value: object) -> str:
     """Name of an instance in a configuration.
 
@@ -96,7 +118,8 @@ def instance_name(value: object) -> str:
         >>> instance_name(MLP(2, 2))
         'instance:riskmatch.models.mlp.MLP'
     """
-    return f"{INSTANCE}{type(value).__module__}.{type(value).__qualname__}"
+    named = value if isinstance(value, FunctionType | type) else type(value)
+    return f"{INSTANCE}{named.__module__}.{named.__qualname__}"
 
 
 def named_objective(objective: Objective) -> tuple[str, dict[str, Any]] | None:
@@ -153,13 +176,19 @@ def _state(value: Any) -> Any:
     if isinstance(value, nn.Module):
         trainable = [name for name, weight in value.named_parameters() if weight.requires_grad]
         text = _ADDRESS.sub("", repr(value))
-        return [instance_name(value), hash_weights(value), text, trainable]
+        state = [instance_name(value), hash_weights(value), text, trainable]
+        if isinstance(value, nn.modules.loss._Loss):  # whose options its text lacks
+            options = {k: v for k, v in vars(value).items() if not k.startswith("_")}
+            return [*state, _state({k: v for k, v in options.items() if k != "training"})]
+        return state
     if isinstance(value, partial):
         return ["partial", _state(value.func), _state(value.args), _state(value.keywords)]
     if isinstance(value, FunctionType):
         cells = [cell.cell_contents for cell in value.__closure__ or ()]
-        code = [value.__code__.co_code.hex(), _ADDRESS.sub("", repr(value.__code__.co_consts))]
-        return [value.__module__, value.__qualname__, code, _state(cells)]
+        code = value.__code__
+        body = [code.co_code.hex(), _ADDRESS.sub("", repr(code.co_consts)), code.co_names]
+        preset = [_state(value.__defaults__), _state(value.__kwdefaults__)]
+        return [value.__module__, value.__qualname__, body, _state(cells), preset]
     if is_dataclass(value) and not isinstance(value, type):
         return [
             instance_name(value),

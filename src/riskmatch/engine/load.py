@@ -18,13 +18,14 @@ from riskmatch.engine.assemble import (
     domains_of,
     is_frozen,
     network,
+    risk_of,
     split_all,
     validation_views,
 )
 from riskmatch.engine.checkpoint import Snapshot
 from riskmatch.engine.data_identity import check_unchanged, identity_of
 from riskmatch.engine.evaluate import predict
-from riskmatch.engine.instances import Instances, is_instance
+from riskmatch.engine.instances import NO_INSTANCES, Instances, is_instance
 from riskmatch.engine.loop import AFTER_WARMUP
 from riskmatch.models import Backbone, Head
 from riskmatch.runs import predictions, records
@@ -143,9 +144,9 @@ class Run:
         shape = last.notes.get("input_shape")
         if shape is None or self.record.data is None:  # a checkpoint of an earlier version
             domains = domains_of(self.config, instances=self.instances)
-            shape, classes = domains.input_shape, domains.classes
+            shape, classes = domains.input_shape, domains.outputs
         else:
-            classes = len(self.record.data.classes)
+            classes = len(self.record.data.classes) or 1
         options: dict[str, Any] = dict(self.config.model_options)
         if models.is_backbone(self.config.model) and not is_frozen(self.config):
             # All weights come from the checkpoint: published ones need not be loaded.
@@ -211,7 +212,8 @@ def final_predictions(
     return predict(
         final_network(config, folder, domains),
         split_all(domains, config.trial),
-        views=validation_views(config, domains, config.steps),
+        risk_of(config, NO_INSTANCES),
+        validation_views(config, domains, config.steps),
     )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
@@ -12,15 +12,21 @@ from torch import Tensor, nn
 from riskmatch.contract import (
     Eval,
     Memory,
+    MissingFeaturesError,
     Objective,
+    OptimFactory,
     OptimSpec,
     RiskFunction,
     Terms,
     cross_entropy_risks,
+    risk_function,
 )
 from riskmatch.data.domain import Batch
 from riskmatch.divergence.checks import NonFiniteError
 from riskmatch.runs.config import Schedule
+
+Samples = tuple[Tensor | Mapping[str, Tensor], Tensor, Tensor | Sequence[int] | Sequence[str]]
+"""A batch ``(x, y, domain)``, in any order."""
 
 
 class DivergedError(RuntimeError):
@@ -85,7 +91,7 @@ class Stepper:
         if self.settings.clip is not None:
             nn.utils.clip_grad_norm_(self.trainable(), self.settings.clip)
         for group in optimizer.param_groups:
-            group["lr"] = self._lr()
+            group["lr"] = self._lr() * group.get("lr_share", 1.0)
         optimizer.step()
         self.memory.step += 1
         return _numbers(terms, ev)
@@ -101,6 +107,8 @@ class Stepper:
     def _terms(self, ev: Eval) -> Terms:
         try:
             terms = self.objective(ev, self.memory)
+        except MissingFeaturesError as error:
+            raise ValueError(f"{type(self.objective).__name__} {error}") from None
         except NonFiniteError as error:
             domain = _bad_domain(ev)
             raise DivergedError(self.memory.step, "risk", domain, str(error)) from error
@@ -142,33 +150,64 @@ def _numbers(terms: Terms, ev: Eval) -> dict[str, float]:
 def fit(
     model: nn.Module,
     objective: Objective,
-    batches: Iterable[Batch],
-    optim: OptimSpec,
+    batches: Iterable[Batch | Samples],
+    optim: OptimSpec | OptimFactory,
     memory: Memory | None = None,
     settings: StepSettings | None = None,
+    *,
+    risk: str | RiskFunction | None = None,
 ) -> list[dict[str, float]]:
     """Train ``model`` with ``objective``, one step per batch.
 
     Args:
-        model: network x → ``(features, logits)``; changed in place.
+        model: network x → ``(features, logits)``, or x → logits if the method needs no features;
+            changed in place. Inputs that are a mapping are passed as keyword arguments, and an
+            output with the attribute ``logits`` is accepted, as Hugging Face has both.
         objective: a method of :mod:`riskmatch.objectives`, or one of your own.
-        batches: iterable of batches on the model's device.
-        optim: optimiser, which the objective may change from step to step.
+        batches: triples ``(x, y, domain)``, for example from a ``DataLoader``, in any order: x is a
+            tensor or a mapping of tensors, and domain holds an integer or a string per sample (see
+            :meth:`~riskmatch.data.Batch.of`); or values of :class:`~riskmatch.data.Batch`. They
+            are moved to the device of the model.
+        optim: optimiser, which the objective may change from step to step: an
+            :class:`~riskmatch.contract.OptimSpec`, or a function of the weights that returns any
+            torch optimiser, see :meth:`~riskmatch.contract.OptimSpec.of`.
         memory: memory of an earlier call, to continue from it.
         settings: per-sample loss, schedule, clipping, mixed precision.
+        risk: per-sample loss: ``"cross-entropy"`` (default), ``"squared"`` or ``"huber"`` for
+            regression, or a function of ``(logits, y)`` that returns (n,).
 
     Returns:
-        For every step: the loss, its terms, the raw penalties and the number of the worst domain.
+        For every step: the loss, its terms, the raw penalties and the position of the worst domain
+        in the batch.
 
     Example:
-        >>> from riskmatch.models import MLP
-        >>> from riskmatch.objectives import ERM
-        >>> batch = Batch(torch.randn(6, 2), torch.tensor([0, 1, 0, 1, 0, 1]), (2, 4))
-        >>> history = fit(MLP(2, 2), ERM(), [batch] * 20, OptimSpec("adam", lr=0.01))
-        >>> history[-1]["loss"] < history[0]["loss"]
-        True
+        >>> from riskmatch.objectives import VREx
+        >>> from torch.utils.data import DataLoader
+        >>> samples = [(torch.randn(2) + k % 3, k % 2, "abc"[k % 3]) for k in range(60)]
+        >>> loader = DataLoader(samples, batch_size=20, shuffle=True)
+        >>> optim = lambda weights: torch.optim.RAdam(weights, lr=0.01)
+        >>> history = fit(nn.Linear(2, 2), VREx(weight=1.0), loader, optim)
+        >>> sorted(history[0])
+        ['loss', 'penalty', 'raw penalty', 'risk', 'worst domain']
     """
-    memory = memory or Memory()
-    memory.base = optim
-    stepper = Stepper(model.train(), objective, memory, settings or StepSettings())
-    return [stepper.step(batch) for batch in batches]
+    memory, settings = memory or Memory(), settings or StepSettings()
+    if risk is not None:
+        settings = replace(settings, risk=risk_function(risk))
+    stepper = Stepper(model.train(), objective, memory, settings)
+    weights = stepper.trainable()
+    if not weights:
+        raise ValueError("The model has no weights to train: none requires a gradient.")
+    memory.base = optim if isinstance(optim, OptimSpec) else OptimSpec.of(optim, weights)
+    return [stepper.step(_batch(entry, weights[0].device)) for entry in batches]
+
+
+def _batch(entry: Batch | Samples, device: torch.device) -> Batch:
+    if not isinstance(entry, Batch):
+        if not isinstance(entry, tuple | list) or len(entry) != 3:
+            raise TypeError(
+                "Each batch must be (x, y, domain) or a riskmatch.data.Batch, got "
+                f"{type(entry).__name__}"
+                f"{f' of {len(entry)}' if isinstance(entry, tuple | list) else ''}."
+            )
+        entry = Batch.of(*entry)
+    return entry if entry.y.device == device else entry.to(device)

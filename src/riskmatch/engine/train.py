@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from riskmatch.contract import Objective
+from riskmatch.contract import Objective, OptimFactory, OptimSpec, RiskFunction
 from riskmatch.data import DomainSet, OnProgress, load_data
 from riskmatch.defaults import field_names, resolve, run_config
 from riskmatch.engine import run as runs
 from riskmatch.engine.device import resolve_device
 from riskmatch.engine.instances import (
-    FINGERPRINT,
-    OPTIONS,
+    KINDS,
     InstanceError,
     Instances,
     fingerprint,
     instance_name,
     is_instance,
     named_objective,
+    recorded_fingerprint,
+    with_fingerprint,
 )
 from riskmatch.engine.load import Run
 from riskmatch.engine.loop import Keep, OnEvaluation, OnStep
@@ -47,6 +48,8 @@ def train(
     model: str | nn.Module | None = None,
     preset: str | None = None,
     frozen: bool = False,
+    risk: str | RiskFunction | None = None,
+    optim: str | OptimFactory | None = None,
     seed: int = 0,
     label: str | None = None,
     domain: str | None = None,
@@ -67,15 +70,23 @@ def train(
 
     Wherever a name is accepted, so is ``package.module:Name``. A run with objects is stored under
     their class and a fingerprint of their state; to continue it, pass the same objects again.
+    A run is identified by the content of its data and evaluated on all of them, so a loader of
+    batches is no data of a run: :func:`riskmatch.fit` takes one.
 
     Args:
         data: name or path of a data set, or objects as :func:`riskmatch.load_data` takes them.
         method: name of a method, or an objective.
         test_domains: domains held out from training.
-        model: name of a network, or a module x → ``(features, logits)``, which is copied; by
-            default the network of the data set.
+        model: name of a network, or a module x → ``(features, logits)``, or x → logits if the
+            method needs no features, which is copied; by default the network of the data set.
+            Inputs that are a mapping are passed as keyword arguments.
         preset: name of a preset of the method.
         frozen: train the head alone, on features of a frozen backbone.
+        risk: loss of each sample: ``"cross-entropy"`` (default), ``"squared"`` or ``"huber"`` for a
+            regression, whose accuracy is NaN, or a function of ``(logits, y)`` that returns (n,).
+        optim: ``"adam"`` (default), ``"adamw"``, ``"sgd"``, or a function of the weights that
+            returns a torch optimiser, which has the learning rate and weight decay; see
+            :meth:`~riskmatch.contract.OptimSpec.of`.
         seed: seed of the weights, the batches and the method's random choices.
         label: column of the class, for a data frame.
         domain: column of the domain, for a data frame.
@@ -115,17 +126,22 @@ def train(
     domains = None
     if not isinstance(data, str | Path):
         domains = load_data(data, label=label, domain=domain, on_progress=on_progress)
-    _check_parts(domains, method, model, frozen, options)
+    _check_parts(domains, method, model, frozen, risk, optim, options)
     named, hparams = method, dict[str, Any]()
     if isinstance(method, Objective):
         named, hparams = named_objective(method) or (method, hparams)
     given = {**hparams, **options, "seed": seed}
-    if isinstance(model, str):
-        given["model"] = model
+    named_parts = {"model": model, "risk": risk, "optim": optim}
+    given |= {name: part for name, part in named_parts.items() if isinstance(part, str)}
+    if callable(optim):
+        spec = OptimSpec.of(optim, [torch.zeros(size).requires_grad_() for size in ((1, 1), (1,))])
+        given |= {"lr": spec.lr, "weight_decay": spec.weight_decay}
     instances = Instances(
         domains,
         named if isinstance(named, Objective) else None,
         model if isinstance(model, nn.Module) else None,
+        risk if callable(risk) else None,
+        optim if callable(optim) else None,
     )
     config = _config(instances, str(data), named, tests, preset, frozen, given)
     if message := replaced_lr(config, given):
@@ -155,6 +171,8 @@ def _check_parts(
     method: object,
     model: object,
     frozen: bool,
+    risk: object,
+    optim: object,
     options: Mapping[str, Any],
 ) -> None:
     """Raise unless the parts have the right types and no option belongs to an object."""
@@ -162,11 +180,16 @@ def _check_parts(
         raise TypeError(f"method must be a name or an Objective, got {method!r}.")
     if not isinstance(model, str | nn.Module | None):
         raise TypeError(f"model must be a name or a torch.nn.Module, got {model!r}.")
+    for name, part in (("risk", risk), ("optim", optim)):
+        if not (part is None or isinstance(part, str) or callable(part)):
+            raise TypeError(f"{name} must be a name or a function, got {part!r}.")
     for name in options:
         if isinstance(method, Objective) and name in (item.name for item in fields(method)):
             raise ValueError(f"Set {name} on the objective that is passed as method.")
         if isinstance(model, nn.Module) and name in ("dropout", "model", "model_options"):
             raise ValueError(f"Set {name} in the network that is passed as model.")
+        if callable(optim) and name in ("lr", "weight_decay"):
+            raise ValueError(f"Set {name} in the optimiser that is passed as optim.")
     if data is not None and "data_options" in options:
         raise ValueError("data_options are for data sets by name; leave them out here.")
     if isinstance(model, nn.Module) and frozen:
@@ -193,23 +216,31 @@ def _config(
         config = replace(run_config("erm", data, test_domains, given=values), **values)
     if instances.data is not None:
         config = replace(config, test_domains=test_domains)  # not normalised, as names of files are
-    for kind, options in OPTIONS.items():
+    for kind in KINDS:
         if (value := getattr(instances, kind)) is not None:
-            fields_: dict[str, Any] = {options: {FINGERPRINT: fingerprint(value)}}
-            config = replace(config, **{kind: instance_name(value), **fields_})
+            config = with_fingerprint(kind, instance_name(value), fingerprint(value), config)
     return config
 
 
 def _check_same_instances(config: RunConfig, out: Path) -> None:
     """Raise ``InstanceError`` if the run to continue was trained with other objects."""
-    kinds = [kind for kind in OPTIONS if is_instance(getattr(config, kind))]
+    kinds = [kind for kind in KINDS if is_instance(getattr(config, kind))]
     if not kinds or (out / config.id).exists():
         return
-    blank: dict[str, Any] = {OPTIONS[kind]: {} for kind in kinds}
+
+    def blank(run: RunConfig) -> RunConfig:
+        for kind in kinds:
+            if is_instance(name := getattr(run, kind)):
+                run = with_fingerprint(kind, name.partition("#")[0], "", run)
+        return run
+
     for before in (record.config for record in records.read_all(out)):
-        if replace(before, **blank) == replace(config, **blank):
-            options = ((kind, OPTIONS[kind]) for kind in kinds)
-            changed = next(k for k, o in options if getattr(before, o) != getattr(config, o))
+        if blank(before) == blank(config):
+            changed = next(
+                kind
+                for kind in kinds
+                if recorded_fingerprint(kind, before) != recorded_fingerprint(kind, config)
+            )
             raise InstanceError(
                 f"The run {before.id} in {out} was trained with another {changed}: pass "
                 "the same object, in the same state, or leave out resume to start a new run."

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from riskmatch.data import OnProgress
 from riskmatch.data.catalogue import find_images, load
-from riskmatch.data.domain import Augment, Domain, DomainSet, StoredImages
+from riskmatch.data.domain import Augment, Domain, DomainSet, NamedTensors, StoredImages
 from riskmatch.data.fetch import cache_folder
 from riskmatch.data.sampler import stream
 from riskmatch.files import file_lock, write_whole
@@ -176,11 +176,14 @@ def _cached(path: Path, make: Callable[[], Tensor], waiting: Callable[[], None])
     return load_file(path)[_KEY]
 
 
-def hash_inputs(x: Tensor | StoredImages) -> str:
+def hash_inputs(x: Tensor | StoredImages | NamedTensors) -> str:
     """SHA-256 of all inputs of a domain, in order.
 
     Stored images are not read if the hash of their file is known.
     """
+    if isinstance(x, NamedTensors):
+        parts = [[name, hash_inputs(value)] for name, value in sorted(x.tensors.items())]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
     if isinstance(x, StoredImages) and (known := x.fingerprint()):
         return known
     digest = hashlib.sha256(f"{tuple(x.shape)} {x.dtype}".encode())

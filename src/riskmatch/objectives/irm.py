@@ -46,7 +46,9 @@ class IRM(Objective):
         return Terms.penalised(ev.risk, weight, lambda: self._penalty(ev))
 
     def _penalty(self, ev: Eval) -> Tensor:
-        slopes = ev.per_domain((ev.residuals * ev.logits).sum(1))  # (n_e,) each
+        slopes = ev.per_domain(
+            (ev.residuals * ev.logits.reshape_as(ev.residuals)).sum(1)
+        )  # (n_e,) each
         if self.estimate == "whole":
             return torch.stack([part.mean().square() for part in slopes]).mean()
         halves = [(part[::2].mean(), part[1::2].sum() / max(1, len(part) // 2)) for part in slopes]

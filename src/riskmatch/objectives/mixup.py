@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from riskmatch.contract import Eval, Memory, Objective, Terms
 from riskmatch.data.domain import Batch
@@ -33,16 +34,17 @@ class Mixup(Objective):
 
     def __call__(self, ev: Eval, memory: Memory) -> Terms:
         """The terms of one step."""
-        parts = ev.batch.split()
-        order = torch.randperm(len(parts), generator=memory.generator).tolist()
+        if not isinstance(ev.batch.x, Tensor):
+            raise ValueError("Mixup mixes inputs, so they must be one tensor, not a mapping.")
+        xs, ys = ev.per_domain(ev.batch.x), ev.per_domain(ev.batch.y)
+        order = torch.randperm(len(ys), generator=memory.generator).tolist()
         seed = int(torch.randint(2**62, (), generator=memory.generator))
         rng = random.Random(seed)  # torch draws no Beta from a generator
         shares, mixed, others = [], [], []
         for i, j in zip(order, order[1:] + order[:1], strict=True):
-            here, there = parts[i], parts[j]
-            n, share = min(len(here.y), len(there.y)), rng.betavariate(self.alpha, self.alpha)
-            mixed.append((share * here.x[:n] + (1 - share) * there.x[:n], here.y[:n]))
-            others.append(there.y[:n])
+            n, share = min(len(ys[i]), len(ys[j])), rng.betavariate(self.alpha, self.alpha)
+            mixed.append((share * xs[i][:n] + (1 - share) * xs[j][:n], ys[i][:n]))
+            others.append(ys[j][:n])
             shares.append(share)
         view = ev.on(Batch.join(mixed))
         first, second = view.domain_risks, view.against(torch.cat(others)).domain_risks

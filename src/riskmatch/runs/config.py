@@ -9,10 +9,13 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, Literal, get_args, get_type_hints
 
+from riskmatch.registry import INSTANCE
 from riskmatch.space import later, with_later, without_later
 from riskmatch.validation import check_option, mismatch
 
 Schedule = Literal["constant", "cosine", "cosine-after-warmup"]
+Risk = Literal["cross-entropy", "squared", "huber"]
+Optim = Literal["adam", "adamw", "sgd"]
 
 
 @dataclass(frozen=True)
@@ -69,9 +72,16 @@ class RunConfig:
     """Draw batches with replacement, as DomainBed does; whole domains become bootstraps of them."""
     augment_validation: bool = later(False)
     """Augment the validation images of training domains like training images, as DomainBed does."""
+    risk: str = later("cross-entropy")
+    """Loss of each sample: cross-entropy; squared or huber for regression."""
+    optim: str = later("adam")
+    """Optimiser: adam, adamw or sgd."""
 
     def __post_init__(self) -> None:
         check_option("schedule", self.schedule, get_args(Schedule))
+        for name, options in (("risk", get_args(Risk)), ("optim", get_args(Optim))):
+            if not getattr(self, name).startswith(INSTANCE):
+                check_option(name, getattr(self, name), options)
         for name, type_ in _types().items():
             value = getattr(self, name)
             if expected := mismatch(value, type_):

@@ -210,6 +210,7 @@ def _train(
     objective: Objective, batches: list[Batch], interruption: int | None = None
 ) -> dict[str, Tensor]:
     """The weights after one step per batch; finite terms on the way."""
+    assert isinstance(batches[0].x, Tensor)
     model = _network().to(batches[0].x.dtype)
     memory = Memory(OptimSpec(lr=0.01, weight_decay=0.001))
     stepper = Stepper(model, _with_short_warmup(objective), memory)

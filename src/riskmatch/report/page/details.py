@@ -49,8 +49,10 @@ class Details:
         command = train_command(config)
         by_step = self._predictions(run, title, command)
         last = by_step[max(by_step)] if by_step else {}
+        if any(np.issubdtype(p.label.dtype, np.floating) for p in last.values()):
+            last = {}  # a regression has no classes to confuse or calibrate
         examples = None
-        if by_step:
+        if last:
             with self._without_pictures(title):
                 examples = self._data.examples(run.config)
         classes = _class_names(examples, last)
