@@ -28,6 +28,15 @@ def test_captions_say_rule_draws_and_trials():
     assert "Missing" not in caption
 
 
+def test_captions_count_runs_that_harm_the_fit():
+    first, last = (
+        evaluation(step, **dict.fromkeys("abc", (acc, 50))) for step, acc in ((1, 90), (2, 80))
+    )
+    runs = [run("a", first, last, method=method) for method in ("erm", "coral")]
+    caption = per_domain_table(runs, "toy").caption
+    assert "harms the fit of the training domains: CORAL 1 of 1 runs." in caption
+
+
 def test_captions_tell_replicates_from_trials_that_redraw():
     fixed = sweep("rdm", RDM, fixed=True)
     assert "trials are replicates with the same hyper-parameters." in (

@@ -5,7 +5,18 @@ from dataclasses import replace
 import pytest
 
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.findings import inactive, inactive_runs, replaced_lr
+from riskmatch.runs.findings import (
+    findings,
+    harm,
+    harmed,
+    harmful_runs,
+    inactive,
+    inactive_runs,
+    replaced_lr,
+)
+from riskmatch.runs.frame import frame_of
+from riskmatch.runs.identity import DataIdentity
+from riskmatch.runs.records import LEVELS, Evaluation, RunRecord, Score
 
 RDM = RunConfig(
     "pacs", ("photo",), "rdm", {"weight": 5.0, "warmup": 60, "lr_after": 1e-5}, lr=1e-3, steps=100
@@ -63,3 +74,69 @@ def test_learning_rate_that_lr_after_replaces_is_named(config, given, facts):
     assert (message is None) == (facts is None)
     for fact in facts or ():
         assert fact in message
+
+
+def made_run(points, method="rdm", weight=5.0, warmup=60, classes="abcdefg", gradients=None):
+    """A run whose training domains have the given risk and accuracy at the given steps."""
+    evaluations = [
+        Evaluation(
+            step,
+            {
+                domain: {"train": Score(acc, r, QUANTILES), "val": Score(0.5, 0.5, QUANTILES)}
+                for domain, (r, acc) in {
+                    "photo": (9.0, 0.0),
+                    "art": (risk - 0.1, accuracy), "sketch": (risk + 0.1, accuracy),
+                }.items()
+            },
+            risk, {}, {}, "art", 1.0, 0.1, 1, gradients if gradients and step >= warmup else {},
+        )
+        for step, risk, accuracy in points
+    ]  # fmt: skip
+    hparams = {} if method == "erm" else {"weight": weight, "warmup": warmup}
+    config = RunConfig("toy", ("photo",), method, hparams, steps=100)
+    identity = DataIdentity(tuple(classes), {}) if classes else None
+    return RunRecord(config, tuple(evaluations), "done", data=identity)
+
+
+QUANTILES = (0.0,) * len(LEVELS)
+HARMFUL = {
+    "risk of guessing": ([(60, 0.5, 0.8), (100, 1.94, 0.2)], ("1.94", "1.95", "0.5 at step 60")),
+    "above guessing, evaluated once": ([(100, 2.1, 0.2)], ("2.1", "1.95")),
+    "accuracy": ([(60, 0.5, 0.8), (80, 0.6, 0.79), (100, 0.7, 0.74)], ("80.0 %", "74.0 %")),
+    "loss": ([(60, 0.1, 0.99), (80, 0.2, 0.98), (100, 0.5, 0.97)], ("0.2 at step 80", "0.5")),
+}
+
+
+@pytest.mark.parametrize("name", HARMFUL)
+def test_method_that_harms_the_fit_is_named(name):
+    points, facts = HARMFUL[name]
+    record = made_run(points)
+    message = harm(record)
+    for fact in ("rdm", "weight below 5", *facts):
+        assert fact in message
+    assert harmed(frame_of([record])) == {record.config.id}
+    assert "1 of 1 rdm runs" in harmful_runs(frame_of([record]))[0]
+    assert findings(record) == [message]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        made_run([(60, 0.5, 0.8), (100, 0.6, 0.78)]),
+        made_run([(20, 1.9, 0.3), (60, 0.5, 0.8)]),
+        made_run([(60, 1.94, 0.2), (100, 1.9, 0.2)]),
+        made_run([(60, 0.5, 0.8), (100, 2.5, 0.1)], method="erm"),
+        made_run([(60, 0.5, 0.8), (100, 2.5, 0.1)], warmup=100),
+        made_run([(100, 2.5, 0.3)], classes=""),
+    ],
+)
+def test_run_that_fits_or_never_acts_does_not_harm(record):
+    assert harm(record) is None
+    assert harmed(frame_of([record])) == set()
+
+
+def test_weight_is_suggested_from_the_ratio_of_the_gradients():
+    points, _ = HARMFUL["accuracy"]
+    message = harm(made_run(points, gradients={"risk": 0.2, "penalty": 5.0}))
+    assert "a weight of about 0.2, not 5" in message
+    assert "25 times" in message

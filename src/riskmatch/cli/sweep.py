@@ -225,7 +225,7 @@ def _status(words: Sequence[str]) -> int:
         methods = {name: {s: count[s] for s in STATES} for name, count in status.counts.items()}
         values: dict[str, Any] = {s: status.total[s] for s in STATES}
         values |= {"methods": methods, "seconds_left": status.seconds_left}
-        values["inactive"] = status.inactive
+        values |= {"inactive": status.inactive, "harmful": status.harmful}
         values["failures"] = [
             {"id": id, "title": titles.get(id), "error": cause}
             for id, cause in status.failed.items()
@@ -351,7 +351,7 @@ def _print_status(status: SweepStatus, titles: Mapping[str, str]) -> None:
     for id, cause in status.failed.items():
         line = f"failed: {titles.get(id, 'an ERM phase')} ({id}): {cause}"
         console.print(line, soft_wrap=True, markup=False)
-    for note in status.inactive:
+    for note in [*status.inactive, *status.harmful]:
         console.print(f"note: {note}", soft_wrap=True, markup=False)
     if status.seconds_left:
         jobs = max(1, status.total["running"])

@@ -21,7 +21,7 @@ from riskmatch.defaults import factory, method_class, range_of, resolve, run_con
 from riskmatch.files import to_json
 from riskmatch.registry import built_in, is_own
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.findings import RunWarning, inactive, replaced_lr
+from riskmatch.runs.findings import RunWarning, findings, replaced_lr
 from riskmatch.runs.records import FILE, checkpoints
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def run(words: Sequence[str]) -> int:
     command = parse_train(words)
     record = _train(command)
     if command.json:
-        values = {"folder": str(command.folder), **record.summary(), "warnings": _warnings(record)}
+        values = {"folder": str(command.folder), **record.summary(), "warnings": findings(record)}
         print(to_json(values, indent=2))
     elif not command.quiet:
         _print(record, command)
@@ -315,11 +315,6 @@ def _check_domains(config: RunConfig) -> None:
             check_option(f"domain of '{config.data}'", name, names or ())
 
 
-def _warnings(run: RunRecord) -> list[str]:
-    message = inactive(run.config, run.domains)
-    return [message] if message else []
-
-
 def _print(run: RunRecord, command: TrainCommand) -> None:
     """Print accuracy and mean risk per domain, the files, and the command to repeat."""
     from rich import box
@@ -346,7 +341,7 @@ def _print(run: RunRecord, command: TrainCommand) -> None:
     title = f"{config.method} on {config.data} after {last.step} steps"
     console.print(title, style="bold", markup=False, soft_wrap=True)
     console.print(table)
-    for message in _warnings(run):
+    for message in findings(run):
         console.print(f"warning: {message}", markup=False, soft_wrap=True)
     console.print(f"[dim]records   [/] {command.folder / FILE}", soft_wrap=True)
     on_disk = checkpoints(command.folder)

@@ -18,9 +18,10 @@ from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import Assembly
 from riskmatch.engine.device import peak_memory, reset_peak_memory
 from riskmatch.engine.evaluate import predict, scores
+from riskmatch.engine.gradients import SAMPLES, gradient_norms
 from riskmatch.engine.step import DivergedError
 from riskmatch.runs import predictions, records
-from riskmatch.runs.config import RunConfig
+from riskmatch.runs.config import RunConfig, acts_from
 from riskmatch.runs.records import Evaluation
 
 
@@ -171,7 +172,16 @@ class Session:
             seconds=self.seconds,
             seconds_per_step=self.step_seconds / max(1, self.steps_taken),
             peak_memory=peak,
+            gradients=self._gradients(),
         )
+
+    def _gradients(self) -> dict[str, float]:
+        """Norms of the gradients of risk and penalty, where the method has one and acts."""
+        start = acts_from(self.config)
+        if start is None or self.step < start or not self.config.hparams.get("weight"):
+            return {}
+        samples = min(SAMPLES, self.config.batch_size or SAMPLES)
+        return gradient_norms(self.assembly.stepper, self.assembly.splits, samples)
 
     def _progress(self) -> Progress:
         steps, worst = self.config.steps, self.numbers.get("worst domain")

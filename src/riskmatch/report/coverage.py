@@ -11,6 +11,7 @@ import pandas as pd
 
 from riskmatch.report.titles import domains_title
 from riskmatch.runs.config import PLAIN
+from riskmatch.runs.findings import harmed
 from riskmatch.selection import CASE, acts
 
 if TYPE_CHECKING:
@@ -72,6 +73,9 @@ def methods_at_work(selected: Selected) -> list[str]:
         "The warm-up takes all steps, or the penalty has weight 0": runs["acts_from"].isna(),
         "One training domain, and so nothing to match": alone,
         "Left out, as the method has not acted": late,
+        "The method harms the fit of the training domains": runs["run"].isin(
+            harmed(selected.frame[selected.frame["run"].isin(runs["run"])])
+        ),
     }
     return [
         *([f"{early}{f' ({by_method})' if by_method else ''}."] if warm_ups else []),

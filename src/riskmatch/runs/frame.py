@@ -68,9 +68,10 @@ def results(*paths: str | Path) -> pd.DataFrame:
           domains, trial and seeds;
         - ``acts_from``: the step at which the warm-up of the method ends, see
           :func:`~riskmatch.runs.config.acts_from`; missing where the method never acts;
+        - ``classes``: the number of classes, where the record states it;
         - ``domains`` (a tuple): the domains it was evaluated on, in the order of the data set;
         - of the evaluation: ``step``, ``loss``, ``worst_domain``, ``seconds``,
-          ``seconds_per_step``, ``peak_memory``, ``term/NAME``, ``raw/NAME``,
+          ``seconds_per_step``, ``peak_memory``, ``term/NAME``, ``raw/NAME``, ``gradient/NAME``,
           ``accuracy/SPLIT/DOMAIN`` and ``risk/SPLIT/DOMAIN`` (splits: ``train``, ``val``).
 
     Args:
@@ -135,7 +136,8 @@ def frame_of(runs: Iterable[RunRecord]) -> pd.DataFrame:
     columns = _Columns()
     for run in runs:
         rows = [_row(_line_of(evaluation)) for evaluation in run.evaluations]
-        columns.add(run.config.id, "", run.config, rows, run.status, run.error)
+        classes = len(run.data.classes) if run.data else None
+        columns.add(run.config.id, "", run.config, rows, run.status, run.error, classes)
     return columns.frame()
 
 
@@ -184,7 +186,8 @@ class _Columns:
         ]
         end = entries[-1] if entries and entries[-1]["kind"] == "end" else {}
         status, error = end.get("status", "unfinished"), end.get("error")
-        self.add(run, str(folder), config, rows, status, error)
+        classes = len((begin.get("data") or {}).get("classes", ())) or None
+        self.add(run, str(folder), config, rows, status, error, classes)
 
     def add(
         self,
@@ -194,6 +197,7 @@ class _Columns:
         rows: Sequence[_Row],
         status: str,
         error: str | None,
+        classes: int | None,
     ) -> None:
         """Add a run with its evaluations."""
         number = len(self.runs)
@@ -201,7 +205,15 @@ class _Columns:
         hparams = settings.pop("hparams")
         settings |= {name: _canonical(settings[name]) for name in _OPTIONS}
         domains = tuple(dict.fromkeys(domain for row in rows for domain in row.domains))
-        derived = (variant(config), _draw(config), acts_from(config), status, error, domains)
+        derived = (
+            variant(config),
+            _draw(config),
+            acts_from(config),
+            classes,
+            status,
+            error,
+            domains,
+        )
         values = zip(_RUN_COLUMNS, (run, folder, *settings.values(), *derived), strict=True)
         self.runs[run] = {**dict(values), **{f"hparams/{k}": v for k, v in hparams.items()}}
         for row in rows or [_Row(-1, None, (), {})]:
@@ -246,6 +258,7 @@ def _row(entry: Mapping[str, Any]) -> _Row:
     numbers = {name: entry[name] for name in _NUMBERS}
     numbers |= {f"term/{name}": value for name, value in entry["terms"].items()}
     numbers |= {f"raw/{name}": value for name, value in entry["raw"].items()}
+    numbers |= {f"gradient/{name}": value for name, value in entry.get("gradients", {}).items()}
     for domain, splits in entry["scores"].items():
         for split, score in splits.items():
             numbers[f"accuracy/{split}/{domain}"] = score["accuracy"]
@@ -256,7 +269,7 @@ def _row(entry: Mapping[str, Any]) -> _Row:
 
 _RUN_COLUMNS = [
     *("run", "folder", *(item.name for item in fields(RunConfig) if item.name != "hparams")),
-    *("variant", "draw", "acts_from", "status", "error", "domains"),
+    *("variant", "draw", "acts_from", "classes", "status", "error", "domains"),
 ]
 
 
@@ -265,16 +278,17 @@ _TYPES: dict[str, Any] = {
     **dict.fromkeys(("batch_size", "steps", "eval_every", "seed", "trial", "pretrain"), int),
     **dict.fromkeys(("run", "data", "method", "model", "variant"), "str"),
     **dict.fromkeys(("draw", "status", "error"), "str"),
-    "acts_from": "Int64",
+    **dict.fromkeys(("acts_from", "classes"), "Int64"),
 }
 """Types of columns that cannot be inferred where values are missing."""
 
 
+_GROUPS = ("term", "raw", "gradient", "accuracy", "risk")
+
+
 def _group(column: str) -> int:
     """The place of a column of numbers: those that every run has come first."""
-    return (
-        ("term", "raw", "accuracy", "risk").index(column.partition("/")[0]) if "/" in column else -1
-    )
+    return _GROUPS.index(column.partition("/")[0]) if "/" in column else -1
 
 
 def _pad(column: array[float], size: int) -> None:

@@ -60,6 +60,9 @@ class Evaluation:
     peak_memory: int
     """Peak memory of the steps since the previous evaluation, in bytes: of the process, or of the
     device if it is a GPU."""
+    gradients: Mapping[str, float] = field(default_factory=dict)
+    """Norms of the gradients of the ``risk`` and of the ``penalty`` of the next step, on a few
+    training samples; empty before a penalty acts, and in records of earlier versions."""
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Evaluation:
@@ -349,7 +352,7 @@ def entry(path: Path, number: int, line: bytes) -> dict[str, Any]:
 
 _KEYS = {
     "config": {"config"},
-    "evaluation": {item.name for item in fields(Evaluation)},
+    "evaluation": {item.name for item in fields(Evaluation) if item.name != "gradients"},
     "end": {"status", "error"},
 }
 """Keys that a line of each kind must have."""

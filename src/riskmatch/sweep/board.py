@@ -225,6 +225,8 @@ class SweepStatus:
     """Time left with as many runs at a time as now; None before the first evaluation of a run."""
     inactive: list[str]
     """How many runs of each method never act, and why, one line each."""
+    harmful: list[str] = field(default_factory=list)
+    """How many runs of each method harm the fit of the training domains, one line each."""
 
     @property
     def total(self) -> Counter[State]:

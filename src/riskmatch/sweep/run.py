@@ -6,14 +6,15 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from riskmatch.data import OnProgress
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.findings import RunWarning, inactive_runs, replaced_lr
+from riskmatch.runs.findings import RunWarning, harmful_runs, inactive_runs, replaced_lr
+from riskmatch.runs.frame import read_results
 from riskmatch.runs.lock import BusyError, lock
 from riskmatch.sweep.board import Board, OnChange, SweepStatus, status_of
 from riskmatch.sweep.launchers import Launcher, Local, make_launcher, threads_per_job
@@ -197,7 +198,8 @@ def sweep_status(folder: Path | str) -> SweepStatus:
     Example:
         See :func:`plan_sweep`.
     """
-    return status_of(read(Path(folder)), Path(folder) / RUNS)
+    status = status_of(read(Path(folder)), Path(folder) / RUNS)
+    return replace(status, harmful=harmful_runs(read_results(folder, begun=False).frame))
 
 
 def run_all(

@@ -39,6 +39,15 @@ def test_single_run_names_the_worst_domain_and_the_change_of_distance():
     ]
 
 
+def test_run_that_harms_the_fit_is_named_first_and_its_distances_are_no_success():
+    one = {**run(shot(0, 0.5, 0.01), shot(300, 0.1, 0.2)), "findings": ["rdm harms the fit: …"]}
+    first, *others = summary({"comparison": None, "runs": [one]})
+    assert first == "rdm harms the fit: …"
+    assert not any("pairs" in sentence for sentence in others)
+    several = summary({"comparison": None, "runs": [one, run(title="ERM")]})
+    assert several[0] == "“it”: rdm harms the fit: …"
+
+
 @pytest.mark.parametrize(
     ("shots", "expected"),
     [

@@ -15,17 +15,24 @@ LEVEL = 0.05
 
 
 def summary(data: Mapping[str, Any]) -> list[str]:
-    """At most two sentences.
+    """At most two sentences, after what there is to say against single runs.
 
     For a single run: its worst domain, and how the distance between training domains changed. For
     several: the difference of one method from ERM, and the runs with the closest domains.
     """
     runs = data["runs"]
     if len(runs) == 1:
-        sentences = [worst_domain(runs[0]), distance_change(runs[0])]
+        # Distributions that meet because the network is lost are no success.
+        change = "" if runs[0].get("findings") else distance_change(runs[0])
+        sentences = [worst_domain(runs[0]), change]
     else:
         sentences = [best_difference(data["comparison"]), closest_run(runs), common_worst(runs)]
-    return [sentence for sentence in sentences if sentence][:2] or [
+    warnings = [
+        line if len(runs) == 1 else f"“{run['title']}”: {line}"
+        for run in runs
+        for line in run.get("findings", ())
+    ]
+    return [*warnings, *[sentence for sentence in sentences if sentence][:2]] or [
         "These records hold too few evaluations for a summary."
     ]
 

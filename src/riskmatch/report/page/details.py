@@ -24,6 +24,7 @@ from riskmatch.report.page.samples import (
 )
 from riskmatch.report.stored_runs import StoredRun
 from riskmatch.runs.config import RunConfig, acts_from
+from riskmatch.runs.findings import findings
 from riskmatch.runs.predictions import Predictions
 from riskmatch.runs.records import Evaluation, RunRecord, Split
 
@@ -70,6 +71,7 @@ class Details:
             "classes": classes,
             "status": record.status,
             "error": record.error,
+            "findings": findings(record),
             "config": config.to_json(),
             "parts": {
                 type_: {name: value for name, value in part.items() if value is not None}

@@ -23,6 +23,7 @@ from riskmatch.report.page.samples import (
 from riskmatch.report.page.selections import PageRuns, select_runs
 from riskmatch.report.stored_runs import StoredRun, read_runs
 from riskmatch.runs import predictions
+from riskmatch.runs.findings import findings
 from riskmatch.runs.records import Evaluation, checkpoints
 
 BINS = 24
@@ -81,6 +82,7 @@ def _single_run(
     if not evaluations:
         remarks.append("The run has no evaluation yet.")
         return summary
+    remarks += findings(run.record)
     chosen = page.by_data[0].main.chosen
     by_step = {evaluation.step: evaluation for evaluation in evaluations}
     at = evaluations[-1] if chosen.empty else by_step[int(chosen["step"].iloc[0])]
