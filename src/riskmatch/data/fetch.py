@@ -11,7 +11,6 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any, cast
@@ -79,12 +78,18 @@ class FetchError(OSError):
         """Each attempt with the reason of its failure."""
 
 
+class _TooLongError(Exception):
+    """A URL gives more bytes than the file can have."""
+
+
 def fetch(
     urls: Sequence[str],
     name: str,
     folder: Path,
     check: Check,
     on_progress: OnProgress | None = None,
+    *,
+    limit: int | None = None,
 ) -> Path:
     """Download a file to ``folder / name`` from the first URL that gives it complete.
 
@@ -98,6 +103,7 @@ def fetch(
         folder: created where it does not exist.
         check: check that the file must pass.
         on_progress: called with the name of the file and the number of bytes.
+        limit: most bytes; a longer file is another one and is not downloaded.
 
     Raises:
         FetchError: no URL gave the file.
@@ -105,12 +111,22 @@ def fetch(
     folder.mkdir(parents=True, exist_ok=True)
     part, attempts = folder / f"{name}.part", list[str]()
     report = no_progress if on_progress is None else on_progress
+
+    def received(done: int, total: int | None) -> None:
+        if limit is not None and max(done, total or 0) > limit:
+            raise _TooLongError(f"has more than {limit:,} bytes")
+        report(name, done, total)
+
     for url in urls:
         download = _download_from_hub if HUB.fullmatch(url) else _download
         for _ in range(TRIES):
             before = _size(part)
             try:
-                download(url, part, partial(report, name))
+                download(url, part, received)
+            except _TooLongError as error:
+                attempts.append(f"{url} ({error})")
+                part.unlink(missing_ok=True)
+                break
             except (OSError, HTTPException) as error:
                 attempts.append(f"{url} ({_reason(error)})")
                 if _size(part) > before:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,6 +26,8 @@ FILES = {
     "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
 }
 """The md5 of each file, decompressed."""
+MAX_BYTES = 48_000_000
+"""Most bytes of a file, packed or not."""
 MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist",
     "https://storage.googleapis.com/cvdf-datasets/mnist",
@@ -100,19 +103,23 @@ def get_mnist(
                 check(path)
                 continue
         packed = f"{name}.gz"
-        fetch(from_mirrors(mirrors or MIRRORS, packed), packed, folder, check, on_progress)
+        urls = from_mirrors(mirrors or MIRRORS, packed)
+        fetch(urls, packed, folder, check, on_progress, limit=MAX_BYTES)
         (folder / name).unlink(missing_ok=True)  # a damaged one would be read first
     return folder
 
 
 def read_verified(path: Path, md5: str) -> bytes:
     """Content of a file, decompressed; ``ValueError`` unless it has this ``md5``."""
-    content = path.read_bytes()
+    with open(path, "rb") as file:
+        content = file.read(MAX_BYTES + 1)
     if content.startswith(b"\x1f\x8b"):
         try:
-            content = gzip.decompress(content)
+            content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(MAX_BYTES + 1)
         except (EOFError, OSError, zlib.error) as error:
             raise ValueError(f"damaged: it cannot be decompressed, {error}") from error
+    if len(content) > MAX_BYTES:
+        raise ValueError(f"damaged: it has more than {MAX_BYTES:,} bytes")
     actual = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if actual != md5:
         raise ValueError(f"damaged: the md5 of its content is {actual}, not {md5}")

@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from riskmatch.data.images.decode import check_pillow, to_rgb
+from riskmatch.data.images.decode import check_pillow, opened, to_rgb
 from riskmatch.data.images.index import ImageIndex
 from riskmatch.files import write_whole
 
@@ -62,10 +62,10 @@ def _cells(index: ImageIndex) -> dict[tuple[int, int], list[int]]:
 
 
 def _thumbnail(path: Path) -> Image | None:
-    from PIL import Image, ImageOps
+    from PIL import ImageOps
 
     try:
-        with Image.open(path) as image:
+        with opened(path) as image:
             image.draft("RGB", (CELL, CELL))
             return ImageOps.fit(to_rgb(image), (CELL, CELL))
     except Exception:  # decoders raise many types on corrupt data

@@ -16,8 +16,9 @@ import numpy as np
 
 from riskmatch.data.doctor.findings import Finding, Severity
 from riskmatch.data.doctor.similarity import signature
-from riskmatch.data.images.decode import check_pillow, to_rgb
+from riskmatch.data.images.decode import check_pillow, open_image, to_rgb
 from riskmatch.data.images.index import FORMATS, ImageIndex
+from riskmatch.files import read_file
 
 MIN_SIDE = 16
 """Pixels of a side below which an image shows little."""
@@ -106,14 +107,14 @@ def inspect_file(path: Path) -> Inspection:
     from PIL import Image, UnidentifiedImageError
 
     try:
-        data = path.read_bytes()
+        data = read_file(path)
     except OSError as error:
         return Inspection(b"", "nothing", error=error.strerror or str(error))
     if not data:
         return Inspection(b"", "nothing", error=EMPTY)
     content, format_ = _digest(data), detect_format(data[:HEADER])
     try:
-        with Image.open(BytesIO(data)) as image:
+        with open_image(BytesIO(data)) as image:
             image.load()
             try:
                 rgb = to_rgb(image)

@@ -17,6 +17,7 @@ from riskmatch.data.images.index import (
     is_junk,
 )
 from riskmatch.data.images.manifest import RELATIVE, index_entries, is_manifest, read_manifest
+from riskmatch.files import check_regular
 
 
 def survey(source: Path) -> tuple[ImageIndex, list[Finding]]:
@@ -119,6 +120,7 @@ def _empty_folder(path: str) -> Finding:
 def _stray(root: Path, path: str) -> Finding:
     domain = _domain(path)
     try:
+        check_regular(root / path)
         with open(root / path, "rb") as file:
             format_ = detect_format(file.read(HEADER))
     except OSError as error:

@@ -21,6 +21,10 @@ MAX_RATIO = 20
 """Largest ratio of unpacked to packed size: images hardly compress."""
 MIN_ALLOWANCE = 64 << 20
 """Bytes that any archive may unpack to."""
+MIN_FILE = 1_024
+"""Bytes of an archive per file in it, of which images need more."""
+MIN_FILES = 1_000
+"""Files that any archive may hold."""
 CHUNK = 1 << 20
 PARQUET_COLUMNS = ("image", "label", "domain")
 PARQUET_BATCH = 256
@@ -47,12 +51,14 @@ def extract(
 
     Raises:
         ValueError: the archive is damaged or encrypted, or is unsafe: a path outside the folder, a
-            link, a device, or far more bytes than its own size.
+            link, a device, far more bytes than its own size, or more files than images fit in it.
     """
     size = archive.stat().st_size
-    allowance = max(MIN_ALLOWANCE, MAX_RATIO * size)
+    allowance, most = max(MIN_ALLOWANCE, MAX_RATIO * size), max(MIN_FILES, size // MIN_FILE)
     with archive_errors(archive), open(archive, "rb") as packed:
-        for name, opened in _members(archive, packed):
+        for number, (name, opened) in enumerate(_members(archive, packed)):
+            if number >= most:
+                raise ValueError(f"{archive} of {size:,} bytes holds more than {most:,} files")
             parts = _safe_parts(archive, name)
             path = None if any(map(is_junk, parts)) else target("/".join(parts))
             if path is None:
@@ -152,8 +158,8 @@ def unpack_parquet(
         if missing := [column for column in PARQUET_COLUMNS if column not in columns]:
             raise ValueError(f"{path} has no column {missing[0]!r}; it has {', '.join(columns)}")
         names = {c: _hub_names(table.schema_arrow.metadata, c) for c in ("domain", "label")}
-        for batch in table.iter_batches(PARQUET_BATCH, columns=list(PARQUET_COLUMNS)):
-            for row in batch.to_pylist():
+        for rows in _parquet_rows(path, table):
+            for row in rows:
                 suffix = Path(row["image"]["path"] or "").suffix.lower()
                 folder = tree.joinpath(*(_folder_name(row[c], names[c]) for c in names))
                 folder.mkdir(parents=True, exist_ok=True)
@@ -173,10 +179,29 @@ def parquet_file(path: Path) -> Any:
         raise ImportError(
             f"Reading {path} needs pyarrow: pip install 'riskmatch[parquet]'"
         ) from error
-    try:
+    with parquet_errors(path):
         return pyarrow.parquet.ParquetFile(path)
-    except pyarrow.ArrowInvalid as error:
-        raise ValueError(f"{path} is damaged, or no Parquet file: {error}") from error
+
+
+@contextmanager
+def parquet_errors(path: Path) -> Iterator[None]:
+    """Turn errors of pyarrow into a ``ValueError`` that names the file."""
+    import pyarrow
+
+    try:
+        yield
+    except (pyarrow.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # not about the content
+            raise
+        cause = " ".join(str(error).split())
+        raise ValueError(f"{path} is damaged, or no Parquet file: {cause}") from error
+
+
+def _parquet_rows(path: Path, table: Any) -> Iterator[list[dict[str, Any]]]:
+    """Rows of a Parquet file of images, some at a time."""
+    with parquet_errors(path):
+        for batch in table.iter_batches(PARQUET_BATCH, columns=list(PARQUET_COLUMNS)):
+            yield batch.to_pylist()
 
 
 def check_parquet(path: Path) -> None:

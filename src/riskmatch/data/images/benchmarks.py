@@ -14,7 +14,7 @@ from riskmatch.data.images.benchmark import Benchmark, BenchmarkDomain, Download
 LILA = (
     "https://storage.googleapis.com/public-datasets-lila/caltechcameratraps",
     "https://lilawildlife.blob.core.windows.net/lila-wildlife/caltechcameratraps",
-    "http://us-west-2.opendata.source.coop.s3.amazonaws.com/agentmorris/lila-wildlife/"
+    "https://s3.us-west-2.amazonaws.com/us-west-2.opendata.source.coop/agentmorris/lila-wildlife/"
     "caltechcameratraps",
 )
 BU = "http://csr.bu.edu/ftp/visda/2019/multi-source"

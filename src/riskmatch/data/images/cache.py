@@ -27,7 +27,7 @@ from riskmatch.data.fetch import cache_folder
 from riskmatch.data.images.augment import RandomView, WholeView
 from riskmatch.data.images.decode import decode, opened
 from riskmatch.data.images.index import ImageIndex
-from riskmatch.files import file_lock, try_lock, write_whole
+from riskmatch.files import file_lock, read_file, try_lock, write_whole
 
 FORMAT = 2
 """Version of the cache format; raise it when the same files would be stored differently."""
@@ -174,7 +174,7 @@ def content_hashes(
     }
     changed = [path for path in paths if path not in hashes]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        digests = pool.map(lambda path: sha256((root / path).read_bytes()).hexdigest(), changed)
+        digests = pool.map(lambda path: sha256(read_file(root / path)).hexdigest(), changed)
         for done, (path, digest) in enumerate(zip(changed, digests, strict=True), 1):
             hashes[path] = digest
             on_progress("reading images", done, len(changed))

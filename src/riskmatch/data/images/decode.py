@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from riskmatch.data.images.index import FORMATS
+from riskmatch.files import check_regular
+
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+
+MAX_PIXELS = 178_956_970
+"""Most pixels of an image, by which Pillow too refuses to decode one."""
 
 
 class ImageError(ValueError):
@@ -76,7 +83,8 @@ def opened(path: Path) -> Iterator[Image]:
     from PIL import Image, UnidentifiedImageError
 
     try:
-        with Image.open(path) as image:
+        check_regular(path)
+        with open_image(path) as image:
             yield image
     except FileNotFoundError:
         raise
@@ -87,6 +95,24 @@ def opened(path: Path) -> Iterator[Image]:
             f"{path} cannot be read as an image ({'unknown image format' if unknown else error}). "
             "Remove or replace it; `riskmatch data doctor` lists every such file of a data set."
         ) from error
+
+
+def open_image(file: Path | IO[bytes]) -> Image:
+    """An image in one of ``FORMATS`` and of at most :data:`MAX_PIXELS`, not yet decoded.
+
+    Of the other formats that Pillow reads, some start other programs on the file.
+
+    Raises:
+        PIL.UnidentifiedImageError: it has another format.
+        PIL.Image.DecompressionBombError: it has more pixels.
+    """
+    from PIL import Image
+
+    image = Image.open(file, formats=tuple(FORMATS))
+    if image.width * image.height > MAX_PIXELS:
+        image.close()
+        raise Image.DecompressionBombError(f"{image.width:,}×{image.height:,} pixels")
+    return image
 
 
 def check_pillow() -> None:

@@ -29,6 +29,9 @@ from riskmatch.data.images.benchmark import (
 from riskmatch.data.images.layouts import Convert, unpack
 from riskmatch.files import file_lock
 
+MAX_IMAGE_BYTES = 1 << 20
+"""Bytes per published image above which a download is not that of the benchmark."""
+
 
 def get_benchmark(
     benchmark: Benchmark,
@@ -77,7 +80,10 @@ def get_benchmark(
             continue
         try:
             files = {
-                file.name: _file(file, searched, store, mirrors, report) for file in origin.files
+                file.name: _file(
+                    file, searched, store, mirrors, benchmark.images * MAX_IMAGE_BYTES, report
+                )
+                for file in origin.files
             }
             _install(benchmark, origin, files, folder, report)
         except FetchError as error:
@@ -131,6 +137,7 @@ def _file(
     folders: Sequence[Path],
     store: Path,
     mirrors: Sequence[str],
+    limit: int,
     on_progress: OnProgress,
 ) -> Path:
     """The file, intact, in one of the folders; else downloaded to ``store``."""
@@ -141,7 +148,7 @@ def _file(
                 file.check(path)
                 return path
     urls = from_mirrors(mirrors, file.name) or file.urls
-    return fetch(urls, file.name, store, file.check, on_progress)
+    return fetch(urls, file.name, store, file.check, on_progress, limit=limit)
 
 
 def _install(

@@ -29,6 +29,8 @@ DOMAINNET_DUPLICATES = "domain_net_duplicates.txt"
 
 TERRA_IMAGES = "eccv_18_all_images_sm.tar.gz"
 TERRA_ANNOTATIONS = "caltech_camera_traps.json.zip"
+MAX_ANNOTATIONS = 1 << 29
+"""Most bytes of the annotations, several times what they have."""
 TERRA_LOCATIONS = ("100", "38", "43", "46")
 TERRA_CLASSES = (
     "bird",
@@ -156,6 +158,8 @@ def read_annotations(path: Path) -> Any:
         names = [name for name in packed.namelist() if name.endswith(".json")]
         if len(names) != 1:
             raise ValueError(f"{path} holds {len(names)} JSON files, not one")
+        if packed.getinfo(names[0]).file_size > MAX_ANNOTATIONS:
+            raise ValueError(f"{path}: {names[0]} has more than {MAX_ANNOTATIONS:,} bytes")
         text = packed.read(names[0])
     try:
         return json.loads(text)

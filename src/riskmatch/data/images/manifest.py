@@ -11,8 +11,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from riskmatch.data.images.archives import parquet_file
+from riskmatch.data.images.archives import parquet_errors, parquet_file
 from riskmatch.data.images.index import Entry, ImageIndex, normalised_name
+from riskmatch.files import check_regular, read_file
 
 COLUMNS = ("path", "label", "domain")
 RELATIVE = "Paths must be absolute or relative to the folder of the manifest."
@@ -86,7 +87,7 @@ def is_manifest(path: Path) -> bool:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return read_file(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8 ({error}); save it as UTF-8.") from error
 
@@ -133,9 +134,11 @@ def _parsed(path: Path, location: str, text: str) -> Any:
 
 
 def _read_parquet(path: Path) -> Iterator[Row]:
+    check_regular(path)
     table = parquet_file(path)
     _check_columns(path, dict.fromkeys(table.schema_arrow.names))
-    rows = table.read(columns=list(COLUMNS)).to_pylist()
+    with parquet_errors(path):
+        rows = table.read(columns=list(COLUMNS)).to_pylist()
     return ((f"row {number}", row) for number, row in enumerate(rows, 1))
 
 
