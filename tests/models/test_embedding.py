@@ -178,3 +178,19 @@ def test_features_file_has_one_row_per_sample_and_view(tmp_path, suffix, views):
 def test_unknown_type_of_features_file_raises(tmp_path):
     with pytest.raises(ValueError, match=r"Unknown type of features file '.parq'. Did you mean"):
         write_features(two_domains(), tmp_path / "pets.parq")
+
+
+@pytest.mark.parametrize("place", [None, -3])  # the end is missing, or a byte of a feature differs
+def test_damaged_features_are_named_and_made_again(tmp_path, place):
+    first, _ = embedded(two_domains(), tmp_path)
+    path = min(tmp_path.glob("*.safetensors"))
+    content = bytearray(path.read_bytes())
+    if place is None:
+        del content[-100:]
+    else:
+        content[place] ^= 1
+    path.write_bytes(content)
+    with pytest.warns(UserWarning, match=path.name):
+        again, calls = embedded(two_domains(), tmp_path)
+    assert len(calls) == 1
+    assert all(torch.equal(a.x, b.x) for a, b in zip(first.domains, again.domains, strict=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
@@ -24,7 +25,7 @@ from riskmatch.data.catalogue import find_images, load
 from riskmatch.data.domain import Augment, Domain, DomainSet, NamedTensors, StoredImages
 from riskmatch.data.fetch import cache_folder
 from riskmatch.data.sampler import stream
-from riskmatch.files import file_lock, write_whole
+from riskmatch.files import check_regular, file_lock, write_whole
 from riskmatch.models.trunk import Trunk, seeded_trunk, trunk
 from riskmatch.validation import check_option, check_options
 
@@ -167,13 +168,43 @@ def _features(
 
 
 def _cached(path: Path, make: Callable[[], Tensor], waiting: Callable[[], None]) -> Tensor:
-    """Load the tensor in ``path``; if there is none, one process makes it and the others wait."""
-    if not path.exists():
+    """Load the tensor in ``path``; if there is none, one process makes it and the others wait.
+
+    A damaged file is made again, with a warning.
+    """
+    features, _ = _read_cached(path)
+    if features is None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with file_lock(path.with_suffix(".lock"), waiting):
-            if not path.exists():  # unless another process has made it meanwhile
-                write_whole(path, to_bytes({_KEY: make().contiguous()}))
-    return load_file(path)[_KEY]
+            features, fault = _read_cached(path)  # another process may have made it meanwhile
+            if fault:
+                warnings.warn(f"{path} is damaged and made again: {fault}.", stacklevel=2)
+            if features is None:
+                features = make().contiguous()
+                write_whole(path, to_bytes({_KEY: features}, {"sha256": _digest(features)}))
+    return features
+
+
+def _read_cached(path: Path) -> tuple[Tensor | None, str]:
+    """The tensor in ``path``; None if there is none, with the cause where the file is damaged."""
+    try:
+        check_regular(path)
+        with safe_open(path, framework="pt") as file:
+            features: Tensor = file.get_tensor(_KEY)
+            expected = (file.metadata() or {}).get("sha256")  # earlier versions wrote none
+    except FileNotFoundError:
+        return None, ""
+    except SafetensorError as error:
+        return None, str(error)
+    if expected is not None and expected != _digest(features):
+        return None, "its checksum does not match"
+    return features, ""
+
+
+def _digest(features: Tensor) -> str:
+    digest = hashlib.sha256(f"{tuple(features.shape)} {features.dtype}".encode())
+    _update(digest, features)
+    return digest.hexdigest()
 
 
 def hash_inputs(x: Tensor | StoredImages | NamedTensors) -> str:

@@ -335,3 +335,55 @@ def test_partial_files_of_killed_processes_are_removed(build, files, tmp_path):
     assert len(list((tmp_path / "cache").glob("*.part"))) == 1
     pixels_of(root, paths[1:], 32, tmp_path / "cache")
     assert list((tmp_path / "cache").glob("*.part")) == []
+
+
+def damage_end(content):
+    return content[:-1000]
+
+
+def damage_byte(content):
+    return content[:5000] + bytes([content[5000] ^ 1]) + content[5001:]
+
+
+@pytest.mark.parametrize("damage", [damage_end, damage_byte])
+def test_damaged_cache_is_named_and_made_again(files, settled, tmp_path, damage):
+    root, paths = files
+    path = cached_file(root, paths, 28, tmp_path / "c")
+    intact = path.read_bytes()
+    path.write_bytes(damage(intact))
+    with pytest.warns(UserWarning, match=path.name):
+        assert cached_file(root, paths, 28, tmp_path / "c") == path
+    assert path.read_bytes() == intact
+
+
+def test_byte_that_rots_without_a_trace_is_found_in_a_checked_block(files, settled, tmp_path):
+    root, paths = files
+    path = cached_file(root, paths, 28, tmp_path / "c")
+    intact, times = path.read_bytes(), path.stat()
+    path.write_bytes(damage_byte(intact))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    with pytest.warns(UserWarning, match="does not match its checksum"):
+        cached_file(root, paths, 28, tmp_path / "c")
+    assert path.read_bytes() == intact
+
+
+def test_copied_cache_is_checked_and_kept(files, settled, tmp_path):
+    root, paths = files
+    path = cached_file(root, paths, 28, tmp_path / "c")
+    shutil.copy(path, tmp_path / "copy")
+    os.replace(tmp_path / "copy", path)
+    seen = Progress()
+    for _ in range(2):
+        cached_file(root, paths, 28, tmp_path / "c", seen)
+    assert "decoding images" not in seen.names
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"a.png": 1}', b"\xff"])
+def test_damaged_stamps_are_named_and_written_again(files, settled, tmp_path, content):
+    root, paths = files
+    path = cached_file(root, paths, 28, tmp_path / "c")
+    (stamps,) = (tmp_path / "c").glob("*.json")
+    stamps.write_bytes(content)
+    with pytest.warns(UserWarning, match=stamps.name):
+        assert cached_file(root, paths, 28, tmp_path / "c") == path
+    assert sorted(json.loads(stamps.read_bytes())) == sorted(paths)

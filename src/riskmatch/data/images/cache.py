@@ -16,6 +16,7 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import torch
@@ -33,6 +34,10 @@ FORMAT = 2
 """Version of the cache format; raise it when the same files would be stored differently."""
 CHUNK = 32
 """Images per task of a thread."""
+BLOCK = 8 << 20
+"""Bytes of decoded images per checksum."""
+SAMPLED = 8
+"""Blocks that are checked where nothing suggests that the file has changed."""
 SETTLED = 2.0
 """Seconds after which a change must show in a file's timestamps."""
 
@@ -100,8 +105,9 @@ def cached_file(
     """The file of decoded images, named by a hash of its content.
 
     The first call decodes the images on all cores; later calls find them by the content of the
-    files and ``image_size``. Of several processes that need the same images, one decodes and the
-    others wait. The file appears only once it is complete.
+    files and ``image_size``, check them by size and checksums, and decode them again, with a
+    warning, where they are damaged. Of several processes that need the same images, one decodes
+    and the others wait. The file appears only once it is complete.
 
     Images that are all squares of one size, up to 8/7 of ``image_size``, are stored at that size;
     others are resized to 8/7 of it (256 for 224), so that crops keep their sharpness.
@@ -131,11 +137,14 @@ def cached_file(
             hashes = content_hashes(root, paths, stamps, report)
         key = _hash(json.dumps([FORMAT, image_size, list(zip(paths, hashes, strict=True))]))
         pixels = folder / f"{key}.rgb"
-        if not pixels.exists():
+        if _fault(pixels) is not None:
             with file_lock(_lock_of(pixels), waiting):
-                if not pixels.exists():  # another process may have finished in the meantime
+                if fault := _fault(pixels):
+                    warnings.warn(f"{pixels} is damaged and made again: {fault}.", stacklevel=2)
+                if fault is not None:  # another process may have finished in the meantime
                     _remove_abandoned(folder)
                     _build(pixels, files, _side(files, image_size), report)
+                    _write_checksums(pixels, _checksums(pixels))
     return pixels
 
 
@@ -163,8 +172,7 @@ def content_hashes(
         stamps: file that keeps the hash and the :data:`Stamp` of each file.
         on_progress: called for every file that is read.
     """
-    # Stamp and hash by path.
-    stored: dict[str, list[Any]] = json.loads(stamps.read_bytes()) if stamps.exists() else {}
+    stored = _read_stamps(stamps)
     settled = time.time_ns() - int(SETTLED * 1e9)
     current = {path: _stamp(root / path) for path in paths}
     hashes = {
@@ -185,6 +193,65 @@ def content_hashes(
     }:
         write_whole(stamps, json.dumps({**stored, **new}).encode())
     return [hashes[path] for path in paths]
+
+
+def _read_stamps(stamps: Path) -> dict[str, list[Any]]:
+    """Stamp and hash by path; empty, with a warning, where the file is damaged."""
+    try:
+        stored = json.loads(read_file(stamps))
+        if all(isinstance(entry, list) and entry for entry in stored.values()):
+            return dict(stored)
+        cause = "an entry has another form"
+    except FileNotFoundError:
+        return {}
+    except (ValueError, AttributeError, RecursionError) as error:
+        cause = str(error)
+    warnings.warn(f"{stamps} is damaged and written again: {cause}.", stacklevel=2)
+    return {}
+
+
+def _fault(pixels: Path) -> str | None:
+    """How a file of decoded images differs from its checksums; None if it is intact, "" if absent.
+
+    Some blocks are read, or all where size or times of the file have changed.
+    """
+    try:
+        stored = json.loads(read_file(_checksum_file(pixels)))
+        size, sums, stamp = stored["size"], stored["crc32"], _stamp(pixels)
+    except FileNotFoundError:  # either file, or both
+        return ""
+    except (ValueError, TypeError, KeyError) as error:
+        return f"{_checksum_file(pixels).name} cannot be read ({type(error).__name__}: {error})"
+    if stamp[0] != size:
+        return f"it has {stamp[0]:,} bytes, not {size:,}"
+    same = list(stamp) == stored.get("stamp")
+    step = max(1, len(sums) // SAMPLED) if same else 1
+    for number in {*range(0, len(sums), step), len(sums) - 1}:
+        if _checksum(pixels, number) != sums[number]:
+            return f"block {number} does not match its checksum"
+    if not same:
+        _write_checksums(pixels, sums)
+    return None
+
+
+def _checksum(pixels: Path, number: int) -> int:
+    with open(pixels, "rb") as file:
+        file.seek(number * BLOCK)
+        return crc32(file.read(BLOCK))
+
+
+def _checksums(pixels: Path) -> list[int]:
+    return [_checksum(pixels, k) for k in range(math.ceil(pixels.stat().st_size / BLOCK))]
+
+
+def _write_checksums(pixels: Path, sums: Sequence[int]) -> None:
+    stamp = _stamp(pixels)
+    content = {"size": stamp[0], "crc32": sums, "stamp": stamp}
+    write_whole(_checksum_file(pixels), json.dumps(content).encode())
+
+
+def _checksum_file(pixels: Path) -> Path:
+    return pixels.with_suffix(".crc32")
 
 
 def _build(pixels: Path, files: Sequence[Path], side: int, report: OnProgress) -> None:
