@@ -21,7 +21,7 @@ class HasLoss(Protocol):
 
 
 Piece = TypeVar("Piece")
-Result = TypeVar("Result", Tensor, HasLoss)
+Result = TypeVar("Result", bound=Tensor | HasLoss)
 
 
 def accumulate(

@@ -85,10 +85,12 @@ class Eval:
         self._params = params
         self._amp = amp
         self._micro_batch = micro_batch
+        self._risks_only = False
 
     @cached_property
     def params(self) -> Params:
         """The trainable weights by name."""
+        self._check_complete()
         if self._params is not None:
             return self._params
         return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
@@ -96,6 +98,7 @@ class Eval:
     @cached_property
     def _outputs(self) -> tuple[Sequence[Tensor | None], Sequence[Tensor]]:
         """Features and logits of each piece of the batch."""
+        self._check_complete()
         x = self.batch.x
         pieces = x.split(self._micro_batch) if self._micro_batch else (x,)
         features, logits = zip(*(self._forward(piece) for piece in pieces), strict=True)
@@ -170,6 +173,12 @@ class Eval:
         other.__dict__["_outputs"] = self._outputs
         return other
 
+    def with_risks(self, risks: Tensor) -> Eval:
+        """The same batch with risks (n,) computed elsewhere, and nothing else to read."""
+        other = self.on(self.batch)
+        other.__dict__["risks"], other._risks_only = risks, True
+        return other
+
     def at(self, params: Params) -> Eval:
         """Other weights on the same data; the model's running statistics stay as they are."""
         return Eval(self.model, self.batch, self._risk, params, self._amp, self._micro_batch)
@@ -194,6 +203,13 @@ class Eval:
         if "_outputs" not in self.__dict__ and any(True for _ in self.model.buffers()):
             with torch.no_grad():
                 self._forward(self.batch.x)
+
+    def _check_complete(self) -> None:
+        if self._risks_only:
+            raise ValueError(
+                "The method reads more than risks, which accumulate cannot provide: state its "
+                "needs, or use accumulate=0."
+            )
 
 
 def _call_with(model: nn.Module, weights: Params, *args: Tensor, **kwargs: Tensor) -> Any:

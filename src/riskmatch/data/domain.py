@@ -335,6 +335,11 @@ class Batch:
         sizes = tuple(counts[value] for value in distinct)
         return cls(inputs, y, sizes, tuple(map(str, distinct)))
 
+    def pieces(self, size: int) -> list[Batch]:
+        """Batches of up to ``size`` samples in order, without the boundaries of domains."""
+        parts = zip(self.x.split(size), self.y.split(size), strict=True)
+        return [Batch(x, y, (len(y),)) for x, y in parts]
+
     def split(self) -> tuple[Batch, ...]:
         """One batch per domain."""
         parts = zip(self.x.split(self.sizes), self.y.split(self.sizes), self.names, strict=True)

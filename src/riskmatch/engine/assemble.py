@@ -29,7 +29,7 @@ from riskmatch.defaults import method_class
 from riskmatch.engine.data_identity import identity_of, with_identity
 from riskmatch.engine.evaluate import ValidationViews, evaluation_mode
 from riskmatch.engine.instances import KINDS, NO_INSTANCES, Instances, is_instance
-from riskmatch.engine.step import Stepper, StepSettings
+from riskmatch.engine.step import Stepper, StepSettings, check_accumulates
 from riskmatch.models import Trunk
 from riskmatch.models.embedding import embed
 from riskmatch.registry import Part, PartError
@@ -172,6 +172,8 @@ def assemble(
         instances: parts that ``config`` refers to by instance.
     """
     formula = instances.get("method", config) or objective(config.method, config.hparams)
+    if config.accumulate:
+        check_accumulates(formula)
     trunk = None
     if domains is None:
         if models.is_backbone(config.model) and not is_frozen(config):
@@ -205,6 +207,7 @@ def assemble(
             clip=config.clip,
             amp=config.amp,
             micro_batch=config.micro_batch,
+            accumulate=config.accumulate,
         ),
         domains=training,
     )

@@ -181,7 +181,9 @@ class Session:
         if start is None or self.step < start or not self.config.hparams.get("weight"):
             return {}
         samples = min(SAMPLES, self.config.batch_size or SAMPLES)
-        return gradient_norms(self.assembly.stepper, self.assembly.splits, samples)
+        if self.config.accumulate:
+            samples = min(samples, self.config.accumulate // len(self.assembly.stepper.domains))
+        return gradient_norms(self.assembly.stepper, self.assembly.splits, max(2, samples))
 
     def _progress(self) -> Progress:
         steps, worst = self.config.steps, self.numbers.get("worst domain")

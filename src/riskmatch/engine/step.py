@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
+from riskmatch.accumulation import accumulate
 from riskmatch.contract import (
     Eval,
     Memory,
@@ -56,6 +57,8 @@ class StepSettings:
     """Mixed precision: forward passes in bfloat16 where that is safe."""
     micro_batch: int = 0
     """Samples per forward pass; 0 passes a batch whole."""
+    accumulate: int = 0
+    """Samples with a graph at a time, see :func:`riskmatch.accumulate`; 0 takes a batch whole."""
 
 
 @dataclass
@@ -78,16 +81,15 @@ class Stepper:
     domains: tuple[str, ...] = ()
     """Names of the training domains of a run; empty outside of one."""
 
+    def __post_init__(self) -> None:
+        if self.settings.accumulate:
+            check_accumulates(self.objective)
+
     def step(self, batch: Batch) -> dict[str, float]:
         """Take one step on ``batch``; return the loss, its terms and the raw penalties."""
         optimizer = self.enter_phase()
-        settings = self.settings
-        ev = Eval(
-            self.model, batch, settings.risk, amp=settings.amp, micro_batch=settings.micro_batch
-        )
-        terms = self._terms(ev)
         optimizer.zero_grad(set_to_none=True)
-        terms.loss.backward()
+        ev, terms = self._backward(batch)
         if self.settings.clip is not None:
             nn.utils.clip_grad_norm_(self.trainable(), self.settings.clip)
         for group in optimizer.param_groups:
@@ -103,6 +105,29 @@ class Stepper:
             self.spec, self.phase_start = spec, self.memory.step
             self.optimizer = spec.build(self.trainable())
         return self.optimizer
+
+    def _backward(self, batch: Batch) -> tuple[Eval, Terms]:
+        """Compute the terms of a batch and the gradient of their sum."""
+        ev, size = self._eval(batch), self.settings.accumulate
+        if not 0 < size < len(batch.y):
+            terms = self._terms(ev)
+            terms.loss.backward()
+            return ev, terms
+        views = []
+
+        def terms_of(risks: Tensor) -> Terms:
+            views.append(ev.with_risks(risks))
+            return self._terms(views[0])
+
+        pieces = batch.pieces(size)
+        terms = accumulate(self.model, lambda piece: self._eval(piece).risks, pieces, terms_of)
+        return views[0], terms
+
+    def _eval(self, batch: Batch) -> Eval:
+        settings = self.settings
+        return Eval(
+            self.model, batch, settings.risk, amp=settings.amp, micro_batch=settings.micro_batch
+        )
 
     def _terms(self, ev: Eval) -> Terms:
         try:
@@ -130,6 +155,15 @@ class Stepper:
     def trainable(self) -> list[Tensor]:
         """Weights that the optimiser changes."""
         return [p for p in self.model.parameters() if p.requires_grad]
+
+
+def check_accumulates(objective: Objective) -> None:
+    """Raise ``ValueError`` unless the objective is a function of the risks alone."""
+    if objective.needs != "risks":
+        raise ValueError(
+            f"accumulate is for methods on risks alone, and {type(objective).__name__} needs "
+            f"{objective.needs}: its gradient is not a sum over samples. Use accumulate=0."
+        )
 
 
 def _bad_domain(ev: Eval) -> str | None:

@@ -68,6 +68,8 @@ class RunConfig:
     """Options of the data set by name."""
     model_options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the network by name."""
+    accumulate: int = later(0)
+    """Samples whose graph is in memory at a time, with the exact gradient of the batch; 0: all."""
     replacement: bool = later(False)
     """Draw batches with replacement, as DomainBed does; whole domains become bootstraps of them."""
     augment_validation: bool = later(False)
@@ -96,6 +98,7 @@ class RunConfig:
             "clip": ("positive or None", self.clip is None or self.clip > 0),
             "pretrain": (f"in [0, {self.steps})", 0 <= self.pretrain < self.steps),
             "micro_batch": ("at least 0", self.micro_batch >= 0),
+            "accumulate": ("at least 0", self.accumulate >= 0),
         }
         for name, (expected, holds) in ranges.items():
             if not holds:
