@@ -69,7 +69,7 @@ def test_json_output(riskmatch, trained):
 def test_several_runs_are_compared(riskmatch, trained):
     out = riskmatch("show", "runs").out
     assert out.startswith("2 methods on colored-digits\n")
-    assert "RDM (two moments) − ERM: " in out
+    assert "gain of RDM (two moments) over ERM: " in out
     assert " (1 pair)" in out
 
 

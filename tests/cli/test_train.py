@@ -28,9 +28,10 @@ def test_train_prints_progress_and_results(riskmatch):
     assert [evaluation.step for evaluation in run.evaluations] == [10, 20]
     lines = (
         done.err.splitlines()
-    )  # not a terminal: one line per evaluation, the test domain starred
+    )  # not a terminal: one line per evaluation, the test domain on the part that tables report
     assert [line.split()[1] for line in lines] == ["10/20", "20/20"]
-    assert "0.1* " in lines[0]
+    reported = run.evaluations[0].scores["0.1"]["train"].accuracy
+    assert f" 0.1 (test) {reported:.3f} " in lines[0]
     last = run.evaluations[-1].scores["0.1"]["val"]
     assert f"{last.accuracy:.3f}" in done.out
     assert f"{last.risk:.4f}" in done.out

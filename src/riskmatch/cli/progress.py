@@ -119,11 +119,16 @@ class RunDisplay(Display):
         self.show(" · ".join([*parts, *worst, self._left]), progress.step, progress.steps)
 
     def evaluation(self, config: RunConfig, evaluation: Evaluation) -> None:
-        """Log an evaluation, unless it belongs to the ERM phase that the run starts from."""
+        """Log an evaluation, unless it belongs to the ERM phase that the run starts from.
+
+        Accuracies are those of the validation samples, on test domains those that tables report.
+        """
         if self._terminal or config.id != self._config.id:
             return
         accuracy = "  ".join(
-            f"{name}{'*' if name in config.test_domains else ''} {scores['val'].accuracy:.3f}"
+            f"{name} (test) {scores['train'].accuracy:.3f}"
+            if name in config.test_domains
+            else f"{name} {scores['val'].accuracy:.3f}"
             for name, scores in evaluation.scores.items()
         )
         self.log(

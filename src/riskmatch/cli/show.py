@@ -65,6 +65,8 @@ def _print(summary: Mapping[str, Any]) -> None:
 
     console = Console(highlight=False)
     console.print(summary["title"], style="bold", markup=False, soft_wrap=True)
+    if summary["verdict"]:
+        console.print(summary["verdict"]["text"], markup=False, soft_wrap=True)
     if summary["run"]:
         _print_run(console, summary["headline"], summary["run"])
     else:
@@ -83,10 +85,11 @@ def _print_run(console: Console, headline: Mapping[str, Any], run: Mapping[str, 
     if not run["domains"]:
         return
     tests = {row[1] for row in headline["rows"]}
-    columns = ["domain", "accuracy,\ntrain", "\nval", "mean risk,\nval"]
+    first, second = run["parts"].values()
+    columns = ["domain", f"accuracy,\n{first}", f"\n{second}", f"mean risk,\n{second}"]
     histograms = run["histograms"] or {"shares": {}}
     if histograms["shares"]:
-        columns.append(f"risks, val,\nfrom 0 to {histograms['edges'][-1]:.3g}")
+        columns.append(f"risks, {second},\nfrom 0 to {histograms['edges'][-1]:.3g}")
     rows = []
     for name, scores in run["domains"].items():
         accuracy, risk = scores["accuracy"], scores["risk"]
@@ -117,7 +120,7 @@ def _print_comparison(console: Console, comparison: Mapping[str, Any], by_run: b
         if row["low"] is not None:
             mean += f", 95 % interval {row['low']:.1f} to {row['high']:.1f}"
         pairs = f"{row['pairs']} pair{'s' * (row['pairs'] != 1)}"
-        line = f"{row['method']} − {row['against']}: {mean.replace('-', '−')} ({pairs})"
+        line = f"gain of {row['method']} over {row['against']}: {mean.replace('-', '−')} ({pairs})"
         console.print(line, markup=False, soft_wrap=True)
 
 

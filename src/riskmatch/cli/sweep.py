@@ -55,7 +55,7 @@ class PlanOptions:
     leave_two_out: bool = False
     """Also leave out every pair of domains, for selection by leave-one-out."""
     draws: int = 20
-    """Number of hyper-parameter draws; the first is the defaults."""
+    """Random settings per method; draw 0 is the defaults."""
     trials: int = 3
     """Number of trials of each draw."""
     fixed_draws: bool = False
@@ -252,7 +252,7 @@ def _table(words: Sequence[str]) -> int:
     except FileNotFoundError:
         make = f"{_command('plan', options.dir)} --data NAME"
         raise BadInput(
-            f"{options.dir} has neither {PLAN} nor runs. Give a folder of runs, or plan a sweep "
+            f"'{options.dir}' holds no {PLAN} and no runs. Give a folder of runs, or plan a sweep "
             f"with {make}."
         ) from None
     except ValueError as error:

@@ -321,10 +321,13 @@ def _print(run: RunRecord, command: TrainCommand) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from riskmatch.report.titles import part_titles
+
     config, last = run.config, run.evaluations[-1]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("domain")
-    for title in ("accuracy, train", "val", "mean risk, train", "val"):
+    first, second = part_titles(config.data).values()
+    for title in (f"accuracy, {first}", second, f"mean risk, {first}", second):
         table.add_column(title, justify="right")
     for domain, splits in last.scores.items():
         test = domain in config.test_domains

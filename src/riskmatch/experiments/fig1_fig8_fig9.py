@@ -39,15 +39,18 @@ def _experiment(
 
 
 def _write(finished: FinishedRuns, domains: tuple[str, ...]) -> Output:
-    panels = {}
+    panels, names = {}, dict[str, None]()
     for run in finished.planned:
-        risks = label_risks(_predictions(finished, run), run.config.test_domains)
+        predicted = _predictions(finished, run)
+        names |= dict.fromkeys(predicted)
+        risks = label_risks(predicted, run.config.test_domains)
         shown = {name: risks[name] for name in domains if name in risks}
         panels[titles.METHODS[run.config.method]] = shown or risks  # stand-in: other domains
     plot = density_plot(
         panels,
         "Risks of validation samples; ticks mark their means",
         setup(run.config for run in finished.planned),
+        list(names),
     )
     lines = [
         f"{title}: " + ", ".join(f"{name} {risks.mean():.3f}" for name, risks in by_domain.items())

@@ -19,13 +19,8 @@ from riskmatch.experiments.experiment import (
 )
 from riskmatch.experiments.images import IMAGE_DATA, planned_runs, protocol, write_tables
 from riskmatch.report import titles
-from riskmatch.report.comparison import (
-    Selected,
-    efficiency_table,
-    overview_table,
-    per_domain_table,
-    select,
-)
+from riskmatch.report.comparison import efficiency_table, overview_table, per_domain_table
+from riskmatch.report.selected import Selected, select
 from riskmatch.report.tables import Table
 from riskmatch.runs.frame import frame_of
 from riskmatch.sweep.plan import Protocol

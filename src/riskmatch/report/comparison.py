@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from statistics import fmean, median
-from typing import NamedTuple, TypeVar
 
 import pandas as pd
 
@@ -23,10 +19,19 @@ from riskmatch.report.published import (
     WRONG_AVERAGES,
     PublishedRow,
 )
-from riskmatch.report.tables import Amount, Cell, Gain, Table, Trials
+from riskmatch.report.selected import (
+    RowKey,
+    Selected,
+    gain_over_erm,
+    in_method_order,
+    row_label,
+    rows_over,
+    select,
+)
+from riskmatch.report.tables import Amount, Cell, Table, Trials
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.frame import read_results
-from riskmatch.selection import Rule, cases, choose_among, find_rule
+from riskmatch.selection import Rule
 
 GAIN = "gain over ERM"
 """Title of the column of paired differences from ERM."""
@@ -38,142 +43,8 @@ _GAIN_NOTE = (
 _PAPER_NOTE = f"(paper): as printed in {PAPER}, selection train-val."
 
 
-_Row = TypeVar("_Row")
 Rows = list[tuple[str, tuple[Cell, ...]]]
 """Rows of a table, each with its method, by which tables are ordered."""
-
-
-class RowKey(NamedTuple):
-    """The method and the network of a row."""
-
-    variant: str
-    model: str
-    """Empty for any network, where a data set has one."""
-
-
-def row_label(variant: str, model: str = "") -> str:
-    """The name of a row.
-
-    Example:
-        >>> row_label("vrex"), row_label("vrex", "lite0")
-        ('VREx', 'VREx, lite0')
-    """
-    title, network = titles.method_title(variant), titles.part_title(model)
-    return f"{title}, {network}" if model else title
-
-
-@dataclass(frozen=True)
-class Selected:
-    """The runs on one data set, and what a rule chose among them."""
-
-    data: str
-    """Name of the data set, as :func:`riskmatch.selection.cases` gives it."""
-    rule: Rule
-    cases: pd.DataFrame
-    """Rows of :func:`riskmatch.selection.cases`; those of the plan, where there is one."""
-    chosen: pd.DataFrame
-    """Rows of :func:`riskmatch.selection.choose`."""
-    planned: bool
-    """Whether the cases are those of a plan."""
-    frame: pd.DataFrame
-    """All evaluations."""
-
-    @cached_property
-    def evaluated(self) -> pd.DataFrame:
-        """The cases of runs that have been evaluated."""
-        return self.cases[self.cases["domains"].map(len) > 0]
-
-    @cached_property
-    def alone(self) -> pd.DataFrame:
-        """The evaluated cases but for runs that serve ``leave-one-out`` alone."""
-        return self.evaluated[self.evaluated["test_domain"].notna()]
-
-    @cached_property
-    def domains(self) -> tuple[str, ...]:
-        """The test domains of the table, in the order of the data set.
-
-        Without a plan, where the tested domains are trained on elsewhere, each domain should be
-        left out in turn: domains that never were have their column too.
-        """
-        tested = set(self.cases["test_domain"].dropna())
-        ordered = dict.fromkeys(d for domains in self.evaluated["domains"] for d in domains)
-        if not self.planned and len(tested) > 1:
-            pairs = zip(self.alone["domains"], self.alone["test_domains"], strict=True)
-            trained = {d for domains, tests in pairs for d in domains if d not in tests}
-            tested |= trained if tested <= trained else set()
-        return (*(d for d in ordered if d in tested), *sorted(tested - ordered.keys()))
-
-    @cached_property
-    def rows(self) -> tuple[RowKey, ...]:
-        """The rows: methods in the order of tables, and networks by name."""
-        pairs = zip(self.cases["variant"], self.cases["model"], strict=True)
-        return _in_order((pair[0], RowKey(*pair)) for pair in sorted(set(pairs)))
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """The networks."""
-        return tuple(sorted({key.model for key in self.rows}))
-
-    def label(self, variant: str, model: str) -> str:
-        """The name of a row; it names the network where there are several."""
-        return row_label(variant, model if len(self.models) > 1 else "")
-
-    def part(self, key: RowKey, frame: pd.DataFrame) -> pd.DataFrame:
-        """The part of ``cases``, ``evaluated`` or ``chosen`` that belongs to a row."""
-        own = frame[frame["variant"] == key.variant]
-        return own[own["model"] == key.model] if key.model else own
-
-    def accuracies(self, key: RowKey) -> dict[tuple[str, int], float]:
-        """Accuracies in per cent, by test domain and trial, in the order of trials."""
-        own = self.part(key, self.chosen)  # sorted by case
-        columns = zip(own["test_domain"], own["trial"], own["accuracy"], strict=True)
-        return {(domain, trial): 100 * accuracy for domain, trial, accuracy in columns}
-
-    def by_domain(self, key: RowKey) -> dict[str, tuple[float, ...]]:
-        """The accuracies of the trials in per cent, by test domain."""
-        known = self.accuracies(key).items()
-        return {name: tuple(v for (d, _), v in known if d == name) for name in self.domains}
-
-    def by_trial(self, key: RowKey) -> tuple[float, ...]:
-        """The averages over test domains in per cent, of the trials that have every domain."""
-        by_trial: dict[int, list[float]] = defaultdict(list)
-        for (_, trial), accuracy in self.accuracies(key).items():
-            by_trial[trial].append(accuracy)
-        whole = len(self.domains)
-        return tuple(fmean(own) for _, own in sorted(by_trial.items()) if len(own) == whole)
-
-    def average(self, key: RowKey) -> float | None:
-        """The average over test domains in per cent; None where one has no run."""
-        trials = self.by_domain(key).values()
-        return fmean(map(fmean, trials)) if trials and all(trials) else None
-
-
-def select(
-    frame: pd.DataFrame, rule: str | Rule = "train-val", plan: Iterable[RunConfig] = ()
-) -> dict[str, Selected]:
-    """What a rule chooses on every data set, by its name, in the order of tables.
-
-    Args:
-        frame: a data frame of :func:`riskmatch.results`.
-        rule: how runs and steps are chosen.
-        plan: the runs there should be; other runs do not count.
-    """
-    rule, plan = find_rule(rule), tuple(plan)
-    table = cases(frame, plan)
-    if plan:
-        table = table[table["run"].isin({config.id for config in plan})]
-    chosen = choose_among(table, frame, rule)
-    return {
-        data: Selected(
-            data,
-            rule,
-            table[table["data"] == data],
-            chosen[chosen["data"] == data],
-            bool(plan),
-            frame,
-        )
-        for data in titles.in_order(set(table["data"]), titles.DATA)
-    }
 
 
 def tables_of(
@@ -228,9 +99,10 @@ def per_domain_table(selected: Selected) -> Table:
         row = (selected.label(*key), *cells, selected.average(key), gain_over_erm([selected], key))
         rows.append((key.variant, row))
     title = titles.data_title(selected.data)
-    caption = f"{title}: accuracy on the test domain in per cent, {_ERROR}. {notes(selected)}"
+    part = titles.part_titles(str(selected.cases["own_data"].iloc[0]))["train"]
+    caption = f"{title}: accuracy on the {part} of the test domain in per cent, {_ERROR}."
     printed = _printed(PER_DOMAIN.get(selected.data, {}), selected.domains)
-    return _accuracy_table(caption, selected.domains, rows, printed)
+    return _accuracy_table(f"{caption} {notes(selected)}", selected.domains, rows, printed)
 
 
 def overview_table(sets: Sequence[Selected]) -> Table:
@@ -272,7 +144,9 @@ def efficiency_table(selected: Selected) -> Table:
     )
     if published:
         caption += f" (paper): as printed in {PAPER}, on other machines."
-    return Table(caption, ("method", "training (s)", "memory (GiB)", "accuracy"), _in_order(rows))
+    return Table(
+        caption, ("method", "training (s)", "memory (GiB)", "accuracy"), in_method_order(rows)
+    )
 
 
 def _costs(selected: Selected, key: RowKey) -> tuple[Cell, ...]:
@@ -293,33 +167,6 @@ def _costs(selected: Selected, key: RowKey) -> tuple[Cell, ...]:
         Amount(float(median(peaks)) / 2**30, 2) if peaks.any() else None,
         selected.average(key),
     )
-
-
-def gain_over_erm(sets: Sequence[Selected], key: RowKey) -> Gain | None:
-    """The gain over ERM with the same network, paired over everything both were tested on."""
-    if key.variant == "erm":
-        return None
-    ours, theirs = (
-        {(one.data, *at): value for one in sets for at, value in one.accuracies(row).items()}
-        for row in (key, RowKey("erm", key.model))
-    )
-    differences = tuple(ours[at] - theirs[at] for at in ours if at in theirs)
-    return Gain(differences) if differences else None
-
-
-def rows_over(sets: Sequence[Selected]) -> tuple[RowKey, ...]:
-    """The rows of a table over data sets; networks count where a data set has several."""
-    keys = {key for one in sets for key in one.rows}
-    if all(len(one.models) <= 1 for one in sets):
-        keys = {RowKey(key.variant, "") for key in keys}
-    return _in_order((key.variant, key) for key in sorted(keys))
-
-
-def _in_order(rows: Iterable[tuple[str, _Row]]) -> tuple[_Row, ...]:
-    """Rows, each with its method, in the order of methods; the rows of one stay in theirs."""
-    rows = list(rows)
-    order = titles.in_order({method for method, _ in rows}, titles.METHODS)
-    return tuple(row for _, row in sorted(rows, key=lambda row: order.index(row[0])))
 
 
 def _name(selected: Selected) -> str:
@@ -369,4 +216,6 @@ def _accuracy_table(caption: str, columns: Sequence[str], rows: Rows, printed: R
     caption = " ".join(
         [caption, *([_GAIN_NOTE] if gains else []), *([_PAPER_NOTE] if printed else [])]
     )
-    return Table(caption, header, tuple(row[: len(header)] for row in _in_order(rows + printed)))
+    return Table(
+        caption, header, tuple(row[: len(header)] for row in in_method_order(rows + printed))
+    )

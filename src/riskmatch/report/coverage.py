@@ -15,10 +15,15 @@ from riskmatch.runs.findings import harmed
 from riskmatch.selection import CASE, acts
 
 if TYPE_CHECKING:
-    from riskmatch.report.comparison import RowKey, Selected
+    from riskmatch.report.selected import RowKey, Selected
 
 ALIKE = {"steps": "steps", "model_options": "model options"}
 """Settings that no search draws, so that the runs of a case should have them in common."""
+SETTINGS = {
+    **{"batch_size": "batch size", "lr": "learning rate", "weight_decay": "weight decay"},
+    **{name: name for name in ("dropout", "steps", "schedule", "clip", "amp")},
+}
+"""Settings of a run besides the method; searches draw the first four for each method."""
 _AFTER = ", among the steps at which the method acts"
 FEW = 3
 """More missing runs are not named."""
@@ -32,6 +37,7 @@ def notes(selected: Selected) -> str:
         *methods_at_work(selected),
         f"Network: {_names(selected.models)}." if selected.models else "",
         _listed("Chosen among runs that differ in more than their draw", _unlike(selected)),
+        _listed("Pairs with ERM differ in more than the method", unequal(selected)),
         _listed("Missing", missing(selected)),
         _listed("Nothing to choose from", _unchosen(selected)),
         _listed("Not finished, counted with the steps they have", _unfinished(selected)),
@@ -138,6 +144,37 @@ def _unlike(selected: Selected) -> list[str]:
         labels = dict.fromkeys(selected.label(case[2], case[1]) for case in different)
         phrases += [f"{title} ({_names(labels)})"] if labels else []
     return phrases
+
+
+def unequal(selected: Selected) -> list[str]:
+    """In what the chosen runs of methods differ from those of ERM besides the method.
+
+    A row is compared with ERM with the same network, test domain and trial.
+    """
+    runs = selected.frame.drop_duplicates("run").set_index("run")
+    phrases = {}
+    for key in selected.rows:
+        own, erm = (
+            selected.part(row, selected.chosen).set_index(["test_domain", "trial"])["run"]
+            for row in (key, key._replace(variant="erm"))
+        )
+        pairs = own.index.intersection(erm.index)
+        if key.variant == "erm" or pairs.empty:
+            continue
+        differing = []
+        for name, title in SETTINGS.items():
+            ours, theirs = (runs[name].loc[chosen[pairs]] for chosen in (own, erm))
+            if not ours.reset_index(drop=True).equals(theirs.reset_index(drop=True)):
+                values = f" ({_span(ours)}, ERM {_span(theirs)})" if name == "batch_size" else ""
+                differing.append(f"{title}{values}")
+        phrases[key] = ", ".join(differing)
+    return _phrases(selected, phrases)
+
+
+def _span(values: Iterable[int]) -> str:
+    """Values, or their range where there are more than two."""
+    known = sorted(set(values))
+    return " and ".join(map(str, known)) if len(known) <= 2 else f"{known[0]} to {known[-1]}"
 
 
 def _names(labels: Iterable[str]) -> str:

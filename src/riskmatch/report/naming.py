@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from riskmatch.report import titles
-from riskmatch.report.titles import data_title, domains_title, method_title
+from riskmatch.report.titles import data_title, domains_title, method_title, setting_title
 from riskmatch.runs.config import RunConfig, variant
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MAX_NAMED = 3
-"""Runs that differ in more settings get an id."""
+"""Most settings that a title names."""
 
 
 def model_title(model: str, options: Mapping[str, Any]) -> str:
@@ -44,22 +44,50 @@ def _title(variant: str, data: str, tests: Sequence[str]) -> str:
 
 
 def run_titles(configs: Sequence[RunConfig]) -> list[str]:
-    """Titles of several runs; equal titles are followed by the settings that differ.
+    """Titles of several runs; equal titles are followed by the settings that tell them apart.
+
+    These are as few as suffice, hyper-parameters of the method first. Runs that ``MAX_NAMED``
+    settings do not tell apart get their ids.
 
     Example:
-        >>> one, two = (RunConfig("pacs", ("sketch",), "erm", seed=seed) for seed in (0, 1))
+        >>> one, two = (RunConfig("pacs", ("sketch",), "rdm", {"weight": w}) for w in (0.5, 5.0))
         >>> run_titles([one, two])
-        ['ERM on PACS without sketch, seed 0', 'ERM on PACS without sketch, seed 1']
+        ['RDM on PACS without sketch, λ 0.5', 'RDM on PACS without sketch, λ 5']
     """
-    known = [(run_title(config), config.id, _settings(config)) for config in configs]
-    alike: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for title, _, own in known:
-        alike[title].append(own)
-    unique = []
-    for title, id_, own in known:
-        suffix = [f"{n} {v}" for n, v in own.items() if any(o.get(n) != v for o in alike[title])]
-        unique.append(", ".join([title, *(suffix if len(suffix) <= MAX_NAMED else [id_])]))
-    return unique
+    alike: dict[str, list[RunConfig]] = defaultdict(list)
+    for config in configs:
+        alike[run_title(config)].append(config)
+    titles = {}
+    for title, own in alike.items():
+        for config, parts in zip(own, _told_apart([_settings(c) for c in own]), strict=True):
+            titles[config.id] = ", ".join([title, *([config.id] if parts is None else parts)])
+    return [titles[config.id] for config in configs]
+
+
+def _told_apart(runs: Sequence[Mapping[str, Any]]) -> list[list[str] | None]:
+    """Of each run the settings that tell it apart from the others; None where they do not."""
+    names = list(dict.fromkeys(name for run in runs for name in run))
+    differing = [n for n in names if len({json.dumps(run.get(n)) for run in runs}) > 1]
+    shown: list[list[str]] = [[] for _ in runs]
+    for name in differing[:MAX_NAMED]:
+        if len(set(map(tuple, shown))) == len(runs):
+            break
+        for parts, run in zip(shown, runs, strict=True):
+            if name in run:
+                parts.append(
+                    f"{setting_title(name)} {_value(run[name], [r.get(name) for r in runs])}"
+                )
+    counts = Counter(map(tuple, shown))
+    return [parts if counts[tuple(parts)] == 1 else None for parts in shown]
+
+
+def _value(value: Any, others: Sequence[Any]) -> str:
+    """A value in three significant digits, or in all that tell it from the others."""
+    if not isinstance(value, float):
+        return str(value)
+    short = f"{value:.3g}"
+    clash = any(isinstance(o, float) and o != value and f"{o:.3g}" == short for o in others)
+    return str(value) if clash else short
 
 
 def page_title(runs: pd.DataFrame) -> str:
@@ -108,8 +136,10 @@ def _setup(runs: Iterable[tuple[str, str, Mapping[str, Any], int]]) -> str:
 
 
 def _settings(config: RunConfig) -> dict[str, Any]:
-    """All settings in one flat mapping, including hyper-parameters and options."""
-    flat: dict[str, Any] = {}
-    for name, value in config.to_json().items():
+    """All settings in one flat mapping: hyper-parameters, then seeds, then the others."""
+    values = config.to_json()
+    flat = {name: values[name] for name in ("trial", "seed")}
+    flat = {**values.pop("hparams"), **flat}
+    for name, value in values.items():
         flat |= value if isinstance(value, Mapping) else {name: value}
     return flat

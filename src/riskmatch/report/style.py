@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, Literal
@@ -70,24 +70,34 @@ SERIES = (
     LineStyle(GREY),
 )
 """Styles of ordinary lines, in order of use."""
-TESTS = (
-    LineStyle(VERMILION, width=1.8),
-    LineStyle(VERMILION, DASHED, 1.8),
-    LineStyle(VERMILION, DOTTED, 1.8),
-)
-"""Styles of test domains, which stand out."""
+DOMAIN_COLOURS = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, BLACK)
+DOMAIN_DASHES = (SOLID, DASHED, DOTTED, DASH_DOT, LONG_DASHED)
+"""Colours and dashes of domains by their place in the data set, in pages and figures alike."""
 
 
-def line_styles(labels: Iterable[str], tests: Iterable[str] = ()) -> dict[str, LineStyle]:
-    """Assign a line style to each label; labels in ``tests`` get the styles of test domains.
+def line_styles(labels: Iterable[str]) -> dict[str, LineStyle]:
+    """Assign a line style to each label, in order.
 
     Example:
-        >>> line_styles(["photo", "sketch"], tests=["sketch"])["sketch"].color == VERMILION
+        >>> line_styles(["loss", "penalty"])["penalty"].color == GREEN
         True
     """
-    highlighted = dict(zip(dict.fromkeys(tests), cycle(TESTS), strict=False))
-    others = [label for label in dict.fromkeys(labels) if label not in highlighted]
-    return {**dict(zip(others, cycle(SERIES), strict=False)), **highlighted}
+    return dict(zip(dict.fromkeys(labels), cycle(SERIES), strict=False))
+
+
+def domain_style(domain: str, domains: Sequence[str], test: bool = False) -> LineStyle:
+    """Style of a domain, from its place in the list of all domains of its data set.
+
+    A test domain has a thicker line of the same colour.
+
+    Example:
+        >>> pacs = ["art_painting", "cartoon", "photo", "sketch"]
+        >>> domain_style("sketch", pacs).color == domain_style("sketch", pacs, test=True).color
+        True
+    """
+    place = list(domains).index(domain)
+    colour = DOMAIN_COLOURS[place % len(DOMAIN_COLOURS)]
+    return LineStyle(colour, DOMAIN_DASHES[place % len(DOMAIN_DASHES)], 2.2 if test else 1.4)
 
 
 def style_axes(axes: Axes) -> None:

@@ -25,6 +25,7 @@ _TEX = {
     "η": r"$\eta$",
     "α": r"$\alpha$",
     "−": r"$-$",
+    "<": r"$<$",
     "√": r"$\surd$",
     "…": r"\dots{}",
     "—": "---",
@@ -36,9 +37,13 @@ _TEX = {
 class Spread:
     """Several measurements of one quantity: mean ± standard deviation.
 
+    A spread that rounds to zero is printed as ``<0.1``, and of two values not at all.
+
     Example:
         >>> str(Spread((70.0, 72.0))), str(Spread((71.25,))), str(Spread(()))
         ('71.0 ± 1.4', '71.2', '—')
+        >>> str(Spread((99.2, 99.2))), str(Spread((99.2, 99.2, 99.2)))
+        ('99.2', '99.2 ± <0.1')
     """
 
     values: tuple[float, ...]
@@ -66,7 +71,12 @@ class Spread:
         if self.mean is None:
             return MISSING
         mean = f"{self.mean:{self.sign}.1f}".replace("-", "−")
-        return mean if self.error is None else f"{mean} ± {self.error:.1f}"
+        if self.error is None:
+            return mean
+        if self.error >= 0.05:
+            return f"{mean} ± {self.error:.1f}"
+        # Two equal values are no evidence of a small spread.
+        return f"{mean} ± <0.1" if len(self.values) > 2 else mean
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from riskmatch.registry import INSTANCE, is_own
+from riskmatch.runs.records import Split
 
 METHODS = {
     "erm": "ERM",
@@ -78,6 +79,44 @@ def part_title(name: str) -> str:
     if part.startswith(INSTANCE):
         part = part.rpartition(".")[2]
     return prefix + space + (part.rpartition(":")[2] if is_own(part) else part)
+
+
+_SETTINGS = {
+    "weight": "λ",
+    "warmup": "warm-up",
+    "lr": "learning rate",
+    "lr_after": "learning rate after the warm-up",
+    "batch_size": "batch size",
+    "weight_decay": "weight decay",
+    "variance_weight": "β",
+    "log_tail": "log tail",
+}
+
+
+def setting_title(name: str) -> str:
+    """The name of a setting of a run in titles and charts.
+
+    Example:
+        >>> setting_title("weight"), setting_title("meta_lr")
+        ('λ', 'meta lr')
+    """
+    return _SETTINGS.get(name) or name.replace("_", " ")
+
+
+def part_titles(data: str) -> dict[Split, str]:
+    """Names of the two parts of every domain, by split.
+
+    Training domains are trained on the first part, test domains are reported on it; the second is
+    for validation. ColoredMNIST and data sets passed as objects have validation samples of their
+    own, so that their parts have other shares.
+
+    Example:
+        >>> part_titles("pacs")
+        {'train': '80 % part', 'val': '20 % part'}
+    """
+    if data == "colored-mnist" or data.startswith(INSTANCE):
+        return {"train": "main part", "val": "validation part"}
+    return {"train": "80 % part", "val": "20 % part"}
 
 
 def domains_title(names: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from matplotlib.text import Text
 from stored_runs import HOSTILE, stored_run
 
 from riskmatch.report.figures import FIGURES, Curve, Lines, save
-from riskmatch.report.style import BLUE, INCHES, SERIES, LineStyle, line_styles
+from riskmatch.report.style import BLUE, INCHES, SERIES, LineStyle, domain_style, line_styles
 
 NAMES = [name for name in FIGURES if name != "ablation"]
 
@@ -113,8 +113,15 @@ def test_panels_are_arranged_in_equal_rows():
         assert plot.draw("page").axes[0].get_gridspec().ncols == columns
 
 
-def test_line_styles_differ_and_test_domains_stand_out():
-    styles = line_styles(["a", "b", "c", "t"], ["t"])
-    assert len({style.color for style in styles.values()}) == 4
-    assert styles["t"].width > max(style.width for name, style in styles.items() if name != "t")
+def test_line_styles_differ():
+    assert len({style.color for style in line_styles("abcd").values()}) == 4
     assert len({style.color for style in SERIES}) == len(SERIES)
+
+
+def test_domains_keep_their_colours_and_test_domains_stand_out():
+    pacs = ("art", "cartoon", "photo", "sketch")
+    for name in pacs:
+        plain, tested = domain_style(name, pacs), domain_style(name, pacs, test=True)
+        assert (plain.color, plain.dashes) == (tested.color, tested.dashes)
+        assert tested.width > plain.width
+    assert len({domain_style(name, pacs).color for name in pacs}) == 4

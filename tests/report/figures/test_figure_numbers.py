@@ -19,6 +19,7 @@ from riskmatch.report.figures.training import (
     terms,
     worst_domains,
 )
+from riskmatch.report.style import DOMAIN_COLOURS
 from riskmatch.runs.frame import frame_of
 
 GAMMAS = [10.0**power for power in range(-4, 4)]
@@ -81,14 +82,14 @@ def test_risks_are_from_validation_at_the_last_step(tmp_path):
 
 def test_risks_over_many_decades_use_a_log_axis():
     values = 10 ** np.random.default_rng(0).uniform(-4, 1, 4000)
-    plot = density_plot({"RDM": {"a": values, "b": values[:50]}}, "title", "note")
+    plot = density_plot({"RDM": {"a": values, "b": values[:50]}}, "title", "note", "ab")
     assert plot.log
     estimate = plot.panels["RDM"]["a"]
     widths = np.diff(np.log10(estimate.edges))
     assert np.dot(estimate.heights, widths) == pytest.approx(1, abs=1e-3)
     assert estimate.density[100] == pytest.approx(1 / 5, rel=0.1)  # uniform over five decades
     assert plot.draw().axes[0].get_xscale() == "log"
-    assert not density_plot({"RDM": {"a": values + 5}}, "title", "note").log
+    assert not density_plot({"RDM": {"a": values + 5}}, "title", "note", "a").log
 
 
 def test_density_per_decade_with_zero_risks():
@@ -171,6 +172,34 @@ def test_ablation_ignores_steps_of_the_warmup():
         runs.append(replace(record, config=config))
     (line,) = ablation(frame_of(runs)).panels["toy"]
     assert list(line.y) == [80, 80]
+
+
+def test_ablation_refuses_runs_that_differ_in_more(tmp_path):
+    runs, _ = varied("weight", (0.1, 5.0))
+    runs[0] = replace(runs[0], config=replace(runs[0].config, lr=0.5, batch_size=8))
+    with pytest.raises(ValueError, match="differ in batch_size, lr besides weight"):
+        ablation(frame_of(runs))
+
+
+def test_ablation_says_how_the_step_is_chosen():
+    runs, _ = varied("weight", (0.1, 5.0))
+    assert "Step: the one with the best mean validation accuracy" in ablation(frame_of(runs)).note
+
+
+def test_a_domain_has_one_colour_in_all_runs_and_figures(tmp_path):
+    first = stored_run(tmp_path / "one")
+    other = stored_run(tmp_path / "two", tests=("art",), worst=("photo", "sketch"))
+    runs = {"one": first, "two": other}
+    colours = {}
+    for plot in (accuracies(runs), cdf(runs)):
+        for curves in plot.panels.values():
+            for curve in curves:
+                name = curve.label.removesuffix(" (test)")
+                colours.setdefault(name, set()).add(curve.style.color)
+    for label, style in {**densities(runs).styles, **worst_domains(runs).styles}.items():
+        colours[label.removesuffix(" (test)")].add(style.color)
+    assert list(colours) == ["art", "photo", "sketch"]
+    assert list(colours.values()) == [{colour} for colour in DOMAIN_COLOURS[:3]]
 
 
 def test_ablation_needs_runs_that_differ():

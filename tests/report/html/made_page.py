@@ -35,7 +35,9 @@ def page_data(*, runs=1, training=TRAINING, test=TEST, classes=CLASSES, **change
             "columns": ["method", "train-val", "test-val", "last step"],
             "rows": [[m, 70.0 + 9 * i % 5, 71.25 + i, None] for i, m in enumerate(methods)],
         },
+        "verdict": {"text": "No method is better.", "rule": "Rule: intervals."} if many else None,
         "comparison": comparison(methods) if many else None,
+        "hyperparameters": hyperparameters(methods, test) if many else [],
         "runs": [
             run(number, method, training, test, classes) for number, method in enumerate(methods)
         ],
@@ -57,9 +59,19 @@ def bare():
             **{name: {} for name in ("accuracy", "risk", "terms", "raw")},
         },
         "snapshots": [],
-        **{name: {} for name in ("confusion", "calibration", "hardest")},
+        **dict.fromkeys(("chosen_step", "step_of_samples")),
+        **{name: {} for name in ("samples", "confusion", "calibration", "hardest")},
     }
     return data
+
+
+def hyperparameters(methods, test):
+    points = [[10**k, 60.0 + k, name] for k in range(-2, 3) for name in test]
+    charts = [
+        {"name": "weight", "title": "λ", "log": True, "points": points},
+        {"name": "lr", "title": "learning rate", "log": False, "points": points},
+    ]
+    return [{"method": method, "charts": charts} for method in methods[1:]]
 
 
 def comparison(methods):
@@ -92,6 +104,12 @@ def run(seed, method, training, test, classes):
         "title": f"{method} · test {' '.join(test)[:20]} · seed {seed}",
         "method": method,
         "data": "pacs",
+        "domains": domains,
+        "parts_of_domains": {"train": "80 % part", "val": "20 % part"},
+        "sizes": {name: {"train": 126, "val": 31} for name in domains},
+        "chosen_step": steps[-3],
+        "step_of_samples": steps[-1],
+        "samples": {name: {"n": 60, "correct": 50, "of": 60} for name in domains},
         "training_domains": list(training),
         "test_domains": list(test),
         "classes": list(classes),
@@ -101,6 +119,10 @@ def run(seed, method, training, test, classes):
         "config": {"data": "pacs", "lr": 5e-5, "hparams": {"weight": 5.0, "match": "worst"}},
         "reproduce": f"riskmatch train pacs --method {method.lower()} --test-domain sketch",
         "curves": curves(rng, steps, level, training),
+        "matching": {
+            "steps": shots,
+            **{part: (0.2 / (1 + np.arange(len(shots)))).tolist() for part in ("train", "val")},
+        },
         "snapshots": [snapshot(rng, step, level) for step in shots],
         "confusion": {name: confusion(rng, len(classes), level[name]) for name in domains},
         "calibration": {name: calibration(rng, level[name]) for name in domains},

@@ -29,7 +29,7 @@ SCROLLS = "document.documentElement.scrollWidth > innerWidth"
 def test_every_section_has_content(visit, comparison):
     page = visit(comparison)
     sections = page.locator("section:visible")
-    assert sections.count() == 2 + 10
+    assert sections.count() == 3 + 11
     for text in sections.all_inner_texts():
         assert len(text) > 90
     for box in page.locator("[data-chart]:visible").all():
@@ -76,8 +76,8 @@ def test_table_sorts_by_number_with_missing_values_last(visit):
     page = visit(render(page_data(headline=headline)))
     head = page.locator("#headline th", has_text="accuracy")
     for direction, ordered in (
-        ("ascending", ["−4", "9.5", "23.2", "100.0", "—"]),
-        ("descending", ["100.0", "23.2", "9.5", "−4", "—"]),
+        ("ascending", ["−4.0", "9.5", "23.2", "100.0", "—"]),
+        ("descending", ["100.0", "23.2", "9.5", "−4.0", "—"]),
     ):
         head.get_by_role("button").press("Enter")
         assert head.get_attribute("aria-sort") == direction
@@ -129,7 +129,7 @@ def test_hostile_names_are_text_and_fit(visit):
 )
 def test_narrow_screen_with_little_and_much_data(visit, make):
     page = visit(render(make()), 360)
-    assert page.locator("section").count() == 11
+    assert page.locator("section").count() == 12
     assert not page.evaluate(SCROLLS)
 
 
@@ -142,3 +142,104 @@ def test_page_without_script_and_in_print(visit, comparison):
     assert not printed.locator("header").is_visible()
     ink = printed.evaluate("getComputedStyle(document.body).color")
     assert sum(map(int, ink[4:-1].split(","))) < 150
+
+
+TEN = tuple(f"class number {k}" for k in range(10))
+SIZES = [(width, scheme) for width in (1400, 420) for scheme in ("light", "dark")]
+
+
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
+def test_nothing_is_clipped_without_a_hint(visit, width, scheme):
+    page = visit(render(page_data(runs=2, classes=TEN)), width, color_scheme=scheme)
+    page.wait_for_function("document.querySelector('.scroll[data-wide]') || innerWidth > 1000")
+    boxes = page.locator(".scroll:visible").evaluate_all(
+        """nodes => nodes.map(node => ({
+            wide: node.scrollWidth > node.clientWidth + 1,
+            hint: getComputedStyle(node, "::before").content,
+            confusion: Boolean(node.querySelector(".confusion")),
+        }))"""
+    )
+    assert any(box["confusion"] for box in boxes)
+    assert all(("scroll" in box["hint"]) == box["wide"] for box in boxes)
+    assert any(box["wide"] for box in boxes) == (width < 500)
+    assert not page.evaluate(SCROLLS)
+
+
+def test_test_domain_has_the_number_of_the_headline(visit):
+    data = page_data(classes=TEN)
+    (run,) = data["runs"]
+    curve = run["curves"]["accuracy"]["sketch"]
+    curve["train"][-3], curve["val"][-3] = 125 / 126, 1.0
+    page = visit(render(data))
+    chart = page.locator("[data-chart=accuracy]")
+    assert chart.locator(".legend li", has_text="sketch").inner_text().find("80 % part") > 0
+    titles = chart.locator(".mark title").evaluate_all("all => all.map(t => t.textContent)")
+    assert any(title.startswith("sketch, step 270: 99.2") for title in titles)
+    assert not any(title.startswith("sketch, step 270: 100") for title in titles)
+    row = page.locator("#run-0-curves tbody tr", has_text="sketch")
+    assert "99.2 (125 of 126)" in row.inner_text()
+    assert chart.locator(".chosen title").text_content() == "chosen step 270"
+    for section in ("confusion", "calibration", "hardest"):
+        assert "50 of 60 samples right, 83.3 %" in page.locator(f"#run-0-{section}").inner_text()
+
+
+def test_classes_have_recall_and_precision_with_counts(visit, one_run):
+    page = visit(one_run)
+    card = page.locator(".card", has_text="sketch")
+    card.get_by_text("Recall and precision").click()
+    cells = card.locator(".numbers tbody tr").first.inner_text()
+    matrix = page_data()["runs"][0]["confusion"]["sketch"]
+    right, shown = matrix[0][0], sum(row[0] for row in matrix)
+    assert f"({right} of 60)" in cells
+    assert f"({right} of {shown})" in cells
+
+
+def test_slider_is_named_only_where_there_is_one(visit):
+    data = page_data()
+    data["runs"][0]["snapshots"] = data["runs"][0]["snapshots"][-1:]
+    page = visit(render(data))
+    assert page.get_by_role("slider").count() == 0
+    assert "slider" not in page.locator("#run-0-mmd").inner_text()
+    assert "at the last step" in page.locator("#run-0-mmd").inner_text()
+
+
+def test_verdict_hyperparameters_and_matching_are_drawn(visit, comparison):
+    page = visit(comparison)
+    assert page.locator(".summary p").first.inner_text() == "No method is better."
+    assert "Rule: intervals." in page.locator(".summary").inner_text()
+    methods = page.locator("#hyperparameters .method")
+    assert methods.count() == 2
+    assert methods.first.locator("svg.chart").count() == 2
+    assert methods.first.locator("svg.chart").first.locator(".mark").count() == 5
+    methods.nth(1).locator("summary").click()
+    assert methods.nth(1).locator("svg.chart").count() == 2
+    assert page.locator("article:visible [data-chart=matching] [data-line]").count() == 2
+
+
+def test_right_but_unsure_samples_are_said_to_be_right(visit):
+    data = page_data()
+    data["runs"][0]["hardest"]["sketch"][0] |= {"label": "dog", "predicted": "dog"}
+    text = visit(render(data)).locator("#run-0-hardest").inner_text()
+    assert "dog, right but unsure" in text
+    assert "dog, predicted dog" not in text
+
+
+def test_colours_are_those_of_the_place_in_the_data_set(visit):
+    data = page_data(runs=2)
+    for run, test in zip(data["runs"], ("art", "sketch"), strict=True):
+        others = [name for name in run["domains"] if name != test]
+        run["training_domains"], run["test_domains"] = others, [test]
+    page = visit(render(data))
+    seen = []
+    for number in (0, 1):
+        page.get_by_label("Run").select_option(str(number))
+        seen.append(
+            page.locator("article:visible [data-chart=accuracy] path[data-series]").evaluate_all(
+                "all => all.map(p => [p.dataset.series, p.classList[1], "
+                "getComputedStyle(p).stroke])"
+            )
+        )
+    first, second = ({name: rest for name, *rest in one} for one in seen)
+    assert first == second
+    assert [first[name][0] for name in data["runs"][0]["domains"]] == [f"hue-{k}" for k in range(4)]
+    assert first["art"][1] == "rgb(0, 114, 178)"  # the blue of figures

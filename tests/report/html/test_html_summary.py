@@ -80,7 +80,7 @@ def test_methods_name_the_difference_with_the_highest_lower_end():
     )
     alone = [{**differences[0], "mean": -2.0, "low": None, "high": None, "pairs": 1}]
     assert best_difference({"differences": alone}) == (
-        "On the test domains EQRM is 2 points below ERM; no confidence interval from 1 pair."
+        "On the test domains EQRM is 2.0 points below ERM; no confidence interval from 1 pair."
     )
 
 

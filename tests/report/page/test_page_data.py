@@ -10,6 +10,7 @@ import pytest
 
 from riskmatch.defaults import run_config
 from riskmatch.engine.run import train
+from riskmatch.report.figures import plot_runs
 from riskmatch.report.page import page_data
 from riskmatch.runs import predictions, records
 from riskmatch.runs.config import RunConfig
@@ -70,17 +71,42 @@ def test_content_of_a_single_run(erm):
     assert last["domains"]["0.8"]["n"] == 20
     assert last["domains"]["0.8"]["mean"] == pytest.approx(score.risk, rel=1e-5)
     assert run["curves"]["accuracy"]["0.8"]["val"][-1] == score.accuracy
-    assert np.trace(run["confusion"]["0.8"]) / 20 == pytest.approx(score.accuracy)
     for part in "confusion", "calibration", "hardest":
         assert list(run[part]) == DOMAINS
-    assert sum(entry["n"] for entry in run["calibration"]["0.1"]["bins"]) == 20
+    assert sum(entry["n"] for entry in run["calibration"]["0.1"]["bins"]) == 100
     risks = [example["risk"] for example in run["hardest"]["0.1"]]
     assert len(risks) == 12
-    largest = record.evaluations[-1].scores["0.1"]["val"].quantiles[-1]
+    step = run["step_of_samples"]
+    (chosen,) = (e for e in record.evaluations if e.step == step)
+    largest = max(score.quantiles[-1] for score in chosen.scores["0.1"].values())
     assert risks == sorted(risks, reverse=True)
     assert risks[0] == pytest.approx(largest, rel=1e-5)
     assert run["hardest"]["0.1"][0]["thumbnail"].startswith("data:image/png;base64,")
     assert "--model-option" in run["reproduce"]
+
+
+def test_samples_of_a_test_domain_are_all_shown_at_the_chosen_step(erm):
+    data = checked_data(erm)
+    (run,), row = data["runs"], data["headline"]["rows"][0]
+    columns = dict(zip(data["headline"]["columns"], row, strict=True))
+    assert run["step_of_samples"] == run["chosen_step"] == columns["step of train-val"]
+    (at,) = (e for e in records.read(erm).evaluations if e.step == run["chosen_step"])
+    test, training = at.scores["0.1"], at.scores["0.8"]["val"]
+    right = round(80 * test["train"].accuracy + 20 * test["val"].accuracy)
+    assert run["samples"]["0.1"] == {"n": 100, "correct": right, "of": 100}
+    assert np.trace(run["confusion"]["0.1"]) == right
+    assert np.sum(run["confusion"]["0.1"]) == 100
+    assert np.trace(run["confusion"]["0.8"]) / 20 == pytest.approx(training.accuracy)
+    assert columns["train-val"] == round(100 * test["train"].accuracy, 1)
+    assert run["sizes"]["0.1"] == {"train": 80, "val": 20}
+
+
+def test_matching_curves_are_those_of_the_figure(erm):
+    (run,) = checked_data(erm)["runs"]
+    train, val = plot_runs("matching", erm).panels["ERM on colored-digits without 0.1"]
+    assert run["matching"]["steps"] == list(train.x) == [5, 10, 15, 20]
+    assert run["matching"]["train"] == pytest.approx(list(train.y))
+    assert run["matching"]["val"] == pytest.approx(list(val.y))
 
 
 def test_checkpoint_replaces_missing_predictions(erm):
@@ -88,10 +114,9 @@ def test_checkpoint_replaces_missing_predictions(erm):
     shutil.rmtree(erm / predictions.FOLDER)
     (after,) = checked_data(erm)["runs"]
     assert [shot["step"] for shot in after["snapshots"]] == [20]
-    assert after["confusion"] == before["confusion"]
+    assert after["samples"]["0.1"]["n"] == before["samples"]["0.1"]["n"] == 100
+    assert after["step_of_samples"] == 20
     assert after["snapshots"][0]["mmd"]["p"][0][1] == before["snapshots"][-1]["mmd"]["p"][0][1]
-    names = [[e["name"] for e in run["hardest"]["0.1"]] for run in (before, after)]
-    assert names[0] == names[1]
 
 
 def test_without_predictions_and_checkpoint(erm):
@@ -147,13 +172,13 @@ def test_missing_data_give_no_pictures(erm, monkeypatch, tmp_path):
     assert "riskmatch data get pacs" in data["notes"][0]
 
 
-def test_one_run_per_method_of_many_is_shown_in_detail(runs):
+def test_runs_of_the_only_test_domain_are_shown_by_method(runs):
     for seed in range(2, 6):
         other = tiny("rdm", warmup=5, seed=seed)
         done = records.read(runs / tiny("rdm", warmup=5).id)
         records.write(runs / other.id, records.RunRecord(other, done.evaluations, "done"))
     data = checked_data(runs)
-    assert [run["method"] for run in data["runs"]] == ["erm", "rdm"]
+    assert sorted(run["method"] for run in data["runs"]) == ["erm", "rdm"]
     assert data["notes"][0].startswith("2 of 7 runs")
     assert data["headline"]["columns"][0] == "method"
 

@@ -30,24 +30,34 @@ def test_largest_risks_come_first_with_their_indices():
                  [2.0, np.nan, 3.0, 0.1], index=[10, 20, 30, 40])  # fmt: skip
     calls = []
 
-    def take(domain, indices):
-        calls.append((domain, indices))
+    def take(domain, part, indices):
+        calls.append((domain, part, indices))
         return [Example(1, "one.png", "data:"), Example(0, row={"0": "7"})]
 
-    first, second = hardest({"a": predicted}, CLASSES, take, limit=2)["a"]
-    assert calls == [("a", [30, 10])]
+    first, second = hardest({"a": {"val": predicted}}, CLASSES, take, limit=2)["a"]
+    assert calls == [("a", "val", [30, 10])]
     assert first == {
         "risk": 3.0, "label": "dog", "predicted": "cat", "confidence": pytest.approx(0.8),
         "name": "one.png", "thumbnail": "data:", "row": None,
     }  # fmt: skip
     assert (second["risk"], second["name"], second["row"]) == (2.0, "sample 10", {"0": "7"})
-    (bare, *_) = hardest({"a": predicted}, CLASSES, None)["a"]
+    (bare, *_) = hardest({"a": {"val": predicted}}, CLASSES, None)["a"]
     assert (bare["name"], bare["thumbnail"], bare["row"]) == ("sample 30", None, None)
+
+
+def test_hardest_samples_of_both_parts_are_ranked_together():
+    parts = {
+        "train": predictions([0, 1], [1, 1], risk=[5.0, 0.1]),
+        "val": predictions([1, 0], [0, 0], risk=[2.0, 3.0]),
+    }
+    shown = hardest({"a": parts}, CLASSES, None, limit=3)["a"]
+    assert [one["risk"] for one in shown] == [5.0, 3.0, 2.0]
+    assert [one["name"] for one in shown] == ["train sample 0", "sample 1", "sample 0"]
 
 
 def test_different_labels_raise():
     with pytest.raises(ValueError, match="the data set has changed"):
-        hardest({"a": predictions([0], [0])}, CLASSES, lambda *_: [Example(1)])
+        hardest({"a": {"val": predictions([0], [0])}}, CLASSES, lambda *_: [Example(1)])
 
 
 def write_images(root, each=6):
@@ -72,7 +82,9 @@ def test_thumbnails_come_from_the_validation_split_of_the_run(tmp_path, monkeypa
     for domain in load(str(root)).domains:
         seen = split(domain, 3)["val"]
         places = list(range(len(seen)))
-        for example, x, y in zip(shown.take(domain.name, places), seen.x[:], seen.y, strict=True):
+        for example, x, y in zip(
+            shown.take(domain.name, "val", places), seen.x[:], seen.y, strict=True
+        ):
             pixels = decode(example.thumbnail)
             assert max(pixels.shape) <= 96
             assert pixels.shape[:2] == pytest.approx((58, 96), abs=1)  # the aspect of the file
@@ -84,7 +96,7 @@ def test_thumbnails_come_from_the_validation_split_of_the_run(tmp_path, monkeypa
 
 def test_digits_keep_their_colours():
     config = RunConfig("colored-digits", ("0.1",), "erm", data_options={"samples": 50})
-    (example,) = DataCache().examples(config).take("0.9", [4])
+    (example,) = DataCache().examples(config).take("0.9", "val", [4])
     seen = split(load("colored-digits", {"samples": 50}).domains[0], 0)["val"]
     pixels = decode(example.thumbnail)
     scale = 96 // 8

@@ -9,12 +9,14 @@ import pytest
 from made_records import evaluation, run
 
 from riskmatch.report.naming import run_title, run_titles
-from riskmatch.report.page.data import notes
-from riskmatch.report.page.headline import MAX_RUNS, comparison, headline
+from riskmatch.report.page.data import notes, runs_in_detail
+from riskmatch.report.page.headline import MAX_RUNS, comparison, headline, verdict
+from riskmatch.report.page.hyperparameters import hyperparameters
 from riskmatch.report.page.selections import select_runs
 from riskmatch.report.stored_runs import find_run, read_runs
 from riskmatch.report.titles import data_title, method_title
 from riskmatch.runs import records
+from riskmatch.runs.config import RunConfig
 from riskmatch.sweep import plan
 from riskmatch.sweep.plan import PlannedRun
 
@@ -145,7 +147,7 @@ def test_data_options_make_another_data_set(tmp_path):
     page = page_of(tmp_path, *usual, odd)
     assert [one.data for one in page.by_data] == ["pacs", "pacs, p [0.5]"]
     assert [one.data for one in page.compared] == ["pacs"]
-    assert comparison(page)["rows"] == [["ERM", "60.0 ± 0.0", 60.0]]
+    assert comparison(page)["rows"] == [["ERM", "60.0", 60.0]]
     (note,) = (n for n in notes(page, 3) if "not compared" in n)
     assert "PACS, p [0.5]" in note
 
@@ -174,7 +176,7 @@ def test_headline_of_many_runs_has_one_row_per_method(tmp_path):
     assert table["columns"] == names
     assert table["rows"] == [
         ["ERM", "60.5 ± 0.4", "60.5 ± 0.4", "40.5 (a)", None],
-        ["RDM", "62.5 ± 0.4", "62.5 ± 0.4", "42.5 (a)", "+2.0 ± 0.0"],
+        ["RDM", "62.5 ± 0.4", "62.5 ± 0.4", "42.5 (a)", "+2.0 ± <0.1"],
     ]
 
 
@@ -189,19 +191,27 @@ def test_comparison_over_data_sets_uses_averages(tmp_path):
 def test_runs_without_evaluations_have_no_numbers(tmp_path):
     page = page_of(tmp_path, run("a", status="failed"))
     assert headline_of(page)["rows"] == [["ERM on toy without a", "a", None]]
-    assert "1 of 1 runs are not done" in notes(page, 1)[0]
+    assert "1 of 1 runs is unfinished; its evaluations" in notes(page, 1)[0]
 
 
-def test_run_titles_name_differences_or_the_id():
+def test_run_titles_name_what_differs():
     many = made(tuple("abcde"), 1.0).config
     assert run_title(many) == "ERM on toy without 5 test domains"
-    one, two = made("a", 1.0, lr=0.1).config, made("a", 1.0, lr=0.2, draw=3).config
+    one, two = (made("a", 1.0, lr=lr, steps=steps).config for lr, steps in ((0.1, 7), (0.2, 9)))
     assert run_titles([one, two]) == [
-        "ERM on toy without a, draw 0, lr 0.1",
-        "ERM on toy without a, draw 3, lr 0.2",
+        "ERM on toy without a, learning rate 0.1",
+        "ERM on toy without a, learning rate 0.2",
     ]
-    other = made("a", 1.0, lr=0.3, draw=4, dropout=0.5, steps=7).config
-    assert run_titles([one, other])[1] == f"ERM on toy without a, {other.id}"
+
+
+def test_runs_of_a_search_are_named_by_their_hyperparameters_not_by_an_id():
+    drawn = [(0.5, 0.1, 7, 0.5), (5.0, 0.2, 8, 0.1), (2.0004, 0.3, 9, 0.2), (2.0, 0.4, 5, 0.3)]
+    configs = [
+        RunConfig("pacs", ("sketch",), "rdm", {"weight": w}, lr=lr, steps=steps, dropout=p)
+        for w, lr, steps, p in drawn
+    ]
+    names = [title.partition("sketch, ")[2] for title in run_titles(configs)]
+    assert names == ["λ 0.5", "λ 5", "λ 2.0004", "λ 2.0"]
 
 
 def test_titles_of_user_parts_are_their_names():
@@ -257,3 +267,88 @@ def test_colored_mnist_has_the_numbers_of_table_1():
 def test_colored_mnist_without_the_papers_test_domain_uses_other_rules(tmp_path):
     page = page_of(tmp_path, made("ab", 30.0, data="colored-mnist"))
     assert [rule.name for rule in page.rules] == ["train-val", "test-val"]
+
+
+def many():
+    """ERM and RDM in two trials on every domain; c is the hardest."""
+    level = {"a": 90.0, "b": 80.0, "c": 60.0}
+    return [
+        made(d, level[d] + trial + bonus, method=method, trial=trial, seed=trial)
+        for method, bonus in (("erm", 0), ("rdm", 2))
+        for trial in (0, 1)
+        for d in "abc"
+    ]
+
+
+def test_every_test_domain_has_a_run_in_detail_the_hardest_first(tmp_path):
+    shown = runs_in_detail(page_of(tmp_path, *many()))
+    tests = [(run.config.method, *run.config.test_domains) for run in shown]
+    assert tests == [(method, name) for method in ("rdm", "erm") for name in "cba"]
+
+
+@pytest.mark.parametrize(
+    ("gains", "expected"),
+    [
+        ((2, 2, 2, 2, 2, 3), "Better than ERM beyond its interval: RDM. Expect 62–92 %"),
+        ((2, -2, 2, -2, 1, -1), "No method is better than ERM beyond its interval. Expect 60–90 %"),
+        ((-2, -2, -2, -2, -2, -3), "interval; worse: RDM. Expect 60–90 %"),
+    ],
+)
+def test_verdict_follows_the_interval_of_the_gain(tmp_path, gains, expected):
+    erm = [made(d, a, trial=t) for d, a in (("a", 90.0), ("b", 80.0), ("c", 60.0)) for t in (0, 1)]
+    rdm = [
+        made(*one.config.test_domains, 100 * one.evaluations[-1].scores[d]["train"].accuracy + gain,
+             method="rdm", trial=one.config.trial)
+        for one, gain in zip(erm, gains, strict=True)
+        for d in one.config.test_domains
+    ]  # fmt: skip
+    decided = verdict(page_of(tmp_path, *erm, *rdm))
+    assert expected in decided["text"]
+    assert "3 test domains" in decided["text"]
+    assert "95 % t-interval" in decided["rule"]
+    assert "train-val" in decided["rule"]
+
+
+def test_verdict_without_intervals_or_without_erm(tmp_path):
+    alone = verdict(page_of(tmp_path / "one", ERM, RDM))
+    assert "One pair per method gives no interval" in alone["text"]
+    assert "about 60 % on a; one test domain says little" in alone["text"]
+    other = verdict(page_of(tmp_path / "two", RDM, made("b", 70.0, method="rdm")))
+    assert "Nothing is compared with ERM: RDM" in other["text"]
+    assert verdict(page_of(tmp_path / "none", run("a", status="failed"))) is None
+
+
+def test_notes_name_what_pairs_differ_in(tmp_path):
+    larger = made("a", 64.0, method="rdm", batch_size=88, lr=0.5)
+    (note,) = (n for n in notes(page_of(tmp_path, ERM, larger), 2) if "more than the method" in n)
+    assert "batch size (88, ERM 32)" in note
+    assert "learning rate" in note
+    same = notes(page_of(tmp_path / "same", ERM, RDM), 2)
+    assert not any("more than the method" in n for n in same)
+
+
+def test_percentages_have_one_decimal(tmp_path):
+    table = headline_of(
+        page_of(tmp_path, made("a", 100 * 125 / 126), made("a", 100 * 124 / 126, method="rdm"))
+    )
+    rows = {row[0]: row for row in table["rows"]}
+    assert rows["ERM on toy without a"][2] == 99.2
+    assert rows["RDM on toy without a"][2] == 98.4
+    assert rows["RDM on toy without a"][-1] == -0.8
+    assert "80 % part of the test domain" in table["caption"]
+
+
+def test_hyperparameters_have_a_point_for_every_run_and_domain(tmp_path):
+    runs = [
+        replace(one, config=replace(one.config, hparams={"weight": weight}))
+        for weight, gain in ((0.1, 0), (1.0, 1), (10.0, 2))
+        for d in "ab"
+        for one in [made(d, 60.0 + gain, method="rdm")]
+    ]
+    (entry,) = hyperparameters(page_of(tmp_path, ERM, made("b", 70.0), *runs))
+    (chart,) = entry["charts"]
+    assert (entry["method"], chart["title"], chart["log"]) == ("RDM", "λ", True)
+    points = {(x, d): y for x, y, d in chart["points"]}
+    assert points == pytest.approx(
+        {(w, d): y for w, y in ((0.1, 60), (1.0, 61), (10.0, 62)) for d in "ab"}
+    )

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from riskmatch.report import titles
+from riskmatch.report.coverage import SETTINGS
 from riskmatch.report.figures.charts import Curve
 from riskmatch.report.figures.plot import Lines
 from riskmatch.report.naming import setup_of_frame
@@ -27,12 +28,21 @@ def ablation(frame: pd.DataFrame) -> Lines:
     Args:
         frame: a data frame of :func:`riskmatch.results`.
     """
-    for name, column in _COLUMNS.items():
-        if column in frame and frame[column].nunique() > 1:
-            return ablation_plot(frame, name)
-    raise ValueError(
-        f"These runs have the same {' and '.join(VARIED)}; give runs that differ in one of them."
-    )
+    varied = [
+        n for n, column in _COLUMNS.items() if column in frame and frame[column].nunique() > 1
+    ]
+    if not varied:
+        raise ValueError(
+            f"These runs have the same {' and '.join(VARIED)}; give runs that differ in one of "
+            "them."
+        )
+    name = varied[0]
+    if others := _other_differences(frame[frame[_COLUMNS[name]].notna()], _COLUMNS[name]):
+        raise ValueError(
+            f"These runs differ in {', '.join(others)} besides {name}, so their accuracies do not "
+            f"show the effect of {name}; give runs that differ in {name} alone."
+        )
+    return ablation_plot(frame, name)
 
 
 def ablation_plot(frame: pd.DataFrame, name: str) -> Lines:
@@ -60,7 +70,8 @@ def ablation_plot(frame: pd.DataFrame, name: str) -> Lines:
             for label, by_value in lines[data].items()
         ]
     caption = (
-        "Averages over test domains ± standard error over trials; train-val after the warm-up."
+        "Averages over test domains ± standard error over trials. Step: the one with the best mean "
+        "validation accuracy of the training domains (train-val) after the warm-up."
     )
     return Lines(
         f"Accuracy against the {VARIED[name]}",
@@ -73,9 +84,20 @@ def ablation_plot(frame: pd.DataFrame, name: str) -> Lines:
     )
 
 
+def _other_differences(frame: pd.DataFrame, varied: str) -> list[str]:
+    """Settings other than ``varied`` in which runs of one method on one data set differ."""
+    settings = [*SETTINGS, *(name for name in frame if str(name).startswith("hparams/"))]
+    groups = frame.groupby(["data", "variant", "model"])
+    return [
+        str(name).removeprefix("hparams/")
+        for name in settings
+        if name != varied and (groups[str(name)].nunique() > 1).any()
+    ]
+
+
 def _lines(frame: pd.DataFrame, column: str) -> dict[str, dict[str, dict[float, Trials]]]:
     """Accuracies of the trials, by data set, method and value of the hyper-parameter."""
-    from riskmatch.report.comparison import select
+    from riskmatch.report.selected import select
     from riskmatch.selection import RULES
 
     rule = replace(RULES["train-val"], after_warmup=True)

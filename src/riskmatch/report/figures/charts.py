@@ -156,6 +156,7 @@ def draw_densities(
 
 def draw_spans(
     panels: Mapping[str, Mapping[str, Spans]],
+    styles: Mapping[str, LineStyle],
     *,
     title: str,
     xlabel: str,
@@ -166,6 +167,7 @@ def draw_spans(
 
     Args:
         panels: intervals by panel title and label.
+        styles: line styles by label, of which the colour is used; other bars are blue.
         title: title of the figure.
         xlabel: label of the x axis.
         note: text below the panels.
@@ -177,9 +179,11 @@ def draw_spans(
             list(panels), {}, width=width, title=title, note=note, height=height, sharey=False
         )
         for axes, rows in zip(drawn.panels, panels.values(), strict=True):
-            for row, spans in enumerate(rows.values()):
+            for row, (label, spans) in enumerate(rows.items()):
                 bars = [(start, end - start) for start, end in spans]
-                axes.broken_barh(bars, (row - 0.25, 0.5), color=BLUE)
+                axes.broken_barh(
+                    bars, (row - 0.25, 0.5), color=styles.get(label, LineStyle(BLUE)).color
+                )
             axes.set_yticks(range(len(rows)), [fit_label(name, 1.0) for name in rows])
             axes.set_ylim(len(rows) - 0.5, -0.5)
             axes.grid(False, axis="y")

@@ -78,6 +78,7 @@ class Bands(Plot):
     """Intervals; see :func:`~riskmatch.report.figures.charts.draw_spans`."""
 
     panels: Mapping[str, Mapping[str, Spans]]
+    styles: Mapping[str, LineStyle]
 
     chart = staticmethod(draw_spans)
 
@@ -95,25 +96,27 @@ def read_plot(text: str) -> Plot:
             curves = {title: [Curve.from_json(c) for c in panel] for title, panel in panels.items()}
             return Lines(**values, panels=curves)
         if kind == "densities":
-            # older files call the styles "looks"
-            styles = values.pop("looks", None) or values.pop("styles")
             estimates = {
                 title: {label: DensityEstimate.from_json(e) for label, e in panel.items()}
                 for title, panel in panels.items()
             }
-            return Densities(
-                **values,
-                panels=estimates,
-                styles={label: LineStyle.from_json(style) for label, style in styles.items()},
-            )
+            styles = _styles(values)
+            return Densities(**values, panels=estimates, styles=styles)
         if kind == "bands":
-            return Bands(**values, panels=panels)
+            styles = _styles(values) if "styles" in values else {}
+            return Bands(**values, panels=panels, styles=styles)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"This is not the JSON of a figure: {error!r}.") from error
     raise ValueError(
         f"This is not the JSON of a figure: unknown kind {kind!r}, expected 'lines', 'densities' "
         "or 'bands'."
     )
+
+
+def _styles(values: dict[str, Any]) -> dict[str, LineStyle]:
+    """Take the line styles out of the values of a figure; older files call them "looks"."""
+    styles = values.pop("looks", None) or values.pop("styles")
+    return {label: LineStyle.from_json(style) for label, style in styles.items()}
 
 
 def _restore_nan(value: Any, in_list: bool = False) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from riskmatch.report.figures.charts import Curve
 from riskmatch.report.figures.plot import Densities, Lines
 from riskmatch.report.naming import setup
 from riskmatch.report.stored_runs import StoredRun
-from riskmatch.report.style import LineStyle, line_styles
+from riskmatch.report.style import LineStyle, domain_style
 from riskmatch.runs import predictions
 from riskmatch.runs.predictions import ByDomain
 
@@ -37,13 +37,13 @@ class NoPredictions(FileNotFoundError):
 def densities(runs: Runs) -> Densities:
     """Histogram and density of the validation risks of every domain, one panel per run."""
     title = "Risks by domain; ticks mark the means"
-    return density_plot(validation_risks(runs), title, note_on(runs))
+    return density_plot(validation_risks(runs), title, note_on(runs), all_domains(runs))
 
 
 def cdf(runs: Runs) -> Lines:
     """Empirical distribution functions of the validation risks of every domain."""
     risks = validation_risks(runs)
-    styles = domain_styles(risks)
+    styles = domain_styles(risks, all_domains(runs))
     right = bin_edges([values for panel in risks.values() for values in panel.values()])[-1]
     panels = {
         title: [
@@ -61,8 +61,8 @@ def cdf(runs: Runs) -> Lines:
     )
 
 
-def density_plot(risks: Risks, title: str, note: str) -> Densities:
-    """Densities of risks in common bins.
+def density_plot(risks: Risks, title: str, note: str, domains: Sequence[str]) -> Densities:
+    """Densities of risks in common bins; ``domains`` are all domains of the data set.
 
     The axis is logarithmic where most risks are small compared with the largest ones.
     """
@@ -77,7 +77,7 @@ def density_plot(risks: Risks, title: str, note: str) -> Densities:
         title: {label: estimate(values, edges) for label, values in panel.items()}
         for title, panel in risks.items()
     }
-    return Densities(title, XLABEL, note, panels, domain_styles(risks), log)
+    return Densities(title, XLABEL, note, panels, domain_styles(risks, domains), log)
 
 
 def validation_risks(runs: Runs) -> Risks:
@@ -124,10 +124,20 @@ def note_on(runs: Runs) -> str:
     return setup(run.config for run in runs.values())
 
 
-def domain_styles(panels: Mapping[str, Iterable[str]]) -> dict[str, LineStyle]:
-    """Line styles of the domains in all panels; test domains stand out."""
-    labels = [label for panel in panels.values() for label in panel]
-    return line_styles(labels, [label for label in labels if label.endswith(TEST)])
+def all_domains(runs: Runs) -> list[str]:
+    """All domains of the data sets of runs, in their order."""
+    return list(dict.fromkeys(domain for run in runs.values() for domain in run.record.domains))
+
+
+def domain_styles(
+    panels: Mapping[str, Iterable[str]], domains: Sequence[str]
+) -> dict[str, LineStyle]:
+    """Line styles by label of a domain; ``domains`` are all domains of the data set."""
+    labels = dict.fromkeys(label for panel in panels.values() for label in panel)
+    return {
+        label: domain_style(label.removesuffix(TEST), domains, label.endswith(TEST))
+        for label in labels
+    }
 
 
 def _distribution_function(values: Array, right: float) -> tuple[list[float], list[float]]:

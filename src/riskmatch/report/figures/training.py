@@ -10,9 +10,17 @@ import numpy as np
 from riskmatch.report.density import Array, finite_risks
 from riskmatch.report.figures.charts import Curve
 from riskmatch.report.figures.plot import Bands, Lines
-from riskmatch.report.figures.risks import TEST, Runs, domain_styles, note_on, prediction_steps
+from riskmatch.report.figures.risks import (
+    TEST,
+    Runs,
+    all_domains,
+    domain_styles,
+    note_on,
+    prediction_steps,
+)
 from riskmatch.report.stored_runs import StoredRun
 from riskmatch.report.style import BLACK, BLUE, DASHED, VERMILION, LineStyle, line_styles
+from riskmatch.report.titles import part_titles
 from riskmatch.runs import predictions
 from riskmatch.runs.config import acts_from
 from riskmatch.runs.records import Evaluation, Split
@@ -32,18 +40,17 @@ Series = Mapping[str, Mapping[str, list[float]]]
 
 
 def accuracies(runs: Runs) -> Lines:
-    """Accuracy on the validation split of training domains and the train split of test domains."""
+    """Accuracy on validation samples of training domains and the reported part of test domains."""
     series = {title: _accuracies(run) for title, run in runs.items()}
-    panels = _panels(runs, series, domain_styles(series))
+    panels = _panels(runs, series, domain_styles(series, all_domains(runs)))
+    parts = dict.fromkeys(part_titles(run.config.data)["train"] for run in runs.values())
     starts = _starts(runs)
-    return Lines(
-        "Accuracy by domain during training",
-        STEP,
-        note_on(runs) + _START * bool(starts),
-        panels,
-        "accuracy, %",
-        marks=starts,
+    note = (
+        f"Test domains: {' or '.join(parts)}, as in tables; training domains: validation samples. "
+        f"{note_on(runs)}{_START * bool(starts)}"
     )
+    title = "Accuracy by domain during training"
+    return Lines(title, STEP, note, panels, "accuracy, %", marks=starts)
 
 
 def terms(runs: Runs) -> Lines:
@@ -68,7 +75,8 @@ def terms(runs: Runs) -> Lines:
 def worst_domains(runs: Runs) -> Bands:
     """Training domain with the largest mean risk, from one evaluation to the next."""
     panels = {title: _worst_spans(run) for title, run in runs.items()}
-    return Bands("Training domain with the largest mean risk", STEP, note_on(runs), panels)
+    styles = domain_styles(panels, all_domains(runs))
+    return Bands("Training domain with the largest mean risk", STEP, note_on(runs), panels, styles)
 
 
 def gap(runs: Runs, start: int = 0) -> Lines:
@@ -172,7 +180,8 @@ def _worst_spans(run: StoredRun) -> dict[str, list[tuple[float, float]]]:
     start = 0.0
     for domain, group in groupby(run.record.evaluations, lambda e: e.worst_domain):
         end = float(list(group)[-1].step)
-        spans.setdefault(domain, []).append((start, end))
+        if domain:
+            spans.setdefault(domain, []).append((start, end))
         start = end
     return spans
 

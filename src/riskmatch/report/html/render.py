@@ -14,17 +14,18 @@ from riskmatch.data import OnProgress
 from riskmatch.files import finite, write_whole
 from riskmatch.report.html.summary import summary, worst_counts
 from riskmatch.report.html.tables import (
-    FINAL_COLUMNS,
     domains_of,
-    final_rows,
     hardest_table,
     percent,
     pick,
+    sample_count,
+    scores_table,
     settings,
     text,
 )
 from riskmatch.report.page import page_data
-from riskmatch.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+from riskmatch.report.style import DOMAIN_COLOURS
+from riskmatch.report.tables import format_cell
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -38,6 +39,7 @@ SCRIPTS = (
     "risks",
     "mmd",
     "curves",
+    "hyperparameters",
     "worst",
     "confusion",
     "calibration",
@@ -53,6 +55,7 @@ SECTIONS = {
     "worst": "Worst domain",
     "curves": "Learning curves",
     "terms": "Loss and penalty",
+    "matching": "Matching loss",
     "confusion": "Confusion",
     "calibration": "Calibration",
     "hardest": "Hardest samples",
@@ -152,11 +155,11 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"text": text, "percent": percent, "pick": pick}
+    environment.filters |= {"text": text, "percent": percent, "pick": pick, "cell": format_cell}
     environment.globals |= {
-        "final_columns": FINAL_COLUMNS,
-        "final_rows": final_rows,
         "hardest_table": hardest_table,
+        "sample_count": sample_count,
+        "scores_table": scores_table,
         "settings": settings,
         "worst_counts": worst_counts,
     }
@@ -165,8 +168,7 @@ def _environment() -> Environment:
 
 def _style() -> str:
     """Style sheets, preceded by the colours of the figures as variables."""
-    hues = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY)
-    variables = "".join(f"--hue-{number}: {hue}; " for number, hue in enumerate(hues))
+    variables = "".join(f"--hue-{place}: {hue}; " for place, hue in enumerate(DOMAIN_COLOURS))
     sheets = "\n".join(_asset("css", f"{name}.css") for name in STYLESHEETS)
     return f":root {{ {variables}}}\n{sheets}"
 
@@ -208,6 +210,8 @@ def chart_data(data: Mapping[str, Any]) -> dict[str, Any]:
     runs = [_run_charts(run) for run in data["runs"]]
     return {
         "domains": list(dict.fromkeys(name for run in runs for name in run["domains"])),
+        "places": {name: k for run in runs[::-1] for k, name in enumerate(run["domains"])},
+        "hyperparameters": finite(data["hyperparameters"], DIGITS),
         "differences": finite((data["comparison"] or {}).get("differences", []), DIGITS),
         "runs": runs,
     }
@@ -242,15 +246,35 @@ def _run_charts(run: Mapping[str, Any]) -> dict[str, Any]:
         "domains": domains_of(run),
         "test": list(run["test_domains"]),
         "classes": list(run["classes"]),
+        "parts": run["parts_of_domains"],
+        "chosen": run["chosen_step"],
+        "samples": {name: sample_count(samples) for name, samples in run["samples"].items()},
         "curves": finite(run["curves"], DIGITS),
+        "matching": finite(run["matching"], DIGITS),
         "snapshots": snapshots,
         "grids": [list(values) for values in grids],
         "confusion": {
-            name: {"counts": matrix} if matrices else {"pairs": most_confused(matrix)}
+            name: {
+                "by_class": by_class(matrix),
+                **({"counts": matrix} if matrices else {"pairs": most_confused(matrix)}),
+            }
             for name, matrix in run["confusion"].items()
         },
         "calibration": finite(run["calibration"], DIGITS),
     }
+
+
+def by_class(matrix: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Of each class: samples, samples predicted as it, and how many of these are correct.
+
+    Recall is correct / samples, precision is correct / predicted.
+
+    Example:
+        >>> by_class([[5, 1], [2, 2]])
+        [[6, 7, 5], [4, 3, 2]]
+    """
+    predicted = [sum(column) for column in zip(*matrix, strict=True)]
+    return [[sum(row), predicted[k], row[k]] for k, row in enumerate(matrix)]
 
 
 def most_confused(matrix: Sequence[Sequence[int]]) -> list[list[int]]:

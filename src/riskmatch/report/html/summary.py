@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from riskmatch.report.html.tables import text
+from riskmatch.report.tables import format_cell
 
 LEVEL = 0.05
 """Significance level of the permutation test."""
@@ -38,7 +39,12 @@ def summary(data: Mapping[str, Any]) -> list[str]:
 
 
 def closest_run(runs: Sequence[Mapping[str, Any]]) -> str:
-    """The runs with the smallest and the largest distance between training domains at the end."""
+    """The runs with the smallest and the largest distance between training domains at the end.
+
+    Empty where runs have different training domains, whose distances do not compare.
+    """
+    if any(run["training_domains"] != runs[0]["training_domains"] for run in runs):
+        return ""
     distances = [
         (fmean(values), run["title"])
         for run in runs
@@ -117,10 +123,10 @@ def best_difference(comparison: Mapping[str, Any] | None) -> str:
         interval = f"no confidence interval from {pairs}"
     else:
         zero = "excludes" if best["low"] > 0 or best["high"] < 0 else "includes"
-        ends = f"{text(best['low'])} to {text(best['high'])}"
+        ends = f"{format_cell(best['low'])} to {format_cell(best['high'])}"
         interval = f"the 95 % interval, {ends} over {pairs}, {zero} zero"
     return (
-        f"On the test domains {best['method']} is {text(abs(best['mean']))} points {side} "
+        f"On the test domains {best['method']} is {abs(best['mean']):.1f} points {side} "
         f"{best['against']}; {interval}."
     )
 

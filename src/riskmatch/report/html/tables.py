@@ -8,15 +8,8 @@ from typing import Any
 
 from riskmatch.report.tables import format_cell
 
-FINAL_COLUMNS = (
-    "domain",
-    "used for",
-    "accuracy, training split (%)",
-    "accuracy, validation split (%)",
-    "mean risk, validation",
-    "ECE (%)",
-)
-"""Columns of :func:`final_rows`."""
+MANY = 1000
+"""From this number of samples on, shares are printed without counts."""
 
 
 def percent(value: float | None) -> str:
@@ -59,26 +52,53 @@ def pick(row: Mapping[str, Any], *names: str) -> list[Any]:
 
 
 def domains_of(run: Mapping[str, Any]) -> list[str]:
-    """All domains of a run: training domains, test domains, then any others."""
+    """All domains of a run: those of the data set in its order, then any others."""
     parts = (run["curves"]["accuracy"], run["confusion"], run["calibration"], run["hardest"])
     others = (name for part in parts for name in part)
-    return list(dict.fromkeys([*run["training_domains"], *run["test_domains"], *others]))
+    named = [*run["domains"], *run["training_domains"], *run["test_domains"]]
+    return list(dict.fromkeys([*named, *others]))
 
 
-def final_rows(run: Mapping[str, Any]) -> list[list[Any]]:
-    """Scores of each domain at the last evaluation; the columns are ``FINAL_COLUMNS``."""
-    curves = run["curves"]
-    return [
+def scores_table(run: Mapping[str, Any]) -> tuple[str, list[str], list[list[Any]]]:
+    """Caption, columns and rows of the scores of each domain, at the chosen step if there is one.
+
+    The accuracy of a test domain on the first part of its samples is that of the headline.
+    """
+    curves, chosen = run["curves"], run["chosen_step"]
+    place = curves["steps"].index(chosen) if chosen in curves["steps"] else -1
+    first, second = run["parts_of_domains"].values()
+    columns = [
+        "domain",
+        "used for",
+        f"accuracy, {first} (%)",
+        f"accuracy, {second} (%)",
+        f"mean risk, {second}",
+    ]
+    rows = [
         [
             domain,
             "test" if domain in run["test_domains"] else "training",
-            _percent(_last(curves["accuracy"], domain, "train")),
-            _percent(_last(curves["accuracy"], domain, "val")),
-            _last(curves["risk"], domain, "val"),
-            _percent(run["calibration"].get(domain, {}).get("ece")),
+            *(_accuracy(run, domain, part, place) for part in run["parts_of_domains"]),
+            _at(curves["risk"], domain, "val", place),
         ]
         for domain in domains_of(run)
     ]
+    step = curves["steps"][place] if curves["steps"] else ""
+    return f"Scores at step {step}" + ", the chosen one" * (place >= 0), columns, rows
+
+
+def sample_count(samples: Mapping[str, Any]) -> str:
+    """Number of samples that are shown of a domain, and how many are classified correctly.
+
+    Example:
+        >>> sample_count({"n": 157, "correct": 150, "of": 157})
+        '150 of 157 samples right, 95.5 %'
+        >>> sample_count({"n": 5000, "correct": 4000, "of": 10000})
+        '4000 of 5000 samples (of 10000) right, 80.0 %'
+    """
+    n, correct, of = samples["n"], samples["correct"], samples["of"]
+    some = f" (of {of})" if of is not None and of > n else ""
+    return f"{correct} of {n} samples{some} right, {percent(correct / n if n else None)} %"
 
 
 def hardest_table(examples: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[Any]]]:
@@ -106,10 +126,18 @@ def hardest_table(examples: Sequence[Mapping[str, Any]]) -> tuple[list[str], lis
     return columns, rows
 
 
-def _last(series: Mapping[str, Any], domain: str, split: str) -> float | None:
-    values = series.get(domain, {}).get(split) or [None]
-    last: float | None = values[-1]
-    return last
+def _accuracy(run: Mapping[str, Any], domain: str, part: str, place: int) -> str | None:
+    """Accuracy in per cent, with counts where one sample is more than 0.1 points."""
+    share = _at(run["curves"]["accuracy"], domain, part, place)
+    n = run["sizes"].get(domain, {}).get(part)
+    if share is None or n is None or n >= MANY:
+        return None if share is None else percent(share)
+    return f"{percent(share)} ({round(share * n)} of {n})"
+
+
+def _at(series: Mapping[str, Any], domain: str, part: str, place: int) -> float | None:
+    values: list[float | None] = series.get(domain, {}).get(part) or [None]
+    return values[place]
 
 
 def _percent(fraction: float | None) -> float | None:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from riskmatch.data import OnProgress
 from riskmatch.files import finite
 from riskmatch.report import titles
-from riskmatch.report.coverage import methods_at_work, missing
+from riskmatch.report.coverage import methods_at_work, missing, unequal
 from riskmatch.report.naming import page_title, run_titles
 from riskmatch.report.page.details import Details
-from riskmatch.report.page.headline import MAX_RUNS, comparison, headline
+from riskmatch.report.page.headline import MAX_RUNS, comparison, headline, verdict
+from riskmatch.report.page.hyperparameters import hyperparameters
 from riskmatch.report.page.selections import PageRuns, select_runs
+from riskmatch.report.selected import RowKey, Selected, choices_by_run
 from riskmatch.report.stored_runs import StoredRun, read_runs
 
-PREFERRED = ("erm", "rdm")
-"""Variants shown in detail first, where not all can be."""
+MAX_DETAILED = 12
+"""Most test domains of which a run is shown in detail."""
 MAX_GAPS = 5
 """More gaps in a sweep are counted instead of listed."""
 
@@ -47,14 +50,17 @@ def page_data(
         ValueError: every run is damaged.
     """
     # the evaluations of all runs are freed before torch and data sets are loaded
-    overview, runs = _overview(paths)
+    overview, runs, steps = _overview(paths)
     details = Details(data_dir, on_progress)
     names = run_titles([run.config for run in runs])
     data = {
         **overview,
         "version": version("riskmatch"),
         "command": command,
-        "runs": [details.of(run, name) for run, name in zip(runs, names, strict=True)],
+        "runs": [
+            details.of(run, name, steps.get(run.config.id))
+            for run, name in zip(runs, names, strict=True)
+        ],
         "notes": [*overview["notes"], *details.notes],
     }
     return dict(finite(data))
@@ -62,40 +68,68 @@ def page_data(
 
 def _overview(
     paths: str | Path | Sequence[str | Path],
-) -> tuple[dict[str, Any], list[StoredRun]]:
-    """Page data about all runs together, and the runs to show in detail."""
+) -> tuple[dict[str, Any], list[StoredRun], dict[str, int]]:
+    """Page data about all runs together, the runs to show in detail, and their chosen steps."""
     page = select_runs(paths)
     runs = runs_in_detail(page)
     overview = {
         "title": page_title(page.runs),
         "kind": "run" if len(page.runs) == 1 else "comparison",
+        "verdict": verdict(page) if len(page.runs) > 1 else None,
         "headline": headline(page, runs),
         "comparison": comparison(page) if len(page.runs) > 1 else None,
+        "hyperparameters": hyperparameters(page) if len(page.runs) > 2 else [],
         "notes": notes(page, len(runs)),
     }
-    return overview, runs
+    return overview, runs, chosen_steps(page)
+
+
+def chosen_steps(page: PageRuns) -> dict[str, int]:
+    """The step that the main rule chooses for every single run, by id."""
+    steps: dict[str, int] = {}
+    for one in page.by_data:
+        chosen = choices_by_run(one.main)
+        steps |= zip(chosen["run"], map(int, chosen["step"]), strict=True)
+    return steps
 
 
 def runs_in_detail(page: PageRuns) -> list[StoredRun]:
-    """All runs where they are few, else one per method as chosen by the main rule.
+    """All runs where they are few, else those that the main rule chose for every test domain.
 
-    The runs share data set, test domain and trial as far as possible.
+    The first are of the method with the highest average, a run for each test domain and the lowest
+    accuracy first; then those of ERM and of the other methods, as far as there is room.
     """
     if len(page.runs) <= MAX_RUNS:
         return read_runs(page.frame)
-    choices = [choice for one in page.by_data for choice in one.main.chosen.to_dict("records")]
-    shared = Counter(_setting(choice) for choice in choices)
-    run_of: dict[str, str] = {}
-    for choice in sorted(choices, key=lambda one: -shared[_setting(one)]):
-        run_of.setdefault(choice["variant"], choice["run"])
-    order = titles.in_order(set(run_of), titles.METHODS)
-    kept = sorted(order, key=lambda name: name not in PREFERRED)[:MAX_RUNS]
-    ids = [run_of[name] for name in order if name in kept]
-    return read_runs(page.runs.set_index("run", drop=False).loc[ids])
+    ranked = [list(_by_method(one.main)) for one in page.by_data]
+    first = {run for methods in ranked if methods for run in methods[0]}
+    ids = dict.fromkeys(
+        run
+        for rank in range(max(map(len, ranked), default=0))
+        for methods in ranked
+        if rank < len(methods)
+        for run in methods[rank]
+    )
+    number = max(MAX_RUNS, min(MAX_DETAILED, len(first)))
+    by_id = page.runs.set_index("run", drop=False)
+    return read_runs(by_id.loc[list(islice(ids, number))])
 
 
-def _setting(choice: dict[Any, Any]) -> tuple[Any, ...]:
-    return tuple(choice[name] for name in ("data", "model", "test_domain", "trial"))
+def _by_method(selected: Selected) -> Iterator[list[str]]:
+    """Chosen runs by method, best average first and ERM second; the lowest test domain first."""
+    chosen = selected.chosen.sort_values("trial", kind="stable")
+    levels = chosen.groupby("test_domain")["accuracy"].mean()
+
+    def place(key: RowKey) -> tuple[bool, float]:
+        means = [fmean(values) for values in selected.by_domain(key).values() if values]
+        return len(means) < len(selected.domains), -fmean(means) if means else 0.0
+
+    best, *others = sorted(selected.rows, key=place)
+    for key in (best, *sorted(others, key=lambda key: key.variant != "erm")):
+        own = selected.part(key, chosen).drop_duplicates("test_domain").set_index("test_domain")
+        yield [
+            str(own["run"][domain]) for domain in levels.sort_values().index if domain in own.index
+        ]
 
 
 def notes(page: PageRuns, shown: int) -> list[str]:
@@ -109,10 +143,13 @@ def notes(page: PageRuns, shown: int) -> list[str]:
     lines = []
     if shown < len(runs):
         lines.append(
-            f"{shown} of {len(runs)} runs are shown in detail: one per method, chosen by "
-            f"{' or '.join(dict.fromkeys(one.main.rule.name for one in page.by_data))}. For "
-            "another run, give its folder."
+            f"{shown} of {len(runs)} runs are shown in detail, chosen by "
+            f"{' or '.join(dict.fromkeys(one.main.rule.name for one in page.by_data))}: one for "
+            "each test domain, of the method with the highest average and the lowest test domain "
+            "first, then of ERM and others. For another run, give its folder."
         )
+    for one in page.compared:
+        lines += [f"Pairs with ERM differ in more than the method: {p}." for p in unequal(one.main)]
     if (table["trial"] != table["own_trial"]).any():
         lines.append("Runs that differ only in their seeds count as trials.")
     if minor := [titles.data_title(one.data) for one in page.by_data if not one.is_default]:
@@ -131,8 +168,10 @@ def notes(page: PageRuns, shown: int) -> list[str]:
     ]
     unfinished = int((runs["status"] != "done").sum())
     if unfinished:
+        is_, its = ("is", "its") if unfinished == 1 else ("are", "their")
         lines.append(
-            f"{unfinished} of {len(runs)} runs are not done; their evaluations so far count."
+            f"{unfinished} of {len(runs)} runs {is_} unfinished; {its} evaluations so far are "
+            "included."
         )
     absent = {config.id for config in plan} - set(runs["run"])
     if absent:

@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +15,23 @@ import numpy as np
 from riskmatch.data import OnProgress
 from riskmatch.defaults import given_for
 from riskmatch.registry import INSTANCE, PartError
+from riskmatch.report.density import finite_risks
+from riskmatch.report.figures.training import matching_losses
 from riskmatch.report.page.examples import Examples, hardest
-from riskmatch.report.page.risks import ByStep, snapshots
+from riskmatch.report.page.risks import snapshots
 from riskmatch.report.page.samples import (
     UNREADABLE,
     DataCache,
     NotStoredError,
-    validation_predictions,
+    predictions_by_step,
+    shown_in_detail,
+    validation,
 )
 from riskmatch.report.stored_runs import StoredRun
+from riskmatch.report.titles import part_titles
 from riskmatch.runs.config import RunConfig, acts_from
 from riskmatch.runs.findings import findings
-from riskmatch.runs.predictions import Predictions
+from riskmatch.runs.predictions import ByDomain, Predictions
 from riskmatch.runs.records import Evaluation, RunRecord, Split
 
 SPLITS: tuple[Split, ...] = ("train", "val")
@@ -44,19 +50,27 @@ class Details:
         self.notes: list[str] = []
         self._data = DataCache(data_dir, on_progress)
 
-    def of(self, run: StoredRun, title: str) -> dict[str, Any]:
-        """Page data of a run."""
+    def of(self, run: StoredRun, title: str, chosen: int | None = None) -> dict[str, Any]:
+        """Page data of a run; ``chosen`` is the step that the selection rule chose.
+
+        Confusion, calibration and hardest samples are those of the chosen step where its
+        predictions are stored, else of the last one; of a test domain they use all samples.
+        """
         config, record = run.config, run.record
         command = train_command(config)
-        by_step = self._predictions(run, title, command)
-        last = by_step[max(by_step)] if by_step else {}
-        if any(np.issubdtype(p.label.dtype, np.floating) for p in last.values()):
-            last = {}  # a regression has no classes to confuse or calibrate
+        by_step = self._predictions(run, title, command, chosen)
+        step = None
+        if by_step:
+            step = chosen if chosen in by_step else max(by_step)
+        last = shown_in_detail(by_step[step], config.test_domains) if step is not None else {}
+        joined = {domain: _joined(parts) for domain, parts in last.items() if parts}
+        if any(np.issubdtype(p.label.dtype, np.floating) for p in joined.values()):
+            last, joined = {}, {}  # a regression has no classes to confuse or calibrate
         examples = None
         if last:
             with self._without_pictures(title):
                 examples = self._data.examples(run.config)
-        classes = _class_names(examples, last)
+        classes = _class_names(examples, joined)
         samples = None
         if examples:
             with self._without_pictures(title):
@@ -66,6 +80,10 @@ class Details:
             "title": title,
             "method": config.method,
             "data": config.data,
+            "domains": record.domains,
+            "parts_of_domains": part_titles(config.data),
+            "chosen_step": chosen,
+            "sizes": _sizes(record),
             "training_domains": [d for d in record.domains if d not in config.test_domains],
             "test_domains": list(config.test_domains),
             "classes": classes,
@@ -79,15 +97,33 @@ class Details:
             },
             "reproduce": command,
             "curves": curves(record),
-            "snapshots": snapshots(by_step),
-            "confusion": {domain: confusion(p, len(classes)) for domain, p in last.items()},
-            "calibration": {domain: calibration(p) for domain, p in last.items()},
+            "matching": matching_curves(by_step, config.test_domains),
+            "snapshots": snapshots({s: validation(shown) for s, shown in by_step.items()}),
+            "step_of_samples": step,
+            "samples": {domain: self._count(run, domain, p) for domain, p in joined.items()},
+            "confusion": {domain: confusion(p, len(classes)) for domain, p in joined.items()},
+            "calibration": {domain: calibration(p) for domain, p in joined.items()},
             "hardest": hardest(last, classes, None) if samples is None else samples,
         }
 
-    def _predictions(self, run: StoredRun, title: str, command: str) -> ByStep:
+    @staticmethod
+    def _count(run: StoredRun, domain: str, predicted: Predictions) -> dict[str, Any]:
+        """Samples of a domain that are shown, how many are classified correctly, and of how many.
+
+        ``of`` is the size of a test domain; None where the record does not state it.
+        """
+        test = domain in run.config.test_domains
+        return {
+            "n": len(predicted.label),
+            "correct": int((predicted.label == predicted.predicted).sum()),
+            "of": run.record.data.samples.get(domain) if test and run.record.data else None,
+        }
+
+    def _predictions(
+        self, run: StoredRun, title: str, command: str, chosen: int | None
+    ) -> dict[int, ByDomain]:
         try:
-            return validation_predictions(run, self._data)
+            return predictions_by_step(run, self._data, chosen)
         except UNREADABLE as error:
             cause = str(error).rstrip(".")
             note = f"{title}: no risk distributions, confusion or calibration ({cause})."
@@ -104,6 +140,23 @@ class Details:
         except (*UNREADABLE, KeyError, IndexError) as error:
             cause = str(error).rstrip(".")
             self.notes.append(f"{title}: hardest samples without pictures ({cause}).")
+
+
+def _sizes(record: RunRecord) -> dict[str, dict[Split, int]]:
+    """Samples of each part of a domain, where the record states them and parts are 80/20."""
+    if record.data is None or not part_titles(record.config.data)["train"].startswith("80"):
+        return {}
+    validation = {name: max(1, round(0.2 * n)) for name, n in record.data.samples.items()}
+    return {
+        name: {"train": n - validation[name], "val": validation[name]}
+        for name, n in record.data.samples.items()
+    }
+
+
+def _joined(parts: Mapping[Split, Predictions]) -> Predictions:
+    """Predictions on all parts of a domain; positions are those within each part."""
+    columns = (item.name for item in fields(Predictions))
+    return Predictions(*(np.concatenate([getattr(p, c) for p in parts.values()]) for c in columns))
 
 
 def _class_names(examples: Examples | None, last: Mapping[str, Predictions]) -> list[str]:
@@ -129,6 +182,24 @@ def curves(run: RunRecord) -> dict[str, Any]:
         "raw": _named_series([evaluation.raw for evaluation in evaluations]),
         "worst": [evaluation.worst_domain for evaluation in evaluations],
     }
+
+
+def matching_curves(by_step: Mapping[int, ByDomain], tests: Sequence[str]) -> dict[str, list[Any]]:
+    """Matching loss L̂ on training and on validation samples of the training domains, by step.
+
+    The series are empty where a part is not stored, or fewer than two steps are.
+    """
+    shown: dict[str, list[Any]] = {"steps": [], "train": [], "val": []}
+    if len(by_step) < 2:
+        return shown
+    for step, by_domain in by_step.items():
+        training = [splits for domain, splits in by_domain.items() if domain not in tests]
+        for part in SPLITS:
+            risks = [finite_risks(splits[part]) for splits in training if part in splits]
+            known = len(risks) > 1 and all(map(len, risks))
+            shown[part].append(matching_losses(risks)[1] if known else None)
+        shown["steps"].append(step)
+    return shown
 
 
 def _score_series(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskmatch.runs.predictions import Predictions
+from riskmatch.runs.predictions import ByDomain, Predictions
+from riskmatch.runs.records import Split
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -43,28 +44,28 @@ class Example:
 
 @dataclass(frozen=True)
 class Examples:
-    """Validation samples of the data set of a run."""
+    """Samples of the data set of a run."""
 
     classes: tuple[str, ...]
     """Class names by label."""
     domains: dict[str, Domain]
     trial: int
-    """Trial of the validation split."""
+    """Trial, which seeds the split of every domain."""
     show: Callable[[Any, int], Example]
     """Make an example of an input and its label."""
 
-    def take(self, domain: str, indices: Sequence[int]) -> list[Example]:
-        """Samples of the validation split of a domain, by index."""
+    def take(self, domain: str, part: Split, indices: Sequence[int]) -> list[Example]:
+        """Samples of a part of a domain, by their positions in it."""
         import torch
 
         from riskmatch.data.sampler import split
 
-        subset = split(self.domains[domain], self.trial)["val"].take(torch.tensor(indices))
+        subset = split(self.domains[domain], self.trial)[part].take(torch.tensor(indices))
         return [self.show(x, int(y)) for x, y in zip(subset.x[:], subset.y, strict=True)]
 
 
-TakeExamples = Callable[[str, Sequence[int]], Sequence[Example]]
-"""Samples by domain and indices in its validation split; see :meth:`Examples.take`."""
+TakeExamples = Callable[[str, Split, Sequence[int]], Sequence[Example]]
+"""Samples by domain, part and positions in it; see :meth:`Examples.take`."""
 
 
 def examples_in_memory(domains: DomainSet, trial: int) -> Examples:
@@ -93,7 +94,7 @@ def examples_on_disk(index: ImageIndex, trial: int) -> Examples:
 
 
 def hardest(
-    predictions: Mapping[str, Predictions],
+    predictions: ByDomain,
     classes: Sequence[str],
     take: TakeExamples | None,
     limit: int = MAX_HARDEST,
@@ -101,7 +102,7 @@ def hardest(
     """Samples with the largest risks of every domain, largest first.
 
     Args:
-        predictions: predictions by domain.
+        predictions: predictions by domain and part.
         classes: class names by label.
         take: gives the samples to show; None where the data set is not available.
         limit: samples per domain.
@@ -110,26 +111,45 @@ def hardest(
         ValueError: the labels of the samples differ from the predictions': the data have changed.
     """
     by_domain = {}
-    for domain, predicted in predictions.items():
-        risk = np.where(np.isnan(predicted.risk), -np.inf, predicted.risk)
-        rows = np.argsort(-risk, kind="stable")[:limit]
-        indices, labels = predicted.index[rows].tolist(), predicted.label[rows].tolist()
-        samples = take(domain, indices) if take else [Example(label) for label in labels]
-        if [sample.label for sample in samples] != labels:
-            raise ValueError("the data set has changed since the run: its labels differ")
+    for domain, parts in predictions.items():
+        ranked = [
+            (float(risk[row]), part, int(row))
+            for part, risk in ((part, _ranking(values)) for part, values in parts.items())
+            for row in np.argsort(-risk, kind="stable")[:limit]
+        ]
+        chosen = sorted(ranked, key=lambda one: -one[0])[:limit]
+        shown: dict[tuple[Split, int], Example] = {}
+        for part, predicted in parts.items():
+            rows = [row for _, own, row in chosen if own == part]
+            indices, labels = predicted.index[rows].tolist(), predicted.label[rows].tolist()
+            samples = take(domain, part, indices) if take and rows else list(map(Example, labels))
+            if [sample.label for sample in samples] != labels:
+                raise ValueError("the data set has changed since the run: its labels differ")
+            shown |= {(part, row): one for row, one in zip(rows, samples, strict=True)}
         by_domain[domain] = [
-            {
-                "risk": float(predicted.risk[row]),
-                "label": classes[predicted.label[row]],
-                "predicted": classes[predicted.predicted[row]],
-                "confidence": float(predicted.confidence[row]),
-                "name": sample.name or f"sample {index}",
-                "thumbnail": sample.thumbnail,
-                "row": sample.row,
-            }
-            for row, index, sample in zip(rows, indices, samples, strict=True)
+            _entry(parts[part], row, classes, shown[part, row], part) for _, part, row in chosen
         ]
     return by_domain
+
+
+def _ranking(predicted: Predictions) -> NDArray[Any]:
+    """Risks in which NaN comes last."""
+    return np.where(np.isnan(predicted.risk), -np.inf, predicted.risk)
+
+
+def _entry(
+    predicted: Predictions, row: int, classes: Sequence[str], sample: Example, part: Split
+) -> dict[str, Any]:
+    number = f"{'' if part == 'val' else f'{part} '}sample {predicted.index[row]}"
+    return {
+        "risk": float(predicted.risk[row]),
+        "label": classes[predicted.label[row]],
+        "predicted": classes[predicted.predicted[row]],
+        "confidence": float(predicted.confidence[row]),
+        "name": sample.name or number,
+        "thumbnail": sample.thumbnail,
+        "row": sample.row,
+    }
 
 
 def example_of_tensor(x: Any, label: int) -> Example:

@@ -6,27 +6,18 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-import pandas as pd
-
-from riskmatch.report.comparison import (
-    GAIN,
-    RowKey,
-    Selected,
-    gain_over_erm,
-    row_label,
-    rows_over,
-)
+from riskmatch.report.comparison import GAIN
 from riskmatch.report.coverage import draws
 from riskmatch.report.naming import run_titles
 from riskmatch.report.page.selections import TEST_DOMAIN, DataSelection, PageRuns
+from riskmatch.report.selected import RowKey, choices_by_run, gain_over_erm, row_label, rows_over
 from riskmatch.report.stored_runs import StoredRun
 from riskmatch.report.tables import Gain, Spread
-from riskmatch.report.titles import data_title
-from riskmatch.selection import Rule, choose_among
+from riskmatch.report.titles import data_title, part_titles
+from riskmatch.selection import Rule
 
 MAX_RUNS = 6
 """Most runs that are listed one by one; more are averaged by method."""
-_CAPTION = "Accuracy on the test domain in per cent, at the step chosen by each selection rule"
 _COLORED_MNIST = f"ColoredMNIST: at {TEST_DOMAIN}, mean ± standard deviation over seeds."
 Rows = list[list[str | float | None]]
 
@@ -45,7 +36,7 @@ def by_run(page: PageRuns, runs: Sequence[StoredRun]) -> dict[str, Any]:
     chosen: dict[tuple[str, str], dict[str, Any]] = {}
     for one in page.by_data:
         for rule, selected in one.by_rule.items():
-            for choice in _choices_by_run(selected).to_dict("records"):
+            for choice in choices_by_run(selected).to_dict("records"):
                 chosen.setdefault((choice["run"], choice["test_domain"]), {})[rule] = choice
     table = page.cases[page.cases["test_domain"].notna() & page.cases["run"].isin(titles)]
     main = {one.data: one.main.rule.name for one in page.by_data}
@@ -67,19 +58,8 @@ def by_run(page: PageRuns, runs: Sequence[StoredRun]) -> dict[str, Any]:
         step = int(own["step"]) if own else None
         rows.append([titles[case["run"]], case["test_domain"], *cells, step, gain])
     columns = ["run", "test domain", *rule_names, f"step of {_main_rules(page)}", GAIN]
-    caption = f"{_CAPTION}. {_explained(rules)}"
+    caption = f"{_caption(page)}. {_explained(rules)}"
     return _table(caption, columns, rows, f"in the same trial, {_main_rules(page)}")
-
-
-def _choices_by_run(selected: Selected) -> pd.DataFrame:
-    """Choices of a rule among the steps of each single run."""
-    table = selected.cases
-    partners = table[table["test_domain"].isna()]  # serve leave-one-out
-    parts = [
-        choose_among(pd.concat([own, partners]), selected.frame, selected.rule)
-        for _, own in table[table["test_domain"].notna()].groupby("run")
-    ]
-    return pd.concat(parts) if parts else selected.chosen
 
 
 def by_method(page: PageRuns) -> dict[str, Any]:
@@ -90,15 +70,14 @@ def by_method(page: PageRuns) -> dict[str, Any]:
     for one in page.by_data:
         title = data_title(one.data)
         for key in one.main.rows:
-            label, gain = one.main.label(*key), gain_over_erm([one.compared], key)
-            cells = [one.accuracy(rule.name, key) for rule in rules]
+            label = one.main.label(*key)
             rows.append(
                 [
                     label if one.is_default or several else f"{label} on {title}",
                     *([title] if several else []),
-                    *(None if cell is None else str(cell) for cell in cells),
+                    *(_text(one.accuracy(rule.name, key)) for rule in rules),
                     _lowest(one, key),
-                    None if gain is None else str(gain),
+                    _text(gain_over_erm([one.compared], key)),
                 ]
             )
     columns = [
@@ -109,7 +88,7 @@ def by_method(page: PageRuns) -> dict[str, Any]:
         GAIN,
     ]
     colored = [one.is_colored_mnist for one in page.by_data]
-    caption = [f"{_CAPTION}."]
+    caption = [f"{_caption(page)}."]
     if not all(colored):
         caption.append(
             "Averages over test domains: mean ± standard error over trials; they need a run for "
@@ -145,8 +124,8 @@ def comparison(page: PageRuns) -> dict[str, Any]:
         else:
             cells = [one.accuracy(one.main.rule.name, key) for one in sets]
         means = [cell.mean for cell in cells if cell is not None and cell.mean is not None]
-        average = round(fmean(means), 2) if cells and len(means) == len(cells) else None
-        rows.append([label, *(None if cell is None else str(cell) for cell in cells), average])
+        average = round(fmean(means), 1) if cells and len(means) == len(cells) else None
+        rows.append([label, *map(_text, cells), average])
         gain = gain_over_erm([one.compared for one in sets], key)
         if gain is not None:
             differences.append(_interval(label, row_label("erm", key.model), gain))
@@ -156,12 +135,76 @@ def comparison(page: PageRuns) -> dict[str, Any]:
         spread = "mean ± standard deviation over seeds"
     rule = {one.main.rule.name: one.main.rule for one in sets}
     return {
-        "caption": f"Accuracy on test domains in per cent: {spread}, at the run and step chosen by "
-        f"{_explained(list(rule.values()))} {counts}",
+        "caption": f"{_caption(page)}: {spread}. {_explained(list(rule.values()))} {counts}",
         "columns": ["method", *columns, "average"],
         "rows": rows,
         "differences": differences,
     }
+
+
+def verdict(page: PageRuns) -> dict[str, str] | None:
+    """Whether a method is better than ERM, what accuracy to expect, and the rule that decides.
+
+    None where no method has a run on every test domain.
+    """
+    sets = [one.compared for one in page.compared]
+    keys = rows_over(sets)
+    gains = {key: gain for key in keys if (gain := gain_over_erm(sets, key)) is not None}
+    known = {key: gain for key, gain in gains.items() if gain.error is not None}
+    better = [key for key, gain in known.items() if (gain.mean or 0.0) > (gain.error or 0.0)]
+    worse = [key for key, gain in known.items() if -(gain.mean or 0.0) > (gain.error or 0.0)]
+    candidates = better or [key for key in keys if key.variant == "erm"] or list(keys)
+    levels = {key: _levels(sets, key) for key in candidates}
+    levels = {key: values for key, values in levels.items() if values}
+    if not levels:
+        return None
+    best = max(levels, key=lambda key: fmean(levels[key].values()))
+    if better:
+        text = f"Better than ERM beyond {_its(better)} interval: {_labels(better)}"
+    elif known:
+        text = "No method is better than ERM beyond its interval"
+    elif gains:
+        text = "One pair per method gives no interval, so no method is called better than ERM"
+    else:
+        text = f"Nothing is compared with ERM: {row_label(*best)} has the highest average"
+    worse_too = f"; worse: {_labels(worse)}" if worse else ""
+    with_best = (
+        "" if row_label(*best) == "ERM" and len(levels) == 1 else f" with {row_label(*best)}"
+    )
+    return {
+        "text": f"{text}{worse_too}. Expect {_expected(levels[best])}{with_best}.",
+        "rule": "Rule: a method is better or worse than ERM where the 95 % t-interval of its "
+        "paired gains excludes zero; intervals are not corrected for the number of methods. The "
+        "expected accuracy is the range over test domains, each the mean over trials, by "
+        f"{_main_rules(page)}, of the best such method, else of ERM.",
+    }
+
+
+def _levels(sets: Sequence[Any], key: RowKey) -> dict[str, float]:
+    """Mean accuracy of a row by test domain."""
+    return {
+        f"{one.data}/{domain}": fmean(values)
+        for one in sets
+        for domain, values in one.by_domain(key).items()
+        if values
+    }
+
+
+def _expected(levels: dict[str, float]) -> str:
+    low, high = round(min(levels.values())), round(max(levels.values()))
+    if len(levels) == 1:
+        (name,) = levels
+        return f"about {low} % on {name.partition('/')[2]}; one test domain says little of others"
+    span = f"{low} %" if low == high else f"{low}–{high} %"
+    return f"{span} over {len(levels)} test domains"
+
+
+def _labels(keys: Sequence[RowKey]) -> str:
+    return ", ".join(row_label(*key) for key in keys)
+
+
+def _its(keys: Sequence[RowKey]) -> str:
+    return "its" if len(keys) == 1 else "their"
 
 
 def _interval(method: str, against: str, gain: Gain) -> dict[str, Any]:
@@ -205,7 +248,21 @@ def _main_rules(page: PageRuns) -> str:
 
 
 def _percent(share: float) -> float:
-    return round(100 * share, 2)
+    return round(100 * share, 1)
+
+
+def _text(cell: Spread | None) -> str | None:
+    return None if cell is None else str(cell)
+
+
+def _caption(page: PageRuns) -> str:
+    """What the numbers are, with the name of the part of the test domain that is reported."""
+    names = (one.main.cases["own_data"].iloc[0] for one in page.by_data)
+    parts = dict.fromkeys(part_titles(name)["train"] for name in names)
+    return (
+        f"Accuracy in per cent on the {' or '.join(parts)} of the test domain, at the step chosen "
+        "by each selection rule"
+    )
 
 
 def _explained(rules: Sequence[Rule]) -> str:

@@ -12,9 +12,6 @@ from riskmatch.files import finite
 from riskmatch.report.density import DIGITS, Array, bin_edges, finite_risks, kde
 from riskmatch.runs.predictions import Predictions
 
-ByStep = Mapping[int, Mapping[str, Predictions]]
-"""Predictions on one split, by step and domain."""
-
 MAX_STEPS, POINTS = 12, 120
 MAX_SAMPLES, MAX_POOL = 250, 1500
 """Largest number of risks per domain, and of all domains together, in the two-sample tests."""
@@ -32,8 +29,8 @@ def spread_steps(steps: Sequence[int], limit: int = MAX_STEPS) -> list[int]:
     return [steps[place] for place in places]
 
 
-def snapshots(predictions: ByStep) -> list[dict[str, Any]]:
-    """Histogram, density, distribution function and pairwise MMD at every step."""
+def snapshots(predictions: Mapping[int, Mapping[str, Predictions]]) -> list[dict[str, Any]]:
+    """Histogram, density, distribution function and pairwise MMD, from predictions by step."""
     if not predictions:
         return []
     risks = {

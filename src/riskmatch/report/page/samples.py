@@ -1,9 +1,9 @@
-"""Validation predictions of runs, stored or from the last checkpoint, and their data sets."""
+"""Predictions of runs, stored or from the last checkpoint, and their data sets."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING, Any
 from riskmatch.data import OnProgress
 from riskmatch.registry import INSTANCE
 from riskmatch.report.page.examples import Examples, examples_in_memory, examples_on_disk
-from riskmatch.report.page.risks import ByStep, spread_steps
+from riskmatch.report.page.risks import spread_steps
 from riskmatch.report.stored_runs import StoredRun
 from riskmatch.runs import predictions
-from riskmatch.runs.predictions import Predictions
+from riskmatch.runs.predictions import ByDomain, Predictions
+from riskmatch.runs.records import Split
 
 if TYPE_CHECKING:
     from riskmatch.data.domain import Domain, DomainSet
     from riskmatch.runs.config import RunConfig
 
 MAX_SAMPLES = 2000
-"""Most samples of a domain that are passed through a network."""
+"""Most samples of a part of a domain that are passed through a network."""
 MAX_VALUES = 1 << 26
-"""Most input values of a domain that are passed through a network: 341 images of 3 × 256²."""
+"""Most input values of such a part: 341 images of 3 × 256²."""
 
 UNREADABLE = (OSError, ValueError, ImportError, RuntimeError)
 """Errors of a data set, a network or a checkpoint that cannot be loaded."""
@@ -59,7 +60,7 @@ class DataCache:
         return domains
 
     def examples(self, config: RunConfig) -> Examples:
-        """Validation samples of a run for display; only the images that are shown are decoded."""
+        """Samples of a run for display; only the images that are shown are decoded."""
         from riskmatch.data.catalogue import resolve
 
         if config.data.startswith(INSTANCE):
@@ -76,50 +77,66 @@ class DataCache:
         return self._last[name][1]
 
 
-def validation_predictions(run: StoredRun, data: DataCache) -> ByStep:
-    """Validation predictions by step and domain: some stored steps, else those of the checkpoint.
+def predictions_by_step(
+    run: StoredRun, data: DataCache, chosen: int | None = None
+) -> dict[int, ByDomain]:
+    """Predictions by step: some stored steps and ``chosen``, else those of the last checkpoint.
 
     Raises:
         NotStoredError: there are neither predictions nor a checkpoint of the last step.
         OSError, ValueError, ImportError, RuntimeError: network or data cannot be loaded.
     """
-    steps = spread_steps(predictions.steps(run.folder))
-    if steps:
-        return {step: stored_validation(run, step) for step in steps}
+    stored = predictions.steps(run.folder)
+    if stored:
+        steps = {*spread_steps(stored), *(step for step in stored if step == chosen)}
+        return {step: predictions.read(run.folder, step) for step in sorted(steps)}
     return {run.config.steps: _from_checkpoint(run, data)}
 
 
-def stored_validation(run: StoredRun, step: int) -> dict[str, Predictions]:
-    """Stored validation predictions of one step, by domain."""
-    by_domain = predictions.read(run.folder, step)
+def validation(by_domain: ByDomain) -> dict[str, Predictions]:
+    """The predictions on validation samples, by domain."""
     return {domain: splits["val"] for domain, splits in by_domain.items() if "val" in splits}
 
 
-def _from_checkpoint(run: StoredRun, data: DataCache) -> dict[str, Predictions]:
+def shown_parts(test: bool) -> tuple[Split, ...]:
+    """The parts of a domain that are shown in detail: of a test domain both, else validation."""
+    return ("train", "val") if test else ("val",)
+
+
+def shown_in_detail(by_domain: ByDomain, tests: Sequence[str]) -> ByDomain:
+    """Validation samples of training domains, and all samples of test domains."""
+    return {
+        domain: {part: splits[part] for part in shown_parts(domain in tests) if part in splits}
+        for domain, splits in by_domain.items()
+    }
+
+
+def _from_checkpoint(run: StoredRun, data: DataCache) -> ByDomain:
     checkpoint = run.folder / "checkpoints" / f"{run.config.steps:08d}.safetensors"
     if not checkpoint.exists():  # checked before torch is imported
         raise NotStoredError("the run stored neither predictions nor its last checkpoint")
+    from riskmatch.data.sampler import split
     from riskmatch.engine.evaluate import predict
     from riskmatch.engine.load import final_network
 
     domains = data.inputs(run.config)
     model = final_network(run.config, run.folder, domains)
-    by_domain = {}
+    by_domain: dict[str, dict[Split, Predictions]] = {}
     for domain in domains.domains:
-        rows, subset = _validation_subset(domain, run.config.trial)
-        predicted = predict(model, {domain.name: {"val": subset}})[domain.name]["val"]
-        by_domain[domain.name] = replace(predicted, index=rows)
+        parts = split(domain, run.config.trial)
+        by_domain[domain.name] = {}
+        for name in shown_parts(domain.name in run.config.test_domains):
+            rows, subset = _spaced(parts[name])
+            predicted = predict(model, {domain.name: {name: subset}})[domain.name][name]
+            by_domain[domain.name][name] = replace(predicted, index=rows)
     return by_domain
 
 
-def _validation_subset(domain: Domain, trial: int) -> tuple[Any, Domain]:
-    """Evenly spaced samples of the validation split, with their indices in it."""
+def _spaced(part: Domain) -> tuple[Any, Domain]:
+    """Evenly spaced samples of a part of a domain, with their positions in it."""
     import torch
 
-    from riskmatch.data.sampler import split
-
-    validation = split(domain, trial)["val"]
-    limit = max(1, min(MAX_SAMPLES, MAX_VALUES // math.prod(domain.x.shape[1:])))
-    count = min(limit, len(validation))
-    rows = torch.arange(count) * len(validation) // count
-    return rows.numpy(), validation.take(rows)
+    limit = max(1, min(MAX_SAMPLES, MAX_VALUES // math.prod(part.x.shape[1:])))
+    count = min(limit, len(part))
+    rows = torch.arange(count) * len(part) // count
+    return rows.numpy(), part.take(rows)

@@ -7,6 +7,7 @@ seeds at the test domain 0.9. Other runs follow DomainBed's rules.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,10 +16,10 @@ from pathlib import Path
 import pandas as pd
 
 from riskmatch.report import titles
-from riskmatch.report.comparison import RowKey, Selected
+from riskmatch.report.selected import RowKey, Selected, planned_cases, select_among
 from riskmatch.report.tables import Spread, Trials
 from riskmatch.runs.frame import Results, read_results
-from riskmatch.selection import RULES, Rule, cases, choose_among
+from riskmatch.selection import RULES, Rule
 
 DOMAINBED_RULES = [RULES[name] for name in ("train-val", "test-val", "leave-one-out")]
 COLORED_MNIST_RULES = [RULES[name] for name in ("colored-mnist-best", "colored-mnist-last")]
@@ -118,26 +119,17 @@ def select_runs(paths: str | Path | Sequence[str | Path]) -> PageRuns:
         ValueError: every run is damaged.
     """
     results = read_results(paths)
-    table = cases(results.frame, results.plan)
-    if results.plan:
-        table = table[table["run"].isin({config.id for config in results.plan})]
+    table = planned_cases(results.frame, results.plan)
     several = table["test_domain"].notna() & table["test_domains"].map(
         lambda tests: len(tests) > 1 and TEST_DOMAIN in tests
     )
     colored = table["data"].isin(
         set(table.loc[several & (table["own_data"] == "colored-mnist"), "data"])
     )
-    chosen = {
-        rule.name: choose_among(table[colored == on_colored], results.frame, rule)
-        for rules, on_colored in ((DOMAINBED_RULES, False), (COLORED_MNIST_RULES, True))
-        for rule in rules
-    }
-    by_data = []
-    for data in titles.in_order(set(table["data"]), titles.DATA):
-        own = table[table["data"] == data]
-        by_rule = {}
-        for rule in COLORED_MNIST_RULES if colored[own.index[0]] else DOMAINBED_RULES:
-            part = chosen[rule.name][chosen[rule.name]["data"] == data]
-            by_rule[rule.name] = Selected(data, rule, own, part, bool(results.plan), results.frame)
-        by_data.append(DataSelection(data, by_rule))
-    return PageRuns(results, table, tuple(by_data))
+    by_data: dict[str, dict[str, Selected]] = defaultdict(dict)
+    for rules, own in ((DOMAINBED_RULES, table[~colored]), (COLORED_MNIST_RULES, table[colored])):
+        for rule in rules:
+            for data, one in select_among(own, results.frame, rule, bool(results.plan)).items():
+                by_data[data][rule.name] = one
+    order = titles.in_order(set(by_data), titles.DATA)
+    return PageRuns(results, table, tuple(DataSelection(d, by_data[d]) for d in order))

@@ -13,16 +13,16 @@ from riskmatch.files import finite
 from riskmatch.report.density import bin_edges, finite_risks
 from riskmatch.report.naming import page_title
 from riskmatch.report.page.data import notes
-from riskmatch.report.page.headline import MAX_RUNS, comparison, headline
+from riskmatch.report.page.headline import MAX_RUNS, comparison, headline, verdict
 from riskmatch.report.page.samples import (
     UNREADABLE,
     DataCache,
-    stored_validation,
-    validation_predictions,
+    predictions_by_step,
+    validation,
 )
 from riskmatch.report.page.selections import PageRuns, select_runs
 from riskmatch.report.stored_runs import StoredRun, read_runs
-from riskmatch.runs import predictions
+from riskmatch.report.titles import part_titles
 from riskmatch.runs.findings import findings
 from riskmatch.runs.records import Evaluation, checkpoints
 
@@ -55,6 +55,7 @@ def summarise(
     single = runs[0] if len(runs) == 1 else None
     summary = {
         "title": page_title(page.runs),
+        "verdict": None if single else verdict(page),
         "headline": headline(page, runs),
         "comparison": None if single else comparison(page),
         "run": _single_run(single, page, data_dir, remarks) if single else None,
@@ -76,6 +77,7 @@ def _single_run(
         "step": None,
         "checkpoint": None,
         "domains": {},
+        "parts": part_titles(run.config.data),
         "worst": [],
         "histograms": None,
     }
@@ -114,16 +116,12 @@ def _histograms(
 ) -> dict[str, Any] | None:
     """Histograms of the validation risks in common bins, at ``step`` if that is stored."""
     try:
-        if step in predictions.steps(run.folder):
-            by_domain = stored_validation(run, step)
-        else:
-            by_step = validation_predictions(run, DataCache(data_dir))
-            step = max(by_step)
-            by_domain = dict(by_step[step])
+        by_step = predictions_by_step(run, DataCache(data_dir), step)
     except UNREADABLE as error:
         remarks.append(f"No histograms of risks: {str(error).rstrip('.')}.")
         return None
-    risks = {domain: finite_risks(values) for domain, values in by_domain.items()}
+    step = step if step in by_step else max(by_step)
+    risks = {domain: finite_risks(p) for domain, p in validation(by_step[step]).items()}
     edges = bin_edges(list(risks.values()), BINS)
     shares = {d: np.histogram(r, edges)[0] / max(1, len(r)) for d, r in risks.items()}
     rounded = {domain: values.round(6).tolist() for domain, values in shares.items()}

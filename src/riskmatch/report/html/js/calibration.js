@@ -27,5 +27,5 @@ function reliability(run, domain, width) {
   }
   const test = isTest(run, domain) ? html("span", { class: "note" }, "test") : null;
   return [html("figcaption", {}, swatch(domain), html("b", {}, name(domain)), test,
-    html("span", { class: "note" }, `ECE ${percent(ece)} %`)), axes.image];
+    html("span", { class: "note" }, `ECE ${percent(ece)} % · ${run.samples[domain]}`)), axes.image];
 }

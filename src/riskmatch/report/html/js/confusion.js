@@ -11,18 +11,16 @@ CHARTS.confusion = (run) => {
     const { counts, pairs } = run.confusion[domain];
     const card = html("details", { class: "card", "data-series": domain },
       html("summary", {}, swatch(domain), name(domain), html("span", { class: "note" },
-        [isTest(run, domain) ? "test" : "", counts ? accuracyText(counts) : ""].filter(Boolean).join(" · "))));
-    const show = () => card.append(counts ? matrix(run, domain, counts) : confusedPairs(run, domain, pairs));
+        [isTest(run, domain) ? "test" : "", run.samples[domain]].filter(Boolean).join(" · "))));
+    const show = () => {
+      card.append(counts ? matrix(run, domain, counts) : confusedPairs(run, domain, pairs), classTable(run, domain));
+      watchTables(card);
+    };
     card.addEventListener("toggle", show, { once: true });
     card.open = few || domain === first;
     return card;
   });
 };
-
-function accuracyText(counts) {
-  const all = counts.flat().reduce((a, b) => a + b, 0);
-  return `${percent(all ? counts.reduce((sum, row, i) => sum + row[i], 0) / all : null)} % correct`;
-}
 
 function matrix(run, domain, counts) {
   const head = run.classes.map((label) => html("th", { scope: "col" }, html("span", {}, name(label))));
@@ -39,6 +37,14 @@ function matrix(run, domain, counts) {
   return html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
     html("table", { class: "heat confusion" }, html("caption", {}, caption),
       html("thead", {}, html("tr", {}, html("td"), ...head)), html("tbody", {}, ...rows)));
+}
+
+// Recall and precision of every class, with counts.
+function classTable(run, domain) {
+  const share = (part, all) => (all ? `${percent(part / all)} (${part} of ${all})` : MISSING);
+  return valueTable(`Classes in ${shorten(domain, 60)}`, ["class", "recall (%)", "precision (%)"],
+    () => run.confusion[domain].by_class.map(([all, predicted, correct], k) =>
+      [name(run.classes[k] ?? String(k)), share(correct, all), share(correct, predicted)]), "Recall and precision by class");
 }
 
 function confusedPairs(run, domain, pairs) {

@@ -46,7 +46,6 @@ function slider(input) {
   };
   input.max = PAGE.runs[number].snapshots.length - 1;
   input.value = input.max;
-  input.parentElement.hidden = input.max < 1;
   update();
   input.addEventListener("input", () => {
     view.steps[number] = Number(input.value);
@@ -76,13 +75,14 @@ function start() {
   const select = document.getElementById("run");
   if (select) select.addEventListener("change", () => showRun(Number(select.value)));
   if (PAGE.runs.length) showRun(select ? Number(select.value) : 0);
-  each("[data-chart=differences]", draw);
+  each("main > section [data-chart]", draw);
+  watchTables(document);
   let width = innerWidth;
   addEventListener("resize", () => requestAnimationFrame(() => {
     if (innerWidth === width) return;
     width = innerWidth;
     drawAll();
-    each("[data-chart=differences]", draw);
+    each("main > section [data-chart]", draw);
   }));
 }
 

@@ -24,15 +24,15 @@ CHARTS.differences = (_, width) => {
   rows.forEach((row, i) => {
     const y = top + (i + 0.5) * rowHeight;
     const significant = known(row.low) && (row.low > 0 || row.high < 0);
-    const label = base === null ? `${row.method} − ${row.against}` : row.method;
+    const label = base === null ? `${row.method} over ${row.against}` : row.method;
     group.append(svg("text", { class: "name", x: left - 10, y: y + 4, "text-anchor": "end" },
       shorten(label, Math.floor(left / 7)), svg("title", {}, label)));
     if (known(row.low) && known(row.high)) {
       group.append(svg("line", { class: `interval${significant ? " significant" : ""}`, x1: px(row.low), x2: px(row.high), y1: y, y2: y }));
     }
     group.append(svg("circle", { class: `difference${significant ? " significant" : ""}`, cx: px(row.mean), cy: y, r: 5 },
-      svg("title", {}, `${label}: ${number(row.mean)}, ${number(row.low)} to ${number(row.high)}, ${row.pairs} pairs`)));
+      svg("title", {}, `${label}: ${points(row.mean)}, ${points(row.low)} to ${points(row.high)}, ${row.pairs} pairs`)));
   });
-  const text = rows.map((row) => `${row.method} against ${row.against}: ${number(row.mean)}.`).join(" ");
+  const text = rows.map((row) => `${row.method} against ${row.against}: ${points(row.mean)}.`).join(" ");
   return [image("Paired differences", text, width, height, group)];
 };

@@ -46,6 +46,11 @@ function percent(value) {
   return known(value) ? (100 * value).toFixed(1) : MISSING;
 }
 
+// Percentage points with one decimal.
+function points(value) {
+  return known(value) ? value.toFixed(1).replace("-", "−") : MISSING;
+}
+
 function shorten(text, limit) {
   const characters = Array.from(text);
   return characters.length > limit ? characters.slice(0, limit - 1).join("") + "…" : text;
@@ -73,9 +78,12 @@ function table(caption, columns, rows) {
 }
 
 // Table of the values of a chart, filled when it is opened.
-function valueTable(caption, columns, rows) {
-  const node = html("details", { class: "numbers" }, html("summary", {}, "Values"));
-  node.addEventListener("toggle", () => node.append(table(caption, columns, rows())), { once: true });
+function valueTable(caption, columns, rows, title = "Values") {
+  const node = html("details", { class: "numbers" }, html("summary", {}, title));
+  node.addEventListener("toggle", () => {
+    node.append(table(caption, columns, rows()));
+    watchTables(node);
+  }, { once: true });
   return node;
 }
 

@@ -20,7 +20,7 @@ CHARTS.histogram = (run, width) => {
   const axes = chartFrame({
     title: `Risk distributions at step ${step}`, text: means(shown), width, height: 320,
     x: extent(shown.flatMap((d) => [d.edges[0], d.edges.at(-1)])), y: [0, 1.04 * top],
-    xLabel: "risk of a sample →", yLabel: "density", squareRoot: true,
+    xLabel: "risk of a sample →", yLabel: "density", yScale: "root",
   });
   for (const d of shown) {
     const { class: hue, dash } = seriesStyle(d.domain);

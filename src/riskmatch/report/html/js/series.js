@@ -1,4 +1,4 @@
-// Style of each domain in all charts. Seven colours, five dash patterns and five markers give 35
+// Style of each domain in all charts, by its place in its data set, as in figures. Seven colours, five dash patterns and five markers give 35
 // styles; neighbours differ in all three, so that colour is never the only cue.
 
 const DASHES = [null, "7 3", "2 3", "9 3 2 3", "12 4"];
@@ -11,7 +11,7 @@ const MARKERS = [
 ];
 
 function seriesStyle(domain) {
-  const number = PAGE.domains.indexOf(domain);
+  const number = own(PAGE.places, domain) ?? PAGE.domains.indexOf(domain);
   return { class: `hue-${number % 7}`, dash: DASHES[number % 5], marker: MARKERS[number % 5] };
 }
 

@@ -18,13 +18,15 @@ function snapshot(run) {
 
 function draw(box) {
   const run = PAGE.runs[view.run];
-  const nodes = run && !selectedDomains(run).length && box.dataset.chart !== "differences"
+  const aboutDomains = !["differences", "hyperparameters", "matching", "terms"].includes(box.dataset.chart);
+  const nodes = run && aboutDomains && !selectedDomains(run).length
     ? [message("No domain is selected.")]
     : CHARTS[box.dataset.chart](run, Math.max(240, box.clientWidth));
   // Keep details open or closed as the reader left them.
   const open = new Map();
   each("details", (details) => open.set(details.dataset.series, details.open), box);
   box.replaceChildren(...nodes);
+  watchTables(box);
   each("details", (details) => { details.open = open.get(details.dataset.series) ?? details.open; }, box);
 }
 
@@ -37,4 +39,16 @@ function drawAll() {
 
 function drawStep() {
   each("[data-step] [data-chart]", draw, article());
+}
+
+// Say beside a table that it is wider than its box; not every system shows scroll bars.
+const overflow = new ResizeObserver((entries) => {
+  for (const { target } of entries) {
+    const box = target.closest(".scroll");
+    box.toggleAttribute("data-wide", box.scrollWidth > box.clientWidth + 1);
+  }
+});
+
+function watchTables(root) {
+  each(".scroll", (box) => { overflow.observe(box); overflow.observe(box.firstElementChild); }, root);
 }

@@ -1,0 +1,21 @@
+// Accuracy against each hyper-parameter that differs between the runs of a method: one point per run.
+
+CHARTS.hyperparameters = (_, width) => PAGE.hyperparameters.map(({ method, charts }, i) => {
+  const box = html("details", { class: "method", "data-series": method }, html("summary", {}, name(method)));
+  box.addEventListener("toggle", () => box.append(panels(charts, width, { minWidth: 240, maxWidth: 400 },
+    (chart, panelWidth) => scatter(method, chart, panelWidth))), { once: true });
+  box.open = i === 0;
+  return box;
+});
+
+function scatter(method, { title, log, points }, width) {
+  const xs = points.map(([x]) => x);
+  const axes = chartFrame({
+    title: `Accuracy of ${method} against ${title}`, text: `${points.length} runs.`, width, height: 220,
+    x: extent(xs), y: extent(points.map(([, y]) => y)), xScale: log ? "log" : "linear", xLabel: `${title} →`, yLabel: "accuracy (%)",
+  });
+  for (const [x, y, domain] of points) {
+    axes.plot.append(marker(domain, axes.px(x), axes.py(y), `${domain}: ${title} ${number(x)}, ${y.toFixed(1)} %`));
+  }
+  return [html("figcaption", {}, html("b", {}, title)), axes.image];
+}
