@@ -52,7 +52,7 @@ def test_several_folders_and_output_files(riskmatch, runs, tmp_path):
         ("risks nowhere", "nowhere does not exist."),
         ("risks RUNS -o risks.jpg", "Unknown file type of --out '.jpg'."),
         ("ablation RUNS", "These runs have the same weight and batch_size"),
-        ("fig1.json", "No such file or directory: 'fig1.json'"),
+        ("fig1.json", "fig1.json: No such file or directory"),
         ("fig1.json RUNS", "fig1.json holds all its numbers"),
         ("-o a.png", "riskmatch figure --help lists them."),
     ],

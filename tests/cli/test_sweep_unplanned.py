@@ -46,7 +46,7 @@ def test_seeds_count_as_trials_and_damaged_runs_are_named(riskmatch):
 def test_folder_without_plan_or_runs_is_an_error(riskmatch):
     result = riskmatch("sweep", "table", "no where")
     assert (result.code, result.out) == (2, "")
-    assert "no where has neither plan.jsonl nor runs." in result.err
+    assert "'no where' holds no plan.jsonl and no runs." in result.err
     assert "riskmatch sweep plan 'no where' --data NAME" in result.err
     assert result.err.count("\n") == 1
 

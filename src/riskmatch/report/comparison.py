@@ -31,7 +31,7 @@ from riskmatch.report.selected import (
 from riskmatch.report.tables import Amount, Cell, Table, Trials
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.frame import read_results
-from riskmatch.selection import Rule
+from riskmatch.selection import Rule, find_rule
 
 GAIN = "gain over ERM"
 """Title of the column of paired differences from ERM."""
