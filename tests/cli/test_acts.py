@@ -1,6 +1,7 @@
 """What commands say of methods that never act, and of choices before a method acts."""
 
 import json
+import re
 import shlex
 
 from tiny import train
@@ -18,6 +19,7 @@ def test_training_warns_once_and_the_summary_repeats_it(riskmatch):
     assert len(lines) == 1
     assert "warmup is 20" in lines[0]
     assert "warning: rdm never leaves its warm-up" in done.out
+    assert re.search(r"evaluation \d+% of 0:\d\d", done.out)
     assert "riskmatch:" not in riskmatch(*train("rdm", "--warmup", "5")).err
     quiet = riskmatch(*train("rdm", "--warmup", "30", "--quiet", "--json"))
     assert quiet.err == ""

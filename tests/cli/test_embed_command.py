@@ -25,7 +25,7 @@ def test_features_are_written_from_the_cache(riskmatch, pets):
     done = riskmatch("embed", "pets", "--out", "new/pets.npz")
     assert (done.code, done.out) == (0, "new/pets.npz has 12 rows of 1,280 features\n")
     lines = done.err.splitlines()
-    assert lines[2:5] == [f"embedding {domain} · 4 images" for domain in DOMAINS]
+    assert lines[2].startswith("embedding · 12 images")
     table = np.load("new/pets.npz")
     assert table["domain"].tolist() == [name for name in DOMAINS for _ in range(4)]
     assert table["class"].tolist() == [name for _ in DOMAINS for name in CLASSES for _ in "ab"]

@@ -105,6 +105,32 @@ def test_run_display_shows_steps_on_a_terminal(monkeypatch, capsys):
     assert "10/400 · loss 0.5123 · worst 0.8 · 1:15 left" in shown.err
 
 
+def test_log_of_a_run_has_a_line_every_30_seconds_without_an_evaluation(clock, capsys):
+    with RunDisplay(RUN) as display:
+        for step in range(1, 101):
+            clock.now += 1
+            display.step(Progress(step, 400, 0.5, None, 75.0))
+        clock.now += 29
+        display.progress("evaluating", 512, 9000)
+        clock.now += 1
+        display.progress("evaluating", 1024, 9000)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[1] for line in lines[:3]] == ["30/400", "60/400", "90/400"]
+    assert "1:15 left" in lines[0]
+    assert lines[3:] == ["evaluating 512/9,000 samples"]
+
+
+def test_log_of_a_sweep_has_a_line_every_30_seconds(clock, capsys):
+    board = Board([RUN])
+    board.report_pace(RUN, 0.1)
+    with SweepDisplay([PLANNED]) as display:
+        for _ in range(65):
+            display.change(board)
+            clock.now += 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[1:] == ["0/1 runs · about 0:40 left"] * 2
+
+
 def test_sweep_display_logs_the_state_and_every_finished_run(capsys):
     other = RunConfig("d", ("t",), "vrex", steps=400)
     board = Board([RUN, other])

@@ -30,12 +30,9 @@ def test_frozen_run_prints_progress_of_the_embedding(riskmatch, pets):
     first = riskmatch("train", "pets", *RUN, "--frozen")
     assert first.code == 0
     lines = first.err.splitlines()
-    assert lines[:5] == [
-        "reading images · 18 images",
-        "decoding images · 18 images",
-        *(f"embedding {domain} · 6 images" for domain in DOMAINS),
-    ]
-    assert lines[5].startswith("step 2/4 ")
+    assert lines[:2] == ["reading images · 18 images", "decoding images · 18 images"]
+    assert lines[2].startswith("embedding · 18 images")
+    assert lines[3].startswith("step 2/4 ")
     second = riskmatch("train", "pets", *RUN, "--frozen", "--seed", "1")
     assert second.err.startswith("step 2/4 ")  # the features were cached
 

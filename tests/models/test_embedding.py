@@ -39,7 +39,7 @@ def test_embed_replaces_only_the_inputs(tmp_path):
         ("cat", "dog"),
     )
     assert features.augment is None
-    assert calls == [("embedding art", 5, 5), ("embedding photo", 3, 3)]
+    assert calls == [("embedding", 5, 8), ("embedding", 8, 8)]
 
 
 def test_cache_is_used_for_known_images_and_views(tmp_path):
@@ -52,9 +52,9 @@ def test_cache_is_used_for_known_images_and_views(tmp_path):
     changed[0, 0, 0, 0] ^= 1
     art = replace(domains.domains[0], x=changed)
     _, calls = embedded(replace(domains, domains=(art, domains.domains[1])), tmp_path)
-    assert calls == [("embedding art", 5, 5)]
+    assert calls == [("embedding", 5, 8)]
     _, calls = embedded(two_domains(), tmp_path, views=2)
-    assert calls == [("embedding art, view 2", 5, 5), ("embedding photo, view 2", 3, 3)]
+    assert calls == [("embedding", 10, 16), ("embedding", 16, 16)]
     _, calls = embedded(two_domains(augment=Darker(0.2)), tmp_path, views=2)
     assert len(calls) == 2
 

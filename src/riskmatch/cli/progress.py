@@ -22,6 +22,8 @@ Unit = Literal["images", "bytes"]
 
 FIRST_LINE, NEXT_LINE = 2.0, 5.0
 """Seconds before the first log line of a task, and between two lines."""
+SILENT_SECONDS = 30.0
+"""Most seconds without a log line while runs train."""
 
 
 def clock(seconds: float) -> str:
@@ -57,6 +59,7 @@ class Display:
         self._bar: rich.progress.Progress | None = None
         self._rate = Rate(unit)
         self._task, self._next_line = "", 0.0
+        self._logged_at = time.monotonic()
 
     def __enter__(self) -> Self:
         self.show("loading")
@@ -87,8 +90,14 @@ class Display:
             task.total = total  # update() ignores a total of None
             self._bar.update(task.id, completed=done, total=total, description=text)
 
+    def log_if_silent(self, line: str) -> None:
+        """Print a line where there is no terminal and the last line is long ago."""
+        if not self._terminal and time.monotonic() - self._logged_at >= SILENT_SECONDS:
+            self.log(line)
+
     def log(self, line: str) -> None:
         """Print a line, above the bar."""
+        self._logged_at = time.monotonic()
         if self._bar is not None:
             self._bar.console.print(line, markup=False, soft_wrap=True)
         elif not self.quiet:
@@ -107,7 +116,7 @@ class RunDisplay(Display):
     def __init__(self, config: RunConfig, quiet: bool = False) -> None:
         super().__init__(quiet)
         self._config = config
-        self._left = ""
+        self._left, self._text = "", "loading"
         self.last_step: int | None = None
         """Last step that this process trained; None before the first."""
 
@@ -116,7 +125,20 @@ class RunDisplay(Display):
         self.last_step, self._left = progress.step, f"{clock(progress.seconds_left)} left"
         worst = [] if progress.worst_domain is None else [f"worst {progress.worst_domain}"]
         parts = [f"{progress.step}/{progress.steps}", f"loss {progress.loss:.4g}"]
-        self.show(" · ".join([*parts, *worst, self._left]), progress.step, progress.steps)
+        self._text = " · ".join([*parts, *worst, self._left])
+        self.show(self._text, progress.step, progress.steps)
+        self.log_if_silent(f"step {self._text}")
+
+    def progress(self, task: str, done: int, total: int | None) -> None:
+        """Show the progress of loading data, or of an evaluation."""
+        from riskmatch.engine.loop import EVALUATING
+
+        if task != EVALUATING:
+            super().progress(task, done, total)
+            return
+        text = f"{task} {done:,}/{total:,} samples"
+        self.show(f"{self._text} · {text}", self.last_step or 0, self._config.steps)
+        self.log_if_silent(text)
 
     def evaluation(self, config: RunConfig, evaluation: Evaluation) -> None:
         """Log an evaluation, unless it belongs to the ERM phase that the run starts from.
@@ -171,7 +193,9 @@ class SweepDisplay(Display):
                 title = self._titles.get(id, "the ERM phase")
                 self.log(f"{len(self._logged)}/{board.total}  {title}: {state}  ({left})")
         count = len(ended)
-        self.show(f"{count}/{board.total} runs · {left}", count, board.total)
+        text = f"{count}/{board.total} runs · {left}"
+        self.show(text, count, board.total)
+        self.log_if_silent(text)
 
     def close(self) -> None:
         """Remove the bar, and forget the runs."""

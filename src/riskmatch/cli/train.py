@@ -16,8 +16,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from riskmatch.cli.errors import BadInput, CommandError, RunFailed, bad_input, cause_of
 from riskmatch.cli.options import Option, describe_keywords, options_of
 from riskmatch.cli.parser import Parser, toml_words
-from riskmatch.cli.progress import RunDisplay
-from riskmatch.defaults import factory, method_class, range_of, resolve, run_config, search_space
+from riskmatch.cli.progress import RunDisplay, clock
+from riskmatch.defaults import (
+    factory,
+    method_class,
+    range_of,
+    resolve,
+    run_config,
+    search_space,
+    with_patience,
+)
 from riskmatch.files import to_json
 from riskmatch.registry import built_in, is_own
 from riskmatch.runs.config import RunConfig
@@ -45,7 +53,8 @@ class Setup:
     method: str | None = None
     """Method: a name that riskmatch methods lists, or package.module:Name."""
     frozen: bool = False
-    """Train the head alone, on the features of a frozen backbone."""
+    """Train the head alone, on the features of a frozen backbone; unless --steps or --patience are
+    given, it stops when the validation risk has been flat for 5 evaluations."""
     preset: str | None = None
     """Named set of values for the method; options that are given win."""
     config: Path | None = None
@@ -209,6 +218,7 @@ def _command(setup: Setup, given: dict[str, Any], command: str) -> TrainCommand:
     execution = {item.name: given[item.name] for item in fields(Execution) if item.name in given}
     others = {"data", "test_domains", *execution, *(item.name for item in fields(Setup))}
     values = {name: value for name, value in given.items() if name not in others}
+    values = with_patience(values, setup.frozen)
     with bad_input():
         config = run_config(
             setup.method,
@@ -344,6 +354,12 @@ def _print(run: RunRecord, command: TrainCommand) -> None:
     title = f"{config.method} on {config.data} after {last.step} steps"
     console.print(title, style="bold", markup=False, soft_wrap=True)
     console.print(table)
+    if run.stopped_early:
+        flat = f"the validation risk was flat for {config.patience} evaluations"
+        console.print(f"Stopped at step {last.step} of {config.steps}: {flat}.", soft_wrap=True)
+    if (share := run.evaluation_share) is not None:
+        spent = f"{share:.0%} of {clock(last.seconds)}"
+        console.print(f"[dim]evaluation[/] {spent}, checkpoints included", soft_wrap=True)
     for message in findings(run):
         console.print(f"warning: {message}", markup=False, soft_wrap=True)
     console.print(f"[dim]records   [/] {command.folder / FILE}", soft_wrap=True)

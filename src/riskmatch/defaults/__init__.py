@@ -24,6 +24,7 @@ from riskmatch.defaults.resolution import (
     resolve,
     run_config,
     search_space,
+    with_patience,
 )
 from riskmatch.defaults.values import FROZEN, IMAGES, ON_DATA, PATH, PRESETS, Preset
 
@@ -46,4 +47,5 @@ __all__ = [
     "resolve",
     "run_config",
     "search_space",
+    "with_patience",
 ]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from riskmatch import registry
-from riskmatch.defaults.values import FROZEN, ON_DATA, PRESETS, data_key
+from riskmatch.defaults.values import FROZEN, ON_DATA, PATIENCE, PRESETS, data_key
 from riskmatch.registry import PartError
 from riskmatch.runs.config import RunConfig
 from riskmatch.space import TRAINING, Tuned, defaults, ranges, times, with_later, without_later
@@ -116,6 +116,21 @@ def run_config(
         hparams=without_later(cls, hparams),
         **values,
     )
+
+
+def with_patience(given: Mapping[str, Any], frozen: bool) -> dict[str, Any]:
+    """Values given for a single run, which with a frozen backbone stops early by default.
+
+    It does unless ``steps`` or ``patience`` are given. The runs of a sweep do not, so that they
+    have equal steps.
+
+    Example:
+        >>> with_patience({"lr": 0.1}, frozen=True), with_patience({"steps": 10}, frozen=True)
+        ({'lr': 0.1, 'patience': 5}, {'steps': 10})
+    """
+    frozen = frozen or bool((given.get("model_options") or {}).get("frozen"))
+    default = frozen and not given.keys() & {"steps", "patience"}
+    return {**given, "patience": PATIENCE} if default else dict(given)
 
 
 def given_for(config: RunConfig) -> dict[str, Any]:

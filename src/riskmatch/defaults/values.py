@@ -76,6 +76,10 @@ ON_DATA: dict[str, ByMethod] = {
 FROZEN = {"lr": 20, "lr_after": 20, "warmup": 0.2}
 """Factors for a frozen backbone: a head alone takes larger steps and a shorter warm-up."""
 
+PATIENCE = 5
+"""Evaluations without a lower validation risk after which a head alone stops, see
+:func:`~riskmatch.defaults.resolution.with_patience`."""
+
 
 @dataclass(frozen=True)
 class Preset:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -50,20 +50,79 @@ def predict(
     domains: Mapping[str, Mapping[Split, Domain]],
     risk: RiskFunction = cross_entropy_risks,
     views: ValidationViews | None = None,
+    on_samples: Callable[[int], None] = lambda number: None,
 ) -> dict[str, dict[Split, Predictions]]:
     """Predictions on every sample of every split of every domain.
 
     Of a regression, with float labels, the outputs are predicted and the confidence is NaN.
 
-    Random streams and the training mode of every layer are left as they were.
+    Random streams and the training mode of every layer are left as they were. ``on_samples`` is
+    called with the number of samples of each forward pass.
     """
     with evaluation_mode(model), torch.no_grad():
         return {
             name: {
-                split: _predict(model, part, risk, views.on(name, split) if views else None)
+                split: _predict(
+                    model, part, risk, views.on(name, split) if views else None, on_samples
+                )
                 for split, part in splits.items()
             }
             for name, splits in domains.items()
+        }
+
+
+@dataclass(frozen=True)
+class EvaluatedSamples:
+    """The samples of every split of every domain that evaluations use."""
+
+    domains: Mapping[str, Mapping[Split, Domain]]
+    rows: Mapping[str, Mapping[Split, Tensor]]
+    """Positions of these samples in their splits."""
+
+    @classmethod
+    def of(
+        cls, splits: Mapping[str, Mapping[Split, Domain]], share: float = 1.0, seed: int = 0
+    ) -> EvaluatedSamples:
+        """A random share of the samples of each split, at least one, in their order."""
+        rows: dict[str, dict[Split, Tensor]] = {}
+        for name, parts in splits.items():
+            for split, part in parts.items():
+                order = torch.randperm(len(part), generator=stream("evaluation", seed, name, split))
+                chosen = order[: math.ceil(share * len(part))].sort().values
+                rows.setdefault(name, {})[split] = chosen.to(part.y.device)
+        if share == 1:
+            return cls(splits, rows)
+        domains = {
+            name: {split: part.take(rows[name][split]) for split, part in parts.items()}
+            for name, parts in splits.items()
+        }
+        return cls(domains, rows)
+
+    def __len__(self) -> int:
+        return sum(len(part) for parts in self.domains.values() for part in parts.values())
+
+    def predict(
+        self,
+        model: nn.Module,
+        risk: RiskFunction = cross_entropy_risks,
+        views: ValidationViews | None = None,
+        on_progress: Callable[[int], None] = lambda done: None,
+    ) -> dict[str, dict[Split, Predictions]]:
+        """Predictions as of :func:`predict`; ``on_progress`` is called with the samples done."""
+        done = 0
+
+        def count(number: int) -> None:
+            nonlocal done
+            done += number
+            on_progress(done)
+
+        predicted = predict(model, self.domains, risk, views, count)
+        return {
+            name: {
+                split: replace(values, index=self.rows[name][split].cpu().numpy().astype(np.int32))
+                for split, values in parts.items()
+            }
+            for name, parts in predicted.items()
         }
 
 
@@ -93,7 +152,8 @@ def _predict(
     model: nn.Module,
     domain: Domain,
     risk: RiskFunction,
-    view: Callable[[Tensor], Tensor] | None = None,
+    view: Callable[[Tensor], Tensor] | None,
+    on_samples: Callable[[int], None],
 ) -> Predictions:
     """Predictions on one domain, in chunks so that memory is bounded."""
     risks, classes, confidences = [], [], []
@@ -109,6 +169,7 @@ def _predict(
             best, predicted = logits.max(1)
             confidences.append((best - logits.logsumexp(1)).exp())
         classes.append(predicted)
+        on_samples(len(y))
     type_ = np.float32 if regression else np.int32
     return Predictions(
         index=np.arange(len(domain.y), dtype=np.int32),

@@ -8,18 +8,22 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from types import FrameType
 from typing import Any, Literal
 
 import torch
 
+from riskmatch.data import OnProgress
 from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import Assembly
 from riskmatch.engine.device import peak_memory, reset_peak_memory
-from riskmatch.engine.evaluate import predict, scores
+from riskmatch.engine.evaluate import EvaluatedSamples, scores
 from riskmatch.engine.gradients import SAMPLES, gradient_norms
 from riskmatch.engine.step import DivergedError
+from riskmatch.engine.timing import Timing
 from riskmatch.runs import predictions, records
 from riskmatch.runs.config import RunConfig, acts_from
 from riskmatch.runs.records import Evaluation
@@ -35,6 +39,7 @@ class Progress:
     worst_domain: str | None
     """Domain with the largest mean risk in the batch; None if the method does not use risks."""
     seconds_left: float
+    """Estimate for the steps and evaluations that remain."""
 
 
 STOP_SIGNALS = [
@@ -45,6 +50,10 @@ Keep = Literal["best", "all"]
 """Checkpoints that are kept: the last two and those of the best steps, or all."""
 AFTER_WARMUP = "train-val-after-warmup"
 """Name of the best step of those at which the method acts."""
+EVALUATING = "evaluating"
+"""Task of which ``on_progress`` is told during an evaluation."""
+FLAT = 1e-3
+"""Relative decrease of the validation risk that counts as one."""
 OnStep = Callable[[Progress], None]
 """Called after every step."""
 OnEvaluation = Callable[[RunConfig, Evaluation], None]
@@ -64,12 +73,14 @@ class Session:
     keep: Keep = "best"
     on_step: OnStep | None = None
     on_evaluation: OnEvaluation | None = None
+    on_progress: OnProgress | None = None
     numbers: Mapping[str, float] = field(default_factory=dict)
     """Numbers that the last step returned."""
     seconds_before: float = 0.0
     """Seconds that earlier processes took."""
     started: float = field(default_factory=time.monotonic)
-    first_step: int = 0
+    timing: Timing = field(default_factory=Timing)
+    """Seconds of the steps and evaluations of this process."""
     evaluations: list[Evaluation] = field(default_factory=list)
     """Evaluations so far."""
     evaluated: int = 0
@@ -96,12 +107,15 @@ class Session:
         with deferred_interrupts() as raise_interrupt:
             while True:
                 self._evaluate_or_save()
-                if self.step >= self.config.steps:
+                if self.step >= self.config.steps or self.stops_early:
                     return
                 begun = time.monotonic()
-                self.numbers = self.assembly.stepper.step(next(self.assembly.sampler))
-                self.step_seconds += time.monotonic() - begun
+                batch = next(self.assembly.sampler)
+                self.numbers = self.assembly.stepper.step(batch)
+                seconds = time.monotonic() - begun
+                self.step_seconds += seconds
                 self.steps_taken += 1
+                self.timing.add_step(seconds, len(batch.y))
                 try:
                     if self.on_step is not None:
                         self.on_step(self._progress())
@@ -114,10 +128,12 @@ class Session:
         """Evaluate, or write a checkpoint, if it is due at this step."""
         last = self.step == self.config.steps
         if (last or self._is_due(self.config.eval_every)) and self.evaluated < self.step:
+            begun = time.monotonic()
             evaluation = self._evaluate()
             self.evaluations.append(evaluation)
             self._save()  # first: an evaluation on disk has a checkpoint to continue from
             records.append(self.folder, evaluation)
+            self.timing.add_evaluation(time.monotonic() - begun)
             self.evaluated, self.step_seconds, self.steps_taken = self.step, 0.0, 0
             if self.on_evaluation is not None:
                 self.on_evaluation(self.config, evaluation)
@@ -154,7 +170,7 @@ class Session:
     def _evaluate(self) -> Evaluation:
         stepper, peak = self.assembly.stepper, peak_memory(self.device)
         views = self.assembly.validation_views(self.step)
-        predicted = predict(stepper.model, self.assembly.splits, stepper.settings.risk, views)
+        predicted = self._samples.predict(stepper.model, stepper.settings.risk, views, self._report)
         if self.write_predictions:
             predictions.write(self.folder, self.step, predicted)
         by_domain = scores(predicted)
@@ -185,15 +201,46 @@ class Session:
             samples = min(samples, self.config.accumulate // len(self.assembly.stepper.domains))
         return gradient_norms(self.assembly.stepper, self.assembly.splits, max(2, samples))
 
+    @cached_property
+    def _samples(self) -> EvaluatedSamples:
+        """The samples that are evaluated."""
+        config = self.config
+        return EvaluatedSamples.of(self.assembly.splits, config.eval_fraction, config.trial)
+
+    def _report(self, done: int) -> None:
+        """Report how many samples of an evaluation are done."""
+        if self.on_progress is not None:
+            self.on_progress(EVALUATING, done, len(self._samples))
+
+    @property
+    def stops_early(self) -> bool:
+        """Whether the validation risk has been flat for as long as the run is patient.
+
+        It is when the lowest of the last ``patience`` evaluations is not below the lowest before
+        them by a thousandth. Evaluations count from the end of the warm-up.
+        """
+        patience, warmup = self.config.patience, self.config.hparams.get("warmup", 0)
+        start = warmup if warmup < self.config.steps else 0
+        risks = [self._validation_risk(e) for e in self.evaluations if e.step > start]
+        if not patience or len(risks) <= patience or self.step >= self.config.steps:
+            return False
+        return not min(risks[-patience:]) < (1 - FLAT) * min(risks[:-patience])
+
+    def _validation_risk(self, evaluation: Evaluation) -> float:
+        """Mean over the training domains."""
+        domains = self.assembly.stepper.domains
+        return fmean(evaluation.scores[name]["val"].risk for name in domains)
+
     def _progress(self) -> Progress:
-        steps, worst = self.config.steps, self.numbers.get("worst domain")
-        seconds_per_step = (time.monotonic() - self.started) / (self.step - self.first_step)
+        steps, every = self.config.steps, self.config.eval_every
+        worst = self.numbers.get("worst domain")
+        evaluations = -(-steps // every) - (self.step - 1) // every  # this step's is still due
         return Progress(
             self.step,
             steps,
             self.numbers["loss"],
             None if worst is None else self.assembly.stepper.domains[int(worst)],
-            seconds_per_step * (steps - self.step),
+            self.timing.seconds(steps - self.step, evaluations, len(self._samples)),
         )
 
 

@@ -81,7 +81,7 @@ def train(
         on_evaluation: called with the configuration of a run and each of its evaluations, once it
             is on disk: those of the ERM phase too, if ``config.pretrain`` is not 0.
         on_progress: called with each image that is read, decoded or embedded before the first
-            step.
+            step, and with the samples of an evaluation.
 
     Raises:
         UnfinishedError: the run was started before; ``resume`` and ``restart`` are false.
@@ -106,6 +106,7 @@ def train(
             session = Session(folder, config, assembly, device, predictions)
             session.checkpoint_every, session.keep = checkpoint_every, keep
             session.on_step, session.on_evaluation = on_step, on_evaluation
+            session.on_progress = on_progress
             if message := inactive(config, list(assembly.splits)):
                 warnings.warn(message, RunWarning, stacklevel=3)
             _start_or_resume(session, out, restart)
@@ -116,7 +117,7 @@ def train(
                 records.end(folder, "failed", f"{type(error).__name__}: {error}")
                 raise
             steps = {"last": session.step, **session.best_steps()}
-            records.end(folder, "done", checkpoints=steps)
+            records.end(folder, "done", checkpoints=steps, stopped_early=session.stops_early)
         return records.read(folder)
 
     if finished := _finished(out / config.id, resume or restart):
@@ -184,7 +185,7 @@ def _start_or_resume(session: Session, out: Path, restart: bool) -> None:
     records.rewind(session.folder, last.step)
     predictions_file.rewind(session.folder, last.step)
     session.numbers, session.seconds_before = notes["numbers"], notes["seconds"]
-    session.first_step = session.saved = last.step
+    session.saved = last.step
     session.evaluations = list(records.read(session.folder).evaluations)
     session.evaluated = session.evaluations[-1].step if session.evaluations else 0
 
@@ -206,7 +207,7 @@ def _start_from_phase(session: Session, out: Path) -> None:
     stepper.memory.base, stepper.memory.state = base, {}
     stepper.memory.generator.set_state(generator)
     stepper.spec = stepper.optimizer = None
-    session.first_step = session.evaluated = session.saved = last.step
+    session.evaluated = session.saved = last.step
 
 
 def _warn_if_parts_changed(record: RunRecord, session: Session) -> None:

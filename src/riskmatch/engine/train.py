@@ -13,7 +13,7 @@ from torch import nn
 
 from riskmatch.contract import Objective, OptimFactory, OptimSpec, RiskFunction
 from riskmatch.data import DomainSet, OnProgress, load_data
-from riskmatch.defaults import field_names, resolve, run_config
+from riskmatch.defaults import field_names, resolve, run_config, with_patience
 from riskmatch.engine import run as runs
 from riskmatch.engine.device import resolve_device
 from riskmatch.engine.instances import (
@@ -81,7 +81,8 @@ def train(
             method needs no features, which is copied; by default the network of the data set.
             Inputs that are a mapping are passed as keyword arguments.
         preset: name of a preset of the method.
-        frozen: train the head alone, on features of a frozen backbone.
+        frozen: train the head alone, on features of a frozen backbone; unless ``steps`` or
+            ``patience`` are given, it stops when the validation risk is flat.
         risk: loss of each sample: ``"cross-entropy"`` (default), ``"squared"`` or ``"huber"`` for a
             regression, whose accuracy is NaN, or a function of ``(logits, y)`` that returns (n,).
         optim: ``"adam"`` (default), ``"adamw"``, ``"sgd"``, or a function of the weights that
@@ -101,7 +102,7 @@ def train(
         predictions: write the predictions on every sample at each evaluation.
         on_step: called after every step.
         on_evaluation: called with the configuration of a run and each of its evaluations.
-        on_progress: called while data are read, decoded or embedded.
+        on_progress: called while data are read, decoded, embedded or evaluated.
         options: fields of the method or of :class:`~riskmatch.runs.config.RunConfig`, such as
             ``weight=1.0`` or ``steps=500``; others have their defaults.
 
@@ -130,7 +131,7 @@ def train(
     named, hparams = method, dict[str, Any]()
     if isinstance(method, Objective):
         named, hparams = named_objective(method) or (method, hparams)
-    given = {**hparams, **options, "seed": seed}
+    given = with_patience({**hparams, **options, "seed": seed}, frozen)
     named_parts = {"model": model, "risk": risk, "optim": optim}
     given |= {name: part for name, part in named_parts.items() if isinstance(part, str)}
     if callable(optim):

@@ -8,7 +8,6 @@ import json
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -60,7 +59,7 @@ def embed(
             training. Training draws one at random, evaluation uses the first.
         cache: folder of the features; by default one in the user's cache folder.
         device: device of the backbone; the features are returned on the CPU.
-        on_progress: called with a label for each domain and view, the number of images done, and
+        on_progress: called with the number of images of all domains and views that are done, and
             their total.
 
     Returns:
@@ -74,19 +73,30 @@ def embed(
     identity = json.dumps([FORMAT, trunk.name, hash_weights(trunk), repr(trunk.preprocess)])
     folder = cache or cache_folder() / "features"
     report: OnProgress = (lambda *_: None) if on_progress is None else on_progress
+    images = sum(len(part) for d in domains.domains for part in (d, d.validation) if part)
+    done = 0
 
     def view(domain: Domain, content: str, number: int) -> Tensor:
         """Features (n, width) of every image, augmented unless ``number`` is 0."""
         augment = domains.augment if number else None
         seen = f"{augment!r}, {domain.name}, {number}" if number else "as it is"
         key = hashlib.sha256(json.dumps([identity, content, seen]).encode()).hexdigest()
-        label = f"embedding {domain.name}" + (f", view {number + 1}" if number else "")
         generator = stream("view", domain.name, number)
-        return _cached(
+        nonlocal done
+        before = done
+        features = _cached(
             folder / f"{key[:24]}.safetensors",
-            lambda: _features(domain, trunk, augment, generator, partial(report, label)),
+            lambda: _features(
+                domain,
+                trunk,
+                augment,
+                generator,
+                lambda more: report("embedding", before + more, views * images),
+            ),
             lambda: report("waiting for another process", 0, None),
         )
+        done += len(domain)
+        return features
 
     def embedded(domain: Domain) -> Domain:
         content = hash_inputs(domain.x)
@@ -156,14 +166,14 @@ def _features(
     trunk: Trunk,
     augment: Augment | None,
     generator: torch.Generator,
-    report: Callable[[int, int], None],
+    report: Callable[[int], None],
 ) -> Tensor:
     device = next(trunk.parameters()).device
     out = torch.empty(len(domain), trunk.width)
     for start in range(0, len(domain), CHUNK):
         x = domain.x[start : start + CHUNK].to(device)
         out[start : start + CHUNK] = trunk(augment(x, generator) if augment else x)
-        report(min(start + CHUNK, len(domain)), len(domain))
+        report(min(start + CHUNK, len(domain)))
     return out
 
 

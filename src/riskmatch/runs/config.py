@@ -79,6 +79,12 @@ class RunConfig:
     optim: str = later("adam")
     """Optimiser: adam, adamw or sgd."""
 
+    eval_fraction: float = later(1.0)
+    """Share of each split that evaluations use: the same samples at every evaluation."""
+    patience: int = later(0)
+    """Evaluations without a lower validation risk, once the method acts, after which the run stops;
+    0 trains all steps."""
+
     def __post_init__(self) -> None:
         check_option("schedule", self.schedule, get_args(Schedule))
         for name, options in (("risk", get_args(Risk)), ("optim", get_args(Optim))):
@@ -99,6 +105,8 @@ class RunConfig:
             "pretrain": (f"in [0, {self.steps})", 0 <= self.pretrain < self.steps),
             "micro_batch": ("at least 0", self.micro_batch >= 0),
             "accumulate": ("at least 0", self.accumulate >= 0),
+            "eval_fraction": ("in (0, 1]", 0 < self.eval_fraction <= 1),
+            "patience": ("at least 0", self.patience >= 0),
         }
         for name, (expected, holds) in ranges.items():
             if not holds:
@@ -107,7 +115,13 @@ class RunConfig:
     def erm_phase(self) -> RunConfig:
         """Configuration of the ERM phase of ``pretrain`` steps that this run starts from."""
         return replace(
-            self, method="erm", hparams={}, steps=self.pretrain, pretrain=0, schedule="constant"
+            self,
+            method="erm",
+            hparams={},
+            steps=self.pretrain,
+            pretrain=0,
+            schedule="constant",
+            patience=0,
         )
 
     def to_json(self) -> dict[str, Any]:

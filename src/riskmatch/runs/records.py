@@ -99,6 +99,9 @@ class RunRecord:
     """Steps of the checkpoints of a finished run: ``last``, ``train-val`` and, where it differs,
     ``train-val-after-warmup``; empty in records of earlier versions."""
 
+    stopped_early: bool = False
+    """Whether the run ended before its last step, because the validation risk was flat."""
+
     def best_step(self, after_warmup: bool = False) -> int | None:
         """Step that selection by ``train-val`` chooses among the evaluations; None without any.
 
@@ -119,6 +122,17 @@ class RunRecord:
         scored = [s.get("val") for d, s in evaluation.scores.items() if d not in tests]
         accuracies = [math.nan if score is None else score.accuracy for score in scored]
         return sum(accuracies) / len(accuracies) if accuracies else math.nan
+
+    @property
+    def evaluation_share(self) -> float | None:
+        """Share of the time of the run that was not spent in steps; None where it is unknown."""
+        total = self.evaluations[-1].seconds if self.evaluations else 0.0
+        steps = [self.config.pretrain, *(evaluation.step for evaluation in self.evaluations)]
+        spent = sum(
+            evaluation.seconds_per_step * (evaluation.step - before)
+            for before, evaluation in zip(steps, self.evaluations, strict=False)
+        )
+        return max(0.0, 1 - spent / total) if total > 0 and math.isfinite(spent) else None
 
     @property
     def domains(self) -> list[str]:
@@ -180,9 +194,10 @@ def end(
     status: Literal["done", "failed"],
     error: str | None = None,
     checkpoints: Mapping[str, int] | None = None,
+    stopped_early: bool = False,
 ) -> None:
     """Append the final status to the file of a run."""
-    append_line(folder / FILE, _end(status, error, checkpoints))
+    append_line(folder / FILE, _end(status, error, checkpoints, stopped_early))
 
 
 def write(folder: Path, run: RunRecord) -> bool:
@@ -195,7 +210,7 @@ def write(folder: Path, run: RunRecord) -> bool:
     lines = [_line("config", header)]
     lines += [_line("evaluation", asdict(evaluation)) for evaluation in run.evaluations]
     if run.status != "unfinished":
-        lines.append(_end(run.status, run.error, run.checkpoints))
+        lines.append(_end(run.status, run.error, run.checkpoints, run.stopped_early))
     data = "".join(line + "\n" for line in lines).encode()
     make_folder(folder)
     if (folder / FILE).exists() and read_file(folder / FILE) == data:
@@ -239,6 +254,7 @@ def find(folder: Path) -> RunRecord | None:
         status=last.get("status", "unfinished"),
         error=last.get("error"),
         checkpoints=last.get("checkpoints", {}),
+        stopped_early=last.get("stopped_early", False),
     )
 
 
@@ -315,9 +331,12 @@ def read_plan(
     return plan
 
 
-def _end(status: str, error: str | None, checkpoints: Mapping[str, int] | None) -> str:
-    named = {"checkpoints": dict(checkpoints)} if checkpoints else {}
-    return _line("end", {"status": status, "error": error, **named})
+def _end(
+    status: str, error: str | None, checkpoints: Mapping[str, int] | None, stopped_early: bool
+) -> str:
+    more = {"checkpoints": dict(checkpoints or {}), "stopped_early": stopped_early}
+    known = {name: value for name, value in more.items() if value}
+    return _line("end", {"status": status, "error": error, **known})
 
 
 def _line(kind: str, values: Mapping[str, Any]) -> str:

@@ -39,6 +39,8 @@ MEMORY_PER_RUN = 4 * 2**30
 """Bytes that a run of the paper's sizes may need."""
 PRELOAD = ["riskmatch.engine", "torch._dynamo"]
 """Modules imported once for all worker processes; optimisers import the second, slowly."""
+CHANGE_SECONDS = 10.0
+"""Most seconds between two calls of ``on_change``, for progress without a step."""
 POLL_SECONDS = 0.5
 """Seconds between two checks of the runs that other processes train."""
 
@@ -271,7 +273,7 @@ def _launch_processes(
             if not board.unfinished:
                 return
             busy = [worker for worker in workers if worker.run is not None]
-            timeout = POLL_SECONDS if board.external else None
+            timeout = POLL_SECONDS if board.external else CHANGE_SECONDS
             ready = wait([worker.pipe for worker in busy], timeout)
             for worker in busy:
                 if worker.pipe in ready:

@@ -95,6 +95,7 @@ def plan_sweep(
         2
     """
     from riskmatch.data import load
+    from riskmatch.engine.device import resolve_device
     from riskmatch.objectives import methods as built_in
 
     choices, out = dict(choices or {}), Path(folder) / RUNS
@@ -114,8 +115,10 @@ def plan_sweep(
         preset,
     ).runs()
     board = Board.from_folder([run.config for run in runs], out)
-    launcher, worker = Local(device="cpu"), Worker(SweepSettings(out, data_dir))
-    board.jobs = launcher.jobs_for(len(board.waiting))
+    launcher = Local()
+    device = resolve_device(launcher.device)
+    worker = Worker(SweepSettings(out, data_dir), device)
+    board.jobs = launcher.jobs_for(len(board.waiting), device)
     worker.domains(runs[0].config, on_progress)
     worker.time_groups(board, threads_per_job(board.jobs))
     for message in _findings(runs, domains.names, choices):

@@ -146,7 +146,7 @@ class Worker:
         start = time.monotonic()
         predict(parts.stepper.model, {smallest: parts.splits[smallest]})
         evaluation = (time.monotonic() - start) * sum(sizes.values()) / sizes[smallest]
-        return seconds / steps + evaluation / run.eval_every
+        return seconds / steps + evaluation * run.eval_fraction / run.eval_every
 
     def time_groups(
         self, board: Board, threads: int, on_progress: OnProgress | None = None

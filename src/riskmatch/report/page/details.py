@@ -273,6 +273,8 @@ def train_command(config: RunConfig) -> str:
     except PartError:
         return ""
     frozen = given.get("model_options", {}).pop("frozen", False)
+    if frozen and "steps" not in given:
+        given["patience"] = config.patience  # the command has a default of its own
     words = ["riskmatch", "train", config.data, "--method", config.method]
     for domain in config.test_domains:
         words += ["--test-domain", domain]

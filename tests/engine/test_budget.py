@@ -1,0 +1,135 @@
+"""Evaluations on a part of the samples, early stopping, and the estimate of the time left."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from tiny_runs import assert_same_run, tiny
+
+from riskmatch.data import load
+from riskmatch.defaults import with_patience
+from riskmatch.engine import load_run
+from riskmatch.engine.assemble import split_all
+from riskmatch.engine.evaluate import EvaluatedSamples
+from riskmatch.engine.loop import EVALUATING
+from riskmatch.engine.run import train
+from riskmatch.engine.train import train as train_by_name
+from riskmatch.report.page.details import train_command
+from riskmatch.runs import records
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.frame import results
+
+FLAT = replace(tiny("rdm"), steps=400, eval_every=10, lr=1e-9, hparams={
+    "weight": 1.0, "warmup": 30, "lr_after": 1e-9,
+})  # fmt: skip
+"""A run that learns nothing."""
+
+
+def test_evaluations_use_a_fixed_part_of_every_split(tmp_path):
+    whole = tiny(eval_every=30)
+    part = replace(whole, eval_fraction=0.25)
+    calls = []
+    for config in (whole, part):
+        train(config, tmp_path, predictions=True, on_progress=lambda *call: calls.append(call))
+    ours, full = (load_run(tmp_path / config.id).predictions for config in (part, whole))
+    samples = ours[(ours["step"] == 60) & (ours["domain"] == "0.9") & (ours["split"] == "train")]
+    every = full[(full["step"] == 60) & (full["domain"] == "0.9") & (full["split"] == "train")]
+    assert len(samples) == -(-len(every) // 4)
+    assert calls[-1] == (EVALUATING, len(ours) // 2, len(ours) // 2)
+    # The same samples at every step, with the labels that they have among all samples.
+    before = ours[(ours["step"] == 30) & (ours["domain"] == "0.9") & (ours["split"] == "train")]
+    assert before["index"].tolist() == samples["index"].tolist()
+    labels = every.set_index("index")["label"]
+    assert samples["label"].tolist() == labels[samples["index"]].tolist()
+    # Training is the same, so that risks of the same samples are.
+    risks = every.set_index("index")["risk"]
+    assert samples["risk"].to_numpy() == pytest.approx(risks[samples["index"]].to_numpy(), rel=1e-4)
+
+
+def test_part_follows_from_the_seed_and_has_at_least_one_sample():
+    splits = split_all(load("colored-digits", {"samples": 60}), trial=0)
+    one, same, other = (EvaluatedSamples.of(splits, 0.5, seed) for seed in (0, 0, 1))
+    rows = [part.rows["0.9"]["train"].tolist() for part in (one, same, other)]
+    assert rows[0] == rows[1] != rows[2]
+    few = EvaluatedSamples.of(splits, 1e-9).domains
+    assert {len(domain) for parts in few.values() for domain in parts.values()} == {1}
+    total = sum(len(domain) for parts in splits.values() for domain in parts.values())
+    assert len(EvaluatedSamples.of(splits)) == total
+
+
+def test_run_stops_when_the_validation_risk_is_flat(tmp_path):
+    record = train(replace(FLAT, patience=3), tmp_path)
+    assert (record.status, record.stopped_early) == ("done", True)
+    # The first evaluation after the warm-up is at step 40; three more are no lower.
+    assert [e.step for e in record.evaluations][-1] == record.checkpoints["last"] == 70
+    assert load_run(tmp_path / record.config.id).model() is not None
+    assert set(results(tmp_path)["status"]) == {"done"}
+    whole = train(replace(FLAT, steps=60), tmp_path)
+    assert not whole.stopped_early
+
+
+def test_run_that_improves_does_not_stop(tmp_path):
+    record = train(
+        replace(tiny(), patience=1, eval_every=5, steps=30, lr=1e-3, dropout=0.0), tmp_path
+    )
+    risks = [np.mean([e.scores[d]["val"].risk for d in ("0.9", "0.8")]) for e in record.evaluations]
+    assert all(after < 0.999 * before for before, after in pairwise(risks))
+    assert (record.evaluations[-1].step, record.stopped_early) == (30, False)
+
+
+def test_interrupted_run_stops_at_the_same_step(tmp_path):
+    config = replace(FLAT, patience=3)
+    train(config, tmp_path / "whole")
+
+    def stop(progress):
+        if progress.step in (45, 70):
+            raise KeyboardInterrupt
+
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            train(config, tmp_path / "stopped", resume=True, on_step=stop)
+    train(config, tmp_path / "stopped", resume=True)
+    assert_same_run(tmp_path / "stopped" / config.id, tmp_path / "whole" / config.id)
+    assert records.read(tmp_path / "stopped" / config.id).stopped_early
+
+
+def test_only_a_single_frozen_run_is_patient_by_default():
+    assert with_patience({}, frozen=True)["patience"] > 0
+    assert with_patience({"model_options": {"frozen": True}}, frozen=False)["patience"] > 0
+    for given in ({"steps": 10}, {"patience": 0}):
+        assert with_patience(given, frozen=True) == given
+    assert with_patience({"lr": 1.0}, frozen=False) == {"lr": 1.0}
+
+
+@pytest.mark.parametrize("patience", [0, 5, 7])
+def test_command_of_a_frozen_run_states_its_patience(patience):
+    config = RunConfig(
+        "pacs", ("photo",), "erm", model="lite0", model_options={"frozen": True}, patience=patience
+    )
+    assert f"--patience {patience}" in train_command(config)
+
+
+def test_later_fields_do_not_change_ids():
+    assert tiny().id == replace(tiny(), patience=0, eval_fraction=1.0).id
+    assert len({tiny().id, tiny(patience=1).id, tiny(eval_fraction=0.5).id}) == 3
+    assert tiny(pretrain=20, patience=3).erm_phase() == tiny(pretrain=20).erm_phase()
+
+
+@pytest.mark.parametrize(("name", "value"), [("patience", -1), ("eval_fraction", 0.0)])
+def test_values_out_of_range_are_refused(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        tiny(**{name: value})
+
+
+def test_time_left_counts_evaluations(tmp_path):
+    left = []
+    train_by_name(
+        "colored-digits", "erm", "0.1", out=tmp_path, steps=20, eval_every=5,
+        data_options={"samples": 3000}, batch_size=4, model_options={"widths": [4]},
+        on_step=lambda progress: left.append(progress.seconds_left),
+    )  # fmt: skip
+    record = records.read_all(tmp_path)[0]
+    steps = sum(e.seconds_per_step * 5 for e in record.evaluations)
+    assert left[-1] > 0  # the last evaluation is still due
+    assert record.evaluation_share == pytest.approx(1 - steps / record.evaluations[-1].seconds)
