@@ -225,7 +225,7 @@ TABLE1 = {
     "ERM": "erm",
     "GroupDRO": "groupdro",
     "IGA": "iga",
-    "IRM": "irm",
+    "IRM (whole domains)": "irm",
     "VREx": "vrex",
     "EQRM": "eqrm",
     "CORAL": "coral",
@@ -254,6 +254,8 @@ def test_colored_mnist_has_the_numbers_of_table_1():
     by_domain = {row[0]: dict(zip(shared["columns"], row, strict=True)) for row in shared["rows"]}
     for label, at_best, at_last, lowest, _ in table["rows"][:-1]:
         method, _, network = label.partition(", ")
+        if method == "IRM":  # the estimate from halves, which is not in Table 1
+            continue
         key = TABLE1[method], "erm" if network.startswith("ERM-initialised") else "random"
         assert at_best == spread(table1[(*key, best)], "p = 0.9")
         assert at_last == spread(table1[(*key, last)], "p = 0.9")
