@@ -1,12 +1,18 @@
 """The numbers and links of README.md and results/README.md agree with the files in results/."""
 
 import csv
+import json
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
+from riskmatch.runs.frame import results
+
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
+FIGURE_TEXTS = ("README.md", "figures/README.md")
+"""Files in results/ that say what the figures show."""
 ROWS = {  # label: (method, initialisation)
     "ERM, 1,000 steps": ("erm", "erm"),
     "VREx": ("vrex", "erm"),
@@ -41,6 +47,49 @@ def test_colored_mnist_table_equals_the_committed_file():
             f"{float(row['worst p mean']):.1f}",
             row["p = 0.9 n"],
         ], name
+
+
+def figure(name: str) -> dict:
+    return json.loads((ROOT / "results" / "figures" / f"{name}.json").read_text("utf-8"))["panels"]
+
+
+def test_statements_on_the_papers_figures_agree_with_the_files():
+    texts = [(ROOT / "results" / path).read_text("utf-8") for path in FIGURE_TEXTS]
+    means = {name: values["mean"] for name, values in figure("fig1")["ERM"].items()}
+    assert (round(means["photo"], 2), round(means["art_painting"], 2)) == (0.05, 0.3)
+    shares = {
+        title: fmean(w >= v for w, v in zip(worst["y"], variance["y"], strict=True))
+        for title, (worst, variance) in figure("fig3a").items()
+    }
+    assert {title: f"{share:.0%}" for title, share in shares.items()} == {
+        "RDM with L̂": "25%",
+        "RDM with L": "100%",
+    }
+    (by_weight,), (by_size,) = figure("fig4a")["PACS"], figure("fig4b")["PACS"]
+    weights = dict(zip(by_weight["x"], by_weight["y"], strict=True))
+    sizes = dict(zip(by_size["x"], by_size["y"], strict=True))
+    others = [accuracy for size, accuracy in sizes.items() if size > 10]
+    stated = [weights[0.1], weights[10], sizes[10], min(others), max(others)]
+    assert sizes[10] == max(sizes.values())
+    for text in texts:
+        assert all(f"{number:.1f}" in text for number in stated)
+        assert "0.05" in text
+        assert "25 %" in text
+    assert f"{weights[5]:.1f} at 5" in texts[0]
+
+
+def test_statements_on_photos_agree_with_the_records():
+    frame = results(ROOT / "results" / "pacs" / "frozen")
+    runs = frame[(frame["method"] == "rdm") & (frame["test_domains"] == ("photo",))]
+    last = runs.sort_values("step").groupby("run").last()
+    accuracy = 100 * last["accuracy/train/photo"].sort_values()
+    assert len(accuracy) == 15
+    text = (ROOT / "results" / "README.md").read_text("utf-8")
+    low, high = accuracy.iloc[0], accuracy.iloc[12]
+    assert f"between {int(low)} and {round(high)}" in text
+    assert accuracy.iloc[13:].round().tolist() == [96, 96]
+    weights = sorted(last["hparams/weight"][accuracy.index[13:]].round(2))
+    assert weights == [0.16, 0.43] == sorted(last["hparams/weight"].round(2))[:2]
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def train(
         model: name of a network, or a module x → ``(features, logits)``, or x → logits if the
             method needs no features, which is copied; by default the network of the data set.
             Inputs that are a mapping are passed as keyword arguments.
-        preset: name of a preset of the method.
+        preset: ``paper``, or ``authors-code`` for what its released code does.
         frozen: train the head alone, on features of a frozen backbone; unless ``steps`` or
             ``patience`` are given, it stops when the validation risk is flat.
         risk: loss of each sample: ``"cross-entropy"`` (default), ``"squared"`` or ``"huber"`` for a
