@@ -106,3 +106,25 @@ def test_missing_package_is_named_before_any_work(
     assert f"pip install 'riskmatch[{extra}]'" in done.err
     assert done.err.count("\n") == 1
     assert not (tmp_path / "cache").exists()
+
+
+def test_features_file_is_a_data_set_of_train_and_sweep(riskmatch, pets):
+    assert riskmatch("embed", "pets", "--out", "pets.npz", "--quiet").code == 0
+    words = ["--method", "erm", "--steps", "4"]
+    done = riskmatch("train", "pets.npz", *words, "--test-domain", "oil", "--json")
+    assert '"model": "linear"' in done.out
+    missing = riskmatch("train", "pets.npz", *words)
+    assert (missing.code, missing.err.count("\n")) == (2, 1)
+    assert "ink, oil, photo" in missing.err
+    words = ["--data", "pets.npz", "--methods", "erm", "--draws", "1", "--trials", "1"]
+    assert riskmatch("sweep", "plan", "sweep", *words, "--steps", "2", "--quiet").code == 0
+    assert riskmatch("sweep", "run", "sweep", "--jobs", "1", "--quiet").code == 0
+    assert "pets.npz" in riskmatch("sweep", "table", "sweep").out
+
+
+@pytest.mark.parametrize("command", ["data doctor pets.npz", "embed pets.npz --out again.npz"])
+def test_features_file_is_refused_where_images_are_needed(riskmatch, pets, command):
+    assert riskmatch("embed", "pets", "--out", "pets.npz", "--quiet").code == 0
+    done = riskmatch(*command.split())
+    assert done.code == 2
+    assert "pets.npz holds features, not images" in done.err

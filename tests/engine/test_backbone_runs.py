@@ -1,6 +1,10 @@
 """Runs on image files with a pretrained backbone, fine-tuned or frozen."""
 
+import tarfile
+from collections import Counter
 from dataclasses import replace
+from os import environ
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +18,7 @@ from riskmatch.engine.evaluate import ValidationViews
 from riskmatch.engine.load import final_predictions, load_run
 from riskmatch.engine.run import train
 from riskmatch.models import Trunk
+from riskmatch.models.embedding import embed_to_file
 from riskmatch.runs.config import RunConfig
 
 Image = pytest.importorskip("PIL.Image")
@@ -86,6 +91,57 @@ def test_model_of_a_frozen_run_takes_images(folder, tmp_path, views):
             logits = model(part.x[:])[1]
         risk = cross_entropy(logits, part.y).item()
         assert risk == pytest.approx(record.evaluations[-1].scores[domain.name]["val"].risk, 1e-4)
+
+
+@pytest.fixture
+def pacs(tmp_path, monkeypatch):
+    """Five images of two classes in each domain of PACS."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    archive = Path(environ.get("RISKMATCH_DATA", "")) / "PACS.tar"
+    if not archive.is_file():
+        pytest.skip("There is no PACS.tar in the folder that RISKMATCH_DATA names.")
+    counts = Counter()
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            *_, domain, label, name = ("", "", *member.name.split("/"))
+            if member.isfile() and label in ("dog", "guitar") and counts[domain, label] < 5:
+                counts[domain, label] += 1
+                place = tmp_path / "pacs" / domain / label
+                place.mkdir(parents=True, exist_ok=True)
+                (place / name).write_bytes(tar.extractfile(member).read())
+    assert len(counts) == 8
+    return tmp_path / "pacs"
+
+
+@pytest.mark.needs_data
+def test_model_of_a_frozen_run_gives_the_stored_predictions_on_real_images(pacs, tmp_path):
+    run = config(pacs, test_domains=("sketch",), steps=8, eval_every=8, data_options={})
+    train(run, tmp_path, predictions=True)
+    loaded = load_run(tmp_path / run.id)
+    model, stored = loaded.model(), loaded.predictions
+    for domain in load(str(pacs)).domains:
+        for name, part in split(domain, run.trial).items():
+            rows = stored[(stored["domain"] == domain.name) & (stored["split"] == name)]
+            with torch.no_grad():
+                logits = model(part.x[:])[1]
+            best = logits.softmax(1).max(1)
+            assert rows["label"].tolist() == part.y.tolist()
+            assert rows["predicted"].tolist() == best.indices.tolist()
+            risks = cross_entropy(logits, part.y, reduction="none")
+            np.testing.assert_allclose(rows["confidence"], best.values, rtol=1e-4)
+            np.testing.assert_allclose(rows["risk"], risks, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("views", [1, 2])
+def test_run_on_a_file_of_features_has_the_weights_of_the_frozen_run(folder, tmp_path, views):
+    frozen = config(folder, steps=6, model_options={"frozen": True, "views": views})
+    embed_to_file(str(folder), tmp_path / "pictures.npz", views=views, image_size=32)
+    plain = {"model": "linear", "model_options": {}, "data_options": {}}
+    on_file = replace(frozen, data=str(tmp_path / "pictures.npz"), **plain)
+    records = [train(run, tmp_path) for run in (frozen, on_file)]
+    assert records[0].evaluations[-1].scores == records[1].evaluations[-1].scores
+    first, second = (final_state(tmp_path / run.id) for run in (frozen, on_file))
+    assert first == second
 
 
 def test_fine_tuned_run_resumes_to_the_same_bits(folder, tmp_path):

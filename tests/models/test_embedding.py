@@ -7,8 +7,9 @@ import torch
 from tiny_pictures import Darker, pictures, two_domains
 
 from riskmatch.data.domain import StoredImages
+from riskmatch.data.features import random_view, write_features
 from riskmatch.models import seeded_trunk, trunk
-from riskmatch.models.embedding import embed, hash_inputs, random_view, write_features
+from riskmatch.models.embedding import embed, hash_inputs
 
 pytest.importorskip("efficientnet_lite_pytorch")
 

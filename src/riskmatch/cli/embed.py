@@ -18,8 +18,9 @@ from riskmatch.cli.progress import progress
 class Embed:
     """Embed the images of a data set with a frozen backbone, and write the features to a file.
 
-    One row per image and view: domain, label, class, view, features. Features are cached, for this
-    command and for riskmatch train --frozen.
+    One row per image and view: domain, label, class, view, features. The file can be given as DATA
+    to riskmatch train and sweep. Features are cached, for this command and for riskmatch train
+    --frozen.
 
     Example:
       riskmatch embed pacs --out pacs.parquet

@@ -13,6 +13,7 @@ from typing import Any
 from riskmatch import registry
 from riskmatch.data import OnProgress
 from riskmatch.data.domain import DomainSet
+from riskmatch.data.features import feature_domains, is_features_file, read_features
 from riskmatch.data.images.benchmark import Benchmark, index_benchmark, locate
 from riskmatch.data.images.benchmarks import BENCHMARKS
 from riskmatch.data.images.index import ImageIndex, index_folder
@@ -31,14 +32,19 @@ class DataName:
 
     name: str
     path: Path | None = None
-    """Folder ``domain/class/image`` or manifest, where the name is a path."""
+    """Folder ``domain/class/image``, manifest or file of features, where the name is a path."""
     benchmark: Benchmark | None = None
     """The image benchmark of this name."""
 
     @property
     def has_image_files(self) -> bool:
         """Whether the data set is read from image files."""
-        return self.path is not None or self.benchmark is not None
+        return self.benchmark is not None or (self.path is not None and not self.has_features)
+
+    @cached_property
+    def has_features(self) -> bool:
+        """Whether the name is the path of a file of features, as ``riskmatch embed`` writes it."""
+        return self.path is not None and is_features_file(self.path)
 
     @cached_property
     def part(self) -> Part | None:
@@ -55,6 +61,8 @@ class DataName:
             PartError: the user's own part cannot be imported or is no data set.
         """
         if self.path is not None:
+            if self.has_features:
+                return DataSource(partial(read_features, self.path))
             return image_source(partial(_index_path, self.path))
         if self.part is None:
             return DATASETS[self.name]
@@ -140,7 +148,8 @@ def is_path(name: str) -> bool:
     """
     if name in DATASETS:
         return False
-    return "/" in name or "\\" in name or is_manifest(Path(name)) or Path(name).exists()
+    file = is_manifest(Path(name)) or Path(name).suffix.lower() == ".npz"
+    return "/" in name or "\\" in name or file or Path(name).exists()
 
 
 def load(
@@ -152,8 +161,9 @@ def load(
     """Load a data set by name.
 
     Args:
-        name: a built-in name, the path of a folder ``domain/class/image`` or of a manifest, a name
-            that an installed package announces, or ``package.module:Name``.
+        name: a built-in name, the path of a folder ``domain/class/image``, of a manifest or of a
+            file of features, a name that an installed package announces, or
+            ``package.module:Name``.
         options: keyword arguments of the data set.
         data_dir: folder to search for its files first.
         on_progress: called for every image that is read or decoded.
@@ -183,6 +193,11 @@ def find_images(name: str, data_dir: Path | None = None) -> tuple[Path, Benchmar
     if is_path(name):
         if not Path(name).exists():
             raise FileNotFoundError(f"There is no {name}.")
+        if is_features_file(Path(name)):
+            raise ValueError(
+                f"{name} holds features, not images. Give the data set that they were computed "
+                "from."
+            )
         return Path(name), None
     _check_known("data set of images", name, BENCHMARKS)
     return locate(BENCHMARKS[name], data_dir), BENCHMARKS[name]
@@ -193,7 +208,9 @@ def known_domains(name: str) -> tuple[str, ...] | None:
     data = resolve(name)
     if data.benchmark is not None:
         return data.benchmark.domains
-    return None if data.path is None else data.index().domain_names
+    if data.path is None:
+        return None
+    return feature_domains(data.path) if data.has_features else data.index().domain_names
 
 
 def describe(data_dir: Path | None = None) -> list[dict[str, Any]]:

@@ -7,7 +7,8 @@
 3. the data set, then the method on the data set (:data:`ON_DATA`);
 4. the preset (:data:`PRESETS`): what it sets for every method, then for the method, then on the
    data set;
-5. for a frozen backbone, learning rates and warm-up of the above times :data:`FROZEN`;
+5. for a frozen backbone or a file of features, learning rates and warm-up of the above times
+   :data:`FROZEN`;
 6. the values given: from a TOML file, then from the command line or the caller.
 
 ``data_options`` and ``model_options`` are merged key by key; the options of a network are dropped

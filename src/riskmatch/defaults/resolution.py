@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from riskmatch import registry
-from riskmatch.defaults.values import FROZEN, ON_DATA, PATIENCE, PRESETS, data_key
+from riskmatch.defaults.values import FEATURES, FROZEN, ON_DATA, PATIENCE, PRESETS, data_key
 from riskmatch.registry import PartError
 from riskmatch.runs.config import RunConfig
 from riskmatch.space import TRAINING, Tuned, defaults, ranges, times, with_later, without_later
@@ -59,12 +59,12 @@ def resolve(
     given = given or {}
     frozen = frozen or bool(given.get("model_options", {}).get("frozen"))
     values = _declared(RunConfig) | (_declared(method_class(method)) if method else {})
-    values |= defaults(search_space(method, data), data)
+    values |= defaults(_space(method, data), data)
     values = _overlay(values, on_data(method, data))
     chosen = _preset(method, preset, data)
     chosen |= defaults({n: entry for n, entry in chosen.items() if isinstance(entry, Tuned)})
     values = _overlay(values, chosen)
-    if frozen:
+    if frozen or data_key(data) == FEATURES:
         values |= {name: times(values[name], FROZEN[name]) for name in FROZEN if name in values}
     values = _overlay(values, _checked(method, given))
     if frozen:
@@ -98,6 +98,8 @@ def run_config(
     from riskmatch.data.images.index import normalised_name
 
     values = resolve(method, data, preset=preset, frozen=frozen, given=given)
+    if values["model_options"].get("frozen") and data_key(data) == FEATURES:
+        raise ValueError(f"{data} holds features already; leave out frozen.")
     cls = method_class(method)
     hparams = {name: values.pop(name) for name in _fields(cls) if name in values}
     if missing := [name for name in _fields(cls) if name not in hparams]:
@@ -169,17 +171,21 @@ def search_space(
 
     Values set by the data set or the preset are not drawn; ranges of the preset replace others.
     """
+    factors = FROZEN if frozen or data_key(data) == FEATURES else {}
+    return {
+        name: tuned.scaled(factors[name]) if name in factors else tuned
+        for name, tuned in _space(method, data, preset).items()
+    }
+
+
+def _space(method: Method | None, data: str | None, preset: str | None = None) -> dict[str, Tuned]:
+    """Defaults and ranges for the network as a whole, by name."""
     space: dict[str, Any] = dict(TRAINING)
     if method is not None:
         cls = method_class(method)
         space = {**cls.training, **ranges(cls)}
-    factors = FROZEN if frozen else {}
     space = {**space, **on_data(method, data), **_preset(method, preset, data)}
-    return {
-        name: tuned.scaled(factors[name]) if name in factors else tuned
-        for name, tuned in space.items()
-        if isinstance(tuned, Tuned)
-    }
+    return {name: tuned for name, tuned in space.items() if isinstance(tuned, Tuned)}
 
 
 def on_data(method: Method | None, data: str | None) -> dict[str, Any]:

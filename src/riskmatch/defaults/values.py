@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from riskmatch.space import Choice, Tuned, Uniform
 
 PATH = "images"
 """Key of :data:`ON_DATA` for any folder of images or manifest."""
+FEATURES = "features-file"
+"""Key of :data:`ON_DATA` for any file of features."""
 IMAGES = ("pacs", "vlcs", "officehome", "terraincognita", "domainnet", PATH)
 
 ByMethod = Mapping[str | None, Mapping[str, Any]]
@@ -70,11 +73,13 @@ ON_DATA: dict[str, ByMethod] = {
     },
     **{name: {None: {"model": "lite0"}} for name in IMAGES},
     "domainnet": {None: {"model": "lite0", "eval_every": 1000}},
+    FEATURES: {None: {"model": "linear"}},
 }
 """Values by data set, then by method."""
 
 FROZEN = {"lr": 20, "lr_after": 20, "warmup": 0.2}
-"""Factors for a frozen backbone: a head alone takes larger steps and a shorter warm-up."""
+"""Factors for a frozen backbone or a file of features: a head alone takes larger steps and a
+shorter warm-up."""
 
 PATIENCE = 5
 """Evaluations without a lower validation risk after which a head alone stops, see
@@ -174,5 +179,8 @@ def data_key(data: str | None) -> str:
     if data is None or data in ON_DATA:
         return data or ""
     from riskmatch.data.catalogue import is_path
+    from riskmatch.data.features import is_features_file
 
-    return PATH if is_path(data) else data
+    if not is_path(data):
+        return data
+    return FEATURES if is_features_file(Path(data)) else PATH

@@ -24,6 +24,7 @@ from riskmatch.contract import (
 from riskmatch.data import OnProgress
 from riskmatch.data.catalogue import resolve
 from riskmatch.data.domain import Domain, DomainSet, NamedTensors
+from riskmatch.data.features import random_view
 from riskmatch.data.sampler import Sampler, stream
 from riskmatch.defaults import method_class
 from riskmatch.engine.data_identity import identity_of, with_identity
@@ -133,6 +134,11 @@ def network(
     """
     model: nn.Module | None = copy.deepcopy(instances.get("model", config))
     if model is None:
+        if domains.augment is random_view and not (is_frozen(config) or config.model == "linear"):
+            raise ValueError(
+                f"'{domains.name}' has several views of each sample, which the network "
+                f"{config.model} cannot take. Use the network linear, or embed with one view."
+            )
         if isinstance(domains.domains[0].x, NamedTensors):
             raise ValueError(
                 f"The network {config.model} takes one tensor, and the inputs of '{domains.name}' "

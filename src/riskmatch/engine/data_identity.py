@@ -40,9 +40,14 @@ def identity_of(domains: DomainSet) -> DataIdentity:
 
 
 def identity_of_files(data: str, data_dir: Path | None) -> DataIdentity | None:
-    """Identity of a data set of images by the names of its files; None if it has no such files."""
+    """Identity of a data set of files; None if it has none.
+
+    That of images has the names of the files alone, that of features their content too.
+    """
     try:
         named = resolve(data)
+        if named.has_features:
+            return identity_of(named.load())
         if not named.has_image_files:
             return None
         index = named.index(data_dir)

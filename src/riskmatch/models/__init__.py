@@ -79,7 +79,21 @@ def _cnn(
     return CNN(shape[0], classes, widths, dropout)
 
 
+def _linear(shape: Shape, classes: int, dropout: float) -> nn.Module:
+    """Build a linear classifier.
+
+    Args:
+        shape: shape of one input, (features,) or (views, features).
+        classes: number of logits.
+        dropout: share of features dropped in training.
+    """
+    if len(shape) not in (1, 2):
+        raise ValueError(f"The network 'linear' needs features (d,), got inputs {shape}.")
+    return Head(shape[-1], classes, dropout)
+
+
 NETWORKS: dict[str, Callable[..., nn.Module]] = {
+    "linear": _linear,
     "mlp": _mlp,
     "cnn": _cnn,
     "lite0": partial(backbone, "lite0"),

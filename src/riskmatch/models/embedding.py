@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
@@ -22,11 +18,12 @@ from torch import Tensor, nn
 from riskmatch.data import OnProgress
 from riskmatch.data.catalogue import find_images, load
 from riskmatch.data.domain import Augment, Domain, DomainSet, NamedTensors, StoredImages
+from riskmatch.data.features import check_features_file, random_view, write_features
 from riskmatch.data.fetch import cache_folder
 from riskmatch.data.sampler import stream
 from riskmatch.files import check_regular, file_lock, write_whole
 from riskmatch.models.trunk import Trunk, seeded_trunk, trunk
-from riskmatch.validation import check_option, check_options
+from riskmatch.validation import check_options
 
 FORMAT = 1
 """Version of the cache; to be raised when the same images would get other features."""
@@ -130,7 +127,7 @@ def embed_to_file(
 
     Args:
         data: name of a benchmark, or path of a folder ``domain/class/image`` or of a manifest.
-        file: path ending in ``.parquet`` or ``.npz``, see :func:`write_features`.
+        file: path ending in ``.parquet`` or ``.npz``; see :mod:`riskmatch.data.features`.
         backbone: ``lite0`` or ``timm:NAME``.
         options: options of the backbone: ``weights``, ``pretrained``, ``size``.
         views: views of each image, see :func:`embed`.
@@ -139,7 +136,7 @@ def embed_to_file(
         device: device of the backbone.
         on_progress: called with each image that is decoded or embedded.
     """
-    _check_file(file)
+    check_features_file(file)
     for name, value in (("views", views), ("image_size", image_size)):
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}.")
@@ -152,12 +149,6 @@ def embed_to_file(
         on_progress(f"writing {file}", 0, None)
     write_features(features, file)
     return sum(map(len, features.domains)) * views, network.width
-
-
-def random_view(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Draw one view of each sample: (n, views, d) → (n, d)."""
-    chosen = torch.randint(x.shape[1], (len(x),), generator=generator).to(x.device)
-    return x[torch.arange(len(x), device=x.device), chosen]
 
 
 @torch.no_grad()
@@ -245,62 +236,3 @@ def hash_weights(model: nn.Module) -> str:
 def _update(digest: hashlib._Hash, value: Tensor) -> None:
     flat = value.detach().cpu().contiguous().reshape(-1)
     digest.update(flat.view(torch.uint8).numpy().data)
-
-
-def write_features(domains: DomainSet, file: Path) -> None:
-    """Write the result of :func:`embed` to a file, one row per sample and view.
-
-    The columns are ``domain``, ``label``, ``class`` (name of the label, or the label itself),
-    ``view`` (0 is the image itself) and ``features``.
-
-    Args:
-        domains: data set with inputs (n, width) or (n, views, width).
-        file: path ending in ``.parquet`` or ``.npz``.
-    """
-    _check_file(file)
-    parts = [_columns(domains, domain) for domain in domains.domains]
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    write_whole(file, _WRITERS[file.suffix](columns))
-
-
-def _check_file(file: Path) -> None:
-    check_option("type of features file", file.suffix, _WRITERS)
-    if file.suffix == ".parquet" and find_spec("pyarrow") is None:
-        raise ImportError("Parquet needs pip install 'riskmatch[parquet]'; .npz does not.")
-
-
-def _columns(domains: DomainSet, domain: Domain) -> dict[str, NDArray[Any]]:
-    features = domain.x[:].cpu().numpy().astype(np.float32)
-    n, views = len(domain), 1 if features.ndim == 2 else features.shape[1]
-    names = np.array(domains.class_names or [str(label) for label in range(domains.classes)])
-    labels = domain.y.cpu().numpy().repeat(views)
-    return {
-        "domain": np.full(n * views, domain.name),
-        "label": labels,
-        "class": names[labels],
-        "view": np.tile(np.arange(views), n),
-        "features": features.reshape(n * views, -1),
-    }
-
-
-def _npz(columns: dict[str, NDArray[Any]]) -> bytes:
-    out = io.BytesIO()
-    np.savez(out, **columns)  # type: ignore[arg-type]
-    return out.getvalue()
-
-
-def _parquet(columns: dict[str, NDArray[Any]]) -> bytes:
-    import pyarrow  # type: ignore[import-untyped]
-    import pyarrow.parquet  # type: ignore[import-untyped]
-
-    features = columns.pop("features")
-    table = pyarrow.table(columns).append_column(
-        "features",
-        pyarrow.FixedSizeListArray.from_arrays(features.reshape(-1), features.shape[1]),
-    )
-    out = io.BytesIO()
-    pyarrow.parquet.write_table(table, out)
-    return out.getvalue()
-
-
-_WRITERS = {".parquet": _parquet, ".npz": _npz}

@@ -116,10 +116,12 @@ def _from_checkpoint(run: StoredRun, data: DataCache) -> ByDomain:
     if not checkpoint.exists():  # checked before torch is imported
         raise NotStoredError("the run stored neither predictions nor its last checkpoint")
     from riskmatch.data.sampler import split
+    from riskmatch.engine.assemble import risk_of
     from riskmatch.engine.evaluate import predict
+    from riskmatch.engine.instances import NO_INSTANCES
     from riskmatch.engine.load import final_network
 
-    domains = data.inputs(run.config)
+    domains, risk = data.inputs(run.config), risk_of(run.config, NO_INSTANCES)
     model = final_network(run.config, run.folder, domains)
     by_domain: dict[str, dict[Split, Predictions]] = {}
     for domain in domains.domains:
@@ -127,7 +129,7 @@ def _from_checkpoint(run: StoredRun, data: DataCache) -> ByDomain:
         by_domain[domain.name] = {}
         for name in shown_parts(domain.name in run.config.test_domains):
             rows, subset = _spaced(parts[name])
-            predicted = predict(model, {domain.name: {name: subset}})[domain.name][name]
+            predicted = predict(model, {domain.name: {name: subset}}, risk)[domain.name][name]
             by_domain[domain.name][name] = replace(predicted, index=rows)
     return by_domain
 

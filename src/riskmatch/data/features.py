@@ -1,0 +1,214 @@
+"""Files of features, as ``riskmatch embed`` writes them: ``.npz`` or ``.parquet``."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from riskmatch.data.domain import Domain, DomainSet
+from riskmatch.data.images.archives import parquet_errors, parquet_file
+from riskmatch.files import check_regular, write_whole
+from riskmatch.validation import check_option
+
+REQUIRED = ("domain", "label", "features")
+"""Columns that every file of features has; ``class`` and ``view`` may be missing."""
+_Columns = dict[str, NDArray[Any]]
+
+
+def random_view(x: Tensor, generator: torch.Generator) -> Tensor:
+    """Draw one view of each sample: (n, views, d) → (n, d)."""
+    chosen = torch.randint(x.shape[1], (len(x),), generator=generator).to(x.device)
+    return x[torch.arange(len(x), device=x.device), chosen]
+
+
+def check_features_file(file: Path) -> None:
+    """Raise unless features can be written to a file of this name."""
+    check_option("type of features file", file.suffix, _WRITERS)
+    if file.suffix == ".parquet" and find_spec("pyarrow") is None:
+        raise ImportError("Parquet needs pip install 'riskmatch[parquet]'; .npz does not.")
+
+
+def write_features(domains: DomainSet, file: Path) -> None:
+    """Write a data set of features to a file, one row per sample and view.
+
+    The columns are ``domain``, ``label``, ``class`` (name of the label, or the label itself),
+    ``view`` (0 is the image itself) and ``features``.
+
+    Args:
+        domains: data set with inputs (n, width) or (n, views, width).
+        file: path ending in ``.parquet`` or ``.npz``.
+    """
+    check_features_file(file)
+    parts = [_columns(domains, domain) for domain in domains.domains]
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    write_whole(file, _WRITERS[file.suffix](columns))
+
+
+def is_features_file(path: Path) -> bool:
+    """Whether a path is that of a file of features: by its ending, or by its columns."""
+    if path.suffix.lower() != ".parquet" or path.is_dir():
+        return path.suffix.lower() == ".npz" and not path.is_dir()
+    try:
+        check_regular(path)
+        return "features" in parquet_file(path).schema_arrow.names
+    except (OSError, ValueError, ImportError):
+        return False  # to be read as a manifest, which names the cause
+
+
+def feature_domains(path: Path) -> tuple[str, ...]:
+    """Names of the domains of a file of features, in order, without reading the features."""
+    return tuple(dict.fromkeys(map(str, _read(path, ("domain",))["domain"].tolist())))
+
+
+def read_features(path: Path) -> DomainSet:
+    """Read a file that :func:`write_features` wrote, or one with the columns :data:`REQUIRED`.
+
+    Rows of a sample that has several views follow each other; training draws one of them at random
+    and evaluation uses the first.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is damaged or a column is unusable; the message names it.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> x, y = torch.randn(4, 3), torch.tensor([0, 1, 0, 1])
+        >>> pets = DomainSet("pets", (Domain("a", x, y), Domain("b", x, y)), 2, (), ("cat", "dog"))
+        >>> with TemporaryDirectory() as folder:
+        ...     write_features(pets, Path(folder) / "pets.npz")
+        ...     read = read_features(Path(folder) / "pets.npz")
+        >>> read.names, read.class_names, torch.equal(read.domains[1].x, x)
+        (('a', 'b'), ('cat', 'dog'), True)
+    """
+    columns = _read(path, (*REQUIRED, "class", "view"))
+    features, labels = columns["features"], columns["label"]
+    view = columns.get("view", np.zeros(len(labels), np.int64))
+    sizes = {name: len(column) for name, column in columns.items()}
+    if len(set(sizes.values())) != 1 or not len(labels):
+        raise ValueError(f"{path} needs as many rows in each column, got {sizes}.")
+    if features.ndim != 2 or features.dtype.kind != "f" or not np.isfinite(features).all():
+        raise ValueError(f"{path}: features must be finite floats of shape (rows, width).")
+    if labels.dtype.kind not in "iu" or labels.ndim != 1 or labels.min() < 0:
+        raise ValueError(f"{path}: label must hold integers from 0, got {labels.dtype}.")
+    views = int(view.max()) + 1 if view.dtype.kind in "iu" else 0
+    if not views or len(view) % views or (view.reshape(-1, views) != np.arange(views)).any():
+        raise ValueError(f"{path}: view must count the views of each sample from 0.")
+    x = torch.from_numpy(features.astype(np.float32))
+    if views > 1:
+        x = x.view(-1, views, x.shape[1])
+    y = torch.from_numpy(labels[::views].astype(np.int64))
+    names = columns["domain"].astype(str)[::views]
+    domains = []
+    for name in dict.fromkeys(names.tolist()):
+        rows = torch.from_numpy(np.flatnonzero(names == name))
+        domains.append(Domain(name, x[rows], y[rows]))
+    return DomainSet(
+        path.stem,
+        tuple(domains),
+        classes=int(labels.max()) + 1,
+        class_names=_class_names(path, labels, columns.get("class")),
+        augment=random_view if views > 1 else None,
+    )
+
+
+def _class_names(path: Path, labels: NDArray[Any], classes: NDArray[Any] | None) -> tuple[str, ...]:
+    """Class names by label; labels without a sample are named by themselves."""
+    if classes is None:
+        return ()
+    names: dict[int, str] = {}
+    for label, name in sorted(set(zip(labels.tolist(), classes.astype(str).tolist(), strict=True))):
+        if label in names:
+            raise ValueError(f"{path}: label {label} has two classes, {names[label]} and {name}.")
+        names[label] = name
+    return tuple(names.get(label, str(label)) for label in range(int(labels.max()) + 1))
+
+
+def _read(path: Path, wanted: Sequence[str]) -> _Columns:
+    """Some columns of a file; those of ``wanted`` that are not required may be missing."""
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file of features {path}.")
+    check_regular(path)
+    columns = (_read_parquet if path.suffix.lower() == ".parquet" else _read_npz)(path, wanted)
+    for name in wanted:
+        if name in REQUIRED and name not in columns:
+            raise ValueError(
+                f"{path} has no column {name!r}; a file of features has {', '.join(REQUIRED)}."
+            )
+    return columns
+
+
+def _read_npz(path: Path, wanted: Sequence[str]) -> _Columns:
+    try:
+        if not zipfile.is_zipfile(path):
+            raise ValueError("it is no zip archive")
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
+            return {name: file[name] for name in wanted if name in file.files}
+    except (zipfile.BadZipFile, ValueError, EOFError, AttributeError, TypeError, OSError) as error:
+        cause = str(error).split("\n", maxsplit=1)[0].rstrip(".")
+        raise ValueError(f"{path} is damaged, or no .npz file of features: {cause}.") from error
+
+
+def _read_parquet(path: Path, wanted: Sequence[str]) -> _Columns:
+    file = parquet_file(path)
+    names = [name for name in wanted if name in file.schema_arrow.names]
+    with parquet_errors(path):
+        table = file.read(columns=names)
+    columns = {name: table[name].to_numpy() for name in names if name != "features"}
+    if "features" in names:
+        try:
+            columns["features"] = np.stack(table["features"].to_numpy())
+        except (ValueError, TypeError) as error:
+            raise ValueError(
+                f"{path}: features must be lists of numbers of one length: {error}."
+            ) from error
+    return columns
+
+
+def _columns(domains: DomainSet, domain: Domain) -> _Columns:
+    features = domain.x[:].cpu().numpy().astype(np.float32)
+    n, views = len(domain), 1 if features.ndim == 2 else features.shape[1]
+    names = np.array(domains.class_names or [str(label) for label in range(domains.classes)])
+    labels = domain.y.cpu().numpy().repeat(views)
+    return {
+        "domain": np.full(n * views, domain.name),
+        "label": labels,
+        "class": names[labels],
+        "view": np.tile(np.arange(views), n),
+        "features": features.reshape(n * views, -1),
+    }
+
+
+def _npz(columns: Mapping[str, NDArray[Any]]) -> bytes:
+    out = io.BytesIO()
+    np.savez(out, **columns)  # type: ignore[arg-type]
+    return out.getvalue()
+
+
+def _parquet(columns: Mapping[str, NDArray[Any]]) -> bytes:
+    import pyarrow  # type: ignore[import-untyped]
+    import pyarrow.parquet  # type: ignore[import-untyped]
+
+    others, features = dict(columns), columns["features"]
+    del others["features"]
+    table = pyarrow.table(others).append_column(
+        "features",
+        pyarrow.FixedSizeListArray.from_arrays(features.reshape(-1), features.shape[1]),
+    )
+    out = io.BytesIO()
+    pyarrow.parquet.write_table(table, out)
+    return out.getvalue()
+
+
+_WRITERS: dict[str, Callable[[Mapping[str, NDArray[Any]]], bytes]] = {
+    ".parquet": _parquet,
+    ".npz": _npz,
+}
