@@ -287,6 +287,7 @@ def test_path_is_the_same_from_any_folder(tmp_path, monkeypatch):
         {"weight": 1 / 3, "clip": 1.0, "seed": 7},
         {"model_options": {"init": None, "widths": [8]}, "data_options": {"seed": 3}},
         {"model": "cnn"},
+        {"replacement": True, "pool": "samples"},
         {"model": "lite0", "model_options": {"frozen": True}},
         {"model": "lite0", "model_options": {"frozen": True, "size": 64}, "lr": 0.5},
     ],

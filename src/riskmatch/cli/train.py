@@ -56,7 +56,7 @@ class Setup:
     """Train the head alone, on the features of a frozen backbone; unless --steps or --patience are
     given, it stops when the validation risk has been flat for 5 evaluations."""
     preset: str | None = None
-    """Choices of the paper, or of its authors-code; options that are given win."""
+    """paper, or authors-code for what its released code does; options that are given win."""
     config: Path | None = None
     """TOML file with any of these options; the command line wins."""
 
