@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import cache, partial
@@ -104,8 +105,8 @@ def type_hints(make: Callable[..., Any]) -> Mapping[str, Any]:
 def mismatch(value: Any, type_: Any) -> str | None:
     """Expected type in words if ``value`` does not match the annotation ``type_``, else None.
 
-    An integer is a number; a boolean is neither. Annotations other than plain types, lists,
-    mappings and unions of these are not checked.
+    An integer is a number; a boolean is neither; infinity and NaN match nothing. Annotations other
+    than plain types, lists, mappings and unions of these are not checked.
 
     Example:
         >>> mismatch("big", int), mismatch(3, float), mismatch(True, int)
@@ -113,7 +114,20 @@ def mismatch(value: Any, type_: Any) -> str | None:
         >>> mismatch("big", float | None)
         'a number or None'
     """
+    if type(value) is type_ and type_ is not float:  # the usual case: sweeps check many values
+        return None
+    if not _is_finite(value):
+        return "finite"
     return None if not _is_checked(type_) or _matches(value, type_) else _noun(type_)
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether every number in a value, or in the lists and tables in it, is finite."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, Mapping):
+        return all(map(_is_finite, value.values()))
+    return not isinstance(value, list | tuple) or all(map(_is_finite, value))
 
 
 def _is_checked(type_: Any) -> bool:

@@ -48,3 +48,49 @@ def test_record_with_unknown_lines_is_one_failure(riskmatch, tmp_path, lines):
     assert "1 of 4 runs failed; the first: " in ran.err
     retried = riskmatch("sweep", "retry", "s", "--jobs", "1")
     assert (retried.code, where in retried.err) == (3, True)
+
+
+def damage_line(path):
+    lines = path.read_text().splitlines(keepends=True)
+    lines[1] = lines[1][:40] + "\n"
+    path.write_text("".join(lines))
+
+
+def replace_by_folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("damage", "where"), [(damage_line, ", line 2"), (replace_by_folder, "Is a directory")]
+)
+def test_every_command_skips_a_run_that_cannot_be_read(riskmatch, tmp_path, damage, where):
+    assert riskmatch(*PLAN).code == 0
+    riskmatch("sweep", "run", "s", "--jobs", "1", "--quiet")
+    path = min((tmp_path / "s" / "runs").glob(f"*/{FILE}"))
+    damage(path)
+    status = json.loads(riskmatch("sweep", "status", "s", "--json").out)
+    assert (status["done"], status["failed"]) == (3, 1)
+    assert path.parent.name == status["failures"][0]["id"]
+    assert where in status["failures"][0]["error"]
+    for words in (["sweep", "table", "s"], ["show", "s"], ["report", "s"]):
+        read = riskmatch(*words)
+        assert read.code == 0, read.err
+        assert path.parent.name in read.err or path.parent.name in read.out or words[0] == "report"
+    for verb in ("run", "retry"):
+        trained = riskmatch("sweep", verb, "s", "--jobs", "1")
+        assert trained.code == 3
+        assert path.parent.name in trained.err
+        assert where in trained.err
+
+
+def test_truncated_predictions_stop_neither_show_nor_report(riskmatch):
+    riskmatch(*train("erm", "--quiet"))
+    (folder,) = Path("runs").iterdir()
+    for file in (folder / "predictions").iterdir():
+        file.write_bytes(file.read_bytes()[:100])
+    shown = riskmatch("show", str(folder))
+    assert shown.code == 0
+    assert ".npz is damaged" in " ".join(shown.out.split())
+    assert riskmatch("report", str(folder)).code == 0
+    assert ".npz is damaged" in Path("report.html").read_text()

@@ -11,6 +11,8 @@ from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.identity import DataIdentity
 from riskmatch.runs.records import FILE, Evaluation, RecordError, Score
+from riskmatch.runs.rows import read_rows
+from riskmatch.sweep.board import Progress, progress_of
 
 CONFIG = RunConfig("colored-digits", ("0.1",), "rdm", {"weight": 3.0})
 
@@ -89,7 +91,7 @@ FOREIGN = ["{}", "null", "7", '[{"kind": "end"}]', '{"kind": "note"}', '{"kind":
 
 
 @pytest.mark.parametrize("line", FOREIGN)
-@pytest.mark.parametrize("look", [records.find, records.read, records.standing])
+@pytest.mark.parametrize("look", [records.find, records.read, read_rows])
 def test_foreign_line_raises_with_the_cure(folder, look, line):
     append_line(folder / FILE, line)
     with pytest.raises(RecordError) as caught:
@@ -101,7 +103,7 @@ def test_foreign_line_raises_with_the_cure(folder, look, line):
 
 
 @pytest.mark.parametrize("line", FOREIGN)
-@pytest.mark.parametrize("look", [records.find, records.standing])
+@pytest.mark.parametrize("look", [records.find, read_rows])
 def test_file_without_configuration_raises(tmp_path, look, line):
     (tmp_path / FILE).write_text(line + "\n")
     with pytest.raises(RecordError, match="line 1, is not a line of a record"):
@@ -114,7 +116,7 @@ def test_lines_out_of_place_raise(folder):
     with pytest.raises(RecordError, match="line 1, is out of place"):
         records.find(folder)
     with pytest.raises(RecordError, match="line 1, is out of place"):
-        records.standing(folder)
+        read_rows(folder)
 
 
 @pytest.mark.parametrize(
@@ -125,8 +127,9 @@ def test_value_of_wrong_type_raises_with_its_line(folder, number, name, value):
     lines = (folder / FILE).read_text().splitlines()
     lines[number - 1] = json.dumps({**json.loads(lines[number - 1]), name: value})
     (folder / FILE).write_text("\n".join(lines) + "\n")
-    with pytest.raises(RecordError, match=f"line {number}, cannot be read "):
-        records.find(folder)
+    for look in (records.find, read_rows):
+        with pytest.raises(RecordError, match=f"line {number}, cannot be read "):
+            look(folder)
 
 
 def test_identity_of_the_data_round_trips(folder):
@@ -138,9 +141,9 @@ def test_identity_of_the_data_round_trips(folder):
     assert not records.write(folder, record)  # that would change its file
 
 
-def test_standing_without_times(folder):
+def test_progress_without_times(folder):
     records.append(folder, replace(evaluation(40), seconds=math.nan))
-    assert records.standing(folder) == records.Standing(step=40, seconds=0.0)
+    assert progress_of(folder) == Progress(step=40, seconds=0.0)
 
 
 def test_rewind_removes_later_steps_and_the_end(folder):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from typing import Any, Literal, get_args, get_type_hints
 
@@ -130,7 +130,8 @@ class RunConfig:
         Fields declared with :func:`~riskmatch.space.later` are left out where they equal what
         their absence means, so that records and ids of earlier versions do not change.
         """
-        return without_later(type(self), json.loads(json.dumps(asdict(self))))
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        return without_later(type(self), json.loads(json.dumps(values)))
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> RunConfig:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 import shlex
 import warnings
 from array import array
@@ -16,22 +15,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig, acts_from, variant
-from riskmatch.runs.records import PLAN, Evaluation, RunRecord, read_plan
+from riskmatch.runs.records import PLAN, RunRecord, read_plan
+from riskmatch.runs.rows import NUMBERS, RunRows, read_rows, rows_of
 from riskmatch.space import without_later
 
 RUNS = "runs"
 """The folder of the runs of a sweep."""
-_QUANTILES = re.compile(rb', "quantiles": \[[^\]]*\]')
-"""Most of the bytes of an evaluation, which no column holds."""
-_NUMBERS = "loss", "seconds", "seconds_per_step", "peak_memory"
-"""Numbers of an evaluation that every run has."""
 _OPTIONS = "data_options", "model_options"
 
 
@@ -122,8 +118,9 @@ def read_results(paths: str | Path | Sequence[str | Path], *, begun: bool = True
             if plan and run.name not in plan:
                 continue
             try:
-                columns.read(run)
-            except (ValueError, KeyError, TypeError) as error:
+                if (rows := read_rows(run)) is not None:
+                    columns.add(rows, str(run))
+            except (ValueError, OSError) as error:
                 damaged.append(f"{run} is damaged and left out: {error}")
     planned = [config for plan in plans for config in plan.values()] if all(plans) else []
     if not columns.runs and (begun or not planned):
@@ -135,9 +132,7 @@ def frame_of(runs: Iterable[RunRecord]) -> pd.DataFrame:
     """The data frame of :func:`results` for records in memory; their folders are empty."""
     columns = _Columns()
     for run in runs:
-        rows = [_row(_line_of(evaluation)) for evaluation in run.evaluations]
-        classes = len(run.data.classes) if run.data else None
-        columns.add(run.config.id, "", run.config, rows, run.status, run.error, classes)
+        columns.add(rows_of(run))
     return columns.frame()
 
 
@@ -150,7 +145,18 @@ def run_folders(path: Path) -> list[Path]:
     if (path / records.FILE).exists():
         return [path]
     inside = path / RUNS if (path / RUNS).is_dir() else path
-    return [file.parent for file in sorted(inside.glob(f"*/{records.FILE}"))]
+    return sorted(folder for folder in inside.iterdir() if _holds_run(folder))
+
+
+def _holds_run(folder: Path) -> bool:
+    """Whether a folder has a record, or cannot be read, which its reader reports."""
+    try:
+        (folder / records.FILE).lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        pass
+    return True
 
 
 class _Columns:
@@ -158,77 +164,38 @@ class _Columns:
 
     def __init__(self) -> None:
         self.runs: dict[str, dict[str, Any]] = {}
-        self._run = array("q")
-        self._step = array("q")
+        self._sizes: list[int] = []
+        self._steps = array("q")
         self._worst: list[str | None] = []
         self._numbers: dict[str, array[float]] = defaultdict(
-            lambda: array("d"), {name: array("d") for name in _NUMBERS}
+            lambda: array("d"), {name: array("d") for name in NUMBERS}
         )
 
-    def read(self, folder: Path) -> None:
-        """Add the run in a folder, unless it is there already or has no whole first line."""
-        path = folder / records.FILE
-        data = path.read_bytes()
-        first, _, rest = data[: data.rfind(b"\n") + 1].partition(b"\n")
-        if not first:
+    def add(self, rows: RunRows, folder: str = "") -> None:
+        """Add a run with its evaluations, unless it is there already."""
+        if rows.run in self.runs:
             return
-        begin = records.entry(path, 1, first)
-        config = records.parse(path, 1, lambda line: RunConfig.from_json(line["config"]), begin)
-        run = begin.get("id") or config.id
-        if run in self.runs:
-            return
-        lines = _QUANTILES.sub(b"", rest).splitlines()
-        entries = [records.entry(path, number, line) for number, line in enumerate(lines, 2)]
-        rows = [
-            records.parse(path, number, _row, entry)
-            for number, entry in enumerate(entries, 2)
-            if entry["kind"] == "evaluation"
-        ]
-        end = entries[-1] if entries and entries[-1]["kind"] == "end" else {}
-        status, error = end.get("status", "unfinished"), end.get("error")
-        classes = len((begin.get("data") or {}).get("classes", ())) or None
-        self.add(run, str(folder), config, rows, status, error, classes)
-
-    def add(
-        self,
-        run: str,
-        folder: str,
-        config: RunConfig,
-        rows: Sequence[_Row],
-        status: str,
-        error: str | None,
-        classes: int | None,
-    ) -> None:
-        """Add a run with its evaluations."""
-        number = len(self.runs)
+        config = rows.config
         settings = {item.name: getattr(config, item.name) for item in fields(config)}
         hparams = settings.pop("hparams")
         settings |= {name: _canonical(settings[name]) for name in _OPTIONS}
-        domains = tuple(dict.fromkeys(domain for row in rows for domain in row.domains))
-        derived = (
-            variant(config),
-            _draw(config),
-            acts_from(config),
-            classes,
-            status,
-            error,
-            domains,
-        )
-        values = zip(_RUN_COLUMNS, (run, folder, *settings.values(), *derived), strict=True)
-        self.runs[run] = {**dict(values), **{f"hparams/{k}": v for k, v in hparams.items()}}
-        for row in rows or [_Row(-1, None, (), {})]:
-            for name, value in row.numbers.items():
-                column = self._numbers[name]
-                if len(column) < len(self._step):
-                    _pad(column, len(self._step))
-                column.append(value)
-            self._run.append(number)
-            self._step.append(row.step)
-            self._worst.append(row.worst_domain)
+        ended = rows.status, rows.error, rows.domains
+        derived = (variant(config), _draw(config), acts_from(config), rows.classes, *ended)
+        values = zip(_RUN_COLUMNS, (rows.run, folder, *settings.values(), *derived), strict=True)
+        self._sizes.append(max(1, len(rows.steps)))
+        self._steps.extend(rows.steps or (-1,))
+        self._worst.extend(rows.worst_domains or (None,))
+        place = len(self._steps) - self._sizes[-1]
+        for names, numbers in rows.blocks:
+            for name, column in zip(names, numbers.T, strict=True):
+                _pad(self._numbers[name], place)
+                self._numbers[name].frombytes(column.tobytes())
+            place += len(numbers)
+        self.runs[rows.run] = {**dict(values), **{f"hparams/{k}": v for k, v in hparams.items()}}
 
     def frame(self) -> pd.DataFrame:
         """All runs, in the order in which they were added."""
-        rows, steps = np.array(self._run, np.int64), np.array(self._step, np.int64)
+        rows, steps = np.repeat(np.arange(len(self._sizes)), self._sizes), np.array(self._steps)
         runs = pd.DataFrame(list(self.runs.values()), columns=None if self.runs else _RUN_COLUMNS)
         repeated = runs.astype(_TYPES).take(rows).reset_index(drop=True)
         evaluations: dict[str, Any] = {
@@ -236,35 +203,9 @@ class _Columns:
             "worst_domain": pd.array(self._worst, dtype="str"),
         }
         for name in sorted(self._numbers, key=_group):
-            column = self._numbers[name]
-            _pad(column, len(rows))
-            evaluations[name] = np.frombuffer(column) if len(rows) else np.zeros(0)
+            _pad(self._numbers[name], len(rows))
+            evaluations[name] = np.frombuffer(self._numbers[name]) if len(rows) else np.zeros(0)
         return pd.concat([repeated, pd.DataFrame(evaluations, copy=False)], axis=1)
-
-
-class _Row(NamedTuple):
-    """An evaluation in columns."""
-
-    step: int
-    """Negative where the run has no evaluation."""
-    worst_domain: str | None
-    domains: tuple[str, ...]
-    numbers: dict[str, float]
-    """Numbers by the names of their columns."""
-
-
-def _row(entry: Mapping[str, Any]) -> _Row:
-    """The columns of an evaluation, from its line in the file of a run."""
-    numbers = {name: entry[name] for name in _NUMBERS}
-    numbers |= {f"term/{name}": value for name, value in entry["terms"].items()}
-    numbers |= {f"raw/{name}": value for name, value in entry["raw"].items()}
-    numbers |= {f"gradient/{name}": value for name, value in entry.get("gradients", {}).items()}
-    for domain, splits in entry["scores"].items():
-        for split, score in splits.items():
-            numbers[f"accuracy/{split}/{domain}"] = score["accuracy"]
-            numbers[f"risk/{split}/{domain}"] = score["risk"]
-    known = {name: math.nan if v is None else float(v) for name, v in numbers.items()}
-    return _Row(int(entry["step"]), entry["worst_domain"], tuple(entry["scores"]), known)
 
 
 _RUN_COLUMNS = [
@@ -293,7 +234,8 @@ def _group(column: str) -> int:
 
 def _pad(column: array[float], size: int) -> None:
     """Fill a column up with NaN."""
-    column.extend([math.nan] * (size - len(column)))
+    if len(column) < size:
+        column.extend([math.nan] * (size - len(column)))
 
 
 def _canonical(values: Mapping[str, Any]) -> str:
@@ -308,15 +250,6 @@ def _draw(config: RunConfig) -> str:
         del values[name]
     text = _canonical(without_later(RunConfig, {**values, "data_options": options}))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _line_of(evaluation: Evaluation) -> dict[str, Any]:
-    """An evaluation as a line of a record holds it."""
-    scores = {
-        domain: {split: vars(score) for split, score in splits.items()}
-        for domain, splits in evaluation.scores.items()
-    }
-    return {**vars(evaluation), "scores": scores}
 
 
 def _no_runs(paths: Sequence[Path], damaged: Sequence[str]) -> Exception:

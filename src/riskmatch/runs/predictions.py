@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import io
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from riskmatch.files import make_folder, refuse_link, write_whole
+from riskmatch.files import make_folder, read_file, refuse_link, write_whole
 from riskmatch.runs.records import Split
 
 FOLDER = "predictions"
@@ -77,11 +79,24 @@ def steps(folder: Path) -> tuple[int, ...]:
 
 
 def read(folder: Path, step: int) -> dict[str, dict[Split, Predictions]]:
-    """Read the predictions of the run in ``folder`` after ``step``, by domain and split."""
+    """Read the predictions of the run in ``folder`` after ``step``, by domain and split.
+
+    Raises:
+        FileNotFoundError: there are none.
+        ValueError: the file is damaged.
+    """
     path = _path(folder, step)
     if not path.exists():
         raise FileNotFoundError(f"{folder} has no predictions of step {step}.")
-    with np.load(path, allow_pickle=False) as file:
+    content = read_file(path)
+    try:
+        return _load(content)
+    except (ValueError, KeyError, TypeError, IndexError, EOFError, BadZipFile, zlib.error) as error:
+        raise ValueError(f"{path} is damaged ({error}). Remove it.") from error
+
+
+def _load(content: bytes) -> dict[str, dict[Split, Predictions]]:
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
         names = json.loads(str(file[_NAMES]))
         arrays: dict[tuple[str, Split], dict[str, Any]] = {}
         for key in file.files:

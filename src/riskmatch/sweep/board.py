@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig, variant
 from riskmatch.runs.findings import inactive_runs
 from riskmatch.runs.lock import is_locked
+from riskmatch.runs.rows import read_rows
 from riskmatch.sweep.plan import PlannedRun
 
 Group = tuple[str, str, str]
@@ -83,7 +85,7 @@ class Board:
         """Make the board of ``configs`` and their ERM phases from the records in ``out``."""
         board = cls([], out)
         for config in with_erm_phases(configs):
-            progress = _progress(out / config.id)
+            progress = progress_of(out / config.id)
             if progress.step:
                 board.report_step(config, progress.step, progress.seconds)
             if progress.status == "done":
@@ -119,7 +121,7 @@ class Board:
             if self._locked(config):
                 self.external[config.id] = self.running.pop(config.id)
                 continue
-            progress = _progress(self.out / config.id) if self.out else records.Standing()
+            progress = progress_of(self.out / config.id) if self.out else Progress()
             if progress.status == "unfinished":
                 return config
             self.finished_elsewhere.add(config.id)
@@ -251,8 +253,31 @@ def status_of(planned: Sequence[PlannedRun], out: Path) -> SweepStatus:
     return SweepStatus(counts, dict(board.failed), board.seconds_left, never)
 
 
-def _progress(folder: Path) -> records.Standing:
+@dataclass(frozen=True)
+class Progress:
+    """Status of a run, and how far it is."""
+
+    status: records.Status = "unfinished"
+    error: str | None = None
+    """Error that ended the run."""
+    step: int = 0
+    """Step of the last evaluation."""
+    seconds: float = 0.0
+    """Seconds since the run started, at that step."""
+
+
+def progress_of(folder: Path) -> Progress:
+    """The progress of the run in a folder; one that cannot be read has failed."""
     try:
-        return records.standing(folder) or records.Standing()
-    except ValueError as error:  # a damaged file fails its run, not the sweep
-        return records.Standing("failed", str(error))
+        rows = read_rows(folder)
+    except (ValueError, OSError) as error:  # fails its run, not the sweep
+        return Progress("failed", str(error))
+    if rows is None:
+        return Progress()
+    seconds = rows.last("seconds")  # NaN in imported records
+    return Progress(
+        rows.status,
+        rows.error,
+        rows.steps[-1] if rows.steps else 0,
+        0.0 if math.isnan(seconds) else seconds,
+    )

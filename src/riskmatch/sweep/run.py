@@ -246,9 +246,9 @@ def run_all(
 def reopen(configs: Sequence[RunConfig], out: Path) -> None:
     """Mark failed runs and their ERM phases as unfinished, to resume from their checkpoints."""
     for id in Board.from_folder(configs, out).failed:
-        with suppress(BusyError, FileNotFoundError, ValueError), lock(out / id):
-            progress = records.standing(out / id)
-            if progress is not None and progress.status == "failed":
+        with suppress(BusyError, OSError, ValueError), lock(out / id):
+            run = records.find(out / id)
+            if run is not None and run.status == "failed":
                 records.rewind(out / id, sys.maxsize)
 
 

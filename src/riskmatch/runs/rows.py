@@ -1,0 +1,152 @@
+"""Read runs as columns of numbers, without the quantiles of their risks: tables need no more.
+
+Every line is decoded and checked, so that whatever reads a run this way finds the same damage.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskmatch.files import read_file
+from riskmatch.runs import records
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.records import FILE, RunRecord, Status
+
+NUMBERS = "loss", "seconds", "seconds_per_step", "peak_memory"
+"""Numbers of an evaluation that every run has."""
+_QUANTILES = re.compile(r', "quantiles": \[[-+0-9.e, nul]*\]')
+"""Most of the text of an evaluation."""
+
+Block = tuple[tuple[str, ...], NDArray[np.float64]]
+"""Names of columns, and their numbers (evaluations, columns)."""
+
+
+@dataclass(frozen=True)
+class RunRows:
+    """A run with a row per evaluation."""
+
+    run: str
+    """Its id."""
+    config: RunConfig
+    status: Status = "unfinished"
+    error: str | None = None
+    classes: int | None = None
+    """Number of classes, where the record states it."""
+    steps: Sequence[int] = ()
+    worst_domains: Sequence[str | None] = ()
+    domains: tuple[str, ...] = ()
+    """Domains that any evaluation scores, in the order of the data set."""
+    blocks: Sequence[Block] = ()
+    """Numbers of consecutive evaluations with the same columns; missing ones are NaN."""
+
+    def last(self, column: str) -> float:
+        """Value of a column at the last evaluation; NaN where it has none."""
+        names, numbers = self.blocks[-1] if self.blocks else ((), np.zeros((0, 0)))
+        return float(numbers[-1, names.index(column)]) if column in names else np.nan
+
+
+def read_rows(folder: Path) -> RunRows | None:
+    """The run in a folder; None if there is no record with a complete first line.
+
+    Raises:
+        RecordError: a line is damaged.
+        OSError: the record cannot be read.
+    """
+    path = folder / FILE
+    try:
+        data = read_file(path)
+    except FileNotFoundError:
+        return None
+    try:
+        text = data[: data.rfind(b"\n") + 1].decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise records.damage(path, line, f"is not UTF-8: {error.reason}") from None
+    first, *rest = _QUANTILES.sub("", text).split("\n")[:-1] or [""]
+    if not first:
+        return None
+    begin = records.entry(path, 1, first)
+    run = records.parse(path, 1, records.header, begin)
+    entries = [records.entry(path, number, line) for number, line in enumerate(rest, 2)]
+    end = entries[-1] if entries and entries[-1]["kind"] == "end" else {}
+    evaluations = [
+        records.parse(path, number, _flat, entry)
+        for number, entry in enumerate(entries, 2)
+        if entry["kind"] == "evaluation"
+    ]
+    id = begin.get("id") or run.config.id
+    ended = replace(run, status=end.get("status", "unfinished"), error=end.get("error"))
+    return _rows(id, ended, evaluations)
+
+
+def rows_of(run: RunRecord) -> RunRows:
+    """The rows of a record in memory."""
+    evaluations = [_flat({**vars(e), "scores": _plain(e.scores)}) for e in run.evaluations]
+    return _rows(run.config.id, run, evaluations)
+
+
+_Flat = tuple[int, str | None, tuple[str, ...], tuple[str, ...], list[float]]
+"""Step, worst domain, domains, names of columns and their numbers."""
+
+
+def _rows(id: str, run: RunRecord, evaluations: Sequence[_Flat]) -> RunRows:
+    blocks: list[tuple[tuple[str, ...], list[list[float]]]] = []
+    for _, _, _, names, numbers in evaluations:
+        if not blocks or blocks[-1][0] is not names:
+            blocks.append((names, []))
+        blocks[-1][1].append(numbers)
+    return RunRows(
+        id,
+        run.config,
+        run.status,
+        run.error,
+        len(run.data.classes) if run.data else None,
+        [step for step, *_ in evaluations],
+        [worst for _, worst, *_ in evaluations],
+        tuple(dict.fromkeys(domain for _, _, domains, *_ in evaluations for domain in domains)),
+        [(names, np.array(numbers)) for names, numbers in blocks],
+    )
+
+
+def _flat(entry: Mapping[str, Any]) -> _Flat:
+    """An evaluation as columns, from its line in the record."""
+    terms, raw, scores = entry["terms"], entry["raw"], entry["scores"]
+    numbers = [entry[name] for name in NUMBERS]
+    numbers += terms.values()
+    numbers += raw.values()
+    shape = []
+    for domain, splits in scores.items():
+        for split, score in splits.items():
+            shape.append((domain, split))
+            numbers += (score["accuracy"], score["risk"])
+    known = [np.nan if number is None else float(number) for number in numbers]
+    names = _names(tuple(terms), tuple(raw), tuple(shape))
+    return int(entry["step"]), entry["worst_domain"], tuple(scores), names, known
+
+
+@lru_cache(maxsize=1024)
+def _names(
+    terms: tuple[str, ...], raw: tuple[str, ...], scores: tuple[tuple[str, str], ...]
+) -> tuple[str, ...]:
+    """Names of the columns of an evaluation; the same object for the same names."""
+    return (
+        *NUMBERS,
+        *(f"term/{name}" for name in terms),
+        *(f"raw/{name}" for name in raw),
+        *(f"{what}/{split}/{domain}" for domain, split in scores for what in ("accuracy", "risk")),
+    )
+
+
+def _plain(scores: Mapping[str, Mapping[Any, Any]]) -> dict[str, dict[str, Any]]:
+    return {
+        domain: {split: vars(score) for split, score in splits.items()}
+        for domain, splits in scores.items()
+    }
