@@ -128,6 +128,7 @@ def test_method_that_harms_the_fit_is_named(name):
         made_run([(60, 0.5, 0.8), (100, 2.5, 0.1)], method="erm"),
         made_run([(60, 0.5, 0.8), (100, 2.5, 0.1)], warmup=100),
         made_run([(100, 2.5, 0.3)], classes=""),
+        made_run([(100, 2.5, 0.1)], warmup=0),
     ],
 )
 def test_run_that_fits_or_never_acts_does_not_harm(record):

@@ -113,14 +113,16 @@ def _print_run(console: Console, headline: Mapping[str, Any], run: Mapping[str, 
 
 def _print_comparison(console: Console, comparison: Mapping[str, Any], by_run: bool) -> None:
     """Print accuracy by method and test domain, and differences from ERM where ``by_run``."""
+    from riskmatch.report.tables import one_decimal
+
     if 2 < len(comparison["columns"]) <= MAX_COLUMNS:
         console.print(_table(comparison["columns"], comparison["rows"]))
     for row in comparison["differences"] if by_run else ():
-        mean = f"{row['mean']:+.1f}"
+        mean = one_decimal(row["mean"], "+")
         if row["low"] is not None:
-            mean += f", 95 % interval {row['low']:.1f} to {row['high']:.1f}"
+            mean += f", 95 % interval {one_decimal(row['low'])} to {one_decimal(row['high'])}"
         pairs = f"{row['pairs']} pair{'s' * (row['pairs'] != 1)}"
-        line = f"gain of {row['method']} over {row['against']}: {mean.replace('-', '−')} ({pairs})"
+        line = f"gain of {row['method']} over {row['against']}: {mean} ({pairs})"
         console.print(line, markup=False, soft_wrap=True)
 
 

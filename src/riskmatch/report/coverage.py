@@ -24,6 +24,7 @@ SETTINGS = {
     **{name: name for name in ("dropout", "steps", "schedule", "clip", "amp")},
 }
 """Settings of a run besides the method; searches draw the first four for each method."""
+_WHOLE_TRIALS = "Averages are over the trials that have every test domain."
 _AFTER = ", among the steps at which the method acts"
 FEW = 3
 """More missing runs are not named."""
@@ -35,6 +36,7 @@ def notes(selected: Selected) -> str:
         f"Selection {selected.rule.name}: the best of {selected.rule.summary}"
         f"{_AFTER * selected.rule.after_warmup}; {draws(selected)}.",
         *methods_at_work(selected),
+        _WHOLE_TRIALS if _is_ragged(selected) else "",
         f"Network: {_names(selected.models)}." if selected.models else "",
         _listed("Chosen among runs that differ in more than their draw", _unlike(selected)),
         _listed("Pairs with ERM differ in more than the method", unequal(selected)),
@@ -91,6 +93,12 @@ def methods_at_work(selected: Selected) -> list[str]:
             if (counts := _counts(selected, runs, rows))
         ),
     ]
+
+
+def _is_ragged(selected: Selected) -> bool:
+    """Whether test domains of a method differ in their trials."""
+    numbers = ({len(v) for v in selected.by_domain(key).values()} for key in selected.rows)
+    return any(len(different - {0}) > 1 for different in numbers)
 
 
 def _counts(selected: Selected, rows: pd.DataFrame, counted: pd.Series[bool]) -> str:

@@ -119,9 +119,9 @@ class Selected:
         return tuple(fmean(own) for _, own in sorted(by_trial.items()) if len(own) == whole)
 
     def average(self, key: RowKey) -> float | None:
-        """The average over test domains in per cent; None where one has no run."""
-        trials = self.by_domain(key).values()
-        return fmean(map(fmean, trials)) if trials and all(trials) else None
+        """The mean of :meth:`by_trial`; None where no trial has every test domain."""
+        trials = self.by_trial(key)
+        return fmean(trials) if trials else None
 
 
 def select(

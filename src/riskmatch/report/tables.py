@@ -13,6 +13,8 @@ from typing import Any, ClassVar
 
 from riskmatch.report.published import Published
 
+DECIMALS = 6
+"""Decimals of numbers for programs; rounding to fewer starts from these."""
 MISSING = "—"
 """The text of an empty cell."""
 _TEX = {
@@ -70,11 +72,11 @@ class Spread:
     def __str__(self) -> str:
         if self.mean is None:
             return MISSING
-        mean = f"{self.mean:{self.sign}.1f}".replace("-", "−")
+        mean = one_decimal(self.mean, self.sign)
         if self.error is None:
             return mean
         if self.error >= 0.05:
-            return f"{mean} ± {self.error:.1f}"
+            return f"{mean} ± {one_decimal(self.error)}"
         # Two equal values are no evidence of a small spread.
         return f"{mean} ± <0.1" if len(self.values) > 2 else mean
 
@@ -142,6 +144,20 @@ class Amount:
         return f"{self.value:.{self.decimals}f}"
 
 
+def one_decimal(value: float, sign: str = "") -> str:
+    """A number as all tables print it: the number of :meth:`Table.csv`, rounded to one decimal.
+
+    Args:
+        value: a finite number.
+        sign: ``+`` for a sign before positive numbers.
+
+    Example:
+        >>> one_decimal(29.849999999999998), one_decimal(-0.31), one_decimal(2.0, "+")
+        ('29.9', '−0.3', '+2.0')
+    """
+    return f"{round(value, DECIMALS):{sign}.1f}".replace("-", "−")
+
+
 Cell = str | int | float | Amount | Spread | Published | None
 
 
@@ -162,7 +178,7 @@ def format_cell(cell: Any, significant: bool = False) -> str:
         return MISSING
     if isinstance(cell, float):
         small = significant and abs(cell) < 10
-        return (f"{cell:.3g}" if small else f"{cell:.1f}").replace("-", "−")
+        return f"{cell:.3g}".replace("-", "−") if small else one_decimal(cell)
     if isinstance(cell, str | Spread | Amount | Published):
         return str(cell)
     return json.dumps(cell, ensure_ascii=False)
@@ -257,7 +273,7 @@ def _numbers(cell: Cell) -> tuple[Cell, Cell, Cell]:
 
 def _number(cell: Cell) -> Cell:
     value = cell.value if isinstance(cell, Amount) else cell
-    return round(value, 6) if isinstance(value, float) else value
+    return round(value, DECIMALS) if isinstance(value, float) else value
 
 
 def _tex_row(cells: Sequence[Cell]) -> str:

@@ -190,7 +190,9 @@ def damage_of(points: Sequence[Point], start: int | None, classes: int | None) -
     known = [point for point in points if point.step <= (start or 0)]
     before = known[-1] if known else max(later, key=lambda point: point.accuracy)
     guess = math.log(classes) if classes and classes > 1 else math.inf
-    if last.risk > CHANCE * guess and last.risk > (before.risk if known else guess):
+    # A network without a warm-up may have learnt nothing yet: its risk must have been lower.
+    bound = before.risk if known else guess if start else max(guess, before.risk)
+    if last.risk > CHANCE * guess and last.risk > bound:
         was = f"; it was {before.risk:.3g} at step {before.step}" if before is not last else ""
         return (
             f"the training risk is {last.risk:.3g} at step {last.step}, that of guessing is "

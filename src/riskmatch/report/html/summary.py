@@ -126,7 +126,7 @@ def best_difference(comparison: Mapping[str, Any] | None) -> str:
         ends = f"{format_cell(best['low'])} to {format_cell(best['high'])}"
         interval = f"the 95 % interval, {ends} over {pairs}, {zero} zero"
     return (
-        f"On the test domains {best['method']} is {abs(best['mean']):.1f} points {side} "
+        f"On the test domains {best['method']} is {format_cell(abs(best['mean']))} points {side} "
         f"{best['against']}; {interval}."
     )
 

@@ -12,7 +12,7 @@ from riskmatch.report.naming import run_titles
 from riskmatch.report.page.selections import TEST_DOMAIN, DataSelection, PageRuns
 from riskmatch.report.selected import RowKey, choices_by_run, gain_over_erm, row_label, rows_over
 from riskmatch.report.stored_runs import StoredRun
-from riskmatch.report.tables import Gain, Spread
+from riskmatch.report.tables import DECIMALS, Gain, Spread, one_decimal
 from riskmatch.report.titles import data_title, part_titles
 from riskmatch.selection import Rule
 
@@ -52,9 +52,9 @@ def by_run(page: PageRuns, runs: Sequence[StoredRun]) -> dict[str, Any]:
         base = erm.get(tuple(case[name] for name in settings), {}).get(main[case["data"]])
         gain = None
         if case["method"] != "erm" and own and base:
-            gain = _percent(own["accuracy"] - base["accuracy"])
+            gain = _rounded(100 * own["accuracy"] - 100 * base["accuracy"])
         chosen_by = map(choices.get, rule_names)
-        cells = [_percent(choice["accuracy"]) if choice else None for choice in chosen_by]
+        cells = [_rounded(100 * choice["accuracy"]) if choice else None for choice in chosen_by]
         step = int(own["step"]) if own else None
         rows.append([titles[case["run"]], case["test_domain"], *cells, step, gain])
     columns = ["run", "test domain", *rule_names, f"step of {_main_rules(page)}", GAIN]
@@ -124,8 +124,10 @@ def comparison(page: PageRuns) -> dict[str, Any]:
         else:
             cells = [one.accuracy(one.main.rule.name, key) for one in sets]
         means = [cell.mean for cell in cells if cell is not None and cell.mean is not None]
-        average = round(fmean(means), 1) if cells and len(means) == len(cells) else None
-        rows.append([label, *map(_text, cells), average])
+        average = fmean(means) if cells and len(means) == len(cells) else None
+        if single:
+            average = single.main.average(key)
+        rows.append([label, *map(_text, cells), None if average is None else _rounded(average)])
         gain = gain_over_erm([one.compared for one in sets], key)
         if gain is not None:
             differences.append(_interval(label, row_label("erm", key.model), gain))
@@ -240,15 +242,16 @@ def _lowest(one: DataSelection, key: RowKey) -> str | None:
     if one.is_colored_mnist and len({len(values) for values in by_domain.values()}) == 1:
         lowest = one.spread(tuple(map(min, zip(*by_domain.values(), strict=True))))
         return f"{lowest} ({domain})"
-    return f"{means[domain]:.1f} ({domain})"
+    return f"{one_decimal(means[domain])} ({domain})"
 
 
 def _main_rules(page: PageRuns) -> str:
     return " or ".join(dict.fromkeys(one.main.rule.name for one in page.by_data))
 
 
-def _percent(share: float) -> float:
-    return round(100 * share, 1)
+def _rounded(percentage: float) -> float:
+    """The number that tables print."""
+    return round(round(percentage, DECIMALS), 1)
 
 
 def _text(cell: Spread | None) -> str | None:
