@@ -12,7 +12,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any
+from typing import Any, Literal
 
 Value = float | int | str
 
@@ -148,10 +148,52 @@ class Tuned:
         )
 
 
-def tuned(default: Value, range: Distribution, **by_data: Tuned) -> Any:
+@dataclass(frozen=True)
+class Interval:
+    """Valid values of a number.
+
+    Example:
+        >>> 1.0 in Interval(0, 1, "left"), str(Interval(0, 1, "left")), str(POSITIVE)
+        (False, 'in [0, 1)', 'positive')
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+    closed: Literal["both", "left", "right", "neither"] = "both"
+    """Which ends belong to it; infinity never does."""
+
+    def __contains__(self, value: object) -> bool:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not abs(value) < math.inf
+        ):
+            return False
+        after = self.low <= value if self.closed in ("both", "left") else self.low < value
+        return after and (
+            value <= self.high if self.closed in ("both", "right") else value < self.high
+        )
+
+    def __str__(self) -> str:
+        if self == POSITIVE:
+            return "positive"
+        if self.high == math.inf and self.closed == "both":
+            return f"at least {self.low:g}"
+        start = "[" if self.closed in ("both", "left") else "("
+        end = "]" if self.closed in ("both", "right") else ")"
+        return f"in {start}{self.low:g}, {self.high:g}{end}"
+
+
+NOT_NEGATIVE, POSITIVE = Interval(0), Interval(0, closed="neither")
+
+
+def tuned(
+    default: Value, range: Distribution, valid: Interval | None = None, **by_data: Tuned
+) -> Any:
     """A dataclass field with a default and a search range; what differs by data set beside them.
 
     Data sets are named by keyword, with ``_`` for ``-``: ``domainnet=Tuned(0.5, Uniform(0.1, 1))``.
+    Values outside ``valid`` are refused, see :func:`check_valid`.
 
     Example:
         >>> from dataclasses import dataclass
@@ -162,7 +204,35 @@ def tuned(default: Value, range: Distribution, **by_data: Tuned) -> Any:
         True
     """
     named = {name.replace("_", "-"): entry for name, entry in by_data.items()}
-    return field(default=default, metadata={"tuned": Tuned(default, range, named)})
+    metadata = {"tuned": Tuned(default, range, named), "valid": valid}
+    return field(default=default, metadata=metadata)
+
+
+def bounded(default: Any, valid: Interval) -> Any:
+    """A dataclass field that is not searched; values outside ``valid`` are refused."""
+    return field(default=default, metadata={"valid": valid})
+
+
+def check_valid(values: Any) -> None:
+    """Raise ``ValueError`` unless every field of a dataclass has a valid value.
+
+    None is valid where it is the default. Methods check themselves so when they are made.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True)
+        ... class Method:
+        ...     weight: float = tuned(1.0, LogUniform(-1, 1), NOT_NEGATIVE)
+        >>> check_valid(Method(weight=-1.0))
+        Traceback (most recent call last):
+        ValueError: weight of Method must be at least 0, got -1.0.
+    """
+    for item in fields(values):
+        valid, value = item.metadata.get("valid"), getattr(values, item.name)
+        if valid is None or value in valid or (value is None and item.default is None):
+            continue
+        name = f"{item.name} of {type(values).__name__}"
+        raise ValueError(f"{name} must be {valid}, got {value!r}.")
 
 
 def later(default: Any, absent: Any = MISSING) -> Any:

@@ -144,3 +144,30 @@ def test_fields_of_methods_differ_from_options_of_runs(method):
 def test_two_options_of_one_name_are_rejected(parser):
     with pytest.raises(ValueError, match="riskmatch test has two options --size"):
         parser.add("more", options_of(Base))
+
+
+@pytest.mark.parametrize(
+    ("words", "fact"),
+    [
+        ("--lr inf", "--lr must be finite, got 'inf'"),
+        ("--lr-after nan", "--lr-after must be finite"),
+        ("--warmup -5", "warmup of RDM must be at least 0, got -5"),
+        ("--data-option samples=Infinity", "samples of colored-digits must be finite"),
+    ],
+)
+def test_numbers_without_meaning_are_refused(riskmatch, words, fact):
+    result = riskmatch(
+        *["train", "colored-digits", "--method", "rdm", "--test-domain", "0.1"], *words.split()
+    )
+    assert (result.code, result.out) == (2, "")
+    assert fact in result.err
+
+
+@pytest.mark.parametrize(
+    ("line", "fact"), [("lr = [1, 2]", "--lr takes one value"), ("lr = inf", "--lr must be finite")]
+)
+def test_toml_file_gives_one_finite_number(riskmatch, tmp_path, line, fact):
+    (tmp_path / "c.toml").write_text(f'method = "erm"\ntest-domain = ["0.1"]\n{line}\n')
+    result = riskmatch("train", "colored-digits", "--config", "c.toml")
+    assert result.code == 2
+    assert fact in result.err

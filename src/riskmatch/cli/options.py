@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import re
 import types
 from collections.abc import Callable, Mapping
@@ -232,10 +233,13 @@ def _choice(label: str, choices: Mapping[str, Any], text: str) -> Any:
 
 def _number(label: str, type_: Callable[[str], Any], text: str) -> Any:
     try:
-        return type_(text)
+        number = type_(text)
     except ValueError:
         expected = "an integer" if type_ is int else "a number"
         raise ValueError(f"{label} must be {expected}, got '{text}'.") from None
+    if type_ is float and not math.isfinite(number):
+        raise ValueError(f"{label} must be finite, got '{text}'.")
+    return number
 
 
 def _pair(label: str, text: str) -> tuple[str, Any]:

@@ -124,9 +124,16 @@ class Parser:
             if option.name in known:
                 raise ValueError(f"{self.prog} has two options {option.label}; rename one.")
 
-    def parse(self, words: Sequence[str]) -> dict[str, Any]:
-        """Values that were given, by name. ``--help`` prints the help and ends the process."""
+    def parse(self, words: Sequence[str], once: bool = False) -> dict[str, Any]:
+        """Values that were given, by name. ``--help`` prints the help and ends the process.
+
+        With ``once``, an option that takes one value may not be given several times.
+        """
         self._check_flags(words)
+        flags = [word.partition("=")[0] for word in words]
+        for option in self.options if once else ():
+            if not option.repeatable and sum(map(flags.count, option.flags)) > 1:
+                raise BadInput(f"{option.label} takes one value, not a list.")
         given, rest = self._parse(words)
         if rest:
             positional = [option for option in self.options if option.positional]

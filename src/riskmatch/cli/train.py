@@ -137,7 +137,7 @@ def parse_train(words: Sequence[str]) -> TrainCommand:
     given = parser.parse(without_help)
     if written:
         try:
-            given = {**parser.parse(written), **given}
+            given = {**parser.parse(written, once=True), **given}
         except BadInput as error:
             raise BadInput(f"{setup.config}: {error}") from error
     if len(without_help) < len(words):

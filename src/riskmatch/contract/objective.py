@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from riskmatch.contract.evaluation import Eval
-from riskmatch.space import TRAINING, Tuned
+from riskmatch.space import TRAINING, Tuned, check_valid
 from riskmatch.validation import check_option
 
 Needs = Literal["risks", "logits", "features", "gradients", "other data", "other weights"]
@@ -199,9 +199,9 @@ class Terms:
 class Objective(ABC):
     """A frozen dataclass whose fields are a method's hyper-parameters.
 
-    A method implements :meth:`__call__`, says what it ``needs``, and gives each field a default
-    and a search range with :func:`~riskmatch.space.tuned`. Nothing else: no network, no optimiser,
-    no data.
+    A method implements :meth:`__call__`, says what it ``needs``, and gives each field a default,
+    a search range and valid values with :func:`~riskmatch.space.tuned`. Nothing else: no network,
+    no optimiser, no data.
     """
 
     needs: ClassVar[Needs] = "risks"
@@ -210,6 +210,10 @@ class Objective(ABC):
     """Authors, title, venue, year."""
     training: ClassVar[Mapping[str, Tuned]] = MappingProxyType(TRAINING)
     """Defaults and ranges of the learning rate, batch size, weight decay and dropout."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that are not valid; a method that overrides this calls it."""
+        check_valid(self)
 
     def optim(self, base: OptimSpec, step: int) -> OptimSpec:
         """The optimiser of step ``step``, given the configured one."""

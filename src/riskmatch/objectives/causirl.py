@@ -11,7 +11,7 @@ from torch import Tensor
 from riskmatch.contract import Eval, Memory, Objective, Terms
 from riskmatch.divergence import feature_coral, feature_mmd2
 from riskmatch.divergence.checks import check_option
-from riskmatch.space import LogUniform, tuned
+from riskmatch.space import NOT_NEGATIVE, LogUniform, tuned
 
 Distance = Literal["coral", "mmd"]
 
@@ -27,7 +27,7 @@ class CausIRL(Objective):
     the second parts B. The penalty is 0 where A or B has fewer than two samples.
     """
 
-    weight: float = tuned(1.0, LogUniform(-1, 1))
+    weight: float = tuned(1.0, LogUniform(-1, 1), NOT_NEGATIVE)
     """γ, of the distance between features."""
     distance: Distance = "coral"
     """D: means and covariances, or the kernel distance of the features."""
@@ -38,6 +38,7 @@ class CausIRL(Objective):
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_option("distance", self.distance, get_args(Distance))
 
     def __call__(self, ev: Eval, memory: Memory) -> Terms:

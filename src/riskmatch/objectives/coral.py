@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from riskmatch.contract import Eval, Memory, Objective, Terms
 from riskmatch.divergence import feature_coral
-from riskmatch.space import LogUniform, tuned
+from riskmatch.space import NOT_NEGATIVE, LogUniform, tuned
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class CORAL(Objective):
     with unbiased covariances C, so every domain needs two samples or more.
     """
 
-    weight: float = tuned(1.0, LogUniform(-1, 1))
+    weight: float = tuned(1.0, LogUniform(-1, 1), NOT_NEGATIVE)
     """γ, of the distance between features."""
 
     needs = "features"

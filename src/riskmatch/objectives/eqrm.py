@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from riskmatch.contract import Eval, Memory, Objective, OptimSpec, Terms
 from riskmatch.divergence import kde_quantile, kde_tail_quantile
-from riskmatch.space import LogUniform, Uniform, tuned
+from riskmatch.space import NOT_NEGATIVE, POSITIVE, Interval, LogUniform, Uniform, bounded, tuned
 
 
 @dataclass(frozen=True)
@@ -21,13 +21,13 @@ class EQRM(Objective):
     ``warmup`` the method is ERM; then a fresh optimiser starts at ``lr_after``.
     """
 
-    quantile: float = tuned(0.75, Uniform(0.5, 0.99))
+    quantile: float = tuned(0.75, Uniform(0.5, 0.99), Interval(0, 1, "neither"))
     """α, the level of the quantile."""
-    warmup: int = tuned(2500, LogUniform(2.5, 3.5, integer=True))
+    warmup: int = tuned(2500, LogUniform(2.5, 3.5, integer=True), NOT_NEGATIVE)
     """Steps of ERM before the quantile takes over."""
-    lr_after: float = tuned(1e-6, LogUniform(-7, -5))
+    lr_after: float = tuned(1e-6, LogUniform(-7, -5), POSITIVE)
     """Learning rate after the warm-up."""
-    log_tail: float | None = None
+    log_tail: float | None = bounded(None, Interval(high=0, closed="neither"))
     """log(1 − α) of an extreme level, for example −1000; replaces ``quantile`` where set."""
 
     citation = (

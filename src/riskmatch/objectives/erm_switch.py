@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 from riskmatch.contract import Eval, Memory, Objective, OptimSpec, Terms
 from riskmatch.objectives.rdm import RDM
-from riskmatch.space import Tuned, ranges, tuned
+from riskmatch.space import Tuned
 
 
 def _as_in_rdm(name: str) -> Any:
-    entry = ranges(RDM)[name]
-    return tuned(entry.default, entry.range, **entry.by_data)
+    (item,) = (item for item in fields(RDM) if item.name == name)
+    return field(default=item.default, metadata=item.metadata)
 
 
 @dataclass(frozen=True)

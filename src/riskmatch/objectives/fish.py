@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from riskmatch.contract import Eval, Memory, Objective, OptimSpec, Terms, adam_step
-from riskmatch.space import Choice, tuned
+from riskmatch.space import POSITIVE, Choice, tuned
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Fish(Objective):
     risks met on the way.
     """
 
-    meta_lr: float = tuned(0.5, Choice((0.05, 0.1, 0.5)))
+    meta_lr: float = tuned(0.5, Choice((0.05, 0.1, 0.5)), POSITIVE)
     """ε, the share of the walk that is kept."""
 
     needs = "other weights"

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from riskmatch.contract import Eval, Memory, Objective, OptimSpec, Terms
-from riskmatch.space import LogUniform, Uniform, tuned
+from riskmatch.space import NOT_NEGATIVE, Interval, LogUniform, Uniform, tuned
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class Fishr(Objective):
     is 0; then a fresh optimiser starts.
     """
 
-    weight: float = tuned(1000.0, LogUniform(1, 4))
+    weight: float = tuned(1000.0, LogUniform(1, 4), NOT_NEGATIVE)
     """λ, of the spread of the variances."""
-    warmup: int = tuned(1500, Uniform(0, 5000, integer=True))
+    warmup: int = tuned(1500, Uniform(0, 5000, integer=True), NOT_NEGATIVE)
     """Steps of ERM before the penalty is switched on."""
-    ema: float = tuned(0.95, Uniform(0.90, 0.99))
+    ema: float = tuned(0.95, Uniform(0.90, 0.99), Interval(0, 1, "left"))
     """ρ, what the moving averages keep at each step."""
 
     needs = "features"

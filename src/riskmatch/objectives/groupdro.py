@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch.nn.functional import pad
 
 from riskmatch.contract import Eval, Memory, Objective, Terms
-from riskmatch.space import LogUniform, tuned
+from riskmatch.space import NOT_NEGATIVE, LogUniform, tuned
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class GroupDRO(Objective):
     with the mean weight.
     """
 
-    eta: float = tuned(1e-2, LogUniform(-3, -1))
+    eta: float = tuned(1e-2, LogUniform(-3, -1), NOT_NEGATIVE)
     """η, the step size of the weights."""
 
     citation = "Sagawa et al., Distributionally Robust Neural Networks for Group Shifts, ICLR 2020"

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from riskmatch.contract import Eval, Memory, Objective, Terms
-from riskmatch.space import LogUniform, tuned
+from riskmatch.space import NOT_NEGATIVE, LogUniform, tuned
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class IGA(Objective):
     with gradients by all weights, which the penalty differentiates a second time.
     """
 
-    weight: float = tuned(1000.0, LogUniform(1, 5))
+    weight: float = tuned(1000.0, LogUniform(1, 5), NOT_NEGATIVE)
     """λ, of the spread."""
 
     needs = "gradients"

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from riskmatch.contract import Eval, Memory, Objective, OptimSpec, Terms
-from riskmatch.space import LogUniform, later, tuned
+from riskmatch.space import NOT_NEGATIVE, LogUniform, later, tuned
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class IRM(Objective):
     1; then a fresh optimiser starts.
     """
 
-    weight: float = tuned(100.0, LogUniform(-1, 5))
+    weight: float = tuned(100.0, LogUniform(-1, 5), NOT_NEGATIVE)
     """λ, of the squared gradients."""
-    warmup: int = tuned(500, LogUniform(0, 4, integer=True))
+    warmup: int = tuned(500, LogUniform(0, 4, integer=True), NOT_NEGATIVE)
     """Steps of weight 1 before λ applies."""
     estimate: Literal["halves", "whole"] = later("halves")
     """How the squared gradient is estimated: from two halves of a domain, or from all of it."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from riskmatch.contract import Eval, Memory, Objective, Terms
 from riskmatch.data.domain import Batch
-from riskmatch.space import LogUniform, tuned
+from riskmatch.space import POSITIVE, LogUniform, tuned
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Mixup(Objective):
     and as many samples as the smaller of the two has.
     """
 
-    alpha: float = tuned(0.2, LogUniform(-1, 1))
+    alpha: float = tuned(0.2, LogUniform(-1, 1), POSITIVE)
     """α, of the Beta distribution of λ."""
 
     needs = "other data"

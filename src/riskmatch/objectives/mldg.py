@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from riskmatch.contract import Eval, Memory, Objective, OptimSpec, Terms, adam_step
-from riskmatch.space import Choice, LogUniform, tuned
+from riskmatch.space import NOT_NEGATIVE, Choice, Interval, LogUniform, tuned
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class MLDG(Objective):
     for the identity. With a single domain the method is ERM.
     """
 
-    beta: float = tuned(1.0, LogUniform(-1, 1))
+    beta: float = tuned(1.0, LogUniform(-1, 1), NOT_NEGATIVE)
     """β, of the risk after the step."""
-    meta_test: int = tuned(2, Choice((1, 2)))
+    meta_test: int = tuned(2, Choice((1, 2)), Interval(1))
     """How many domains are held out, at most all but one."""
 
     needs = "other weights"

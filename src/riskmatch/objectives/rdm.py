@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 from riskmatch.contract import Eval, Memory, Objective, OptimSpec, Terms
 from riskmatch.divergence import MMD, Divergence, Pool, RBFMixture
 from riskmatch.matching import Match, RiskMatching
-from riskmatch.space import Choice, LogUniform, Tuned, Uniform, later, tuned
+from riskmatch.space import NOT_NEGATIVE, POSITIVE, Choice, LogUniform, Tuned, Uniform, later, tuned
 
 _NO_VARIANCE = dict.fromkeys(
     ("officehome", "terraincognita", "domainnet"), Tuned(0.0, Choice((0.0,)))
@@ -32,17 +32,20 @@ class RDM(Objective):
     optimiser starts at ``lr_after``. Ranges: the supplement's table of hyper-parameters.
     """
 
-    weight: float = tuned(5.0, Uniform(0.1, 10.0), domainnet=Tuned(0.5, Uniform(0.1, 1.0)))
+    weight: float = tuned(
+        5.0, Uniform(0.1, 10.0), NOT_NEGATIVE, domainnet=Tuned(0.5, Uniform(0.1, 1.0))
+    )
     """λ, of the matching penalty."""
     warmup: int = tuned(
         1500,
         Uniform(800, 2700, integer=True),
+        NOT_NEGATIVE,
         domainnet=Tuned(2400, Uniform(1500, 3000, integer=True)),
     )
     """Steps of ERM before the penalty is switched on."""
-    lr_after: float = tuned(1.5e-5, Uniform(8e-6, 2e-5))
+    lr_after: float = tuned(1.5e-5, Uniform(8e-6, 2e-5), POSITIVE)
     """Learning rate after the warm-up."""
-    variance_weight: float = tuned(0.004, Uniform(0.001, 0.007), **_NO_VARIANCE)
+    variance_weight: float = tuned(0.004, Uniform(0.001, 0.007), NOT_NEGATIVE, **_NO_VARIANCE)
     """β, of the variance regularisation."""
     match: Match = "worst"
     """Which distributions meet the pool: the worst domain's, or every domain's."""
@@ -64,6 +67,7 @@ class RDM(Objective):
     }
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _ = self.criterion  # refuses wrong values here, before any data is loaded
 
     @cached_property

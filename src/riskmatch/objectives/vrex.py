@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from riskmatch.contract import Eval, Memory, Objective, OptimSpec, Terms
-from riskmatch.space import LogUniform, tuned
+from riskmatch.space import NOT_NEGATIVE, LogUniform, tuned
 
 
 @dataclass(frozen=True)
@@ -18,9 +18,9 @@ class VREx(Objective):
     Before ``warmup`` the weight λ is 1; then a fresh optimiser starts.
     """
 
-    weight: float = tuned(10.0, LogUniform(-1, 5))
+    weight: float = tuned(10.0, LogUniform(-1, 5), NOT_NEGATIVE)
     """λ, of the variance."""
-    warmup: int = tuned(500, LogUniform(0, 4, integer=True))
+    warmup: int = tuned(500, LogUniform(0, 4, integer=True), NOT_NEGATIVE)
     """Steps of weight 1 before λ applies."""
 
     citation = (

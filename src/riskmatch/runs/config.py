@@ -104,6 +104,8 @@ class RunConfig:
             "clip": ("positive or None", self.clip is None or self.clip > 0),
             "pretrain": (f"in [0, {self.steps})", 0 <= self.pretrain < self.steps),
             "micro_batch": ("at least 0", self.micro_batch >= 0),
+            "seed": ("in [0, 2^63)", 0 <= self.seed < 2**63),
+            "trial": ("in [0, 2^63)", 0 <= self.trial < 2**63),
             "accumulate": ("at least 0", self.accumulate >= 0),
             "eval_fraction": ("in (0, 1]", 0 < self.eval_fraction <= 1),
             "patience": ("at least 0", self.patience >= 0),
