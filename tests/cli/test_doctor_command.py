@@ -2,6 +2,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("PIL", reason="needs the extra riskmatch[images]")
@@ -100,3 +101,49 @@ def test_bad_input_is_one_line(riskmatch, pets, words, message):
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"riskmatch: {message}")
     assert done.err.count("\n") == 1
+
+
+def make_siblings(folder, number=6):
+    """Domains b and c with the same pictures, but for some noise; a has its own."""
+    rng = np.random.default_rng(0)
+    for domain in "abc":
+        (folder / domain / "cat").mkdir(parents=True)
+    for k in range(number):
+        own, shared = (np.repeat(rng.integers(0, 200, (4, 4, 3)), 9, 0).repeat(9, 1) for _ in "ab")
+        for domain, pixels in (("a", own), ("b", shared), ("c", shared + 3)):
+            Image.fromarray(pixels.astype(np.uint8)).save(
+                folder / domain / "cat" / f"{domain}{k}.png"
+            )
+
+
+def test_domains_with_pictures_in_common_are_to_be_left_out_together(riskmatch, tmp_path):
+    make_siblings(tmp_path / "sites")
+    done = riskmatch("data", "doctor", "sites")
+    assert "sibling-domains  1 warning" in done.out
+    assert "b and c have 6 images in common" in done.out
+    assert "overestimates" in done.out
+    assert "--leave-out-together b+c" in done.out
+    assert "published" not in done.out  # there is nothing to compare counts with
+
+
+def test_report_names_domains_with_pictures_in_common(tmp_path):
+    from made_records import evaluation, run
+
+    from riskmatch.report.page.selections import select_runs
+    from riskmatch.report.page.siblings import pictures_in_common
+    from riskmatch.runs import records
+
+    make_siblings(tmp_path / "sites")
+
+    def noted(folder, *tests):
+        for test in tests:
+            one = run(
+                test, evaluation(1, **dict.fromkeys("abc", (50, 50))), data=str(tmp_path / "sites")
+            )
+            records.write(tmp_path / folder / one.config.id, one)
+        return pictures_in_common(select_runs(tmp_path / folder))
+
+    (note,) = noted("apart", "a", "b")
+    assert "b and c have 6 images in common" in note
+    assert "--leave-out-together b+c" in note
+    assert noted("together", "a", "bc") == []

@@ -35,7 +35,6 @@ def call(words, allowed=""):
         "report --help",
         "reproduce --help",
         "train --help",
-        "train colored-digits -h",
     ],
 )
 def test_help_imports_neither_torch_nor_pandas(words):
@@ -83,6 +82,24 @@ def test_train_help_has_common_options(riskmatch):
     assert "--batch-size N" in text
     assert "--weight " not in text
     assert "riskmatch train DATA --method NAME --help" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        (("colored-digits",), ("samples=N", "options of mlp", "widths=NAME")),
+        (("colored-digits", "--model", "cnn"), ("samples=N", "options of cnn", "widths=NAME")),
+        (
+            ("pacs", "--model", "lite0"),
+            ("image_size=N", "options of lite0", "pretrained="),
+        ),
+    ],
+)
+def test_train_help_has_options_of_data_set_and_network(riskmatch, words, options):
+    text = " ".join(riskmatch("train", *words, "--help").out.split())
+    assert "--data-option KEY=VALUE" in text
+    assert "--model-option KEY=VALUE" in text
+    assert all(option in text for option in options)
 
 
 def test_train_help_has_options_of_the_method_with_ranges(riskmatch):

@@ -1,9 +1,11 @@
 import json
 import shlex
+from pathlib import Path
 
 import pytest
 
 from riskmatch.runs.records import FILE
+from riskmatch.sweep.plan import read
 
 PLAN = shlex.split(
     "sweep plan s --data colored-digits --data-option samples=60 --methods erm,rdm "
@@ -162,3 +164,17 @@ def test_mistakes_are_reported_in_one_line(riskmatch, words, message):
     assert result.code == 2
     assert message in result.err
     assert result.err.count("\n") == 1
+
+
+def test_plan_with_equal_batches_and_domains_left_out_together(riskmatch):
+    words = shlex.split(
+        "sweep plan s --data colored-digits --methods erm,rdm --draws 3 --trials 1 --steps 400 "
+        "--data-option samples=40 --model-option widths=[4] --quiet"
+    )
+    assert riskmatch(*words, "--leave-out-together", "0.8+0.9", "--equal-batches").code == 0
+    runs = read(Path("s"))
+    assert len({run.config.batch_size for run in runs}) == 1
+    assert {run.config.test_domains for run in runs} == {("0.9", "0.8"), ("0.1",)}
+    refused = riskmatch(*words, "--leave-out-together", "0.8+0.7")
+    assert refused.code == 2
+    assert "'0.7'" in refused.err

@@ -1,5 +1,6 @@
 import pytest
 
+from riskmatch.defaults import search_space
 from riskmatch.experiments import EXPERIMENTS, Scope
 from riskmatch.experiments.experiment import STAND_IN
 
@@ -56,6 +57,18 @@ def test_ablations_have_the_papers_values_all_test_domains_and_three_trials():
     assert min(sizes) == 10
     assert max(sizes) == 100
     assert {config.data for config in plan("fig7", "paper")} == set(EXPERIMENTS["fig7"].data)
+
+
+def test_ablation_of_the_weight_stays_within_the_searched_range():
+    for config in plan("fig7", "laptop"):
+        assert config.hparams["weight"] in search_space("rdm", config.data)["weight"].range
+    assert max(c.hparams["weight"] for c in plan("fig7", "laptop") if c.data == "domainnet") == 1
+
+
+def test_fig3b_compares_methods_at_one_batch_size():
+    for budget in ("laptop", "paper"):
+        (size,) = {config.batch_size for config in plan("fig3b", budget)}
+        assert size == plan("fig3a", budget)[0].batch_size
 
 
 def test_ablation_at_the_default_value_shares_runs_with_the_table():

@@ -84,9 +84,8 @@ def test_the_overview_comes_after_the_tables_of_data_sets_and_leaves_out_other_o
     overview = tables_of_frame(frame_of(runs))[-1]
     assert overview.columns[:3] == ("method", "toy", "zoo")
     assert len(tables_of_frame(frame_of(RUNS))) == len(tables_of_frame(frame_of(RUNS + other))) - 1
-    assert [t.columns[1] for t in tables_of_frame(frame_of(runs), costs=True)] == [
-        "training (s)"
-    ] * 3
+    costs = tables_of_frame(frame_of(runs), costs=True)
+    assert [table.columns[1] for table in costs] == ["batch size"] * 3
 
 
 def test_the_overview_has_one_row_for_a_method_whatever_the_network_of_each_data_set():
@@ -142,7 +141,7 @@ def test_csv_has_six_decimals():
     quick = [run("a", evaluation(3, 0.123456, 2**28, a=(80, 1), b=(0, 1)))]
     (row,) = csv.DictReader(io.StringIO(efficiency_table(quick, "toy").csv()))
     assert (row["training (s)"], row["memory (GiB)"]) == ("0.370368", "0.25")
-    assert cells(efficiency_table(quick, "toy"), "ERM")[0] == "0.4"
+    assert cells(efficiency_table(quick, "toy"), "ERM")[1] == "0.4"
 
 
 @pytest.mark.parametrize("rule", ["train-val", "leave-one-out"])
@@ -162,16 +161,30 @@ def test_costs_are_the_time_of_training_steps_and_the_peak_memory():
         evaluation(100, 0.5, 2**30, art_painting=(80, 0), photo=(0, 1)),
         evaluation(300, 0.25, 2**31, art_painting=(80, 0), photo=(0, 1)),
         data="pacs", method="fish")], "pacs")  # fmt: skip
-    assert cells(table, "Fish") == ["100", "2.00", "80.0"]
-    assert cells(table, "Fish (paper)") == ["7566", "7.97", "85.5"]
-    assert cells(table, "RDM (paper)") == ["4214", "21.71", "87.2"]
+    assert cells(table, "Fish") == ["32", "100", "2.00", "80.0"]
+    assert cells(table, "Fish (paper)") == ["None", "7566", "7.97", "85.5"]
+    assert cells(table, "RDM (paper)") == ["None", "4214", "21.71", "87.2"]
+
+
+def test_costs_name_batch_sizes_and_refuse_those_of_a_search():
+    seen = evaluation(10, 1.0, a=(80, 1), b=(0, 1))
+    erm, rdm = run("a", seen), run("a", seen, method="rdm", batch_size=88)
+    table = efficiency_table([erm, rdm], "toy")
+    assert [cells(table, name)[0] for name in ("ERM", "RDM")] == ["32", "88"]
+    assert "only of rows with the same one" in table.caption
+    equal = efficiency_table([erm, run("a", seen, method="rdm")], "toy")
+    assert "Methods have different" not in equal.caption
+    with pytest.raises(
+        ValueError, match=r"RDM on toy have batch sizes from 16 to 88.*--equal-batch"
+    ):
+        efficiency_table([erm, rdm, run("a", seen, method="rdm", batch_size=16, draw=2)], "toy")
 
 
 def test_costs_are_those_of_finished_runs_with_one_test_domain():
     seen = evaluation(10, 1.0, a=(80, 1), b=(0, 1))
     usual, pair = run("a", seen), run("ab", evaluation(10, 0.1, a=(80, 1), b=(0, 1)))
     begun = run("a", evaluation(1, 1.0, a=(80, 1), b=(0, 1)), draw=2, status="unfinished")
-    assert cells(efficiency_table([usual, pair, begun], "toy"), "ERM")[0] == "10"
+    assert cells(efficiency_table([usual, pair, begun], "toy"), "ERM")[1] == "10"
 
 
 def test_tables_need_no_torch():

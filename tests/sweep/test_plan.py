@@ -27,6 +27,21 @@ def draws_by_place(fixed):
     return {place: drawn.pop() for place, drawn in values.items()}
 
 
+def test_domains_are_held_out_together():
+    sets = held_out(PACS, together=[("sketch", "cartoon")])
+    assert sets == [("art_painting",), ("cartoon", "sketch"), ("photo",)]
+    for groups, message in (
+        ([("photo", "phot")], "phot"),
+        ([("photo",)], "two or more domains"),
+        ([("photo", "sketch"), ("sketch", "cartoon")], "'sketch'.*join the groups"),
+        ([PACS], "none is left to train on"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            held_out(PACS, together=groups)
+    with pytest.raises(ValueError, match="exclude leave_two_out"):
+        held_out(PACS, pairs=True, together=[("photo", "sketch")])
+
+
 def test_default_protocol_has_20_draws_and_3_trials_per_domain():
     runs = Protocol("pacs", ("rdm", "coral"), TESTS).runs()
     assert len(runs) == 20 * 3 * 4 * 2

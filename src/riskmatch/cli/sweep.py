@@ -54,6 +54,10 @@ class PlanOptions:
     """Domain to leave out; by default each in turn."""
     leave_two_out: bool = False
     """Also leave out every pair of domains, for selection by leave-one-out."""
+    leave_out_together: tuple[str, ...] = ()
+    """Domains to leave out at once, as in site-c+site-d, where they share pictures or objects."""
+    equal_batches: bool = False
+    """Use one batch size for all methods and draws, that of ERM on the data set."""
     draws: int = 20
     """Random settings per method; draw 0 is the defaults."""
     trials: int = 3
@@ -168,6 +172,8 @@ def _plan(words: Sequence[str]) -> int:
                 options.methods.split(",") if options.methods else None,
                 test_domains=options.test_domains,
                 leave_two_out=options.leave_two_out,
+                leave_out_together=[group.split("+") for group in options.leave_out_together],
+                equal_batches=options.equal_batches,
                 draws=options.draws,
                 trials=options.trials,
                 fixed_draws=options.fixed_draws,

@@ -27,7 +27,7 @@ from riskmatch.defaults import (
     with_patience,
 )
 from riskmatch.files import to_json
-from riskmatch.registry import built_in, is_own
+from riskmatch.registry import built_in
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning, findings, replaced_lr
 from riskmatch.runs.records import FILE, checkpoints
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 TEXT = """\
 Train one model with one method, on every domain of DATA but the test domains.
 
-Options of a method, of DATA and of the network: riskmatch train DATA --method NAME --help
+Options of DATA and of its network: riskmatch train DATA --help, or with --model NAME.
+Options of a method: riskmatch train DATA --method NAME --help
 
 Parts of your own are named package.module:Name, found from the current folder.
 
@@ -164,7 +165,7 @@ def _parser(setup: Setup, data: str | None = None, model: str | None = None) -> 
             )
 
     positional = replace(options_of(RunConfig)[0], positional=True, required=True)
-    text = "\n\n".join([TEXT, *_own_options(setup, data, model, values["model"])])
+    text = "\n\n".join([TEXT, *_own_options(data, model, values["model"])])
     parser = Parser("riskmatch train", text, [positional, *options_of(Setup)])
     if setup.method:
         parser.add(setup.method.rpartition(":")[2], with_defaults(method_class(setup.method)))
@@ -175,14 +176,12 @@ def _parser(setup: Setup, data: str | None = None, model: str | None = None) -> 
     return parser
 
 
-def _own_options(setup: Setup, data: str | None, model: str | None, usual: str) -> Iterator[str]:
-    """Help on the options of the data set and of the network, where these are named.
+def _own_options(data: str | None, model: str | None, usual: str) -> Iterator[str]:
+    """Help on the options of the data set and of the network, by default that of the data set.
 
-    Built-in ones are described only together with a method, as that takes importing torch.
+    Nothing without either, as it takes importing torch.
     """
-    if not (setup.method or model or is_own(data or "")):
-        return
-    network = model or (usual if setup.method and data else None)
+    network = model or (usual if data else None)
     for flag, kind, name in (("--data-option", "data", data), ("--model-option", "model", network)):
         if name is None:
             continue

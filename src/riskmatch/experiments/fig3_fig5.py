@@ -2,8 +2,9 @@
 
 Figure 3a has the distributional variance L and its surrogate L̂ on PACS, from two runs of RDM, one
 that minimises L̂ and one that minimises L. Figure 3b has the test accuracy of RDM, CORAL and Fish on
-PACS; the paper shows one trial, this figure the mean and standard deviation of three. Figure 5 has
-the matching loss L̂ of RDM on training and validation samples of OfficeHome.
+PACS, all with the batch size of RDM; the paper shows one trial, this figure the mean and standard
+deviation of three. Figure 5 has the matching loss L̂ of RDM on training and validation samples of
+OfficeHome.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from statistics import fmean
 from typing import Any
 
 from riskmatch.experiments.experiment import Experiment, FinishedRuns, Output, Scope
-from riskmatch.experiments.images import runs_without, write_figure
+from riskmatch.experiments.images import runs_without, shared_batch_size, write_figure
 from riskmatch.report import titles
 from riskmatch.report.figures import Curve, Lines
 from riskmatch.report.figures.training import gap, matching
@@ -50,11 +51,12 @@ def _experiment(
     """
 
     def plan(scope: Scope) -> list[PlannedRun]:
-        interval = {"eval_every": INTERVAL[scope.budget]}
+        (data,) = scope.data
+        shared = {"eval_every": INTERVAL[scope.budget]} | shared_batch_size(data, scope)
         return [
             run
             for fields in variants
-            for run in runs_without(domain, scope, methods, {**fields, **interval}, trials)
+            for run in runs_without(domain, scope, methods, {**fields, **shared}, trials)
         ]
 
     def write(finished: FinishedRuns) -> Output:
@@ -100,6 +102,7 @@ def _gap(finished: FinishedRuns, warmup: int) -> tuple[Lines, list[str]]:
 
 def _accuracy(finished: FinishedRuns, warmup: int) -> tuple[Lines, list[str]]:
     domain = finished.planned[0].config.test_domains[0]
+    batch = finished.planned[0].config.batch_size
     frame = frame_of(finished.records.values())
     frame = frame[frame["step"] >= warmup]
     curves = []
@@ -112,7 +115,8 @@ def _accuracy(finished: FinishedRuns, warmup: int) -> tuple[Lines, list[str]]:
     plot = Lines(
         "Accuracy on the test domain during training",
         "step",
-        f"Mean and standard deviation over trials. {setup(r.config for r in finished.planned)}",
+        f"Mean and standard deviation over trials; batch size {batch} per domain for all methods. "
+        f"{setup(r.config for r in finished.planned)}",
         {"": curves},
         "accuracy, %",
     )

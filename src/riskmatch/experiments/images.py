@@ -17,7 +17,7 @@ from typing import Any
 
 from riskmatch import registry
 from riskmatch.data import DATASETS
-from riskmatch.defaults import field_names
+from riskmatch.defaults import field_names, resolve
 from riskmatch.experiments.experiment import STAND_IN, Budget, FinishedRuns, Output, Scope
 from riskmatch.report.figures import Plot, read_plot, save
 from riskmatch.report.tables import Table
@@ -82,9 +82,20 @@ def protocol(
         methods = SMOKE_METHODS if scope.budget == "smoke" else sorted(published)
     known = {name for method in methods for name in field_names(method)}
     choices = {name: value for name, value in fixed.items() if name in known} | dict(fields or {})
-    preset = scope.preset or ("authors-code" if scope.budget == "paper" else None)
     tests = tuple(held_out(DATASETS[data].domains))
-    return Protocol(data, tuple(methods), tests, draws, trials, choices=choices, preset=preset)
+    return Protocol(
+        data, tuple(methods), tests, draws, trials, choices=choices, preset=_preset(scope)
+    )
+
+
+def _preset(scope: Scope) -> str | None:
+    return scope.preset or ("authors-code" if scope.budget == "paper" else None)
+
+
+def shared_batch_size(data: str, scope: Scope) -> dict[str, int]:
+    """RDM's default batch size on a data set, to compare all methods at one batch size."""
+    frozen = protocol(data, scope, ("rdm",)).frozen
+    return {"batch_size": resolve("rdm", data, preset=_preset(scope), frozen=frozen)["batch_size"]}
 
 
 def planned_runs(protocols: Iterable[Protocol]) -> list[PlannedRun]:

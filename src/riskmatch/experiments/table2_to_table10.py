@@ -17,7 +17,13 @@ from riskmatch.experiments.experiment import (
     Output,
     Scope,
 )
-from riskmatch.experiments.images import IMAGE_DATA, planned_runs, protocol, write_tables
+from riskmatch.experiments.images import (
+    IMAGE_DATA,
+    planned_runs,
+    protocol,
+    shared_batch_size,
+    write_tables,
+)
 from riskmatch.report import titles
 from riskmatch.report.comparison import efficiency_table, overview_table, per_domain_table
 from riskmatch.report.selected import Selected, select
@@ -34,10 +40,10 @@ def _search(scope: Scope) -> list[Protocol]:
 
 
 def _defaults(scope: Scope) -> list[Protocol]:
-    """Fish, CORAL, RDM with L̂ and RDM with L, with default hyper-parameters."""
+    """Fish, CORAL, RDM with L̂ and RDM with L, with default hyper-parameters but one batch size."""
     groups = ("fish", "coral", "rdm"), ("rdm",)
     return [
-        replace(protocol(data, scope, methods, fields), draws=1)
+        replace(protocol(data, scope, methods, fields | shared_batch_size(data, scope)), draws=1)
         for data in scope.data
         for methods, fields in zip(groups, ({}, {"match": "variance"}), strict=True)
     ]

@@ -75,7 +75,8 @@ def tables_of_frame(
     The table over all data sets leaves out runs with other data options than most.
 
     Raises:
-        ValueError: the rule needs runs with two test domains, and there are none.
+        ValueError: the rule needs runs with two test domains, and there are none; or ``costs`` are
+            of runs with different batch sizes.
     """
     selected, rule = select(frame, rule, plan), find_rule(rule)
     pairs = any((one.cases["test_domains"].map(len) > 1).any() for one in selected.values())
@@ -129,24 +130,54 @@ def overview_table(sets: Sequence[Selected]) -> Table:
 
 
 def efficiency_table(selected: Selected) -> Table:
-    """Seconds, memory and accuracy on one data set: a row per method, the paper's below ours."""
+    """Seconds, memory and accuracy on one data set: a row per method, the paper's below ours.
+
+    Raises:
+        ValueError: finished runs of a method have different batch sizes, so that no time or memory
+            is that of the method.
+    """
+    sizes = _batch_sizes(selected)
     rows: Rows = [
-        (key.variant, (selected.label(*key), *_costs(selected, key))) for key in selected.rows
+        (key.variant, (selected.label(*key), sizes.get(key), *_costs(selected, key)))
+        for key in selected.rows
     ]
     published = EFFICIENCY.get(selected.data, {})
     for method, cost in published.items():
-        row = (_theirs(method), cost.seconds, Amount(cost.memory, 2), cost.accuracy)
+        row = (_theirs(method), None, cost.seconds, Amount(cost.memory, 2), cost.accuracy)
         rows.append((method, row))
-    caption = (
+    sentences = [
         f"{titles.data_title(selected.data)}: training time and peak memory of the training steps, "
         "without evaluations, each the median over runs; accuracy averaged over test domains in "
-        f"per cent. {notes(selected)}"
-    )
-    if published:
-        caption += f" (paper): as printed in {PAPER}, on other machines."
-    return Table(
-        caption, ("method", "training (s)", "memory (GiB)", "accuracy"), in_method_order(rows)
-    )
+        "per cent. Batch size: samples per domain and step.",
+        _UNEQUAL_BATCHES if len(set(sizes.values())) > 1 else "",
+        notes(selected),
+        f"(paper): as printed in {PAPER}, on other machines." if published else "",
+    ]
+    columns = ("method", "batch size", "training (s)", "memory (GiB)", "accuracy")
+    return Table(" ".join(filter(None, sentences)), columns, in_method_order(rows))
+
+
+_UNEQUAL_BATCHES = (
+    "Methods have different batch sizes: compare time and memory only of rows with the same one."
+)
+
+
+def _batch_sizes(selected: Selected) -> dict[RowKey, int]:
+    """The batch size of the finished runs of every row."""
+    runs = selected.frame.drop_duplicates("run").set_index("run")["batch_size"]
+    sizes: dict[RowKey, int] = {}
+    for key in selected.rows:
+        own = selected.part(key, selected.alone)
+        known = sorted(set(runs.loc[own.loc[own["status"] == "done", "run"]]))
+        if len(known) > 1:
+            raise ValueError(
+                f"Runs of {selected.label(*key)} on {titles.data_title(selected.data)} have "
+                f"batch sizes from {known[0]} to {known[-1]}, so their times and memory do not "
+                "compare. Plan runs with one batch size: riskmatch sweep plan --equal-batches."
+            )
+        if known:
+            sizes[key] = int(known[0])
+    return sizes
 
 
 def _costs(selected: Selected, key: RowKey) -> tuple[Cell, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,10 +20,9 @@ CASE = ["data", "model", "variant", "test_domain", "trial"]
 def cases(frame: pd.DataFrame, plan: Iterable[RunConfig] = ()) -> pd.DataFrame:
     """Runs as the cases that rules choose for: a row per run and test domain.
 
-    - **Test domains.** A run with several test domains is a case of each, where all runs on its
-      data set have several and those with a test domain in common train on the same domains
-      (ColoredMNIST at every colour). Else it serves ``leave-one-out`` alone, and its
-      ``test_domain`` is missing.
+    - **Test domains.** A run with several test domains is a case of each, where all runs that test
+      one of them hold out the same domains (ColoredMNIST at every colour, domains left out
+      together). Else it serves ``leave-one-out`` alone, and its ``test_domain`` is missing.
     - **Trials.** Replicates are told apart by their trial. Seeds, of the run and of the data set,
       stand for trials where runs differ in nothing else; then trials and seeds together are
       numbered from 0. Draws with seeds of their own, as DomainBed's, stay draws.
@@ -60,8 +58,7 @@ def cases(frame: pd.DataFrame, plan: Iterable[RunConfig] = ()) -> pd.DataFrame:
         trial=_trials(runs),
     )
     several = table["test_domains"].map(len) > 1
-    pairs = several & table["own_data"].isin({*table.loc[~several, "own_data"], *_apart(table)})
-    table["test_domain"] = table["test_domains"].where(~pairs)
+    table["test_domain"] = table["test_domains"].where(~(several & _apart(table)))
     return table.explode("test_domain", ignore_index=True)
 
 
@@ -71,14 +68,11 @@ _KEPT = [
 ]
 
 
-def _apart(table: pd.DataFrame) -> set[str]:
-    """The data sets on which runs with a test domain in common train on different domains."""
-    seen = table[table["domains"].map(len) > 0]
-    columns = zip(seen["domains"], seen["test_domains"], strict=True)
-    training: Any = [frozenset(domains).difference(tests) for domains, tests in columns]
-    each = seen.assign(training=training).explode("test_domains")
-    different = each.groupby(["own_data", "data", "test_domains"])["training"].nunique()
-    return set(different[different > 1].index.get_level_values("own_data"))
+def _apart(table: pd.DataFrame) -> pd.Series[bool]:
+    """Whether a test domain of a run is also tested by runs that hold out other domains with it."""
+    each = table.assign(held_out=table["test_domains"].map(frozenset)).explode("test_domains")
+    different = each.groupby(["data", "test_domains"])["held_out"].transform("nunique") > 1
+    return different.groupby(level=0).any()
 
 
 def _trials(runs: pd.DataFrame) -> pd.Series[int]:

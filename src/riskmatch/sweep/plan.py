@@ -57,7 +57,10 @@ def title_of(config: RunConfig, draw: int = 0) -> str:
 
 
 def held_out(
-    names: Sequence[str], test_only: Sequence[str] = (), pairs: bool = False
+    names: Sequence[str],
+    test_only: Sequence[str] = (),
+    pairs: bool = False,
+    together: Sequence[Sequence[str]] = (),
 ) -> list[tuple[str, ...]]:
     """List the sets of test domains of a data set: each domain in turn.
 
@@ -65,18 +68,51 @@ def held_out(
         names: names of all domains.
         test_only: domains that may not be trained on; if there are any, they are the test domains.
         pairs: also list every pair of domains, which selection by leave-one-out needs.
+        together: groups of domains that are held out at once, as they share pictures or objects.
+
+    Raises:
+        ValueError: a group has an unknown domain, one domain only, or one of another group; or
+            there are groups together with ``test_only`` or ``pairs``.
 
     Example:
         >>> held_out(("a", "b", "c"), pairs=True)
         [('a',), ('b',), ('c',), ('a', 'b'), ('a', 'c'), ('b', 'c')]
+        >>> held_out(("a", "b", "c"), together=[("b", "c")])
+        [('a',), ('b', 'c')]
         >>> held_out(("a", "b", "c"), test_only=("c",), pairs=True)
         [('c',), ('c', 'a'), ('c', 'b')]
     """
+    if together:
+        return _held_out_together(names, together, bool(test_only) or pairs)
     others = [name for name in names if name not in test_only]
     if test_only:
         fixed = tuple(test_only)
         return [fixed, *((*fixed, other) for other in others if pairs)]
     return [(name,) for name in names] + (list(combinations(names, 2)) if pairs else [])
+
+
+def _held_out_together(
+    names: Sequence[str], groups: Sequence[Sequence[str]], other_sets: bool
+) -> list[tuple[str, ...]]:
+    if other_sets:
+        raise ValueError(
+            "Groups of domains to leave out together exclude leave_two_out and data sets with "
+            "domains that may not be trained on."
+        )
+    for group in groups:
+        for domain in group:
+            check_option("domain to leave out together", domain, names)
+        if len(set(group)) < 2:
+            raise ValueError(f"Give two or more domains to leave out together, got '{group[0]}'.")
+    grouped = [domain for group in groups for domain in group]
+    if repeated := [domain for domain in names if grouped.count(domain) > 1]:
+        raise ValueError(
+            f"'{repeated[0]}' is left out together with others twice; join the groups."
+        )
+    if len(grouped) == len(names) and len(groups) == 1:
+        raise ValueError("All domains are left out together, so that none is left to train on.")
+    sets = {domain: tuple(d for d in names if d in group) for group in groups for domain in group}
+    return list(dict.fromkeys(sets.get(name, (name,)) for name in names))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from riskmatch.data import OnProgress
+from riskmatch.defaults import resolve
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning, harmful_runs, inactive_runs, replaced_lr
@@ -46,6 +47,8 @@ def plan_sweep(
     *,
     test_domains: Sequence[str] = (),
     leave_two_out: bool = False,
+    leave_out_together: Sequence[Sequence[str]] = (),
+    equal_batches: bool = False,
     draws: int = 20,
     trials: int = 3,
     fixed_draws: bool = False,
@@ -66,7 +69,11 @@ def plan_sweep(
         methods: names of methods, or ``package.module:Class``; by default all built-in ones.
         test_domains: domains to leave out; by default each in turn.
         leave_two_out: also leave out every pair of domains, for selection by leave-one-out.
-        draws: number of hyper-parameter draws; the first is the defaults.
+        leave_out_together: groups of domains to hold out at once, as they share pictures or
+            objects; the accuracy on each is that of a domain without its siblings.
+        equal_batches: use one batch size in all runs, that of ERM on the data set, in place of the
+            batch sizes that the protocol draws for each method.
+        draws: random settings per method; draw 0 is the defaults.
         trials: number of trials of each draw.
         fixed_draws: use the same draws in all trials.
         choices: fields of the runs, or of the methods that have them, fixed in all draws.
@@ -102,8 +109,11 @@ def plan_sweep(
     domains = load(data, choices.get("data_options", {}), data_dir, on_progress)
     for domain in test_domains:
         check_option(f"domain of {data}", domain, domains.names)
+    if equal_batches:
+        frozen = bool(choices.get("model_options", {}).get("frozen"))
+        choices.setdefault("batch_size", resolve("erm", data, frozen=frozen)["batch_size"])
     wanted = set(test_domains or domains.names)
-    tests = held_out(domains.names, domains.test_only, leave_two_out)
+    tests = held_out(domains.names, domains.test_only, leave_two_out, leave_out_together)
     runs = Protocol(
         data,
         tuple(methods or sorted(built_in())),

@@ -208,7 +208,7 @@ def test_printed_findings_are_grouped_with_a_common_cure(tree):
     assert text.count("Get the file again, or delete it.") == 1
     assert "b/cow/[red]\\x1b[2J.png has zero bytes" in text
     assert text.endswith("4 faults.\n")
-    assert re.search(r"domain +images +published +classes +smallest class +largest class", text)
+    assert re.search(r"domain +images +classes +smallest class +largest class", text)
 
 
 def test_control_characters_are_escaped_in_print(tmp_path):

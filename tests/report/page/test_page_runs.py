@@ -354,3 +354,18 @@ def test_hyperparameters_have_a_point_for_every_run_and_domain(tmp_path):
     assert points == pytest.approx(
         {(w, d): y for w, y in ((0.1, 60), (1.0, 61), (10.0, 62)) for d in "ab"}
     )
+
+
+def test_domains_left_out_together_are_compared_each(tmp_path):
+    page = page_of(tmp_path, made("a", 80.0), made(("b", "c"), 70.0))
+    assert comparison(page)["rows"] == [["ERM", "80.0", "70.0", "70.0", 73.3]]
+
+
+def test_a_domain_that_owes_its_accuracy_to_another_is_noted(tmp_path):
+    alone = [made(d, a) for d, a in (("a", 97.0), ("b", 99.2), ("c", 90.0))]
+    together = [made(("a", "b"), 86.4), made(("a", "c"), 96.0), made(("b", "c"), 89.5)]
+    found = [n for n in notes(page_of(tmp_path, *alone, *together), 6) if "overestimates" in n]
+    assert len(found) == 3
+    assert "Leaving out b as well lowers the accuracy on a from 97.0 to 86.4" in found[0]
+    assert "Leaving out a as well lowers the accuracy on b from 99.2 to 86.4" in found[1]
+    assert "Leaving out c as well lowers the accuracy on b from 99.2 to 89.5" in found[2]

@@ -7,13 +7,21 @@ from pathlib import Path
 from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.catalogue import find_images
 from riskmatch.data.doctor.contact_sheet import contact_sheet
-from riskmatch.data.doctor.duplicates import check_duplicates
+from riskmatch.data.doctor.duplicates import Siblings, check_duplicates, siblings_in
 from riskmatch.data.doctor.files import Inspection, check_colours, check_file, inspect_files
 from riskmatch.data.doctor.findings import SEVERITIES, Examination, Finding, print_examination
 from riskmatch.data.doctor.published import BenchmarkCopy, check_classes, check_counts, recognise
 from riskmatch.data.doctor.survey import survey
 
-__all__ = ["Examination", "Finding", "contact_sheet", "examine", "print_examination"]
+__all__ = [
+    "Examination",
+    "Finding",
+    "Siblings",
+    "contact_sheet",
+    "examine",
+    "print_examination",
+    "siblings_in",
+]
 
 
 def examine(

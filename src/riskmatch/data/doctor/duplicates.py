@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
-from riskmatch.data.doctor.files import Inspection
+from riskmatch.data.doctor.files import Inspection, inspect_files
 from riskmatch.data.doctor.findings import Finding, Severity
 from riskmatch.data.doctor.published import BenchmarkCopy
 from riskmatch.data.doctor.similarity import (
@@ -25,6 +26,8 @@ from riskmatch.data.images.index import ImageIndex
 
 Pair = tuple[int, int]
 """Two rows of an index, the lower first."""
+SIBLING_SHARE, SIBLING_IMAGES = 0.05, 3
+"""Domains are siblings that have this share of the smaller one, and so many images, in common."""
 CHUNK = 1 << 13
 """Pairs of thumbnails compared at a time, in about 100 MB."""
 
@@ -32,18 +35,94 @@ CHUNK = 1 << 13
 def check_duplicates(
     index: ImageIndex, copy: BenchmarkCopy, files: Sequence[Inspection]
 ) -> Iterator[Finding]:
-    """Each copy, with the image that it is a copy of."""
-    first = dict[bytes, int]()
-    for row, file in enumerate(files):
-        if file.pixels and first.setdefault(file.pixels, row) != row:
-            original = first[file.pixels]
-            message = f"is the same file as {index.paths[original]}"
-            if files[original].content != file.content:
-                message = f"has the same pixels as {index.paths[original]}, in other bytes"
-            yield _finding(index, copy, (original, row), message, exact=True)
-    for pair in near_duplicates(files, sorted(first.values())):
+    """Each copy, with the image that it is a copy of; and domains that share many images."""
+    same, near = duplicate_pairs(files)
+    for original, row in same:
+        message = f"is the same file as {index.paths[original]}"
+        if files[original].content != files[row].content:
+            message = f"has the same pixels as {index.paths[original]}, in other bytes"
+        yield _finding(index, copy, (original, row), message, exact=True)
+    for pair in near:
         message = f"looks nearly the same as {index.paths[pair[0]]}"
         yield _finding(index, copy, pair, message, exact=False)
+    for one in siblings(index, [*same, *near]):
+        message = f"have {one.images:,} images in common: {OVERESTIMATES}"
+        yield Finding("sibling-domains", "warning", message, one.cure, domain=one.title)
+
+
+def duplicate_pairs(files: Sequence[Inspection]) -> tuple[list[Pair], list[Pair]]:
+    """Pairs of rows with the same pixels, and pairs that look nearly the same."""
+    first = dict[bytes, int]()
+    same = [
+        (first[file.pixels], row)
+        for row, file in enumerate(files)
+        if file.pixels and first.setdefault(file.pixels, row) != row
+    ]
+    return same, near_duplicates(files, sorted(first.values()))
+
+
+OVERESTIMATES = (
+    "leaving out one of them overestimates the accuracy on a new domain, as the same pictures are "
+    "trained on"
+)
+
+
+@dataclass(frozen=True)
+class Siblings:
+    """Domains with many images in common, the same or nearly the same."""
+
+    domains: tuple[str, ...]
+    images: int
+    """Number of images that occur in several of these domains, copies counted once."""
+
+    @property
+    def title(self) -> str:
+        """The names of the domains."""
+        return " and ".join(self.domains)
+
+    @property
+    def cure(self) -> str:
+        """How to leave them out together."""
+        return (
+            "Leave them out together: riskmatch sweep plan DIR --data DATA --leave-out-together "
+            + "+".join(self.domains)
+        )
+
+
+def siblings(index: ImageIndex, pairs: Sequence[Pair]) -> list[Siblings]:
+    """Domains of which at least ``SIBLING_SHARE`` of the images of the smaller one occur in both.
+
+    Args:
+        index: the images.
+        pairs: rows with the same picture; see :func:`duplicate_pairs`.
+    """
+    n, number = len(index), len(index.domain_names)
+    if not pairs:
+        return []
+    a, b = np.array(pairs).T
+    _, groups = connected_components(coo_array((np.ones(len(a)), (a, b)), shape=(n, n)))
+    held = np.zeros((groups.max() + 1, number), dtype=bool)
+    held[groups, np.asarray(index.domains)] = True
+    held = held[held.sum(axis=1) > 1]
+    shared = held.T.astype(int) @ held.astype(int)  # (number, number) groups in both domains
+    sizes = np.bincount(np.asarray(index.domains), minlength=number)
+    needed = np.maximum(SIBLING_IMAGES, SIBLING_SHARE * np.minimum.outer(sizes, sizes))
+    close = (shared >= needed) & ~np.eye(number, dtype=bool)
+    _, families = connected_components(coo_array(close), directed=False)
+    found = []
+    for family in dict.fromkeys(families.tolist()):
+        members = np.flatnonzero(families == family)
+        if len(members) > 1:
+            images = int((held[:, members].sum(axis=1) > 1).sum())
+            found.append(Siblings(tuple(index.domain_names[k] for k in members), images))
+    return found
+
+
+def siblings_in(index: ImageIndex) -> list[Siblings]:
+    """The same, after reading every image."""
+    files = list(inspect_files([index.file(row) for row in range(len(index))], None))
+    same, near = duplicate_pairs(files)
+    return siblings(index, [*same, *near])
 
 
 def near_duplicates(files: Sequence[Inspection], rows: Iterable[int]) -> list[Pair]:

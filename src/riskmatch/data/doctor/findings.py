@@ -95,16 +95,17 @@ def print_examination(examination: Examination, console: Console) -> None:
 def _counts(examination: Examination) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("domain", overflow="fold")
-    for column in ("images", "published", "classes", "smallest class", "largest class"):
+    published = ("published",) if examination.published else ()
+    for column in ("images", *published, "classes", "smallest class", "largest class"):
         table.add_column(column, justify="right", overflow="fold")
     for domain, classes in examination.index.counts().items():
-        images, published = sum(classes.values()), examination.published.get(domain)
+        images, expected = sum(classes.values()), examination.published.get(domain)
         present = {name: count for name, count in classes.items() if count}
         extremes = [pick(present.items(), key=lambda item: item[1]) for pick in (min, max)]
         table.add_row(
             Text(_printable(domain)),
-            Text(f"{images:,}", style="red" if published not in (None, images) else ""),
-            Text("" if published is None else f"{published:,}"),
+            Text(f"{images:,}", style="red" if expected not in (None, images) else ""),
+            *(Text("" if expected is None else f"{expected:,}") for _ in published),
             Text(f"{len(present)} of {len(classes)}"),
             *(Text(f"{_printable(name)} {count:,}") for name, count in extremes),
         )

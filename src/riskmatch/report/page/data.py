@@ -18,6 +18,7 @@ from riskmatch.report.page.details import Details
 from riskmatch.report.page.headline import MAX_RUNS, comparison, headline, verdict
 from riskmatch.report.page.hyperparameters import hyperparameters
 from riskmatch.report.page.selections import PageRuns, select_runs
+from riskmatch.report.page.siblings import lost_without_another_domain, pictures_in_common
 from riskmatch.report.selected import RowKey, Selected, choices_by_run
 from riskmatch.report.stored_runs import StoredRun, read_runs
 
@@ -50,7 +51,7 @@ def page_data(
         ValueError: every run is damaged.
     """
     # the evaluations of all runs are freed before torch and data sets are loaded
-    overview, runs, steps = _overview(paths)
+    overview, runs, steps = _overview(paths, data_dir)
     details = Details(data_dir, on_progress)
     names = run_titles([run.config for run in runs])
     data = {
@@ -67,7 +68,7 @@ def page_data(
 
 
 def _overview(
-    paths: str | Path | Sequence[str | Path],
+    paths: str | Path | Sequence[str | Path], data_dir: Path | None
 ) -> tuple[dict[str, Any], list[StoredRun], dict[str, int]]:
     """Page data about all runs together, the runs to show in detail, and their chosen steps."""
     page = select_runs(paths)
@@ -79,7 +80,7 @@ def _overview(
         "headline": headline(page, runs),
         "comparison": comparison(page) if len(page.runs) > 1 else None,
         "hyperparameters": hyperparameters(page) if len(page.runs) > 2 else [],
-        "notes": notes(page, len(runs)),
+        "notes": [*pictures_in_common(page, data_dir), *notes(page, len(runs))],
     }
     return overview, runs, chosen_steps(page)
 
@@ -140,7 +141,7 @@ def notes(page: PageRuns, shown: int) -> list[str]:
         shown: number of runs shown in detail.
     """
     runs, table, plan = page.runs, page.cases, page.results.plan
-    lines = []
+    lines = lost_without_another_domain(page)
     if shown < len(runs):
         lines.append(
             f"{shown} of {len(runs)} runs are shown in detail, chosen by "
