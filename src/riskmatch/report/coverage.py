@@ -173,16 +173,11 @@ def unequal(selected: Selected) -> list[str]:
         for name, title in SETTINGS.items():
             ours, theirs = (runs[name].loc[chosen[pairs]] for chosen in (own, erm))
             if not ours.reset_index(drop=True).equals(theirs.reset_index(drop=True)):
-                values = f" ({_span(ours)}, ERM {_span(theirs)})" if name == "batch_size" else ""
+                fixed = name == "batch_size" and ours.nunique() == theirs.nunique() == 1
+                values = f" ({ours.iloc[0]}, ERM {theirs.iloc[0]})" if fixed else ""
                 differing.append(f"{title}{values}")
         phrases[key] = ", ".join(differing)
     return _phrases(selected, phrases)
-
-
-def _span(values: Iterable[int]) -> str:
-    """Values, or their range where there are more than two."""
-    known = sorted(set(values))
-    return " and ".join(map(str, known)) if len(known) <= 2 else f"{known[0]} to {known[-1]}"
 
 
 def _names(labels: Iterable[str]) -> str:
