@@ -1,5 +1,6 @@
 """Import of DomainBed's logs: data sets, forks, damaged files."""
 
+import gzip
 import json
 import math
 import os
@@ -14,7 +15,7 @@ from made_sweep import per_domain_table
 
 from riskmatch.data import DATASETS
 from riskmatch.objectives import methods
-from riskmatch.runs import records
+from riskmatch.runs import domainbed, records
 from riskmatch.runs.config import variant
 from riskmatch.runs.domainbed import read_domainbed, write_runs
 from riskmatch.runs.domainbed_line import DIGITS, METHODS
@@ -335,3 +336,36 @@ def test_missing_run_of_the_authors_logs_is_named(tmp_path):
     (tmp_path / "logs" / first.relative_to(authors_logs())).unlink()
     caption = per_domain_table(read_domainbed(tmp_path / "logs").runs, "pacs").caption
     assert f"Missing: RDM on {gone.test_domains[0]}, trial {gone.trial}: 1 of 5 runs." in caption
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda values: {**values, "mem_gb": 1e308},
+        lambda values: {**values, "args": {**values["args"], "dataset": "\ud800"}},
+        lambda values: {**values, "args": {**values["args"], "test_envs": nested(900)}},
+        lambda values: {**values, "hparams": {"deep": nested(900)}},
+        lambda values: {**values, "step": 10**400},
+        lambda values: {**values, "\udc80": 1.0},
+    ],
+)
+def test_line_with_values_that_no_run_logs_is_left_out(tmp_path, change):
+    good = line(0, FLAT)
+    write(tmp_path / "a", [good, change(line(300, FLAT)), line(600, FLAT)])
+    (run,) = read_domainbed(tmp_path).runs
+    assert [evaluation.step for evaluation in run.evaluations] == [0, 600]
+    assert "line 2" in str(read_domainbed(tmp_path).faults[0])
+    assert write_runs([run], tmp_path / "out") == 1
+
+
+def nested(depth):
+    value = 0
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_line_without_end_is_not_read_into_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(domainbed, "MAX_LINE", 10_000)
+    (tmp_path / "results.jsonl.gz").write_bytes(gzip.compress(bytes(20_000)))
+    assert "more than 10,000 bytes" in str(read_domainbed(tmp_path).faults[0])

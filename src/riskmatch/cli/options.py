@@ -250,6 +250,8 @@ def _pair(label: str, text: str) -> tuple[str, Any]:
         return key, json.loads(value)
     except json.JSONDecodeError:
         return key, value
+    except RecursionError:
+        raise ValueError(f"{label} {key} has too many nested brackets.") from None
 
 
 def _argument_docs(function: Any) -> dict[str, str]:

@@ -38,6 +38,8 @@ def colored_digits(*, samples: int = 5000, seed: int = 0) -> DomainSet:
         samples: samples per domain.
         seed: seed of every random choice.
     """
+    if samples < 1:
+        raise ValueError(f"samples of colored-digits must be at least 1, got {samples}.")
     images, digits = _digits()
     order = torch.randperm(len(images), generator=stream("colored-digits", seed))
     domains = []

@@ -110,7 +110,12 @@ def run_config(
         ("model", values["model"], values["model_options"]),
     ):
         if options:
-            check_options(name, options, factory(kind, name))  # type: ignore[arg-type]
+            try:
+                check_options(name, options, factory(kind, name))  # type: ignore[arg-type]
+            except ValueError:
+                if not data.startswith(registry.INSTANCE):
+                    factory("data", data)  # a misspelt name has the defaults of no data set
+                raise
     return RunConfig(
         data=_absolute(data),
         test_domains=tuple(map(normalised_name, test_domains)),

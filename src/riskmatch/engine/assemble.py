@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
@@ -35,6 +36,7 @@ from riskmatch.models import Trunk
 from riskmatch.models.embedding import embed
 from riskmatch.registry import Part, PartError
 from riskmatch.runs.config import RunConfig
+from riskmatch.runs.findings import RunWarning
 from riskmatch.runs.identity import DataIdentity
 from riskmatch.runs.records import Split
 from riskmatch.space import with_later
@@ -193,6 +195,7 @@ def assemble(
             "or huber; for classes convert them with y.long()."
         )
     training = tuple(domain.name for domain in domains.without(config.test_domains))
+    _check_classes(domains, training)
     splits = split_all(domains, config.trial, device)
     model = network(config, domains, trunk, instances, formula)
     model = model.to(device).train()
@@ -236,6 +239,29 @@ def validation_views(config: RunConfig, domains: DomainSet, step: int) -> Valida
         return None
     training = tuple(domain.name for domain in domains.without(config.test_domains))
     return ValidationViews(domains.augment, training, config.seed, step)
+
+
+def _check_classes(domains: DomainSet, training: tuple[str, ...]) -> None:
+    """Refuse data of a single class; warn of classes that only test domains have."""
+    if domains.classes == 1:
+        raise ValueError(
+            f"'{domains.name}' has one class only, so every prediction is right. Add another class."
+        )
+    if not domains.classes:  # a regression
+        return
+    labels = {domain.name: set(domain.y.unique().tolist()) for domain in domains.domains}
+    seen = set().union(*(labels[name] for name in training))
+    for name, own in labels.items():
+        if name not in training and (unseen := sorted(own - seen)):
+            names = domains.class_names or tuple(map(str, range(domains.classes)))
+            more = f" and {len(unseen) - 3} more" if len(unseen) > 3 else ""
+            listed = ", ".join(repr(names[label]) for label in unseen[:3]) + more
+            warnings.warn(
+                f"No training domain of '{domains.name}' has the class {listed} of the test domain "
+                f"'{name}', so it cannot be predicted.",
+                RunWarning,
+                stacklevel=4,
+            )
 
 
 def origins(config: RunConfig, instances: Instances) -> dict[str, dict[str, str | None]]:

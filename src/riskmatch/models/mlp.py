@@ -50,6 +50,10 @@ class MLP(nn.Module):
         if single_logit and classes != 2:
             raise ValueError(f"single_logit needs two classes, got {classes}.")
         layers: list[nn.Module] = [nn.Flatten()]
+        if not widths or min(widths) < 1:
+            raise ValueError(
+                f"widths of mlp must be one or more positive integers, got {list(widths)}."
+            )
         for here, there in zip((inputs, *widths[:-1]), widths, strict=True):
             layers += [nn.Linear(here, there), ReLUDropout(dropout)]
         self.featurizer = nn.Sequential(*layers)

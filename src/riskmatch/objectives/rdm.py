@@ -12,12 +12,11 @@ from riskmatch.divergence import MMD, Divergence, Pool, RBFMixture
 from riskmatch.matching import Match, RiskMatching
 from riskmatch.space import NOT_NEGATIVE, POSITIVE, Choice, LogUniform, Tuned, Uniform, later, tuned
 
-_NO_VARIANCE = dict.fromkeys(
-    ("officehome", "terraincognita", "domainnet"), Tuned(0.0, Choice((0.0,)))
-)
-_SMALLER_BATCHES = dict.fromkeys(
-    ("terraincognita", "domainnet"), Tuned(40, Uniform(30, 60, integer=True))
-)
+_LARGE = ("terraincognita", "domainnet")
+_NO_VARIANCE = dict.fromkeys(("officehome", *_LARGE), Tuned(0.0, Choice((0.0,))))
+_SMALLER_BATCHES = dict.fromkeys(_LARGE, Tuned(40, Uniform(30, 60, integer=True)))
+_SMALLER_WEIGHT = Tuned(0.5, Uniform(0.1, 1.0))
+_LONGER_WARMUP = Tuned(2400, Uniform(1500, 3000, integer=True))
 
 
 @dataclass(frozen=True)
@@ -32,15 +31,10 @@ class RDM(Objective):
     optimiser starts at ``lr_after``. Ranges: the supplement's table of hyper-parameters.
     """
 
-    weight: float = tuned(
-        5.0, Uniform(0.1, 10.0), NOT_NEGATIVE, domainnet=Tuned(0.5, Uniform(0.1, 1.0))
-    )
+    weight: float = tuned(5.0, Uniform(0.1, 10.0), NOT_NEGATIVE, domainnet=_SMALLER_WEIGHT)
     """λ, of the matching penalty."""
     warmup: int = tuned(
-        1500,
-        Uniform(800, 2700, integer=True),
-        NOT_NEGATIVE,
-        domainnet=Tuned(2400, Uniform(1500, 3000, integer=True)),
+        1500, Uniform(800, 2700, integer=True), NOT_NEGATIVE, domainnet=_LONGER_WARMUP
     )
     """Steps of ERM before the penalty is switched on."""
     lr_after: float = tuned(1.5e-5, Uniform(8e-6, 2e-5), POSITIVE)

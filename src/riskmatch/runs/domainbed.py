@@ -12,11 +12,13 @@ import math
 import os
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import IO, cast
 
+from riskmatch.files import check_regular
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.domainbed_line import BadLineError, read_line
@@ -24,6 +26,8 @@ from riskmatch.runs.records import Evaluation, RunRecord
 
 FILE = "results.jsonl"
 _NAMES = (FILE, f"{FILE}.gz")
+MAX_LINE = 1 << 24
+"""Bytes of a line, thousands of times what a run logs."""
 _OUTPUT = ("out.txt", "err.txt")
 """Files that a run writes from its start."""
 
@@ -132,33 +136,41 @@ def _find_logs(source: Path) -> tuple[list[Path], list[Fault]]:
     return logs, faults
 
 
-def _read_log(path: Path) -> bytes:
-    data = path.read_bytes()
-    if path.suffix != ".gz":
-        return data
-    try:
-        return gzip.decompress(data)
-    except (EOFError, OSError, zlib.error) as error:
-        raise OSError(f"cannot be decompressed: {error}") from error
+def _read_lines(path: Path) -> Iterator[bytes]:
+    """Lines of a log with their ends, one at a time; a longer one than any run writes is cut."""
+    check_regular(path)
+    with open(path, "rb") as plain:
+        file = cast(IO[bytes], gzip.GzipFile(fileobj=plain) if path.suffix == ".gz" else plain)
+        try:
+            while line := file.readline(MAX_LINE):
+                yield line
+        except (EOFError, OSError, zlib.error) as error:
+            raise OSError(f"cannot be decompressed: {error}") from error
 
 
 def _read_file(path: Path) -> tuple[list[RunRecord], list[Fault]]:
-    try:
-        lines = _read_log(path).split(b"\n")
-    except OSError as error:
-        return [], [Fault(path, error.strerror or str(error))]
-    if not any(line.strip() for line in lines):
-        return [], [Fault(path, "empty")]
     problems: dict[str, list[int]] = defaultdict(list)
     configs: dict[str, RunConfig] = {}
     logged: dict[str, dict[int, tuple[int, Evaluation]]] = defaultdict(dict)  # by run and step
-    for number, line in enumerate(lines, 1):
+    empty, number = True, 0
+    lines = _read_lines(path)
+    while True:
+        number += 1
+        try:
+            line = next(lines, None)
+        except OSError as error:
+            return [], [Fault(path, error.strerror or str(error))]
+        if line is None:
+            break
         if not line.strip():
             continue
+        empty = False
+        if len(line) == MAX_LINE:
+            return [], [Fault(path, f"line {number} has more than {MAX_LINE:,} bytes")]
         try:
             config, evaluation = read_line(line)
         except BadLineError as error:
-            cut = number == len(lines) and line.startswith(b"{") and str(error) == "not JSON"
+            cut = not line.endswith(b"\n") and line.startswith(b"{") and str(error) == "not JSON"
             reason = "incomplete: the file ends within a line" if cut else str(error)
             problems[reason].append(number)
             continue
@@ -169,6 +181,8 @@ def _read_file(path: Path) -> tuple[list[RunRecord], list[Fault]]:
         if evaluation.step in steps:
             problems["ignored: the step is logged again below"].append(steps[evaluation.step][0])
         steps[evaluation.step] = number, evaluation
+    if empty:
+        return [], [Fault(path, "empty")]
     done = len(configs) == 1 and (path.parent / "done").exists()
     read = [_record(config, logged[run], done, problems) for run, config in configs.items()]
     return read, [Fault(path, reason, tuple(sorted(at))) for reason, at in problems.items()]

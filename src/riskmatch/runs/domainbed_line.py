@@ -81,6 +81,16 @@ def read_line(text: bytes) -> tuple[RunConfig, Evaluation]:
         raise BadLineError("not JSON") from error
     if not isinstance(values, dict):
         raise BadLineError("not a JSON object")
+    try:
+        return _read(values)
+    except BadLineError:
+        raise
+    # Values that no run logs: numbers that fit no float, lone surrogates, deep nesting.
+    except (ArithmeticError, RecursionError, TypeError, ValueError) as error:
+        raise BadLineError(f"cannot be read ({type(error).__name__})") from error
+
+
+def _read(values: Mapping[str, Any]) -> tuple[RunConfig, Evaluation]:
     config, domains = _config(_mapping(values, "args"), _mapping(values, "hparams", {}))
     if "step" not in values:
         raise BadLineError("no step")
@@ -91,6 +101,8 @@ def read_line(text: bytes) -> tuple[RunConfig, Evaluation]:
     for domain in config.test_domains:
         if domain not in evaluation.scores:
             raise BadLineError(f"no accuracy on the test domain {domain}")
+    config.id.encode()
+    json.dumps([config.to_json(), *evaluation.scores, *evaluation.raw], ensure_ascii=False).encode()
     return config, evaluation
 
 

@@ -286,13 +286,13 @@ def read_plan(
         ValueError: a line is damaged.
     """
     plan: dict[str, _Result] = {}
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+    for number, line in enumerate(read_file(path).split(b"\n"), 1):
         try:
             values = json.loads(line) if line.strip() else {}
             if "config" in values:
                 config = RunConfig.from_json(values["config"])
                 plan.setdefault(config.id, make(config, values))
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             cause = f"missing {error}" if isinstance(error, KeyError) else error
             raise ValueError(f"{path}, line {number}, is not a run: {cause}") from error
     return plan

@@ -28,6 +28,8 @@ from riskmatch.space import draw
 from riskmatch.validation import check_option
 
 FILE = PLAN
+MAX_RUNS = 1_000_000
+"""Most runs of a plan, which is kept in memory."""
 RUNS = "runs"
 """Folder of the records, beside the plan."""
 
@@ -144,6 +146,12 @@ class Protocol:
         for name, number in (("draws", self.draws), ("trials", self.trials)):
             if number < 1:
                 raise ValueError(f"{name} must be at least 1, got {number}.")
+        runs = self.draws * self.trials * len(self.methods) * len(self.tests)
+        if runs > MAX_RUNS:
+            raise ValueError(
+                f"{self.draws:,} draws and {self.trials:,} trials make {runs:,} runs; a plan holds "
+                f"at most {MAX_RUNS:,}. Plan fewer, or several sweeps."
+            )
         known = {name for method in self.methods for name in field_names(method)}
         known -= {"seed", "trial"}
         for name in self.choices:

@@ -19,6 +19,9 @@ from riskmatch.data.images.index import (
 from riskmatch.data.images.manifest import RELATIVE, index_entries, is_manifest, read_manifest
 from riskmatch.files import check_regular
 
+MAX_MISSING = 100
+"""Missing files of a manifest that are listed one by one."""
+
 
 def survey(source: Path) -> tuple[ImageIndex, list[Finding]]:
     """The images of a folder or a manifest, and findings on files that a loader skips or refuses.
@@ -42,12 +45,14 @@ def _survey_manifest(source: Path) -> tuple[ImageIndex, list[Finding]]:
     existing = {entry for entry in listed if os.path.isfile(source.parent / entry.path)}
     cure = f"Restore the file, or remove it from {source.name}. {RELATIVE}"
     findings = list[Finding]()
-    for entry, location in listed.items():
-        if entry not in existing:
-            message = f"is listed in {source.name}, {location}, but does not exist"
-            findings.append(
-                Finding("missing-file", "fault", message, cure, entry.path, entry.domain)
-            )
+    missing = {entry: location for entry, location in listed.items() if entry not in existing}
+    for number, (entry, location) in enumerate(missing.items()):
+        if number == MAX_MISSING:
+            message = f"lacks {len(missing) - number:,} more files that {source.name} lists"
+            findings.append(Finding("missing-file", "fault", message, cure))
+            break
+        message = f"is listed in {source.name}, {location}, but does not exist"
+        findings.append(Finding("missing-file", "fault", message, cure, entry.path, entry.domain))
     return index_entries(source, existing), findings
 
 

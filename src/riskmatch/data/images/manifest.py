@@ -98,6 +98,9 @@ def _read_csv(path: Path) -> Iterator[Row]:
     file.seek(0)
     rows = csv.DictReader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
     try:
+        columns = [str(column).strip() for column in rows.fieldnames or ()]
+        if twice := [column for column in COLUMNS if columns.count(column) > 1]:
+            raise ValueError(f"{path} has the column {twice[0]!r} twice; remove one.")
         for row in rows:
             location = f"line {rows.line_num}"
             if None in row:
@@ -129,7 +132,7 @@ def _read_json_lines(path: Path) -> Iterator[Row]:
 def _parsed(path: Path, location: str, text: str) -> Any:
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{path}: {location} is not valid JSON: {error}.") from error
 
 

@@ -1,0 +1,99 @@
+"""Values and files without sense end with one line: cause, value and cure."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import train
+
+import riskmatch as package
+from riskmatch.data.doctor.survey import survey
+from riskmatch.data.images.manifest import read_manifest
+from riskmatch.runs.findings import RunWarning
+
+PLAN = "sweep plan s --data colored-digits --data-option samples=40 --methods erm --test-domain 0.1"
+
+
+@pytest.mark.parametrize(
+    ("words", "facts"),
+    [
+        ("--data-option samples=0", ["samples", "at least 1", "got 0"]),
+        ("--data-option samples=-1", ["samples", "at least 1", "got -1"]),
+        ("--model-option widths=[]", ["widths", "positive integers", "got []"]),
+        (f"--seed 1{'0' * 30}", ["seed", "[0, 2^63)"]),
+        (f"--data-option samples={'[' * 2000}{']' * 2000}", ["samples"]),
+    ],
+)
+def test_value_without_sense_is_named(riskmatch, words, facts):
+    result = riskmatch(*train("erm", *shlex.split(words)))
+    assert (result.code, result.out) == (2, "")
+    for fact in facts:
+        assert fact in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_misspelt_data_set_is_named_rather_than_the_option_of_its_network(riskmatch):
+    result = riskmatch(*shlex.split("train packs --method erm --test-domain a --frozen"))
+    assert result.code == 2
+    assert "'packs'" in result.err
+    assert "pacs" in result.err
+
+
+@pytest.mark.parametrize("content", [b"\x81\x00\xff\n", b'{"config": ' + b"[" * 10**5 + b"}\n"])
+@pytest.mark.parametrize("verb", ["status", "run", "table"])
+def test_plan_that_is_none_is_named_with_its_line(riskmatch, content, verb):
+    Path("s").mkdir()
+    Path("s/plan.jsonl").write_bytes(content)
+    result = riskmatch("sweep", verb, "s")
+    assert (result.code, result.out) == (2, "")
+    assert "s/plan.jsonl, line 1, is not a run" in result.err
+
+
+def test_plan_of_too_many_runs_is_refused(riskmatch):
+    result = riskmatch(*shlex.split(PLAN), "--draws", "100000000")
+    assert result.code == 2
+    assert "300,000,000 runs" in result.err
+    assert not Path("s").exists()
+
+
+def test_manifests_that_cannot_be_read_are_named(tmp_path):
+    pytest.importorskip("pyarrow")
+    import pyarrow
+    import pyarrow.parquet
+
+    columns = {name: ["a.png", "b.png"] * 500 for name in ("path", "label", "domain")}
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "m.parquet")
+    content = bytearray((tmp_path / "m.parquet").read_bytes())
+    content[4:60] = bytes(56)
+    (tmp_path / "m.parquet").write_bytes(content)
+    (tmp_path / "m.json").write_text("[" * 10**5)
+    (tmp_path / "m.csv").write_text("path,label,domain,label\na.png,cat,a,dog\n")
+    for name, fact in (("m.parquet", "damaged"), ("m.json", "JSON"), ("m.csv", "'label' twice")):
+        with pytest.raises(ValueError, match=f"{name}.*{fact}"):
+            read_manifest(tmp_path / name)
+
+
+def test_many_missing_files_are_summarised(tmp_path):
+    rows = "".join(f"{number}.png,cat,a\n" for number in range(1000))
+    (tmp_path / "m.csv").write_text(f"path,label,domain\n{rows}")
+    _, findings = survey(tmp_path / "m.csv")
+    missing = [finding for finding in findings if finding.kind == "missing-file"]
+    assert len(missing) == 101
+    assert "900 more" in missing[-1].message
+
+
+def samples(*labels):
+    return torch.randn(len(labels) * 10, 3), torch.tensor(labels * 10)
+
+
+def test_data_of_one_class_are_refused(tmp_path):
+    data = {"a": samples(0), "b": samples(0), "c": samples(0)}
+    with pytest.raises(ValueError, match="one class only"):
+        package.train(data, "erm", "c", out=tmp_path, steps=2)
+
+
+def test_class_of_the_test_domain_alone_is_named(tmp_path):
+    data = {"a": samples(0, 1), "b": samples(0, 1), "c": samples(0, 2)}
+    with pytest.warns(RunWarning, match="class '2' of the test domain 'c'"):
+        package.train(data, "erm", "c", out=tmp_path, steps=2)
