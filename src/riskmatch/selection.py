@@ -18,9 +18,9 @@ Lopez-Paz, ICLR 2021), the others those of the paper's Table 1:
 
 Ties: the first of equal steps of a run. Of equal draws the one with the largest ``hparams_seed``
 where runs have one, as runs imported from DomainBed do; else the one with fewer steps, then the
-first of the data frame: runs are in the order of the plan, which is that of draws, and without a
-plan in that of their ids. A score that is NaN is never chosen. Runs that have not finished count
-with the steps they have.
+one with the smaller learning rate, batch size, weight decay, dropout and hyper-parameters of the
+method by name, so that neither ids nor paths nor a plan count. A score that is NaN is never chosen.
+Runs that have not finished count with the steps they have.
 
 With ``after_warmup`` a rule chooses among the steps at which the method acts.
 
@@ -207,7 +207,7 @@ def choose_among(table: pd.DataFrame, frame: pd.DataFrame, rule: Rule) -> pd.Dat
         rule: the rule.
     """
     best = _candidates(table, frame, rule).dropna(subset=["score", "accuracy"])
-    best = best.astype({"step": int}).fillna({"number": 0}).assign(place=range(len(best)))
+    best = best.astype({"step": int}).fillna({"number": 0})
     best = best.sort_values(
         ["score", "number", "step", "place"], ascending=[False, False, True, True]
     ).drop_duplicates(["run", "test_domain"])

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import pytest
 from made_records import evaluation
 
+import riskmatch
 from riskmatch.report import summarise
 from riskmatch.report.comparison import tables_of
 from riskmatch.report.html import write_report
@@ -120,16 +121,22 @@ def test_all_tables_of_a_sweep_agree_to_the_digit(sweep, tmp_path):
             assert gain == html_headline[method]["gain over ERM"] == text[method]["gain over ERM"]
 
 
-def test_ties_go_to_the_lowest_draw_of_the_plan_whatever_the_ids(tmp_path):
+def test_ties_do_not_depend_on_the_plan_ids_or_paths(tmp_path):
     equal = evaluation(10, **dict.fromkeys("abc", (50, 50)))
-    configs = [RunConfig("toy", ("a",), "erm", {"draw": draw}, steps=10) for draw in range(6)]
-    configs.sort(key=lambda config: config.id, reverse=True)  # the first has the largest id
-    for config in configs:
-        records.write(tmp_path / "runs" / config.id, RunRecord(config, (equal,), "done"))
-    plan = "".join(json.dumps({"draw": 0, "config": c.to_json()}) + "\n" for c in configs)
-    (tmp_path / records.PLAN).write_text(plan)
-    from riskmatch import choose, results
-
-    assert choose(tmp_path)["run"].tolist() == [configs[0].id]
-    assert choose(results(tmp_path))["run"].tolist() == [configs[0].id]
-    assert choose(tmp_path / "runs")["run"].tolist() == [configs[-1].id]  # no plan: by id
+    chosen = []
+    for data in ("toy", "elsewhere/toy", "other"):
+        folder = tmp_path / data.replace("/", "-")
+        draws = [(0.1, 2.0), (0.01, 3.0), (0.01, 2.0), (0.1, 1.0)]
+        configs = [
+            RunConfig(data, ("a",), "rdm", {"weight": weight}, lr=lr, steps=10)
+            for lr, weight in draws
+        ]
+        for config in configs:
+            records.write(folder / "runs" / config.id, RunRecord(config, (equal,), "done"))
+        plan = "".join(json.dumps({"draw": 0, "config": c.to_json()}) + "\n" for c in configs)
+        (folder / records.PLAN).write_text(plan)
+        frame = riskmatch.results(folder)
+        for runs in (folder, folder / "runs", frame, frame.iloc[::-1].reset_index(drop=True)):
+            (id,) = riskmatch.choose(runs)["run"]
+            chosen += [draws[k] for k, config in enumerate(configs) if config.id == id]
+    assert chosen == [(0.01, 2.0)] * 12

@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.frame import frame_of
@@ -38,9 +39,10 @@ def cases(frame: pd.DataFrame, plan: Iterable[RunConfig] = ()) -> pd.DataFrame:
 
     Returns:
         The columns of ``CASE``; ``own_data`` and ``own_trial``, as the run has them; ``number``,
-        DomainBed's ``hparams_seed``; and of :func:`riskmatch.results` ``run``, ``test_domains``,
-        ``domains``, ``method``, ``seed``, ``draw``, ``acts_from``, ``status``, ``steps``,
-        ``pretrain``, ``data_options`` and ``model_options``.
+        DomainBed's ``hparams_seed``; ``place``, the rank of the run by its hyper-parameters; and of
+        :func:`riskmatch.results` ``run``, ``test_domains``, ``domains``, ``method``, ``seed``,
+        ``draw``, ``acts_from``, ``status``, ``steps``, ``pretrain``, ``data_options`` and
+        ``model_options``.
     """
     runs = frame.drop_duplicates("run", ignore_index=True)
     known = set(runs["run"])
@@ -56,6 +58,7 @@ def cases(frame: pd.DataFrame, plan: Iterable[RunConfig] = ()) -> pd.DataFrame:
         data=_data(runs),
         model=_models(runs),
         trial=_trials(runs),
+        place=_places(runs),
     )
     several = table["test_domains"].map(len) > 1
     table["test_domain"] = table["test_domains"].where(~(several & _apart(table)))
@@ -85,6 +88,16 @@ def _trials(runs: pd.DataFrame) -> pd.Series[int]:
         own = own.where(own.isin(set(telling)), pd.Series([min(telling)] * len(own), own.index))
         trials[own.index] = own.groupby([trials[own.index], own]).ngroup()
     return trials
+
+
+def _places(runs: pd.DataFrame) -> pd.Series[int]:
+    """The rank of every run by its hyper-parameters, numbers by size and others by their text."""
+    names = ["lr", "batch_size", "weight_decay", "dropout"]
+    names += sorted(str(name) for name in runs if str(name).startswith("hparams/"))
+    keys = runs[[*names, "run"]].apply(
+        lambda column: column if is_numeric_dtype(column) else column.astype(str)
+    )
+    return pd.Series(range(len(runs)), keys.sort_values([*names, "run"]).index)
 
 
 def _models(runs: pd.DataFrame) -> pd.Series[str]:

@@ -52,8 +52,7 @@ def results(*paths: str | Path) -> pd.DataFrame:
     """The runs in some folders as a data frame, with a row for every run and evaluation.
 
     A run that has not been evaluated yet has one row, in which ``step`` is missing. Damaged runs
-    are left out with a warning. Runs are in the order of their plan or, without one, in that of
-    ``paths`` and of ids.
+    are left out with a warning.
 
     Columns:
         - ``run`` (its id), ``folder``, ``status`` (done, failed or unfinished), ``error``;
@@ -126,11 +125,7 @@ def read_results(paths: str | Path | Sequence[str | Path], *, begun: bool = True
     planned = [config for plan in plans for config in plan.values()] if all(plans) else []
     if not columns.runs and (begun or not planned):
         raise _no_runs(folders, damaged)
-    frame = columns.frame()
-    if planned:
-        places = {config.id: place for place, config in enumerate(planned)}
-        frame = frame.iloc[np.argsort(frame["run"].map(places), kind="stable")]
-    return Results(frame.reset_index(drop=True), tuple(planned), tuple(damaged))
+    return Results(columns.frame(), tuple(planned), tuple(damaged))
 
 
 def frame_of(runs: Iterable[RunRecord]) -> pd.DataFrame:

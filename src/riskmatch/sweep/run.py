@@ -211,8 +211,9 @@ def sweep_status(folder: Path | str) -> SweepStatus:
     Example:
         See :func:`plan_sweep`.
     """
-    status = status_of(read(Path(folder)), Path(folder) / RUNS)
-    return replace(status, harmful=harmful_runs(read_results(folder, begun=False).frame))
+    planned = read(Path(folder))
+    harmful = harmful_runs(read_results(folder, begun=False).frame) if planned else []
+    return replace(status_of(planned, Path(folder) / RUNS), harmful=harmful)
 
 
 def run_all(
