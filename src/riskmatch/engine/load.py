@@ -31,7 +31,7 @@ from riskmatch.models import Backbone, Head
 from riskmatch.runs import predictions, records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.predictions import Predictions
-from riskmatch.runs.records import LEVELS, RunRecord, Split
+from riskmatch.runs.records import LEVELS, RunRecord, Split, StoredRun
 from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
@@ -39,19 +39,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Run:
-    """A run on disk."""
+class Run(StoredRun):
+    """A run on disk, with its evaluations, predictions and network."""
 
-    folder: Path
-    record: RunRecord
-    """Configuration, evaluations and status as the record states them."""
     instances: Instances = field(default_factory=Instances, repr=False)
     """Objects that the run was trained with, where it was trained in this process."""
-
-    @property
-    def config(self) -> RunConfig:
-        """Configuration of the run."""
-        return self.record.config
 
     @cached_property
     def evaluations(self) -> pd.DataFrame:
@@ -179,18 +171,20 @@ def load_run(path: Path | str, *, model: nn.Module | None = None) -> Run:
     return Run(folder, records.read(folder), Instances(model=model))
 
 
-def final_network(config: RunConfig, folder: Path, domains: DomainSet) -> nn.Module:
-    """The trained network of the last step, for the inputs that the run was trained on.
+def final_network(
+    config: RunConfig, folder: Path, domains: DomainSet, step: int | None = None
+) -> nn.Module:
+    """The trained network of a step, by default the last, for the inputs that it was trained on.
 
     With a frozen backbone these are features, see :func:`~riskmatch.engine.assemble.domains_of`;
     :meth:`Run.model` returns a network for images.
 
     Raises:
-        FileNotFoundError: there is no checkpoint of the last step.
+        FileNotFoundError: there is no checkpoint of that step.
         DataChangedError: the run was trained on other data.
     """
     record = records.find(folder)
-    last = checkpoint.load(_checkpoint(folder, record or RunRecord(config)), config.id)
+    last = checkpoint.load(_checkpoint(folder, record or RunRecord(config), step), config.id)
     if record:
         check_unchanged(record, identity_of(domains), folder)
     model = network(config, domains)

@@ -20,9 +20,9 @@ from riskmatch.report import titles
 from riskmatch.report.figures import Curve, Lines
 from riskmatch.report.figures.training import gap, matching
 from riskmatch.report.naming import setup
-from riskmatch.report.stored_runs import StoredRun
 from riskmatch.report.style import BLUE, DASHED, DOTTED, GREEN, VERMILION, LineStyle
 from riskmatch.runs.frame import frame_of
+from riskmatch.runs.records import StoredRun
 from riskmatch.sweep.plan import PlannedRun
 
 INTERVAL = {"smoke": 5, "laptop": 3, "paper": 15}

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from riskmatch.runs import records
-from riskmatch.runs.config import RunConfig
-from riskmatch.runs.records import RunRecord
+from riskmatch.runs.records import StoredRun
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(frozen=True)
-class StoredRun:
-    """A run and the folder of its files."""
-
-    folder: Path
-    record: RunRecord
-
-    @property
-    def config(self) -> RunConfig:
-        """Configuration of the run."""
-        return self.record.config
 
 
 def read_runs(frame: pd.DataFrame) -> list[StoredRun]:

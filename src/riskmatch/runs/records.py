@@ -246,6 +246,20 @@ def find(folder: Path) -> RunRecord | None:
     )
 
 
+@dataclass(frozen=True)
+class StoredRun:
+    """A run and the folder of its files."""
+
+    folder: Path
+    record: RunRecord
+    """Configuration, evaluations and status as the record states them."""
+
+    @property
+    def config(self) -> RunConfig:
+        """Configuration of the run."""
+        return self.record.config
+
+
 def checkpoints(folder: Path) -> dict[int, Path]:
     """Checkpoints in the folder of a run, by step."""
     files = sorted((folder / CHECKPOINTS).glob("*.safetensors"))

@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from riskmatch.report.stored_runs import StoredRun
 from riskmatch.runs import predictions, records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.predictions import Predictions
-from riskmatch.runs.records import LEVELS, Evaluation, RunRecord, Score
+from riskmatch.runs.records import LEVELS, Evaluation, RunRecord, Score, StoredRun
 
 TRAINING, TEST = ("art", "photo"), "sketch"
 STEPS = (10, 20, 30)

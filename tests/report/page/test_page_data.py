@@ -59,9 +59,7 @@ def test_content_of_a_single_run(erm):
     record = records.read(erm)
     data = checked_data(erm, command="riskmatch report runs/x")
     assert (data["kind"], data["title"]) == ("run", "ERM on colored-digits without 0.1")
-    assert (data["command"], data["comparison"], data["notes"]) == (
-        "riskmatch report runs/x", None, []
-    )  # fmt: skip
+    assert (data["command"], data["comparison"]) == ("riskmatch report runs/x", None)
     (run,) = data["runs"]
     assert (run["id"], run["status"], run["error"]) == (record.config.id, "done", None)
     assert (run["training_domains"], run["test_domains"]) == (["0.9", "0.8"], ["0.1"])
@@ -99,6 +97,7 @@ def test_samples_of_a_test_domain_are_all_shown_at_the_chosen_step(erm):
     assert np.trace(run["confusion"]["0.8"]) / 20 == pytest.approx(training.accuracy)
     assert columns["train-val"] == round(100 * test["train"].accuracy, 1)
     assert run["sizes"]["0.1"] == {"train": 80, "val": 20}
+    assert "1.2 on 0.1 (80 samples)" in data["notes"][0]
 
 
 def test_matching_curves_are_those_of_the_figure(erm):
@@ -113,10 +112,15 @@ def test_checkpoint_replaces_missing_predictions(erm):
     (before,) = checked_data(erm)["runs"]
     shutil.rmtree(erm / predictions.FOLDER)
     (after,) = checked_data(erm)["runs"]
-    assert [shot["step"] for shot in after["snapshots"]] == [20]
+    kept = records.checkpoints(erm)
+    step = after["chosen_step"] if after["chosen_step"] in kept else max(kept)
+    assert [shot["step"] for shot in after["snapshots"]] == [step]
     assert after["samples"]["0.1"]["n"] == before["samples"]["0.1"]["n"] == 100
-    assert after["step_of_samples"] == 20
-    assert after["snapshots"][0]["mmd"]["p"][0][1] == before["snapshots"][-1]["mmd"]["p"][0][1]
+    assert after["step_of_samples"] == step
+    (stored,) = (shot for shot in before["snapshots"] if shot["step"] == step)
+    assert after["snapshots"][0]["mmd"]["p"][0][1] == stored["mmd"]["p"][0][1]
+    if before["step_of_samples"] == step:
+        assert after["confusion"] == before["confusion"]
 
 
 def test_without_predictions_and_checkpoint(erm):
@@ -129,18 +133,18 @@ def test_without_predictions_and_checkpoint(erm):
     )  # fmt: skip
     assert len(run["curves"]["loss"]) == 4
     assert data["headline"]["rows"][0][2] > 0
-    (note,) = data["notes"]
+    note = data["notes"][-1]
     assert "neither predictions nor its last checkpoint" in note
     assert note.endswith(f"{run['reproduce']} --out again")
 
 
 def test_damaged_checkpoint_gives_a_note(runs):
     folder = runs / tiny("rdm", warmup=5, seed=1).id
-    (checkpoint,) = (folder / "checkpoints").glob("*20.safetensors")
-    checkpoint.write_bytes(b"no checkpoint")
+    for checkpoint in (folder / "checkpoints").glob("*.safetensors"):
+        checkpoint.write_bytes(b"no checkpoint")
     data = checked_data(folder)
     assert data["runs"][0]["snapshots"] == []
-    assert "00000020.safetensors is truncated or damaged" in data["notes"][-1]
+    assert ".safetensors is truncated or damaged" in data["notes"][-1]
 
 
 def test_several_runs_are_compared(runs):
@@ -179,7 +183,7 @@ def test_runs_of_the_only_test_domain_are_shown_by_method(runs):
         records.write(runs / other.id, records.RunRecord(other, done.evaluations, "done"))
     data = checked_data(runs)
     assert sorted(run["method"] for run in data["runs"]) == ["erm", "rdm"]
-    assert data["notes"][0].startswith("2 of 7 runs")
+    assert any(note.startswith("2 of 7 runs") for note in data["notes"])
     assert data["headline"]["columns"][0] == "method"
 
 

@@ -10,10 +10,10 @@ from riskmatch.report.density import Array, DensityEstimate, bin_edges, finite_r
 from riskmatch.report.figures.charts import Curve
 from riskmatch.report.figures.plot import Densities, Lines
 from riskmatch.report.naming import setup
-from riskmatch.report.stored_runs import StoredRun
 from riskmatch.report.style import LineStyle, domain_style
 from riskmatch.runs import predictions
 from riskmatch.runs.predictions import ByDomain
+from riskmatch.runs.records import StoredRun
 
 LEVELS = np.linspace(0, 1, 301)
 """Levels at which a distribution function is drawn."""

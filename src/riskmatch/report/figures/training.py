@@ -18,12 +18,11 @@ from riskmatch.report.figures.risks import (
     note_on,
     prediction_steps,
 )
-from riskmatch.report.stored_runs import StoredRun
 from riskmatch.report.style import BLACK, BLUE, DASHED, VERMILION, LineStyle, line_styles
 from riskmatch.report.titles import part_titles
 from riskmatch.runs import predictions
 from riskmatch.runs.config import acts_from
-from riskmatch.runs.records import Evaluation, Split
+from riskmatch.runs.records import Evaluation, Split, StoredRun
 
 STEP = "step"
 LOSS = "loss"

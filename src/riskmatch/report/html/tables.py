@@ -6,10 +6,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from riskmatch.report.page.data import MANY
 from riskmatch.report.tables import format_cell
-
-MANY = 1000
-"""From this number of samples on, shares are printed without counts."""
 
 
 def percent(value: float | None) -> str:

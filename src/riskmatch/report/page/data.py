@@ -14,16 +14,19 @@ from riskmatch.files import finite
 from riskmatch.report import titles
 from riskmatch.report.coverage import methods_at_work, missing, unequal
 from riskmatch.report.naming import page_title, run_titles
-from riskmatch.report.page.details import Details
+from riskmatch.report.page.details import Details, part_sizes
 from riskmatch.report.page.headline import MAX_RUNS, comparison, headline, verdict
 from riskmatch.report.page.hyperparameters import hyperparameters
 from riskmatch.report.page.selections import PageRuns, select_runs
 from riskmatch.report.page.siblings import lost_without_another_domain, pictures_in_common
 from riskmatch.report.selected import RowKey, Selected, choices_by_run
-from riskmatch.report.stored_runs import StoredRun, read_runs
+from riskmatch.report.stored_runs import read_runs
+from riskmatch.runs.records import StoredRun
 
 MAX_DETAILED = 12
 """Most test domains of which a run is shown in detail."""
+MANY = 1000
+"""From so many samples on, one is less than 0.1 points."""
 MAX_GAPS = 5
 """More gaps in a sweep are counted instead of listed."""
 
@@ -80,7 +83,11 @@ def _overview(
         "headline": headline(page, runs),
         "comparison": comparison(page) if len(page.runs) > 1 else None,
         "hyperparameters": hyperparameters(page) if len(page.runs) > 2 else [],
-        "notes": [*pictures_in_common(page, data_dir), *notes(page, len(runs))],
+        "notes": [
+            *pictures_in_common(page, data_dir),
+            *weight_of_a_sample(runs),
+            *notes(page, len(runs)),
+        ],
     }
     return overview, runs, chosen_steps(page)
 
@@ -131,6 +138,19 @@ def _by_method(selected: Selected) -> Iterator[list[str]]:
         yield [
             str(own["run"][domain]) for domain in levels.sort_values().index if domain in own.index
         ]
+
+
+def weight_of_a_sample(runs: Sequence[StoredRun]) -> list[str]:
+    """How many points one sample is on small test domains; empty where all are large."""
+    points = {}
+    for run in runs:
+        for domain in run.config.test_domains:
+            n = part_sizes(run.record).get(domain, {}).get("train", MANY)
+            if n < MANY:
+                points[domain] = f"{100 / n:.1f} on {domain} ({n} samples)"
+    if not points:
+        return []
+    return [f"One sample is so many points of accuracy: {', '.join(points.values())}."]
 
 
 def notes(page: PageRuns, shown: int) -> list[str]:

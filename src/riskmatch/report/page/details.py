@@ -27,12 +27,11 @@ from riskmatch.report.page.samples import (
     shown_in_detail,
     validation,
 )
-from riskmatch.report.stored_runs import StoredRun
 from riskmatch.report.titles import part_titles
 from riskmatch.runs.config import RunConfig, acts_from
 from riskmatch.runs.findings import findings
 from riskmatch.runs.predictions import ByDomain, Predictions
-from riskmatch.runs.records import Evaluation, RunRecord, Split
+from riskmatch.runs.records import Evaluation, RunRecord, Split, StoredRun
 
 SPLITS: tuple[Split, ...] = ("train", "val")
 CALIBRATION_BINS = 15
@@ -83,7 +82,7 @@ class Details:
             "domains": record.domains,
             "parts_of_domains": part_titles(config.data),
             "chosen_step": chosen,
-            "sizes": _sizes(record),
+            "sizes": part_sizes(record),
             "training_domains": [d for d in record.domains if d not in config.test_domains],
             "test_domains": list(config.test_domains),
             "classes": classes,
@@ -142,7 +141,7 @@ class Details:
             self.notes.append(f"{title}: hardest samples without pictures ({cause}).")
 
 
-def _sizes(record: RunRecord) -> dict[str, dict[Split, int]]:
+def part_sizes(record: RunRecord) -> dict[str, dict[Split, int]]:
     """Samples of each part of a domain, where the record states them and parts are 80/20."""
     if record.data is None or not part_titles(record.config.data)["train"].startswith("80"):
         return {}

@@ -11,9 +11,9 @@ from riskmatch.report.coverage import draws
 from riskmatch.report.naming import run_titles
 from riskmatch.report.page.selections import TEST_DOMAIN, DataSelection, PageRuns
 from riskmatch.report.selected import RowKey, choices_by_run, gain_over_erm, row_label, rows_over
-from riskmatch.report.stored_runs import StoredRun
 from riskmatch.report.tables import DECIMALS, Gain, Spread, one_decimal
 from riskmatch.report.titles import data_title, part_titles
+from riskmatch.runs.records import StoredRun
 from riskmatch.selection import Rule
 
 MAX_RUNS = 6

@@ -12,10 +12,9 @@ from riskmatch.data import OnProgress
 from riskmatch.registry import INSTANCE
 from riskmatch.report.page.examples import Examples, examples_in_memory, examples_on_disk
 from riskmatch.report.page.risks import spread_steps
-from riskmatch.report.stored_runs import StoredRun
 from riskmatch.runs import predictions
 from riskmatch.runs.predictions import ByDomain, Predictions
-from riskmatch.runs.records import Split
+from riskmatch.runs.records import Split, StoredRun, checkpoints
 
 if TYPE_CHECKING:
     from riskmatch.data.domain import Domain, DomainSet
@@ -80,17 +79,23 @@ class DataCache:
 def predictions_by_step(
     run: StoredRun, data: DataCache, chosen: int | None = None
 ) -> dict[int, ByDomain]:
-    """Predictions by step: some stored steps and ``chosen``, else those of the last checkpoint.
+    """Predictions by step: some stored ones and ``chosen``, else those of one checkpoint.
+
+    It is that of the step ``chosen`` where it was kept, else the last.
 
     Raises:
-        NotStoredError: there are neither predictions nor a checkpoint of the last step.
+        NotStoredError: there are neither predictions nor a checkpoint.
         OSError, ValueError, ImportError, RuntimeError: network or data cannot be loaded.
     """
     stored = predictions.steps(run.folder)
     if stored:
         steps = {*spread_steps(stored), *(step for step in stored if step == chosen)}
         return {step: predictions.read(run.folder, step) for step in sorted(steps)}
-    return {run.config.steps: _from_checkpoint(run, data)}
+    kept = checkpoints(run.folder)
+    if not kept:  # checked before torch is imported
+        raise NotStoredError("the run stored neither predictions nor its last checkpoint")
+    step = chosen if chosen in kept else max(kept)
+    return {step: _from_checkpoint(run, data, step)}
 
 
 def validation(by_domain: ByDomain) -> dict[str, Predictions]:
@@ -111,10 +116,7 @@ def shown_in_detail(by_domain: ByDomain, tests: Sequence[str]) -> ByDomain:
     }
 
 
-def _from_checkpoint(run: StoredRun, data: DataCache) -> ByDomain:
-    checkpoint = run.folder / "checkpoints" / f"{run.config.steps:08d}.safetensors"
-    if not checkpoint.exists():  # checked before torch is imported
-        raise NotStoredError("the run stored neither predictions nor its last checkpoint")
+def _from_checkpoint(run: StoredRun, data: DataCache, step: int) -> ByDomain:
     from riskmatch.data.sampler import split
     from riskmatch.engine.assemble import risk_of
     from riskmatch.engine.evaluate import predict
@@ -122,7 +124,7 @@ def _from_checkpoint(run: StoredRun, data: DataCache) -> ByDomain:
     from riskmatch.engine.load import final_network
 
     domains, risk = data.inputs(run.config), risk_of(run.config, NO_INSTANCES)
-    model = final_network(run.config, run.folder, domains)
+    model = final_network(run.config, run.folder, domains, step)
     by_domain: dict[str, dict[Split, Predictions]] = {}
     for domain in domains.domains:
         parts = split(domain, run.config.trial)

@@ -12,7 +12,7 @@ import numpy as np
 from riskmatch.files import finite
 from riskmatch.report.density import bin_edges, finite_risks
 from riskmatch.report.naming import page_title
-from riskmatch.report.page.data import notes
+from riskmatch.report.page.data import notes, weight_of_a_sample
 from riskmatch.report.page.headline import MAX_RUNS, comparison, headline, verdict
 from riskmatch.report.page.samples import (
     UNREADABLE,
@@ -21,10 +21,10 @@ from riskmatch.report.page.samples import (
     validation,
 )
 from riskmatch.report.page.selections import PageRuns, select_runs
-from riskmatch.report.stored_runs import StoredRun, read_runs
+from riskmatch.report.stored_runs import read_runs
 from riskmatch.report.titles import part_titles
 from riskmatch.runs.findings import findings
-from riskmatch.runs.records import Evaluation, checkpoints
+from riskmatch.runs.records import Evaluation, StoredRun, checkpoints
 
 BINS = 24
 
@@ -50,8 +50,8 @@ def summarise(
     See :mod:`riskmatch.report` for an example.
     """
     page = select_runs(paths)
-    remarks = notes(page, shown=len(page.runs))
     runs = read_runs(page.frame) if len(page.runs) <= MAX_RUNS else []
+    remarks = [*weight_of_a_sample(runs), *notes(page, shown=len(page.runs))]
     single = runs[0] if len(runs) == 1 else None
     summary = {
         "title": page_title(page.runs),
