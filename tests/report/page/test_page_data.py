@@ -138,6 +138,11 @@ def test_without_predictions_and_checkpoint(erm):
     assert note.endswith(f"{run['reproduce']} --out again")
 
 
+def test_curves_have_the_step_at_which_the_method_acts(runs):
+    starts = {run["method"]: run["curves"]["start"] for run in page_data(runs)["runs"]}
+    assert starts == {"erm": None, "rdm": 5}
+
+
 def test_damaged_checkpoint_gives_a_note(runs):
     folder = runs / tiny("rdm", warmup=5, seed=1).id
     for checkpoint in (folder / "checkpoints").glob("*.safetensors"):
