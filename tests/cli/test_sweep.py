@@ -1,5 +1,6 @@
 import json
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,29 @@ def test_help_lists_the_options_of_the_launcher(riskmatch):
 
 
 @pytest.mark.parametrize(
+    ("launcher", "options"),
+    [
+        ("ray", "--address --cores --memory --gpus --jobs --retries --copy-back"),
+        ("slurm", "--time-limit --partition --cores --memory --gpus --jobs --sbatch --cluster"),
+    ],
+)
+def test_help_lists_the_options_of_other_launchers(riskmatch, launcher, options):
+    for verb in ("run", "retry"):
+        help = riskmatch("sweep", verb, "--launcher", launcher, "--help").out
+        assert all(option in help for option in options.split())
+        assert "--device" not in help  # an option of the local launcher
+
+
+@pytest.mark.parametrize(("launcher", "package"), [("ray", "ray"), ("slurm", "submitit")])
+def test_launcher_without_its_package_names_the_extra(planned, monkeypatch, launcher, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    result = planned("sweep", "run", "s", "--launcher", launcher)
+    assert result.code == 2
+    assert f"pip install 'riskmatch[{launcher}]'" in result.err
+    assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         (
@@ -121,6 +145,11 @@ def test_help_lists_the_options_of_the_launcher(riskmatch):
         ),
         ("sweep run", "needs DIR"),
         ("sweep run s --jobs 0", "jobs must be at least 1, got 0"),
+        ("sweep run s --launcher ray --cores 0", "cores must be at least 1, got 0"),
+        ("sweep run s --launcher ray --gpus -0.5", "gpus must be at least 0, got -0.5"),
+        ("sweep run s --launcher ray --gpus half", "--gpus must be a number, got 'half'"),
+        ("sweep run s --launcher slurm --cluster lcal", "Did you mean 'local'?"),
+        ("sweep run s --launcher slurm --sbatch lab", "--sbatch must be KEY=VALUE, got 'lab'"),
         ("sweep run s --launcher lcal", "Unknown launcher 'lcal'. Did you mean 'local'?"),
         ("sweep run s --launcher json:loads", "json:loads is not a launcher"),
         ("sweep plan s", "needs --data"),

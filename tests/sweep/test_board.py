@@ -159,3 +159,16 @@ def test_run_that_failed_or_is_damaged_elsewhere_is_failed_here(tmp_path):
     assert list(board.failed) == [ERM.id, other.id]
     assert board.failed[ERM.id] == "cause not recorded"
     assert board.done == []
+
+
+def test_steps_are_read_from_records_and_their_seconds_counted_once(tmp_path):
+    board = Board([ERM, replace(ERM, seed=1)], tmp_path)
+    run = board.start_next()
+    records.start(tmp_path / run.id, run)
+    for step in (20, 60):
+        evaluation = Evaluation(step, {}, 0.0, {}, {}, "a", 2.0 * step, 2.0, 0)
+        records.append(tmp_path / run.id, evaluation)
+        for _ in range(2):
+            board.read_record(run)
+        assert board.steps == {run.id: step}
+    assert board.seconds_left == pytest.approx(2.0 * (40 + 100))

@@ -14,9 +14,11 @@ from sweeps import lines
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory):
     out = tmp_path_factory.mktemp("sweeps")
+    tests = Path(__file__).resolve().parents[1]
+    path = os.pathsep.join([str(tests), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("sweep_driver.py")), str(out)],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path},
         capture_output=True,
         text=True,
         check=False,

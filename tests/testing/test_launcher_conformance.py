@@ -1,11 +1,13 @@
 """riskmatch's own launchers pass the checks for launchers; faulty ones fail them."""
 
+import multiprocessing
 import time
 from dataclasses import dataclass
 
 import pytest
 
 from riskmatch.sweep import Launcher, Local, RunOutcome, Worker
+from riskmatch.sweep.launchers.base import Jobs, supervise
 from riskmatch.testing import launchers
 from riskmatch.testing.conformance import ConformanceError
 from riskmatch.testing.launchers import CHECKS
@@ -74,9 +76,48 @@ class Undecorated(Sequential):
     """Is not a dataclass of its own."""
 
 
+@dataclass(frozen=True)
+class Trusting(Sequential):
+    """Trains each run in a process, and takes it as done whatever becomes of the process."""
+
+    def train(self, worker, run):
+        context = multiprocessing.get_context("forkserver")
+        process = context.Process(target=worker.train, args=(run, print))
+        process.start()
+        process.join()
+        return RunOutcome("done")
+
+
+@dataclass
+class Queue(Jobs):
+    """An engine that trains the oldest job whenever it is asked which ones have ended."""
+
+    worker: Worker
+
+    def submit(self, runs):
+        self.submitted |= {run.id: run for run in runs}
+
+    def ended(self):
+        for id in list(self.submitted)[:1]:
+            run = self.submitted.pop(id)
+            yield run, self.worker.train(run, lambda report: None)
+
+    def cancel(self):
+        self.submitted.clear()
+
+
+@dataclass(frozen=True)
+class Queued(Launcher):
+    """Submits up to three runs at a time to a queue."""
+
+    def launch(self, board, settings, on_change, on_progress=None):
+        supervise(board, Queue(Worker(settings)), lambda: 3, on_change)
+
+
+@pytest.mark.parametrize("launcher", [Sequential, Queued])
 @pytest.mark.parametrize("check", CHECKS, ids=name)
-def test_sequential_example_conforms(check):
-    check(Sequential)
+def test_launcher_of_ones_own_conforms(check, launcher):
+    check(launcher)
 
 
 @pytest.mark.parametrize(
@@ -88,6 +129,7 @@ def test_sequential_example_conforms(check):
         (Forgetful, launchers.trains_every_run_once),
         (Fragile, launchers.continues_after_a_failure),
         (Silent, launchers.resumes_after_an_interrupt),
+        (Trusting, launchers.recovers_runs_of_killed_workers),
     ],
     ids=lambda value: value.__name__,
 )

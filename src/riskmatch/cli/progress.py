@@ -178,7 +178,10 @@ class SweepDisplay(Display):
     def change(self, board: Board) -> None:
         """Show the state of the runs."""
         ended = [*(config.id for config in board.done), *board.failed]
-        left = f"about {clock(board.seconds_left)} left" if board.seconds_left else "nothing left"
+        seconds = board.seconds_left if board.unfinished else 0.0
+        left = f"about {clock(seconds)} left" if seconds else "nothing left"
+        if seconds is None:
+            left = "time left unknown"
         if self._logged is None:
             failed = f", {len(board.failed)} failed" if board.failed else ""
             before = f"{len(board.done)} done{failed} before"

@@ -109,7 +109,7 @@ class RunOptions:
     dir: Positional[Path]
     """Folder of the sweep."""
     launcher: str = "local"
-    """How to train: local, or package.module:Name."""
+    """How to train: local, ray, slurm, or package.module:Name; --help lists its options."""
     data_dir: Path | None = None
     """Folder searched first for the files of data sets."""
     quiet: bool = False
@@ -287,7 +287,7 @@ def _train(command: type[RunOptions], name: str, words: Sequence[str]) -> int:
                 on_change=display.change,
                 on_progress=display.progress,
             )
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, ImportError) as error:
             raise BadInput(cause_of(error)) from error
     if error_message := board.error_message(planned):
         status, retry = _command("status", options.dir), _command("retry", options.dir)

@@ -1,7 +1,7 @@
 """Many runs planned together, and the launchers that train them."""
 
 from riskmatch.sweep.board import Board, RunOutcome, SweepStatus
-from riskmatch.sweep.launchers import LAUNCHERS, Launcher, Local
+from riskmatch.sweep.launchers import LAUNCHERS, Launcher, Local, Ray, Slurm
 from riskmatch.sweep.plan import PlannedRun, Protocol
 from riskmatch.sweep.run import (
     SweepPlan,
@@ -20,7 +20,9 @@ __all__ = [
     "Local",
     "PlannedRun",
     "Protocol",
+    "Ray",
     "RunOutcome",
+    "Slurm",
     "StepReport",
     "SweepPlan",
     "SweepSettings",

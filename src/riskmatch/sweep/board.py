@@ -79,15 +79,15 @@ class Board:
     _seconds: dict[Group, float] = field(default_factory=dict, repr=False)
     """Seconds of all timed steps."""
     _timed_steps: dict[Group, int] = field(default_factory=dict, repr=False)
+    _read_seconds: dict[str, float] = field(default_factory=dict, repr=False)
+    """Seconds of each run that its record stated when it was last read, by id."""
 
     @classmethod
     def from_folder(cls, configs: Sequence[RunConfig], out: Path) -> Board:
         """Make the board of ``configs`` and their ERM phases from the records in ``out``."""
         board = cls([], out)
         for config in with_erm_phases(configs):
-            progress = progress_of(out / config.id)
-            if progress.step:
-                board.report_step(config, progress.step, progress.seconds)
+            progress = board.read_record(config)
             if progress.status == "done":
                 board.done.append(config)
             elif progress.status == "failed":
@@ -121,7 +121,7 @@ class Board:
             if self._locked(config):
                 self.external[config.id] = self.running.pop(config.id)
                 continue
-            progress = progress_of(self.out / config.id) if self.out else Progress()
+            progress = self._progress(config)
             if progress.status == "unfinished":
                 return config
             self.finished_elsewhere.add(config.id)
@@ -132,6 +132,15 @@ class Board:
         """Record that a run reached ``step``, ``seconds`` after its previous report."""
         self.report_pace(config, seconds, step - self._step(config))
         self.steps[config.id] = step
+
+    def read_record(self, config: RunConfig) -> Progress:
+        """Read the record of a run, and report the steps that are new in it."""
+        progress = self._progress(config)
+        if progress.step > self._step(config):
+            seconds = progress.seconds - self._read_seconds.get(config.id, 0.0)
+            self.report_step(config, progress.step, seconds)
+            self._read_seconds[config.id] = progress.seconds
+        return progress
 
     def report_pace(self, config: RunConfig, seconds: float, steps: int = 1) -> None:
         """Record how long steps of the run's group took."""
@@ -192,6 +201,9 @@ class Board:
                 self.running[config.id] = config
                 return config
         return None
+
+    def _progress(self, config: RunConfig) -> Progress:
+        return progress_of(self.out / config.id) if self.out else Progress()
 
     def _locked(self, config: RunConfig) -> bool:
         return self.out is not None and is_locked(self.out / config.id)

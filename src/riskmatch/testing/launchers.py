@@ -17,7 +17,7 @@ import json
 import os
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,9 +90,7 @@ def trains_every_run_once(make: Make) -> None:
     """Records equal those of training one run after another, but for times and memory."""
     with _folder() as folder, _folder() as reference:
         run_all(_runs(), folder, make())
-        worker = Worker(SweepSettings(reference))
-        for run in with_erm_phases(_runs()):
-            worker.train(run, lambda report: None)
+        _train_in_turn(_runs(), reference)
         _require_equal_records(make, folder, reference)
 
 
@@ -100,7 +98,7 @@ def continues_after_a_failure(make: Make) -> None:
     """A run that fails is recorded with its cause and does not stop the others."""
     with _folder() as folder:
         bad = _run("vrex", hparams={"no such field": 1})
-        board = run_all([bad, *_runs()], folder, make())
+        board = run_all([bad, _run(), _run(seed=1)], folder, make())
         require(list(board.failed) == [bad.id], make(), f"reports the failures {board.failed}.")
         require("no such field" in board.failed[bad.id], make(), "does not report the cause.")
         recorded = records.read(folder / bad.id)
@@ -122,30 +120,33 @@ def resumes_after_an_interrupt(make: Make) -> None:
         require(bool(board.waiting), make(), "trains all runs in spite of Ctrl-C.")
         require(not board.running, make(), "returns while runs are still training.")
         run_all(runs, folder, make())
-        run_all(runs, reference, make())
+        _train_in_turn(runs, reference)
         _require_equal_records(make, folder, reference)
 
 
-def records_runs_of_killed_workers(make: Make) -> None:
-    """The run of a killed process is recorded as failed and can be retried; others continue.
+def recovers_runs_of_killed_workers(make: Make) -> None:
+    """The run of a killed process is trained again, or recorded as failed until it is retried.
 
-    A launcher that trains in its own process has nothing to recover from.
+    Either way it ends with the records of undisturbed training, and other runs continue. A launcher
+    that trains in its own process has nothing to recover from.
     """
-    with _folder() as folder, _folder() as outside:
+    with _folder() as folder, _folder() as reference, _folder() as outside:
         marker = outside / "killed"
         hparams = {"marker": str(marker), "launcher": os.getpid()}
         fatal = _run(f"{__name__}:KilledOnce", hparams=hparams)
-        runs = [fatal, *_runs()]
+        runs = [fatal, _run(), _run(seed=1)]
         board = run_all(runs, folder, make())
-        killed = marker.exists()
-        failed = [fatal.id] if killed else []
-        require(list(board.failed) == failed, make(), f"reports the failures {board.failed}.")
+        ids = {fatal.id} if marker.exists() else set()
+        require(board.failed.keys() <= ids, make(), f"reports the failures {board.failed}.")
         require(not board.unfinished, make(), "leaves runs undone after a worker was killed.")
-        if killed:
-            status = records.read(folder / fatal.id).status
-            require(status == "failed", make(), f"records the run of a killed worker as {status}.")
+        record = records.find(folder / fatal.id)
+        status = "missing" if record is None else record.status
+        expected = "failed" if board.failed else "done"
+        require(status == expected, make(), f"records the run of a killed worker as {status}.")
         board = run_all(runs, folder, make(), retry=True)
         require(not board.failed, make(), "cannot retry the run of a killed worker.")
+        _train_in_turn(runs, reference)
+        _require_equal_records(make, folder, reference)
 
 
 CHECKS: tuple[Check, ...] = (
@@ -154,7 +155,7 @@ CHECKS: tuple[Check, ...] = (
     trains_every_run_once,
     continues_after_a_failure,
     resumes_after_an_interrupt,
-    records_runs_of_killed_workers,
+    recovers_runs_of_killed_workers,
 )
 """All checks."""
 
@@ -173,6 +174,13 @@ def _runs() -> list[RunConfig]:
     phase = _STEPS // 4
     rdm = _run("rdm", pretrain=phase, hparams={"warmup": 0})
     return [rdm, _run("vrex", pretrain=phase), _run(), _run(seed=1)]
+
+
+def _train_in_turn(runs: Sequence[RunConfig], out: Path) -> None:
+    """Train one run after another in this process, in which none is killed."""
+    worker = Worker(SweepSettings(out))
+    for run in with_erm_phases(runs):
+        worker.train(run, lambda report: None)
 
 
 @contextmanager

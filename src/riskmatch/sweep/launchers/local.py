@@ -1,9 +1,4 @@
-"""Launchers: where and how many at a time the runs of a sweep are trained.
-
-A launcher is a frozen dataclass deriving from :class:`Launcher`; its fields are its options.
-``riskmatch sweep run DIR --launcher package.module:Name`` uses one of your own, and
-:mod:`riskmatch.testing.launchers` checks it.
-"""
+"""Train runs on this machine, in one process or in several."""
 
 from __future__ import annotations
 
@@ -11,20 +6,18 @@ import multiprocessing
 import os
 import signal
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
 
 from riskmatch.data import OnProgress
-from riskmatch.registry import PartError, find
 from riskmatch.runs.config import RunConfig
 from riskmatch.sweep.board import Board, OnChange, RunOutcome
+from riskmatch.sweep.launchers.base import POLL_SECONDS, Launcher, check_least
 from riskmatch.sweep.worker import (
     StepReport,
     SweepSettings,
@@ -33,7 +26,6 @@ from riskmatch.sweep.worker import (
     serve_runs,
     torch_threads,
 )
-from riskmatch.validation import check_option
 
 MEMORY_PER_RUN = 4 * 2**30
 """Bytes that a run of the paper's sizes may need."""
@@ -41,55 +33,6 @@ PRELOAD = ["riskmatch.engine", "torch._dynamo"]
 """Modules imported once for all worker processes; optimisers import the second, slowly."""
 CHANGE_SECONDS = 10.0
 """Most seconds between two calls of ``on_change``, for progress without a step."""
-POLL_SECONDS = 0.5
-"""Seconds between two checks of the runs that other processes train."""
-
-
-@dataclass(frozen=True)
-class Launcher(ABC):
-    """Trains the runs of a board.
-
-    Example:
-        A launcher that trains one run after another in this process::
-
-            @dataclass(frozen=True)
-            class Sequential(Launcher):
-                device: str = "cpu"
-
-                def launch(self, board, settings, on_change, on_progress=None):
-                    worker = Worker(settings, self.device)
-                    while board.unfinished and not board.interrupted:
-                        on_change(board)
-                        run = board.start_next()
-                        if run is None:  # other processes train the rest
-                            time.sleep(1)
-                        else:
-                            board.close(run, worker.train(run, lambda report: None))
-                    on_change(board)
-    """
-
-    @abstractmethod
-    def launch(
-        self,
-        board: Board,
-        settings: SweepSettings,
-        on_change: OnChange,
-        on_progress: OnProgress | None = None,
-    ) -> None:
-        """Train every waiting run and report to the board, until none is unfinished.
-
-        A run is taken with ``board.start_next()``, trained with ``Worker.train`` in any process on
-        any machine that shares the folder of the records, and closed with ``board.close``. A run
-        that fails, or whose process dies (see :func:`~riskmatch.sweep.worker.record_failure`),
-        does not stop the others. On ``KeyboardInterrupt``, which ``on_change`` may raise, training
-        processes write a checkpoint and end; then it may propagate.
-
-        Args:
-            board: runs to train and their state; ``board.jobs`` is for the launcher to set.
-            settings: folder of the records and what else all runs have in common.
-            on_change: called before the first run, during runs and after every run.
-            on_progress: called while data sets are loaded.
-        """
 
 
 @dataclass(frozen=True)
@@ -102,8 +45,7 @@ class Local(Launcher):
     """Device to train on: cpu, cuda:1, …; auto takes a GPU if there is one."""
 
     def __post_init__(self) -> None:
-        if self.jobs is not None and self.jobs < 1:
-            raise ValueError(f"jobs must be at least 1, got {self.jobs}.")
+        check_least(self, jobs=1)
 
     def launch(
         self,
@@ -133,58 +75,19 @@ class Local(Launcher):
         jobs = self.jobs
         if jobs is None:
             memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-            jobs = min(_cores(), memory // MEMORY_PER_RUN) if device == "cpu" else 1
+            jobs = min(cores(), memory // MEMORY_PER_RUN) if device == "cpu" else 1
         return max(1, min(jobs, runs))
-
-
-LAUNCHERS: dict[str, type[Launcher]] = {"local": Local}
-"""Built-in launchers by name."""
-
-
-def make_launcher(
-    launcher: Launcher | str = "local", options: Mapping[str, Any] | None = None
-) -> Launcher:
-    """Return a launcher from its name, or the given one.
-
-    Args:
-        launcher: a built-in name, ``package.module:Name`` or a launcher.
-        options: values of the fields of a named launcher.
-
-    Example:
-        >>> make_launcher("local", {"jobs": 2})
-        Local(jobs=2, device='auto')
-    """
-    if isinstance(launcher, Launcher):
-        return launcher
-    cls = launcher_class(launcher)
-    names = [item.name for item in fields(cls)]
-    for name in options or {}:
-        check_option(f"option of the launcher {launcher}", name, names)
-    return cls(**options or {})
-
-
-def launcher_class(name: str) -> type[Launcher]:
-    """Return the launcher class of a name.
-
-    Raises:
-        PartError: there is no such launcher, it cannot be imported, or it is not a launcher.
-    """
-    value = find("launcher", name).value
-    if not (isinstance(value, type) and issubclass(value, Launcher)):
-        raise PartError(f"{name} is not a launcher: derive it from riskmatch.sweep.Launcher.")
-    if "__dataclass_fields__" not in vars(value):
-        raise PartError(f"The launcher {name} must be decorated with @dataclass(frozen=True).")
-    return value
 
 
 def threads_per_job(jobs: int) -> int:
     """Return the torch threads of each of ``jobs`` processes, at most those torch uses now."""
     import torch
 
-    return max(1, min(torch.get_num_threads(), _cores() // jobs))
+    return max(1, min(torch.get_num_threads(), cores() // jobs))
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

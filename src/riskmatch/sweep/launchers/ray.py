@@ -1,0 +1,254 @@
+"""Train runs on Ray: on this machine or on an existing cluster."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from riskmatch.data import OnProgress
+from riskmatch.files import write_whole
+from riskmatch.runs import records
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.lock import FILE as LOCK
+from riskmatch.runs.lock import BusyError, lock
+from riskmatch.sweep.board import Board, OnChange, RunOutcome
+from riskmatch.sweep.launchers.base import POLL_SECONDS, Jobs, Launcher, check_least, supervise
+from riskmatch.sweep.worker import SweepSettings, Worker, record_failure, torch_threads
+
+Files = Mapping[str, bytes]
+"""Contents of files by path, relative to the folder of the records."""
+
+
+@dataclass(frozen=True)
+class Ray(Launcher):
+    """Trains runs as tasks of Ray, spread over the nodes of a cluster.
+
+    Example::
+
+        riskmatch sweep run DIR --launcher ray --address auto --gpus 0.5
+
+    A run whose worker process or node dies is trained again by Ray, from its last checkpoint. All
+    nodes need riskmatch and the data, under the same paths, and the folder of the sweep, unless
+    ``copy_back`` is given.
+    """
+
+    address: str = "local"
+    """Cluster: auto, host:port, or local to start Ray on this machine."""
+    cores: int = 1
+    """Cores of each run."""
+    memory: float | None = None
+    """Gigabytes that Ray reserves for each run."""
+    gpus: float = 0.0
+    """GPUs of each run; 0.5 lets two runs share one."""
+    jobs: int | None = None
+    """Runs at a time; by default as many as the nodes have cores, memory and GPUs for."""
+    retries: int = 3
+    """How often a run whose worker or node died is trained again."""
+    copy_back: bool = False
+    """Workers do not share the folder of the sweep: they train in a temporary folder and send the
+    files of a run back when it ends."""
+
+    def __post_init__(self) -> None:
+        check_least(self, cores=1, memory=0, gpus=0, jobs=1, retries=0)
+
+    def launch(
+        self,
+        board: Board,
+        settings: SweepSettings,
+        on_change: OnChange,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        """Train every waiting run as a task of Ray."""
+        try:
+            import ray
+        except ImportError as error:
+            raise ImportError("The launcher ray needs pip install 'riskmatch[ray]'.") from error
+
+        def limit() -> int:
+            board.jobs = max(1, min(self.jobs or self._capacity(ray.nodes()), board.total))
+            return board.jobs
+
+        with ExitStack() as stack:
+            if not ray.is_initialized():
+                _connect(self.address)
+                stack.callback(ray.shutdown)
+            if self.jobs is None and not self._capacity(ray.nodes()):
+                raise ValueError(
+                    f"No node of the Ray cluster has what a run needs: {self._resources()}. "
+                    "Ask for less, or give --jobs if the cluster adds nodes on demand."
+                )
+            task = ray.remote(_train).options(
+                num_cpus=self.cores,
+                num_gpus=self.gpus,
+                memory=self._resources().get("memory"),
+                max_retries=self.retries,
+                scheduling_strategy="SPREAD",
+            )
+            shared = replace(settings, out=settings.out.resolve())
+            device = "cuda" if self.gpus else "cpu"
+            arguments = (Path.cwd(), shared, device, self.cores)
+            supervise(board, _Tasks(task, arguments, shared.out, self.copy_back), limit, on_change)
+
+    def _resources(self) -> dict[str, float]:
+        memory = {} if self.memory is None else {"memory": self.memory * 2**30}
+        return {"CPU": self.cores, **memory, **({"GPU": self.gpus} if self.gpus else {})}
+
+    def _capacity(self, nodes: Sequence[Mapping[str, Any]]) -> int:
+        """Return how many runs fit on the nodes that are alive."""
+        return sum(
+            min(
+                int(node["Resources"].get(name, 0) / amount)
+                for name, amount in self._resources().items()
+            )
+            for node in nodes
+            if node["Alive"]
+        )
+
+
+@dataclass
+class _Tasks(Jobs):
+    """Runs that were submitted to Ray."""
+
+    task: Any
+    arguments: tuple[Any, ...]
+    out: Path
+    copy_back: bool
+    locks: dict[str, ExitStack] = field(default_factory=dict, init=False)
+    """Locks of the runs whose workers cannot lock the folder themselves, by run id."""
+    busy: list[RunConfig] = field(default_factory=list, init=False)
+    """Runs that other processes locked before they could be submitted."""
+    cancelled: bool = field(default=False, init=False)
+
+    def submit(self, runs: Sequence[RunConfig]) -> None:
+        for run in runs:
+            try:
+                files = self._lock_and_read(run) if self.copy_back else None
+            except BusyError:
+                self.busy.append(run)
+                continue
+            self.submitted[self.task.remote(run, *self.arguments, files)] = run
+
+    def ended(self) -> Iterator[tuple[RunConfig, RunOutcome]]:
+        import ray
+
+        while self.busy:
+            yield self.busy.pop(), RunOutcome("locked")
+        if not self.submitted:
+            time.sleep(POLL_SECONDS)
+            return
+        ready, _ = ray.wait(list(self.submitted), timeout=POLL_SECONDS, fetch_local=False)
+        for task in ready:
+            run = self.submitted.pop(task)
+            yield run, self._outcome(task, run)
+
+    def cancel(self) -> None:
+        import ray
+
+        self.cancelled = True
+        for task in self.submitted:
+            ray.cancel(task)  # a KeyboardInterrupt in the worker
+
+    def _outcome(self, task: Any, run: RunConfig) -> RunOutcome:
+        import ray
+        from ray.exceptions import RayError, TaskCancelledError
+
+        outcome: RunOutcome
+        with self.locks.pop(run.id, ExitStack()):
+            try:
+                outcome, files = ray.get(task)
+                if files:
+                    _write(self.out, run, files)
+                if outcome.status == "interrupted" and not self.cancelled:
+                    return RunOutcome("locked")  # its node shuts down; the board offers it again
+                return outcome
+            except TaskCancelledError:
+                return RunOutcome("interrupted")
+            except (RayError, OSError) as error:
+                cause = getattr(error, "cause", None) or error
+        lines = str(cause).strip().splitlines() or [""]
+        return record_failure(self.out, run, f"{type(cause).__name__}: {lines[0]}")
+
+    def _lock_and_read(self, run: RunConfig) -> Files:
+        """Lock a run, and read its files and those of its ERM phase, from which it starts."""
+        (self.out / run.id).mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            stack.enter_context(lock(self.out / run.id))
+            self.locks[run.id] = stack.pop_all()
+        phase = _read(self.out, run.erm_phase()) if run.pretrain else {}
+        return {**phase, **_read(self.out, run)}
+
+
+def _connect(address: str) -> None:
+    import ray
+
+    options = {"include_dashboard": False} if address == "local" else {}
+    try:
+        host, colon, port = address.removeprefix("ray://").rpartition(":")
+        if colon:  # Ray itself would try for minutes
+            socket.create_connection((host, int(port)), timeout=10).close()
+        ray.init(address, log_to_driver=False, logging_level="ERROR", **options)
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"There is no Ray cluster at the address '{address}'. Start one with ray start --head, "
+            "or use the address local."
+        ) from error
+
+
+@lru_cache(maxsize=1)
+def _worker(settings: SweepSettings, device: str) -> Worker:
+    """Return the worker of this process, which keeps the data set between runs."""
+    return Worker(settings, device)
+
+
+def _train(
+    run: RunConfig,
+    cwd: Path,
+    settings: SweepSettings,
+    device: str,
+    threads: int,
+    files: Files | None,
+) -> tuple[RunOutcome, Files]:
+    """Train a run in a worker process; with ``files``, in a temporary folder that starts with them.
+
+    Returns:
+        The outcome and, from a temporary folder, the files of the run.
+    """
+    if cwd.is_dir():
+        os.chdir(cwd)
+    worker = _worker(settings, device)
+    with torch_threads(threads), ExitStack() as stack:
+        if files is None:
+            return worker.train(run, lambda report: None), {}
+        out = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        for name, data in files.items():
+            (out / name).parent.mkdir(parents=True, exist_ok=True)
+            (out / name).write_bytes(data)
+        worker.settings = replace(settings, out=out)
+        outcome = worker.train(run, lambda report: None)
+        return outcome, _read(out, run)
+
+
+def _read(out: Path, run: RunConfig) -> dict[str, bytes]:
+    """Read the files of a run."""
+    return {
+        str(path.relative_to(out)): path.read_bytes()
+        for path in (out / run.id).rglob("*")
+        if path.is_file() and path.name != LOCK
+    }
+
+
+def _write(out: Path, run: RunConfig, files: Files) -> None:
+    """Write the files of a run, its record last, and remove those that it no longer has."""
+    for name in sorted(files, key=lambda name: Path(name).name == records.FILE):
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        write_whole(out / name, files[name])
+    for name in _read(out, run).keys() - files.keys():
+        (out / name).unlink()

@@ -1,0 +1,183 @@
+"""Sweeps on Ray and through submitit, with processes and nodes that are killed on the way.
+
+Ray is a cluster of two nodes on this machine. Instead of Slurm, submitit starts the jobs as
+processes.
+"""
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+from sweeps import finished, lines
+
+from riskmatch.runs.config import RunConfig
+from riskmatch.sweep import Local, Ray, Slurm, retry_sweep, run_all, run_sweep, sweep_status
+from riskmatch.sweep.plan import PlannedRun, extend
+from riskmatch.testing import launchers
+
+STEPS = 60
+SLURM = Slurm(cluster="local", jobs=2)
+
+
+def needs(package):
+    missing = importlib.util.find_spec(package) is None
+    return pytest.mark.skipif(
+        missing, reason=f"{package} is not installed; make test-all installs it"
+    )
+
+
+needs_ray, needs_submitit = needs("ray"), needs("submitit")
+# Ray and submitit warn about things of their own while they are imported and shut down.
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+def tiny(method="erm", **fields):
+    return RunConfig(
+        "colored-digits",
+        ("0.1",),
+        method,
+        steps=STEPS,
+        eval_every=STEPS // 3,
+        data_options={"samples": 60},
+        model_options={"widths": [8]},
+        **fields,
+    )
+
+
+def planned(folder, outside):
+    """Plan 24 runs, three of which kill the process that trains them, and two ERM phases."""
+    regular = [tiny(m, seed=s) for s in range(7) for m in ("erm", "vrex")]
+    pretrained = [
+        tiny(m, seed=s, pretrain=20, hparams={"warmup": 0} if m == "rdm" else {})
+        for s in range(2)
+        for m in ("rdm", "vrex", "irm")
+    ]
+    fatal = [
+        tiny(
+            "riskmatch.testing.launchers:KilledOnce",
+            hparams={"marker": str(outside / str(number)), "launcher": os.getpid()},
+        )
+        for number in range(3)
+    ]
+    runs = [*pretrained, *fatal, *regular, tiny("groupdro")]
+    extend(folder, [PlannedRun(run, f"run {k}") for k, run in enumerate(runs)], "a test")
+    return {run.id for run in fatal}
+
+
+@pytest.fixture(scope="module")
+def kills(tmp_path_factory):
+    """Folder of the markers of killed processes."""
+    return tmp_path_factory.mktemp("kills")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory, kills):
+    """The sweep, trained in this process, which no run kills."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    planned(folder, kills)
+    assert len(run_sweep(folder, Local(jobs=1)).done) == 26
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    from ray.cluster_utils import Cluster
+
+    node = {"num_cpus": 2, "object_store_memory": 90 * 2**20}
+    cluster = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+    cluster.node = node
+    yield cluster
+    cluster.shutdown()
+
+
+@pytest.fixture(scope="module")
+def connected(cluster):
+    """Connection that all launches share, so that worker processes import torch once."""
+    import ray
+
+    ray.init(cluster.address, log_to_driver=False, logging_level="ERROR")
+    yield
+    ray.shutdown()
+
+
+def train_and_kill(folder, kills, launcher, on_change=lambda board: None):
+    """Train the sweep; return the runs that failed and those that were to be killed."""
+    for marker in kills.iterdir():
+        marker.unlink()
+    fatal = planned(folder, kills)
+    board = run_sweep(folder, launcher, on_change=on_change)
+    assert len(list(kills.iterdir())) == 3
+    assert sweep_status(folder).failed == board.failed
+    return set(board.failed), fatal
+
+
+@needs_ray
+def test_ray_trains_each_run_once_though_a_node_and_three_workers_die(
+    tmp_path, cluster, kills, undisturbed
+):
+    second = cluster.add_node(**cluster.node)
+    removed = []
+
+    def remove(board):
+        if not removed and finished(tmp_path) >= 8 and trains_on(second):
+            removed.append(len(board.done))
+            cluster.remove_node(second, allow_graceful=False)
+
+    ray = Ray(address=cluster.address)
+    failed, _ = train_and_kill(tmp_path, kills, ray, remove)
+    assert removed
+    assert not failed
+    assert lines(tmp_path) == lines(undisturbed)
+
+
+def trains_on(node):
+    """Whether a worker process of this node of Ray trains a run."""
+    raylet = node.all_processes["raylet"][0].process.pid
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            if parent == raylet and "_train" in (stat.parent / "cmdline").read_text():
+                return True
+        except OSError:  # has ended
+            continue
+    return False
+
+
+@pytest.mark.parametrize(
+    "launcher", [pytest.param(SLURM, marks=needs_submitit), Local(jobs=2)], ids=["slurm", "local"]
+)
+def test_sweep_with_three_killed_processes_is_retried(launcher, tmp_path, kills, undisturbed):
+    failed, fatal = train_and_kill(tmp_path, kills, launcher)
+    assert failed == fatal
+    assert len(retry_sweep(tmp_path, launcher).done) == 3
+    assert lines(tmp_path) == lines(undisturbed)
+
+
+@needs_ray
+@pytest.mark.parametrize("check", launchers.CHECKS, ids=lambda check: check.__name__)
+def test_ray_launcher_conforms(check, connected):
+    check(lambda: Ray(jobs=2))
+
+
+@needs_ray
+@pytest.mark.parametrize("check", launchers.CHECKS[2:], ids=lambda check: check.__name__)
+def test_ray_launcher_that_copies_records_back_conforms(check, connected):
+    check(lambda: Ray(jobs=2, copy_back=True))
+
+
+@needs_submitit
+@pytest.mark.parametrize("check", launchers.CHECKS, ids=lambda check: check.__name__)
+def test_slurm_launcher_conforms(check):
+    check(lambda: SLURM)
+
+
+@needs_submitit
+def test_preempted_job_is_requeued_and_continues_after_the_same_step(tmp_path, monkeypatch):
+    monkeypatch.chdir(Path(__file__).parent)  # where the job can import the method
+    run = tiny("preempted_once:PreemptedOnce", hparams={"steps_file": str(tmp_path / "steps")})
+    board = run_all([run], tmp_path / "runs", SLURM)
+    assert board.done == [run]
+    steps = [int(step) for step in (tmp_path / "steps").read_text().split()]
+    assert steps == list(range(STEPS))
+    assert "preempted" in "".join(path.read_text() for path in tmp_path.glob("runs/slurm/*.err"))
