@@ -6,13 +6,16 @@ processes.
 
 import importlib.util
 import os
+import sys
 from pathlib import Path
 
 import pytest
 from sweeps import finished, lines
 
+from riskmatch.cli import main as riskmatch
 from riskmatch.runs.config import RunConfig
 from riskmatch.sweep import Local, Ray, Slurm, retry_sweep, run_all, run_sweep, sweep_status
+from riskmatch.sweep.board import with_erm_phases
 from riskmatch.sweep.plan import PlannedRun, extend
 from riskmatch.testing import launchers
 
@@ -155,6 +158,12 @@ def test_sweep_with_three_killed_processes_is_retried(launcher, tmp_path, kills,
 
 
 @needs_ray
+def test_ray_cluster_that_does_not_exist_is_one_line(tmp_path):
+    with pytest.raises(ValueError, match=r"'127\.0\.0\.1:1'.*ray start --head"):
+        run_all([tiny()], tmp_path, Ray(address="127.0.0.1:1"))
+
+
+@needs_ray
 @pytest.mark.parametrize("check", launchers.CHECKS, ids=lambda check: check.__name__)
 def test_ray_launcher_conforms(check, connected):
     check(lambda: Ray(jobs=2))
@@ -164,6 +173,19 @@ def test_ray_launcher_conforms(check, connected):
 @pytest.mark.parametrize("check", launchers.CHECKS[2:], ids=lambda check: check.__name__)
 def test_ray_launcher_that_copies_records_back_conforms(check, connected):
     check(lambda: Ray(jobs=2, copy_back=True))
+
+
+@needs_ray
+def test_command_runs_a_sweep_on_ray(tmp_path, connected, capsys):
+    extend(tmp_path, [PlannedRun(tiny(seed=seed), f"run {seed}") for seed in range(2)], "a test")
+    words = ["sweep", "run", str(tmp_path), "--launcher", "ray"]
+    assert riskmatch([*words, "--gpus", "0.5"]) == 2
+    error = capsys.readouterr().err
+    assert "'GPU': 0.5" in error.splitlines()[-1]
+    assert riskmatch([*words, "--cores", "1", "--retries", "0"]) == 0
+    output = capsys.readouterr()
+    assert "All 2 runs are done" in output.out
+    assert "time left unknown, 2 at a time" in output.err
 
 
 @needs_submitit
@@ -181,3 +203,74 @@ def test_preempted_job_is_requeued_and_continues_after_the_same_step(tmp_path, m
     steps = [int(step) for step in (tmp_path / "steps").read_text().split()]
     assert steps == list(range(STEPS))
     assert "preempted" in "".join(path.read_text() for path in tmp_path.glob("runs/slurm/*.err"))
+
+
+COMMANDS = {
+    # Starts every task of an array as a process.
+    "sbatch": """
+import os, re, subprocess, sys
+array = re.search(r"--array=0-(\\d+)", open(sys.argv[1]).read())
+job = str(os.getpid())
+for task in range(int(array[1]) + 1) if array else [None]:
+    place = {"SLURM_JOB_ID": job}
+    if task is not None:
+        place |= {"SLURM_ARRAY_JOB_ID": job, "SLURM_ARRAY_TASK_ID": str(task)}
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.Popen(["sh", sys.argv[1]], env={**os.environ, **place}, **quiet)
+print("Submitted batch job", job)
+""",
+    "srun": """
+import os, sys
+command = sys.argv[sys.argv.index("-u") - 1 :]
+os.execvp(command[0], command)
+""",
+    "sacct": "print('JobID|State|NodeList')",
+}
+"""Commands of Slurm, as far as submitit calls them here."""
+
+
+@pytest.fixture
+def slurm_commands(tmp_path, monkeypatch):
+    """A folder of commands that stand in for Slurm."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name, code in COMMANDS.items():
+        (folder / name).write_text(f"#!{sys.executable}\n{code}")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    monkeypatch.setattr("riskmatch.sweep.launchers.slurm.SLURM_POLL_SECONDS", 0.5)
+    return folder
+
+
+@needs_submitit
+def test_runs_are_submitted_in_arrays_with_their_options(tmp_path, slurm_commands):
+    runs = [
+        tiny(m, pretrain=20, hparams={"warmup": 0} if m == "rdm" else {}) for m in ("rdm", "vrex")
+    ]
+    launcher = Slurm(240, partition="gpu", cores=2, memory=8, sbatch={"account": "lab"})
+    board = run_all(runs, tmp_path / "runs", launcher)
+    assert {run.id for run in board.done} == {run.id for run in with_erm_phases(runs)}
+    phase, array = sorted(
+        (path.read_text() for path in tmp_path.glob("runs/slurm/*_submission.sh")),
+        key=lambda text: "--array" in text,
+    )
+    assert "--array" not in phase
+    assert "#SBATCH --array=0-1%2" in array
+    for option in ("time=240", "partition=gpu", "cpus-per-task=2", "mem=8GB", "account=lab"):
+        assert f"#SBATCH --{option}\n" in array
+    assert "#SBATCH --requeue\n" in array
+    assert "gpus" not in array
+
+
+@needs_submitit
+def test_jobs_that_slurm_does_not_accept_are_one_line(tmp_path, slurm_commands):
+    (slurm_commands / "sbatch").write_text("#!/bin/sh\necho 'invalid\npartition' >&2; exit 1")
+    with pytest.raises(ValueError, match=r"^Slurm does not accept .*invalid partition"):
+        run_all([tiny()], tmp_path / "runs", Slurm())
+
+
+@needs_submitit
+def test_machine_without_slurm_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ValueError, match=r"srun.*--launcher local"):
+        run_all([tiny()], tmp_path / "runs", Slurm())
