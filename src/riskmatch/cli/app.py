@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from keyword import iskeyword
+from typing import Any, TextIO, cast
 
 COMMANDS = {
     "data": "list data sets, download one, examine one",
@@ -63,7 +65,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     try:
-        with _current_folder_importable(), _plain_warnings("--quiet" in words), _stoppable():
+        with (
+            inert_output(),
+            _current_folder_importable(),
+            _plain_warnings("--quiet" in words),
+            _stoppable(),
+        ):
             code = _run([word for word in words if word != "--debug"])
         sys.stdout.flush()
         return code
@@ -159,7 +166,45 @@ def _plain_warnings(quiet: bool) -> Iterator[None]:
 
 
 def _fail(error: BaseException, message: str, code: int, debug: bool) -> int:
-    if debug:
-        traceback.print_exception(error)
-    print(f"riskmatch: {message}", file=sys.stderr)
+    with inert_output():
+        if debug:
+            traceback.print_exception(error)
+        print(f"riskmatch: {message}", file=sys.stderr)
     return code
+
+
+_COLOURS = r"\x1b\[[0-9;]*m"
+_BARS = rf"{_COLOURS}|\x1b\[\?25[lh]|\x1b\[[0-9]*[AKG]|\r"
+"""What rich writes on a terminal: colours and, on the error stream, progress bars."""
+
+
+@contextmanager
+def inert_output() -> Iterator[None]:
+    """Escape control characters in all output: names in data and records may hold any.
+
+    What rich writes on a terminal passes.
+    """
+    out, err = sys.stdout, sys.stderr
+    sys.stdout = cast(TextIO, _Inert(out, _COLOURS))
+    sys.stderr = cast(TextIO, _Inert(err, _BARS))
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = out, err
+
+
+class _Inert:
+    """A stream that escapes control characters, marks of direction and lone surrogates."""
+
+    def __init__(self, stream: TextIO, allowed: str) -> None:
+        self._stream = stream
+        characters = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069"
+        passing = f"({allowed})|" if stream.isatty() else "()"
+        self._unsafe = re.compile(rf"{passing}[{characters}\ud800-\udfff]")
+
+    def write(self, text: str) -> int:
+        self._stream.write(self._unsafe.sub(lambda m: m[1] or f"\\u{ord(m[0]):04x}", text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

@@ -253,13 +253,19 @@ class Table:
     def csv(self) -> str:
         """The table for programs: mean, error and n have columns of their own, to six decimals."""
         text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(zip(*self._values(), strict=True))
+        rows = zip(*self._values(), strict=True)
+        csv.writer(text, lineterminator="\n").writerows([*map(_inert, row)] for row in rows)
         return text.getvalue()
 
     def to_json(self) -> dict[str, Any]:
         """The caption, and the rows of :meth:`csv` as mappings to numbers, text and None."""
         names, *rows = zip(*self._values(), strict=True)
         return {"caption": self.caption, "rows": [dict(zip(names, r, strict=True)) for r in rows]}
+
+
+def _inert(cell: Cell) -> Cell:
+    """Text that a spreadsheet would take for a formula, after an apostrophe."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(tuple("=+-@\t\r")) else cell
 
 
 def _numbers(cell: Cell) -> tuple[Cell, Cell, Cell]:

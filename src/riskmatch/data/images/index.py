@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -185,13 +186,15 @@ def normalised_name(name: str) -> str:
     r"""A class or domain name in Unicode form NFC, with undecodable bytes escaped.
 
     File systems differ in how they store accents; names that are not UTF-8 become ``\udce9`` and
-    the like, so that every name can be written to a file.
+    the like, and control characters ``\x1b`` and the like, so that every name can be written to a
+    file and to a terminal.
 
     Example:
         >>> normalised_name("cafe\u0301") == normalised_name("caf\u00e9")
         True
     """
-    return unicodedata.normalize("NFC", name).encode("utf-8", "backslashreplace").decode()
+    text = unicodedata.normalize("NFC", name).encode("utf-8", "backslashreplace").decode()
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda m: f"\\x{ord(m[0]):02x}", text)
 
 
 def _children(folder: Path) -> list[Path]:
