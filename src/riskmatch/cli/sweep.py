@@ -261,8 +261,8 @@ def _table(words: Sequence[str]) -> int:
             f"'{options.dir}' holds no {PLAN} and no runs. Give a folder of runs, or plan a sweep "
             f"with {make}."
         ) from None
-    except ValueError as error:
-        raise BadInput(str(error)) from error
+    except (ValueError, OSError) as error:
+        raise BadInput(cause_of(error)) from error
     for cause in results.damaged:
         print(f"riskmatch: {cause}", file=sys.stderr)
     if options.json:
@@ -331,8 +331,8 @@ def _read_plan(folder: Path) -> list[PlannedRun]:
     except FileNotFoundError as error:
         make = f"{_command('plan', folder)} --data NAME"
         raise BadInput(f"{error} Plan a sweep with {make}.") from None
-    except ValueError as error:
-        raise BadInput(str(error)) from error
+    except (ValueError, OSError) as error:
+        raise BadInput(cause_of(error)) from error
 
 
 def _command(verb: str, folder: Path) -> str:

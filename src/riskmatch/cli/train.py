@@ -308,6 +308,8 @@ def _reported(command: TrainCommand, display: RunDisplay) -> Iterator[None]:
         if display.last_step is None and isinstance(error, ValueError | ImportError | OSError):
             raise BadInput(cause_of(error)) from error
         cause = f"{type(error).__name__}: {cause_of(error)}".rstrip(".")
+        if isinstance(error, OSError):  # such as a full disk
+            raise RunFailed(f"{cause}. To continue once this is repaired: {resume}") from error
         if not checkpoint.exists(command.folder / checkpoint.FOLDER):
             raise RunFailed(f"{cause} (--debug shows the traceback)") from error
         raise RunFailed(f"{cause}. To continue from the last checkpoint: {resume}") from error
