@@ -24,6 +24,7 @@ RUN = RunConfig("d", ("t",), "erm")
         (Ray(cores=2, gpus=0.5), 4),
         (Ray(gpus=1), 2),
         (Ray(memory=4), 4 + 5),
+        (Ray(memory=0), 8 + 5),
         (Ray(cores=16), 0),
     ],
 )

@@ -98,8 +98,8 @@ class Ray(Launcher):
             supervise(board, _Tasks(task, arguments, shared.out, self.copy_back), limit, on_change)
 
     def _resources(self) -> dict[str, float]:
-        memory = {} if self.memory is None else {"memory": self.memory * 2**30}
-        return {"CPU": self.cores, **memory, **({"GPU": self.gpus} if self.gpus else {})}
+        amounts = {"CPU": self.cores, "memory": (self.memory or 0) * 2**30, "GPU": self.gpus}
+        return {name: amount for name, amount in amounts.items() if amount}
 
     def _capacity(self, nodes: Sequence[Mapping[str, Any]]) -> int:
         """Return how many runs fit on the nodes that are alive."""
