@@ -53,6 +53,12 @@ def test_laptop_plans_the_committed_runs():
     assert committed_ids(run for run in planned if run.config.method == "rdm") < committed
 
 
+def test_committed_runs_of_the_figures_are_those_that_laptop_plans():
+    committed = {path.name for path in (RESULTS.parent / "figures" / "runs").iterdir()}
+    figures = ("fig1", "fig3a", "fig3b", "fig4a", "fig4b", "fig8")
+    assert set().union(*(ids(plan(name, "laptop")) for name in figures)) == committed
+
+
 def committed_ids(runs):
     """Ids of the runs; of RDM's with the pool of samples, where those are committed."""
     found = set()
