@@ -36,6 +36,7 @@ def page_data(*, runs=1, training=TRAINING, test=TEST, classes=CLASSES, **change
             "rows": [[m, 70.0 + 9 * i % 5, 71.25 + i, None] for i, m in enumerate(methods)],
         },
         "verdict": {"text": "No method is better.", "rule": "Rule: intervals."} if many else None,
+        "cautions": ["b and c have 6 images in common."] if many else [],
         "comparison": comparison(methods) if many else None,
         "hyperparameters": hyperparameters(methods, test) if many else [],
         "runs": [

@@ -207,6 +207,7 @@ def test_verdict_hyperparameters_and_matching_are_drawn(visit, comparison):
     page = visit(comparison)
     assert page.locator(".summary p").first.inner_text() == "No method is better."
     assert "Rule: intervals." in page.locator(".summary").inner_text()
+    assert page.locator(".summary .caution").inner_text() == "b and c have 6 images in common."
     methods = page.locator("#hyperparameters .method")
     assert methods.count() == 2
     assert methods.first.locator("svg.chart").count() == 2

@@ -29,7 +29,7 @@ DEFAULTS = [*((name, "colored-mnist", False) for name in sorted(methods())), ("r
 def test_defaults_are_left_out_of_the_command(method, data, frozen):
     config = config_of(method, data, frozen)
     expected = f"riskmatch train {data} --method {method} --test-domain 0.1"
-    assert train_command(config) == expected + " --frozen" * frozen
+    assert train_command(config) == expected + " --frozen --patience 0" * frozen
     assert parsed(config) == config
 
 

@@ -13,6 +13,7 @@ from riskmatch.report.page.data import notes, runs_in_detail
 from riskmatch.report.page.headline import MAX_RUNS, comparison, headline, verdict
 from riskmatch.report.page.hyperparameters import hyperparameters
 from riskmatch.report.page.selections import select_runs
+from riskmatch.report.page.siblings import lost_without_another_domain
 from riskmatch.report.stored_runs import find_run, read_runs
 from riskmatch.report.titles import data_title, method_title
 from riskmatch.runs import records
@@ -364,7 +365,7 @@ def test_domains_left_out_together_are_compared_each(tmp_path):
 def test_a_domain_that_owes_its_accuracy_to_another_is_noted(tmp_path):
     alone = [made(d, a) for d, a in (("a", 97.0), ("b", 99.2), ("c", 90.0))]
     together = [made(("a", "b"), 86.4), made(("a", "c"), 96.0), made(("b", "c"), 89.5)]
-    found = [n for n in notes(page_of(tmp_path, *alone, *together), 6) if "overestimates" in n]
+    found = lost_without_another_domain(page_of(tmp_path, *alone, *together))
     assert len(found) == 3
     assert "Leaving out b as well lowers the accuracy on a from 97.0 to 86.4" in found[0]
     assert "Leaving out a as well lowers the accuracy on b from 99.2 to 86.4" in found[1]

@@ -83,11 +83,8 @@ def _overview(
         "headline": headline(page, runs),
         "comparison": comparison(page) if len(page.runs) > 1 else None,
         "hyperparameters": hyperparameters(page) if len(page.runs) > 2 else [],
-        "notes": [
-            *pictures_in_common(page, data_dir),
-            *weight_of_a_sample(runs),
-            *notes(page, len(runs)),
-        ],
+        "cautions": [*lost_without_another_domain(page), *pictures_in_common(page, data_dir)],
+        "notes": [*weight_of_a_sample(runs), *notes(page, len(runs))],
     }
     return overview, runs, chosen_steps(page)
 
@@ -161,7 +158,7 @@ def notes(page: PageRuns, shown: int) -> list[str]:
         shown: number of runs shown in detail.
     """
     runs, table, plan = page.runs, page.cases, page.results.plan
-    lines = lost_without_another_domain(page)
+    lines: list[str] = []
     if shown < len(runs):
         lines.append(
             f"{shown} of {len(runs)} runs are shown in detail, chosen by "

@@ -21,6 +21,7 @@ from riskmatch.report.page.samples import (
     validation,
 )
 from riskmatch.report.page.selections import PageRuns, select_runs
+from riskmatch.report.page.siblings import lost_without_another_domain
 from riskmatch.report.stored_runs import read_runs
 from riskmatch.report.titles import part_titles
 from riskmatch.runs.findings import findings
@@ -51,7 +52,11 @@ def summarise(
     """
     page = select_runs(paths)
     runs = read_runs(page.frame) if len(page.runs) <= MAX_RUNS else []
-    remarks = [*weight_of_a_sample(runs), *notes(page, shown=len(page.runs))]
+    remarks = [
+        *lost_without_another_domain(page),
+        *weight_of_a_sample(runs),
+        *notes(page, shown=len(page.runs)),
+    ]
     single = runs[0] if len(runs) == 1 else None
     summary = {
         "title": page_title(page.runs),
