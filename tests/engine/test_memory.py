@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from riskmatch.engine import loop
+from riskmatch.engine import evaluate
 from riskmatch.engine.device import peak_memory, reset_peak_memory
 from riskmatch.engine.run import train
 from riskmatch.runs.config import RunConfig
@@ -42,13 +42,13 @@ def test_peak_excludes_memory_of_earlier_runs(tmp_path):
 
 @linux_only
 def test_peak_excludes_evaluations(tmp_path, monkeypatch):
-    predict = loop.predict
+    predict = evaluate.predict
 
     def heavy(*arguments):
         touch(MANY)
         return predict(*arguments)
 
-    monkeypatch.setattr(loop, "predict", heavy)
+    monkeypatch.setattr(evaluate, "predict", heavy)
     reset_peak_memory(CPU)
     before = peak_memory(CPU)
     tiny = RunConfig(

@@ -110,7 +110,7 @@ def test_tables():
         "2",
     ]
     assert optimum[:3] == ("Optimum", "either", 75.0)
-    assert str(accuracy_by_p(rows[LAST]).rows[0][2]) == "50.0 ± 0.0"
+    assert str(accuracy_by_p(rows[LAST]).rows[0][2]) == "50.0"
     lines = list(csv.DictReader(io.StringIO(machine_table(rows).csv())))
     assert [(line["selection"], line["value"]) for line in lines] == [
         (BEST, "500.0"),

@@ -138,7 +138,7 @@ def _by_method(selected: Selected) -> Iterator[list[str]]:
 
 
 def weight_of_a_sample(runs: Sequence[StoredRun]) -> list[str]:
-    """How many points one sample is on small test domains; empty where all are large."""
+    """Points of accuracy that one sample of a small test domain counts; empty if all are large."""
     points = {}
     for run in runs:
         for domain in run.config.test_domains:
@@ -147,7 +147,7 @@ def weight_of_a_sample(runs: Sequence[StoredRun]) -> list[str]:
                 points[domain] = f"{100 / n:.1f} on {domain} ({n} samples)"
     if not points:
         return []
-    return [f"One sample is so many points of accuracy: {', '.join(points.values())}."]
+    return [f"Points of accuracy per sample: {', '.join(points.values())}."]
 
 
 def notes(page: PageRuns, shown: int) -> list[str]:
