@@ -41,6 +41,7 @@ lint: $(STAMP)  ## style, types and layers
 bench: $(STAMP)  ## time the core, the methods and the loader of images
 	@$(BIN)/python benchmarks/core.py
 	@$(BIN)/python benchmarks/methods.py
+	@$(BIN)/python benchmarks/accumulate.py
 	@$(BIN)/python benchmarks/colored_mnist.py
 	@$(BIN)/python benchmarks/images.py
 
