@@ -213,6 +213,7 @@ def test_verdict_hyperparameters_and_matching_are_drawn(visit, comparison):
     assert methods.first.locator("svg.chart").count() == 2
     assert methods.first.locator("svg.chart").first.locator(".mark").count() == 5
     methods.nth(1).locator("summary").click()
+    methods.nth(1).locator("svg.chart").nth(1).wait_for()
     assert methods.nth(1).locator("svg.chart").count() == 2
     assert page.locator("article:visible [data-chart=matching] [data-line]").count() == 2
 
