@@ -1,4 +1,4 @@
-"""Large batches in pieces: time and peak memory of a step of a small ResNet, RDM and Fish."""
+"""Time and peak memory of a step on a large batch in pieces: `make bench`."""
 
 from __future__ import annotations
 

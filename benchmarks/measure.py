@@ -1,4 +1,4 @@
-"""Honest measuring on a noisy machine: interleaved, best of several, memory at its peak."""
+"""Time and peak memory on a noisy machine: interleaved, best of several."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def medians(actions: dict[str, Action], rounds: int) -> dict[str, float]:
 
 
 def peak_megabytes(action: Action) -> float | None:
-    """How far the process's memory rises above its level before ``action``; only Linux tells."""
+    """Rise of the process's memory above its level before ``action``; None except on Linux."""
     if sys.platform != "linux":
         return None
     reset_peak_memory(CPU)

@@ -78,9 +78,8 @@ def test_pieces_of_64_have_the_gradient_of_the_batch_of_4096(criterion, dtype, b
 @settings(deadline=None, max_examples=25)
 @given(n=st.integers(6, 40), size=st.integers(1, 50), seed=st.integers(0, 5))
 def test_pieces_of_any_size_give_the_same_gradient(n, size, seed):
-    model, criterion = network(), CRITERIA[0]
+    model, criterion = network(), RiskMatching(2.0, "variance")
     x, y, domains = batch_of(n, seed=seed)
-    criterion = RiskMatching(2.0, "variance")
     at_once(model, criterion, x, y, domains, n)
     expected = gradient(model)
     in_pieces(model, criterion, x, y, domains, size)
@@ -128,7 +127,7 @@ def test_at_most_one_piece_has_a_graph():
 
         @staticmethod
         def forward(ctx, x):
-            Counted.alive += torch.is_grad_enabled() or ctx.needs_input_grad[0]
+            Counted.alive += 1
             Counted.most = max(Counted.most, Counted.alive)
             return x.clone()
 

@@ -168,7 +168,7 @@ class Eval:
         return Eval(self.model, batch, self._risk, self._params, self._amp, self._micro_batch)
 
     def against(self, y: Tensor) -> Eval:
-        """The same outputs judged by other labels, without another forward pass."""
+        """The same outputs with other labels, without another forward pass."""
         other = self.on(replace(self.batch, y=y))
         other.__dict__["_outputs"] = self._outputs
         return other

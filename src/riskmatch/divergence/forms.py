@@ -110,7 +110,7 @@ def _evaluate_unchecked(
     balanced: bool,
     with_grad: bool,
 ) -> tuple[Tensor, Tensor]:
-    """As :func:`_evaluate`, for samples that nobody checked: NaN where one is not finite."""
+    """As :func:`_evaluate`, for unchecked samples: NaN where one is not finite."""
     if bool(torch.isfinite(samples).all()):
         options = (bandwidths, reduction, method, balanced, with_grad)
         return _evaluate(samples, groups, rows, coefs, *options)

@@ -1,7 +1,4 @@
-"""What a run does that one would not expect.
-
-A method that never acts, a learning rate that is replaced, a method that harms the fit.
-"""
+"""Warnings about runs: a method that never acts, a replaced learning rate, a harmed fit."""
 
 from __future__ import annotations
 
@@ -134,7 +131,7 @@ def harm(record: RunRecord) -> str | None:
 
 
 def findings(record: RunRecord) -> list[str]:
-    """What there is to say of a run, in one line each: see :func:`inactive` and :func:`harm`."""
+    """Warnings about a run, one line each: see :func:`inactive` and :func:`harm`."""
     return list(filter(None, (inactive(record.config, record.domains), harm(record))))
 
 
@@ -173,7 +170,7 @@ def harmful_runs(frame: pd.DataFrame) -> list[str]:
 
 
 def damage_of(points: Sequence[Point], start: int | None, classes: int | None) -> str | None:
-    """What has become worse on the training domains since the method acts; None if nothing has.
+    """What became worse on the training domains after the method started; None if nothing did.
 
     The last evaluation is compared with the one before the method acts or, without a warm-up, with
     the most accurate one: the risk is that of guessing, log(classes), or the accuracy has fallen

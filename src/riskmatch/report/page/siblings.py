@@ -1,4 +1,4 @@
-"""Domains that share pictures or objects, of which leaving out one alone tells too little."""
+"""Cautions about domains that share images or objects, where leaving out one is not enough."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from riskmatch.report.selected import Selected, choices_by_run
 MAX_IMAGES = 2000
 """Larger data sets are not searched for near-duplicates; riskmatch data doctor searches any."""
 DROP = 0.05
-"""Loss of accuracy from which on leaving out another domain as well is reported."""
+"""Smallest loss of accuracy that is reported."""
 
 
 def pictures_in_common(page: PageRuns, data_dir: Path | None = None) -> list[str]:
-    """Notes from the images: domains that are trained on and have pictures of a test domain."""
+    """Cautions from the images: training domains that share images with a test domain."""
     return [note for one in page.by_data for note in _pictures(one.main, data_dir)]
 
 
 def lost_without_another_domain(page: PageRuns) -> list[str]:
-    """Notes from runs that leave out two domains: where the second lowers the accuracy much."""
+    """Cautions from runs without two domains: where leaving out the second lowers accuracy."""
     return [note for one in page.by_data for note in _measured(one.main)]
 
 
