@@ -117,17 +117,21 @@ def harm(record: RunRecord) -> str | None:
     points = [_point(evaluation, record.config) for evaluation in record.evaluations]
     if record.config.method in PLAIN or (damage := damage_of(points, start, classes)) is None:
         return None
-    weight, cure = record.config.hparams.get("weight"), "Try a weaker setting of the method"
+    weight, cure = record.config.hparams.get("weight"), "try a weaker setting of the method"
     if weight:
-        cure = f"Try a weight below {weight:g}"
+        cure = f"try a weight below {weight:g}"
         norms = next((e.gradients for e in record.evaluations if e.gradients), None)
         if norms and norms["penalty"] > norms["risk"] > 0:
             ratio = norms["penalty"] / norms["risk"]
             cure = (
-                f"Try a weight of about {float(f'{weight / ratio:.1g}'):g}, not {weight:g}: the "
+                f"try a weight of about {float(f'{weight / ratio:.1g}'):g}, not {weight:g}: the "
                 f"gradient of the penalty was {ratio:.2g} times that of the risk"
             )
-    return f"{record.config.method} harms the fit: {damage}. {cure}."
+    if points[-1].risk < CHANCE * _guess(classes):
+        expected = "This is expected if it gives up a shortcut, such as the colour of digits; else "
+    else:
+        expected, cure = "", cure[0].upper() + cure[1:]
+    return f"{record.config.method} harms the fit: {damage}. {expected}{cure}."
 
 
 def findings(record: RunRecord) -> list[str]:
@@ -186,7 +190,7 @@ def damage_of(points: Sequence[Point], start: int | None, classes: int | None) -
     first, last = later[0], later[-1]
     known = [point for point in points if point.step <= (start or 0)]
     before = known[-1] if known else max(later, key=lambda point: point.accuracy)
-    guess = math.log(classes) if classes and classes > 1 else math.inf
+    guess = _guess(classes)
     # A network without a warm-up may have learnt nothing yet: its risk must have been lower.
     bound = before.risk if known else guess if start else max(guess, before.risk)
     if last.risk > CHANCE * guess and last.risk > bound:
@@ -206,6 +210,11 @@ def damage_of(points: Sequence[Point], start: int | None, classes: int | None) -
             f"{last.step}"
         )
     return None
+
+
+def _guess(classes: int | None) -> float:
+    """Risk of guessing."""
+    return math.log(classes) if classes and classes > 1 else math.inf
 
 
 def _point(evaluation: Evaluation, config: RunConfig) -> Point:
