@@ -1,9 +1,14 @@
 """Risk matching in PyTorch Lightning: one criterion in ``training_step``.
 
+With ``group="world"`` the criterion matches the batch of all processes, if there are several.
+
 Run: python examples/lightning_module.py
+ or: torchrun --nproc-per-node 2 examples/lightning_module.py
 """
 
 from __future__ import annotations
+
+import os
 
 import lightning
 import torch
@@ -23,7 +28,7 @@ class Classifier(lightning.LightningModule):
     def __init__(self, weight: float) -> None:
         super().__init__()
         self.net = nn.Sequential(nn.Flatten(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 2))
-        self.criterion = RiskMatching(weight, divergence="moments")
+        self.criterion = RiskMatching(weight, divergence="moments", group="world")
 
     def training_step(self, batch: Sample, index: int) -> Tensor:
         """The loss of one batch; the penalty needs samples of several domains in it."""
@@ -50,6 +55,7 @@ def main(epochs: int = 5) -> Classifier:
     trainer = lightning.Trainer(
         max_epochs=epochs,
         accelerator="cpu",
+        devices=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,

@@ -75,3 +75,14 @@ def test_values_and_gradients_equal_those_of_one_process(tmp_path, share):
 def test_labels_of_a_group_are_integers():
     with pytest.raises(TypeError, match=r"process group.*integer"):
         RiskMatching(group="world")(torch.rand(2), ["a", "b"])
+
+
+def test_a_single_process_is_a_world_of_its_own():
+    risks, domains = torch.rand(5), torch.tensor([0, 0, 1, 1, 1])
+    expected = RiskMatching(2.0)(risks, domains)
+    assert torch.equal(RiskMatching(2.0, group="world")(risks, domains).loss, expected.loss)
+
+
+def test_fewer_labels_than_risks_are_refused_before_they_are_exchanged():
+    with pytest.raises(ValueError, match=r"\(5,\) and \(4,\)"):
+        RiskMatching(group="world")(torch.rand(5), torch.tensor([0, 0, 1, 1]))

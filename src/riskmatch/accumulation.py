@@ -78,7 +78,7 @@ def accumulate(
     """
     if not pieces:
         raise ValueError("accumulate needs at least one piece of a batch, got none.")
-    _check_batch_norm(model)
+    check_batch_norm(model)
     # The graph of the last piece is kept, except under DistributedDataParallel, which needs the
     # passes with a graph to follow each other.
     distributed = isinstance(model, DistributedDataParallel)
@@ -122,13 +122,15 @@ def _checked(risks: Tensor) -> Tensor:
     return risks
 
 
-def _check_batch_norm(model: nn.Module) -> None:
+def check_batch_norm(model: nn.Module) -> None:
+    """Raise ``ValueError`` if a layer is a BatchNorm in training mode."""
     for name, module in model.named_modules():
         if isinstance(module, _BatchNorm) and module.training:
             raise ValueError(
                 f"The layer {name} is a BatchNorm in training mode: its outputs depend on the "
-                "other samples of a piece, so pieces cannot give the gradient of the whole batch. "
-                "Put it in evaluation mode with .eval(), or use another normalisation."
+                "other samples, so pieces of a batch, or processes with a share of it, cannot give "
+                "the gradient of the whole. Put it in evaluation mode with .eval(), or use another "
+                "normalisation."
             )
 
 

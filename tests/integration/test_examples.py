@@ -31,6 +31,7 @@ def run(*command: str) -> str:
         ("lightning_module", "lightning", "'penalty'"),
         ("huggingface_trainer", "transformers", "train_loss"),
         ("skorch_net", "skorch", "valid_acc"),
+        ("scikit_learn", "sklearn", "RDM, weight 30"),
     ],
 )
 def test_script_trains(script, package, printed):

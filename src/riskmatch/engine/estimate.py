@@ -1,0 +1,360 @@
+"""What runs will take: time and peak memory, from a few steps that are tried and thrown away."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+
+import torch
+
+from riskmatch.accumulation import check_batch_norm
+from riskmatch.data import OnProgress
+from riskmatch.data.domain import DomainSet
+from riskmatch.engine.assemble import Assembly, assemble, domains_of, is_frozen
+from riskmatch.engine.device import peak_memory, reset_peak_memory
+from riskmatch.engine.evaluate import EvaluatedSamples, predict
+from riskmatch.engine.step import check_splits
+from riskmatch.runs.config import RunConfig, acts_from
+
+_STEPS = 3  # timed steps of a probe, after one that is not
+_SAMPLES = 256  # samples of the evaluation that is tried
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Time and memory of a run.
+
+    Example:
+        >>> from riskmatch.defaults import run_config
+        >>> options = {"steps": 200, "data_options": {"samples": 50}}
+        >>> config = run_config("rdm", "colored-digits", ["0.1"], given=options)
+        >>> estimate(config).steps_after_warmup
+        50
+    """
+
+    config: RunConfig
+    warmup_step: float
+    """Seconds of a step before the method acts."""
+    step: float
+    """Seconds of a step at which it acts."""
+    evaluation: float
+    """Seconds of an evaluation."""
+    memory: int
+    """Peak memory of a step in bytes: of the process, or of the tensors on a GPU."""
+    pieces: Mapping[int, tuple[int, float]] = field(default_factory=dict)
+    """By number of samples of ``accumulate`` that was tried: peak memory, seconds of a step."""
+    whole_batch: int = 0
+    """Samples of a batch, over all training domains."""
+    undivided: str = ""
+    """Why a batch cannot be taken in pieces; empty where it can."""
+
+    @property
+    def steps_after_warmup(self) -> int:
+        """Steps at which the method acts; none of a method that never does."""
+        start = acts_from(self.config)
+        return 0 if start is None else self.config.steps - max(start, self.config.pretrain)
+
+    @property
+    def evaluations(self) -> int:
+        """Number of evaluations."""
+        config = self.config
+        return math.ceil(config.steps / config.eval_every) - config.pretrain // config.eval_every
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the run, without the ERM phase that it starts from."""
+        before = self.config.steps - self.config.pretrain - self.steps_after_warmup
+        steps = before * self.warmup_step + self.steps_after_warmup * self.step
+        return steps + self.evaluations * self.evaluation
+
+    def largest_piece(self, limit: float) -> int | None:
+        """Most samples at a time that keep the peak below ``limit`` bytes; None if none do.
+
+        Memory is taken to grow linearly with the piece, through the smallest and largest tried.
+        """
+        sizes = {piece: memory for piece, (memory, _) in self.pieces.items()}
+        sizes[self.whole_batch] = self.memory
+        (small, low), *_, (large, high) = sorted(sizes.items())
+        if high <= limit:
+            return large
+        slope = (high - low) / (large - small)
+        fits = small + math.floor((limit - low) / slope) if slope > 0 else 0
+        return fits if fits >= 1 else None
+
+    def text(self, limit: float | None = None) -> str:
+        """The estimate in a few lines; with the piece that fits ``limit`` bytes, if given."""
+        config, start = self.config, acts_from(self.config)
+        lines = {
+            "steps": f"{config.steps:,} of {self.whole_batch} samples, "
+            f"{self.evaluations} evaluations",
+            "step": f"{self.step:.3g} s",
+            "evaluation": f"{self.evaluation:.3g} s",
+            "run": f"{duration(self.seconds)}, "
+            f"{self.evaluations * self.evaluation / self.seconds:.0%} of it evaluation",
+            "memory": f"{self.memory / 1e9:.2f} GB at the peak",
+        }
+        if start:
+            lines["step"] += f"; {self.warmup_step:.3g} s before step {start:,}"
+        if config.pretrain:
+            phase = duration(config.pretrain * self.warmup_step)
+            lines["run"] += f"; {phase} more for its ERM phase, unless that is done"
+        for size, (memory, seconds) in self.pieces.items():
+            ratio = seconds / self.step
+            text = f"{memory / 1e9:.2f} GB at the peak, {ratio:.2f} times the time of a step"
+            lines[f"--accumulate {size}"] = text
+        if self.undivided:
+            lines["--accumulate"] = f"not possible: {self.undivided}"
+        if limit is not None:
+            lines[f"fits in {limit / 1e9:g} GB"] = self._fitting(limit)
+        width = max(map(len, lines))
+        return "\n".join(f"{name:<{width}}  {text}" for name, text in lines.items())
+
+    def _fitting(self, limit: float) -> str:
+        if self.undivided:
+            return "the whole batch" if self.memory <= limit else "no: use a smaller batch"
+        piece = self.largest_piece(limit)
+        if piece is None:
+            return "no piece: use a smaller network or smaller inputs"
+        return "the whole batch" if piece >= self.whole_batch else f"--accumulate {piece}"
+
+    def to_json(self, limit: float | None = None) -> dict[str, object]:
+        """The estimate as values."""
+        values: dict[str, object] = {
+            "steps": self.config.steps,
+            "batch": self.whole_batch,
+            "evaluations": self.evaluations,
+            "seconds_per_step": self.step,
+            "seconds_per_warmup_step": self.warmup_step,
+            "seconds_per_evaluation": self.evaluation,
+            "seconds": self.seconds,
+            "peak_memory": self.memory,
+            "accumulate": {
+                str(size): {"peak_memory": memory, "seconds_per_step": seconds}
+                for size, (memory, seconds) in self.pieces.items()
+            },
+        }
+        if limit is not None:
+            values["largest_piece"] = None if self.undivided else self.largest_piece(limit)
+        return values
+
+
+def estimate(
+    config: RunConfig,
+    *,
+    device: torch.device | str = "cpu",
+    data_dir: Path | None = None,
+    domains: DomainSet | None = None,
+    pieces: bool = True,
+    on_progress: OnProgress | None = None,
+) -> Estimate:
+    """Estimate time and memory of a run from a few steps; nothing is written.
+
+    Args:
+        config: configuration of the run.
+        device: device to train on.
+        data_dir: folder that is searched first for files of the data set.
+        domains: result of :func:`~riskmatch.engine.assemble.domains_of`, if it is loaded.
+        pieces: also try an eighth and half of a batch at a time, see :func:`riskmatch.accumulate`.
+        on_progress: called with each image that is read, decoded or embedded.
+    """
+    device = torch.device(device)
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        return _estimate(config, device, data_dir, domains, pieces, on_progress)
+
+
+def _estimate(
+    config: RunConfig,
+    device: torch.device,
+    data_dir: Path | None,
+    domains: DomainSet | None,
+    pieces: bool,
+    on_progress: OnProgress | None,
+) -> Estimate:
+    assembly = assemble(config, device, data_dir, domains, on_progress)
+    stepper, start = assembly.stepper, acts_from(config)
+    whole = len(next(assembly.sampler).y)
+    tried: dict[int, tuple[int, float]] = {}
+    undivided = _undivided(assembly)
+    if start:
+        stepper.memory.step = start
+    # Small pieces first: the process may keep the memory of larger ones.
+    for size in sorted({math.ceil(whole / 8), math.ceil(whole / 2)}):
+        if pieces and not undivided and not config.accumulate and size < whole:
+            stepper.settings = replace(stepper.settings, accumulate=size)
+            seconds, memory = _probe(assembly, device)
+            tried[size] = memory, seconds
+    stepper.settings = replace(stepper.settings, accumulate=config.accumulate)
+    step, memory = _probe(assembly, device)
+    warmup_step = step
+    if start:
+        stepper.memory.step = 0
+        warmup_step, _ = _probe(assembly, device)
+    evaluation = _evaluation(assembly, config, device)
+    return Estimate(config, warmup_step, step, evaluation, memory, tried, whole, undivided)
+
+
+def _probe(assembly: Assembly, device: torch.device) -> tuple[float, int]:
+    """Median seconds and peak memory of a few steps."""
+    assembly.stepper.step(next(assembly.sampler))
+    reset_peak_memory(device)
+    seconds = [
+        _timed(lambda: assembly.stepper.step(next(assembly.sampler)), device) for _ in range(_STEPS)
+    ]
+    return median(seconds), peak_memory(device)
+
+
+def _evaluation(assembly: Assembly, config: RunConfig, device: torch.device) -> float:
+    samples = EvaluatedSamples.of(assembly.splits, config.eval_fraction, config.trial)
+    name, splits = next(iter(samples.domains.items()))
+    some = splits["train"].take(torch.arange(min(_SAMPLES, len(splits["train"]))).to(device))
+    risk, model = assembly.stepper.settings.risk, assembly.stepper.model
+    predict(model, {name: {"train": some}}, risk)
+    seconds = _timed(lambda: predict(model, {name: {"train": some}}, risk), device)
+    return seconds * len(samples) / len(some)
+
+
+def _timed(action: Callable[[], object], device: torch.device) -> float:
+    begun = time.perf_counter()
+    action()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - begun
+
+
+def _undivided(assembly: Assembly) -> str:
+    try:
+        check_splits(assembly.stepper.objective, "accumulate")
+        check_batch_norm(assembly.stepper.model)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+@dataclass(frozen=True)
+class SweepEstimate:
+    """Time of the runs of a plan."""
+
+    seconds: Mapping[str, float]
+    """By method, of all its runs."""
+    runs: Mapping[str, int]
+    """By method."""
+    phases: int
+    """ERM phases, each trained once for all runs that start from it."""
+    phase_seconds: float
+    unshared_phases: int
+    """ERM phases that would be trained without sharing."""
+    embeddings: int
+    """Data sets embedded by a frozen backbone, each once."""
+    embedding_seconds: float
+    memory: int
+    """Peak memory of the run that needs most, in bytes."""
+
+    @property
+    def total(self) -> float:
+        """Seconds of everything, one after the other."""
+        return sum(self.seconds.values()) + self.phase_seconds + self.embedding_seconds
+
+    def text(self, threads: int, gpu: bool) -> str:
+        """The estimate as a table."""
+        rows = [(name, f"{self.runs[name]:,}", duration(self.seconds[name])) for name in self.runs]
+        if self.phases:
+            rows.append(("ERM phases", f"{self.phases:,}", duration(self.phase_seconds)))
+        if self.embeddings:
+            seconds = duration(self.embedding_seconds)
+            rows.append(("embeddings", f"{self.embeddings:,}", seconds))
+        rows.append(("total", f"{sum(self.runs.values()):,}", duration(self.total)))
+        widths = [max(len(row[k]) for row in rows) for k in range(3)]
+        lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
+        hours = self.total / 3600 * (1 if gpu else threads)
+        lines.append(f"{hours:,.1f} {'GPU' if gpu else 'core'} hours, one run at a time")
+        lines.append(f"{self.memory / 1e9:.2f} GB of memory for the largest run")
+        if self.unshared_phases > self.phases:
+            lines.append(
+                f"{self.phases:,} ERM phases serve {self.unshared_phases:,} runs, which saves "
+                f"{duration(self.phase_seconds * (self.unshared_phases / self.phases - 1))}"
+            )
+        return "\n".join(lines)
+
+
+def duration(seconds: float) -> str:
+    """For people.
+
+    Example:
+        >>> duration(42), duration(5400), duration(400_000)
+        ('42 s', '1.5 h', '4.6 days')
+    """
+    for unit, length in (("days", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 1.5 * length or (unit == "h" and seconds >= length):
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def estimate_sweep(
+    configs: Sequence[RunConfig],
+    *,
+    device: torch.device | str = "cpu",
+    data_dir: Path | None = None,
+    on_progress: OnProgress | None = None,
+) -> SweepEstimate:
+    """Estimate the time of runs from one run of each method, network and data set.
+
+    Steps of other batch sizes are taken to be proportional to the samples of a batch.
+    """
+    probes: dict[tuple[object, ...], Estimate] = {}
+    loaded: dict[tuple[object, ...], DomainSet] = {}
+    embedding_seconds = 0.0
+
+    def cost(config: RunConfig) -> float:
+        nonlocal embedding_seconds
+        key = _kind(config)
+        if key not in probes:
+            source = _source(config)
+            if source not in loaded:
+                begun = time.perf_counter()
+                loaded.clear()  # one data set in memory at a time
+                loaded[source] = domains_of(config, data_dir, device, on_progress)
+                embedding_seconds += (time.perf_counter() - begun) * is_frozen(config)
+            probes[key] = estimate(config, device=device, domains=loaded[source], pieces=False)
+        known = probes[key]
+        share = (config.batch_size or 1) / (known.config.batch_size or 1)
+        scaled = replace(
+            known, config=config, step=share * known.step, warmup_step=share * known.warmup_step
+        )
+        return scaled.seconds
+
+    ordered = sorted(configs, key=lambda config: repr(_source(config)))
+    seconds: dict[str, float] = {}
+    runs: dict[str, int] = {}
+    for config in ordered:
+        seconds[config.method] = seconds.get(config.method, 0.0) + cost(config)
+        runs[config.method] = runs.get(config.method, 0) + 1
+    shared = [config.erm_phase() for config in ordered if config.pretrain]
+    phases = {phase.id: phase for phase in shared}
+    return SweepEstimate(
+        seconds,
+        runs,
+        phases=len(phases),
+        phase_seconds=sum(cost(phase) for phase in phases.values()),
+        unshared_phases=len(shared),
+        embeddings=len({_source(config) for config in ordered if is_frozen(config)}),
+        embedding_seconds=embedding_seconds,
+        memory=max((probe.memory for probe in probes.values()), default=0),
+    )
+
+
+def _source(config: RunConfig) -> tuple[object, ...]:
+    """What the inputs of a run depend on."""
+    options = sorted(config.data_options.items()), sorted(config.model_options.items())
+    own = tuple(map(repr, options)) if is_frozen(config) else (repr(options[0]),)
+    return (config.data, *own, config.model if is_frozen(config) else "")
+
+
+def _kind(config: RunConfig) -> tuple[object, ...]:
+    """What the time of a step depends on, besides the size of a batch."""
+    names: Iterable[str] = ("method", "model", "amp", "micro_batch", "accumulate")
+    warm = acts_from(config) not in (0, None)
+    return (*_source(config), *(getattr(config, name) for name in names), warm)

@@ -1,0 +1,63 @@
+from dataclasses import replace
+
+import pytest
+
+from riskmatch.defaults import run_config
+from riskmatch.engine.estimate import Estimate, estimate, estimate_sweep
+
+SMALL = {"steps": 40, "eval_every": 10, "data_options": {"samples": 60}}
+
+
+def config(method="rdm", **given):
+    own = {"warmup": 10} if method == "rdm" else {}
+    return run_config(method, "colored-digits", ["0.1"], given={**SMALL, **own, **given})
+
+
+def made(**values):
+    defaults = {"warmup_step": 1.0, "step": 3.0, "evaluation": 5.0, "memory": 1000}
+    return Estimate(config(), **{**defaults, "whole_batch": 100, **values})
+
+
+def test_seconds_add_up_steps_of_both_phases_and_evaluations():
+    assert made().seconds == 10 * 1.0 + 30 * 3.0 + 4 * 5.0
+    never = replace(made(), config=config(weight=0.0))
+    assert never.seconds == 40 * 1.0 + 4 * 5.0
+    late = replace(made(), config=config(pretrain=20))
+    assert late.seconds == 20 * 3.0 + 2 * 5.0
+
+
+def test_largest_piece_is_where_the_line_through_the_probes_meets_the_limit():
+    found = made(pieces={10: (200, 3.5)}, memory=1100)  # 100 bytes and 10 per sample
+    assert [found.largest_piece(limit) for limit in (2000, 1100, 600, 201, 100)] == [
+        *(100, 100, 50, 10),
+        None,
+    ]
+    assert "--accumulate 50" in found.text(600)
+    assert "whole batch" in found.text(2000)
+    assert found.to_json(600)["largest_piece"] == 50
+
+
+def test_probe_measures_both_phases_and_pieces_and_writes_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = estimate(config())
+    assert found.whole_batch == 2 * 48  # 80 % of 60 in each of two training domains
+    assert sorted(found.pieces) == [12, 48]
+    assert min(found.step, found.warmup_step, found.evaluation, found.memory) > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_method_that_cannot_be_divided_says_why():
+    found = estimate(config("coral"))
+    assert found.pieces == {}
+    assert "CORAL needs features" in found.text()
+    assert "smaller batch" in found.text(1.0)
+
+
+def test_sweep_counts_shared_phases_once_and_scales_with_the_batch():
+    runs = [config(pretrain=20, weight=weight) for weight in (1.0, 2.0, 3.0)]
+    found = estimate_sweep([*runs, config("erm")])
+    assert found.runs == {"rdm": 3, "erm": 1}
+    assert (found.phases, found.unshared_phases) == (1, 3)
+    assert found.total == pytest.approx(sum(found.seconds.values()) + found.phase_seconds)
+    assert "1 ERM phases serve 3 runs" in found.text(1, gpu=False)
+    assert "GPU hours" in found.text(1, gpu=True)
