@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 import riskmatch
 
-SIZES = (264, 2_000, 5_000, 50_000, 500_000, 5_000_000)
+SIZES = (96, 264, 2_000, 5_000, 50_000, 500_000, 5_000_000)
 DENSE_LIMIT_BYTES = 8e9
 GAMMAS = [10.0**power for power in range(-4, 4)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import platform
@@ -62,6 +63,17 @@ def peak_megabytes(action: Action) -> float | None:
     before = peak_memory(CPU)
     action()
     return (peak_memory(CPU) - before) / 2**20
+
+
+def peak_tensor_megabytes(action: Action) -> float:
+    """Most memory that tensors made during ``action`` hold at a time, as a GPU would count it."""
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
+        action()
+    results = profile.profiler.kineto_results  # type: ignore[union-attr]
+    events = [event for event in results.events() if event.name() == "[memory]"]
+    sizes = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
+    return max(itertools.accumulate(sizes)) / 2**20
 
 
 def machine() -> dict[str, object]:

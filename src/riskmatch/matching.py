@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from riskmatch import registry
 from riskmatch.distributed import average_over_processes, gather_risks
-from riskmatch.divergence import Divergence, Groups, Pool, pool_variance
+from riskmatch.divergence import MMD, Divergence, Groups, Pool, risk_variance
 from riskmatch.divergence.checks import (
     NonFiniteError,
     all_finite,
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Match = Literal["worst", "variance"]
 NonFinite = Literal["raise", "propagate"]
+_MMD = MMD()
+_MATCHES, _POOLS, _NONFINITE = get_args(Match), get_args(Pool), get_args(NonFinite)
 
 
 def risk_matching_penalty(
@@ -75,7 +77,7 @@ def risk_matching_penalty(
 
     Reference: Nguyen et al., *Domain Generalisation via Risk Distribution Matching*, WACV 2024.
     """
-    return _Matched(risks, domains, match, pool, nonfinite).penalty(_resolve(divergence))
+    return MatchedRisks(risks, domains, match, pool, nonfinite).penalty(_resolve(divergence))
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,7 @@ class RiskMatching(nn.Module):
             ``"world"``, or a process group. Risks and integer labels are gathered (one float and
             one integer per sample), all values are those of the global batch, and the gradients
             that DistributedDataParallel averages are exactly those of one process with that batch.
+            Where torch has no process group, ``"world"`` is this process alone.
 
     Example:
         >>> criterion = RiskMatching(weight=5.0)
@@ -159,9 +162,9 @@ class RiskMatching(nn.Module):
         for name, value in (("weight", weight), ("variance_weight", variance_weight)):
             if not 0 <= value < float("inf"):
                 raise ValueError(f"{name} must be a finite number ≥ 0, got {value!r}.")
-        check_option("match", match, get_args(Match))
-        check_option("pool", pool, get_args(Pool))
-        check_option("nonfinite", nonfinite, get_args(NonFinite))
+        check_option("match", match, _MATCHES)
+        check_option("pool", pool, _POOLS)
+        check_option("nonfinite", nonfinite, _NONFINITE)
         self.weight = weight
         self.match: Match = match
         self.divergence = _resolve(divergence)
@@ -186,8 +189,9 @@ class RiskMatching(nn.Module):
             _warn_of_processes()
         else:
             risks, domains = gather_risks(risks, _integers(domains), self.group)
-        batch = _Matched(risks, domains, self.match, self.pool, self.nonfinite)
-        risk = batch.domain_risks.mean()
+        batch = MatchedRisks(risks, domains, self.match, self.pool, self.nonfinite)
+        domain_risks = batch.domain_risks()
+        risk = domain_risks.mean()
         zero = risk.new_zeros(())
         penalty = batch.penalty(self.divergence) if self.weight else zero
         variance = batch.variance() if self.variance_weight else zero
@@ -202,7 +206,7 @@ class RiskMatching(nn.Module):
             penalty=penalty,
             variance=variance,
             domains=batch.names or batch.groups.labels,
-            domain_risks=batch.domain_risks,
+            domain_risks=domain_risks,
             worst=batch.groups.labels.take(batch.worst),
         )
 
@@ -214,15 +218,20 @@ class RiskMatching(nn.Module):
         )
 
 
-class _Matched:
+class MatchedRisks:
     """A checked batch of risks, grouped by domain, and the domains to match with the pool."""
 
     def __init__(
-        self, risks: Tensor, domains: Any, match: Match, pool: Pool, nonfinite: NonFinite
+        self,
+        risks: Tensor,
+        domains: Any,
+        match: Match,
+        pool: Pool,
+        nonfinite: NonFinite = "raise",
     ) -> None:
-        check_option("match", match, get_args(Match))
-        check_option("pool", pool, get_args(Pool))
-        check_option("nonfinite", nonfinite, get_args(NonFinite))
+        check_option("match", match, _MATCHES)
+        check_option("pool", pool, _POOLS)
+        check_option("nonfinite", nonfinite, _NONFINITE)
         check_scalars("risks", risks)
         self.names: tuple[str, ...] = ()
         if isinstance(domains, Groups):
@@ -235,10 +244,15 @@ class _Matched:
         self.finite = all_finite(risks)
         if not self.finite and nonfinite == "raise":
             raise _nonfinite(risks, self.groups, self.names)
-        self.domain_risks = self.groups.means(self.risks)
-        self.worst = self.domain_risks.detach().argmax()
-        everyone = torch.arange(len(self.groups), device=risks.device)
-        self.which = self.worst[None] if match == "worst" else everyone
+        self.worst = self.groups.highest(self.risks.detach())
+        if match == "worst":
+            self.which = self.worst[None]
+        else:
+            self.which = torch.arange(len(self.groups), device=risks.device)
+
+    def domain_risks(self) -> Tensor:
+        """(m,) the mean risk of each domain."""
+        return self.groups.means(self.risks)
 
     def penalty(self, divergence: Divergence) -> Tensor:
         """() the mean divergence of the matched domains from the pool."""
@@ -254,8 +268,7 @@ class _Matched:
         if not self.finite:
             return self.risks.sum() * torch.nan
         self._check_sizes(2, "variance regularisation")
-        within = self.groups.variances(self.risks)[self.which].mean()
-        return pool_variance(self.risks, self.groups, self.pool) + within
+        return risk_variance(self.risks, self.groups, self.which, self.pool)
 
     def _check_sizes(self, least: int, purpose: str) -> None:
         if least == 1 or is_traced(self.which):
@@ -278,6 +291,8 @@ def _resolve(divergence: str | Divergence) -> Divergence:
         raise TypeError(
             f"divergence must be a name or a riskmatch.divergence.Divergence, got {divergence!r}."
         )
+    if divergence == "mmd":
+        return _MMD
     made = registry.find("divergence", divergence).value()
     if not isinstance(made, Divergence):
         raise TypeError(f"{divergence} must make a riskmatch.divergence.Divergence, got {made!r}.")

@@ -105,17 +105,16 @@ class Eval:
         return features, logits
 
     def _forward(self, x: Tensor | NamedTensors) -> tuple[Tensor | None, Tensor]:
-        with torch.autocast(x.device.type, torch.bfloat16, enabled=self._amp):
-            if self._params is None:
-                features, logits = outputs(self.model, x)
-            else:
-                # Running statistics belong to the model's own weights: others update a copy.
-                buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
-                weights = {**self._params, **buffers}
-                features, logits = outputs(partial(_call_with, self.model, weights), x)
-        if self._amp:
-            return None if features is None else features.float(), logits.float()
-        return features, logits
+        call: Callable[..., Any] = self.model
+        if self._params is not None:
+            # Running statistics belong to the model's own weights: others update a copy.
+            buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
+            call = partial(_call_with, self.model, {**self._params, **buffers})
+        if not self._amp:
+            return outputs(call, x)
+        with torch.autocast(x.device.type, torch.bfloat16):
+            features, logits = outputs(call, x)
+        return None if features is None else features.float(), logits.float()
 
     @cached_property
     def features(self) -> Tensor:
@@ -151,6 +150,9 @@ class Eval:
     @cached_property
     def domain_risks(self) -> Tensor:
         """(m,) the mean risk of each domain."""
+        sizes = self.batch.sizes
+        if sizes.count(sizes[0]) == len(sizes):
+            return self.risks.view(len(sizes), -1).mean(1)
         return torch.stack([part.mean() for part in self.per_domain(self.risks)])
 
     @cached_property
@@ -207,8 +209,8 @@ class Eval:
     def _check_complete(self) -> None:
         if self._risks_only:
             raise ValueError(
-                "The method reads more than risks, which accumulate cannot provide: state its "
-                "needs, or use accumulate=0."
+                "The method reads more than risks, which accumulate and several processes cannot "
+                "provide: state its needs, and use accumulate=0 and one process."
             )
 
 

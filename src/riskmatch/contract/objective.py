@@ -192,7 +192,8 @@ class Terms:
     @property
     def loss(self) -> Tensor:
         """() the sum of the parts."""
-        return torch.stack(list(self.parts.values())).sum()
+        first, *others = self.parts.values()
+        return sum(others, start=first)
 
 
 @dataclass(frozen=True)

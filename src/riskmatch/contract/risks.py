@@ -48,6 +48,10 @@ RISKS: dict[Risk, RiskFunction] = {
 """The built-in risks by name."""
 
 
+REGRESSION: tuple[Risk, ...] = ("squared", "huber")
+"""Risks whose labels are targets."""
+
+
 def risk_function(risk: str | RiskFunction) -> RiskFunction:
     """The risk of a name; a function is returned as it is.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from riskmatch.divergence.divergence import Divergence, Groups, Pool, pool_variance
+from riskmatch.divergence.divergence import Divergence, Groups, Pool, risk_variance
 from riskmatch.divergence.features import feature_coral, feature_mmd2
 from riskmatch.divergence.kernels import RBFMixture
 from riskmatch.divergence.mmd import MMD, mmd2
@@ -25,7 +25,7 @@ __all__ = [
     "kde_quantile",
     "kde_tail_quantile",
     "mmd2",
-    "pool_variance",
+    "risk_variance",
 ]
 
 DIVERGENCES: dict[str, Callable[[], Divergence]] = {

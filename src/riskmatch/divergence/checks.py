@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -38,7 +40,11 @@ def is_traced(values: Tensor) -> bool:
 
 def all_finite(values: Tensor) -> bool:
     """Whether every value is finite; True where the values are traced."""
-    return is_traced(values) or bool(torch.isfinite(values).all())
+    if is_traced(values):
+        return True
+    values = values.detach()
+    # The sum is one operation, and not finite where a value is not; it may also overflow.
+    return math.isfinite(values.sum().item()) or bool(torch.isfinite(values).all())
 
 
 def check_finite(name: str, values: Tensor) -> None:

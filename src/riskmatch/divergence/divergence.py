@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from riskmatch.divergence.checks import check_finite, check_scalars, is_traced
+from riskmatch.divergence.few import Array, is_few
 
 Pool = Literal["domains", "samples"]
 """What has equal weight in the pool of all risks: every domain, or every sample."""
@@ -32,6 +35,10 @@ class Groups:
     """(n,) the position in ``labels`` of each sample's label."""
     sizes: Tensor
     """(m,) how many samples carry each label."""
+    averaging: Tensor | None = None
+    """(m, n) float32, the matrix of the means, where the same groups come again and again."""
+    kept: dict[Pool, Tensor] = field(default_factory=dict, repr=False)
+    """Contrasts that were computed before."""
 
     @classmethod
     def of(cls, labels: Tensor) -> Groups:
@@ -40,6 +47,9 @@ class Groups:
             distinct, index = labels.unique(return_inverse=True)
             counts = torch.zeros_like(distinct).index_add(0, index, torch.ones_like(index))
             return cls(distinct, index, counts)
+        if is_few(labels):
+            distinct, index, sizes = map(torch.from_numpy, _grouped(labels.numpy()))
+            return cls(distinct, index, sizes)
         low, high = (int(bound) for bound in torch.aminmax(labels))
         if high - low > _FEW_LABELS:
             distinct, index = labels.unique(return_inverse=True)
@@ -50,6 +60,23 @@ class Groups:
         if found.numel() < sizes.numel():  # close the gaps between the labels
             index, sizes = (sizes > 0).cumsum(0)[index] - 1, sizes[found]
         return cls((found + low).to(labels.dtype), index, sizes)
+
+    @classmethod
+    @lru_cache(maxsize=64)
+    def in_order(cls, sizes: tuple[int, ...], device: torch.device) -> Groups:
+        """Samples sorted by group: the first ``sizes[0]`` make up group 0, and so on.
+
+        Example:
+            >>> Groups.in_order((1, 2), torch.device("cpu")).index
+            tensor([0, 1, 1])
+        """
+        labels = torch.arange(len(sizes), device=device)
+        counts = torch.tensor(sizes, device=device)
+        index = labels.repeat_interleave(counts)
+        averaging = None
+        if is_few(index):
+            averaging = (index == labels[:, None]).float() / counts[:, None]
+        return cls(labels, index, counts, averaging)
 
     def __len__(self) -> int:
         """How many groups there are."""
@@ -64,16 +91,19 @@ class Groups:
 
     def means(self, values: Tensor) -> Tensor:
         """(m,) the mean of ``values`` (n,) in each group."""
+        if self.averaging is not None and values.dtype == self.averaging.dtype:
+            return self.averaging @ values
         # Adding up in float32 would be 1e-4 off at a million samples. Apple's GPUs have no float64.
         wide = values.dtype if values.device.type == "mps" else torch.float64
         sums = values.new_zeros(len(self), dtype=wide).index_add(0, self.index, values.to(wide))
         return (sums / self.sizes).to(values.dtype)
 
-    def variances(self, values: Tensor) -> Tensor:
-        """(m,) the unbiased variance of ``values`` (n,) in each group."""
-        spread = (values - self.means(values)[self.index]).square()
-        sums = spread.new_zeros(len(self)).index_add(0, self.index, spread)
-        return sums / (self.sizes - 1)
+    def highest(self, values: Tensor) -> Tensor:
+        """() the group with the largest mean of ``values`` (n,), which have no graph."""
+        if self.averaging is None and is_few(values) and is_few(self.index):
+            sums = np.bincount(self.index.numpy(), values.numpy(), len(self))
+            return torch.tensor((sums / self.sizes.numpy()).argmax())
+        return self.means(values).argmax()
 
     def weights(self, pool: Pool) -> Tensor:
         """(m,) float64 on the CPU: the weight in the pool of each sample of a group.
@@ -86,12 +116,39 @@ class Groups:
             return 1 / (len(self) * sizes)
         return torch.ones_like(sizes) / sizes.sum()
 
+    def contrasts(self, pool: Pool) -> Tensor:
+        """(m, m) float64 on the CPU: row e has the weights of group e minus those of the pool."""
+        found = self.kept.get(pool)
+        if found is None:
+            found = (1 / self.sizes.cpu().double()).diag() - self.weights(pool)
+            if self.averaging is not None:  # these groups come again
+                self.kept[pool] = found
+        return found
 
-def pool_variance(values: Tensor, groups: Groups, pool: Pool) -> Tensor:
-    r"""() the variance of the pool, with the samples' weights w: Σ w(r − μ)² / (1 − Σ w²)."""
+
+def _grouped(labels: Array) -> tuple[Array, Array, Array]:
+    """Distinct labels, their positions and their counts; short where the labels have no gaps."""
+    low = labels.min()
+    if labels.max() - low < len(labels):
+        index = labels - low
+        sizes = np.bincount(index)
+        if sizes.all():
+            return np.arange(low, low + len(sizes)), index, sizes
+    return np.unique(labels, return_inverse=True, return_counts=True)
+
+
+def risk_variance(values: Tensor, groups: Groups, which: Tensor, pool: Pool) -> Tensor:
+    r"""() the variance of the pool plus the mean unbiased variance of the groups ``which``.
+
+    The pool's is Σ w(r − μ)² / (1 − Σ w²), with the samples' weights w.
+    """
     weights = groups.weights(pool).to(values)[groups.index]
-    mean = weights @ values
-    return (weights @ (values - mean).square()) / (1 - weights.square().sum())
+    factors = 1 / (len(which) * (groups.sizes[which] - 1).to(values.dtype))
+    shares = torch.zeros_like(groups.sizes, dtype=values.dtype).scatter(0, which, factors)
+    apart = values - weights @ values
+    within = values - groups.means(values)[groups.index]
+    inner = (shares[groups.index] * within) @ within
+    return ((weights * apart) @ apart) / (1 - weights.square().sum()) + inner
 
 
 def at_least_float32(values: Tensor) -> Tensor:

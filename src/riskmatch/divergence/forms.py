@@ -13,16 +13,18 @@ unbiased estimate adds a row per sample set.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Literal, cast, get_args
 
 import torch
 from torch import Tensor
 
-from riskmatch.divergence import dense, grid
+from riskmatch.divergence import dense, few, grid
 from riskmatch.divergence.checks import check_option, is_traced
 from riskmatch.divergence.kernels import RBFMixture, Reduction
 
 Method = Literal["auto", "dense", "grid"]
+_METHODS = get_args(Method)
 
 _DENSE_BELOW = 80  # measured crossover, see `make bench`
 
@@ -52,24 +54,31 @@ def kernel_forms(
     Returns:
         () in float64 for float64 samples, else in float32.
     """
-    check_option("method", method, get_args(Method))
-    # An operator is opaque to the compiler. Of the two functions the plain one is cheaper to call,
-    # the other one is needed under torch.func.
-    evaluate: Callable[..., tuple[Tensor, Tensor]] = _Function.apply
-    if is_traced(samples):
-        evaluate = _operator if torch.compiler.is_compiling() else _Transformable.apply
-    value, _ = evaluate(
-        samples,
-        groups,
-        rows,
-        coefs,
-        list(kernel.bandwidths),
-        kernel.reduction,
-        method,
-        balanced,
-        torch.is_grad_enabled() and samples.requires_grad,
-    )
-    return value
+    check_option("method", method, _METHODS)
+    with_grad = torch.is_grad_enabled() and samples.requires_grad
+    options = (list(kernel.bandwidths), kernel.reduction, method, balanced, with_grad)
+    if is_traced(samples):  # an operator is opaque to the compiler
+        evaluate: Callable[..., tuple[Tensor, Tensor]] = _Transformable.apply
+        if torch.compiler.is_compiling():
+            evaluate = _operator
+        return evaluate(samples, groups, rows, coefs, *options)[0]
+    known = _few(samples, groups, rows, coefs, kernel) if balanced and method != "dense" else None
+    value, grad = known or _evaluate(samples, groups, rows, coefs, *options)
+    return _known(samples, value, grad) if with_grad else value
+
+
+def _few(
+    samples: Tensor, groups: Tensor, rows: Tensor, coefs: Tensor, kernel: RBFMixture
+) -> tuple[Tensor, Tensor] | None:
+    """Value and gradient by NumPy; None where torch is faster."""
+    if samples.numel() < _DENSE_BELOW or not few.is_few(samples):
+        return None
+    out, arrays = _result_dtype(samples), (groups.numpy(), rows.numpy(), coefs.numpy())
+    x = samples.detach().double().numpy()
+    found = few.evaluate(x, *arrays, kernel, _order(samples))
+    if found is None:
+        return None
+    return torch.tensor(found[0], dtype=out), torch.from_numpy(found[1]).to(out)
 
 
 def _evaluate(
@@ -83,20 +92,26 @@ def _evaluate(
     balanced: bool,
     with_grad: bool,
 ) -> tuple[Tensor, Tensor]:
+    out, kernel = _result_dtype(samples), _mixture(tuple(bandwidths), reduction)
+    on_grid = method == "grid" or (method == "auto" and samples.numel() >= _DENSE_BELOW)
     # Apple's GPUs have no float64; the scalars travel to the CPU and back instead.
     device = torch.device("cpu") if samples.device.type == "mps" else samples.device
-    x = samples.detach().to(device, _result_dtype(samples))
+    x = samples.detach().to(device, out)
     weights, factors = rows.to(device, torch.float64), coefs.to(device, torch.float64)
-    kernel = RBFMixture(bandwidths, cast(Reduction, reduction))
     groups = groups.to(device)
-    if method == "dense" or (method == "auto" and x.numel() < _DENSE_BELOW):
-        value, grad = dense.evaluate(x.double(), groups, weights, factors, kernel, with_grad)
+    if on_grid:
+        evaluate = grid.evaluate if balanced else grid.evaluate_unbalanced
+        value, grad = evaluate(x, groups, weights, factors, kernel, with_grad, _order(samples))
     else:
-        order = 20 if samples.dtype == torch.float64 else 12
-        on_grid = grid.evaluate if balanced else grid.evaluate_unbalanced
-        value, grad = on_grid(x, groups, weights, factors, kernel, with_grad, order)
-    out = _result_dtype(samples)
+        value, grad = dense.evaluate(x.double(), groups, weights, factors, kernel, with_grad)
+    if balanced:
+        value = value.clamp(min=0)  # rounding may leave −1e-18
     return value.to(samples.device, out), grad.to(samples.device, out)
+
+
+@lru_cache(maxsize=16)
+def _mixture(bandwidths: tuple[float, ...], reduction: str) -> RBFMixture:
+    return RBFMixture(bandwidths, cast(Reduction, reduction))
 
 
 def _evaluate_unchecked(
@@ -118,8 +133,52 @@ def _evaluate_unchecked(
     return missing[0].clone(), missing if with_grad else missing[:0].clone()
 
 
+def _order(samples: Tensor) -> int:
+    return 20 if samples.dtype == torch.float64 else 12
+
+
 def _result_dtype(samples: Tensor) -> torch.dtype:
     return torch.float64 if samples.dtype == torch.float64 else torch.float32
+
+
+_ONCE = (
+    "riskmatch: the kernel MMD is differentiable once, and a second derivative was asked for "
+    "(backward through a gradient taken with create_graph=True). Use divergence='moments', which "
+    "supports any order, or take the MMD out of the gradient that is differentiated."
+)
+
+
+class _Known(torch.autograd.Function):
+    """A value whose gradient is known: the cheapest function to call."""
+
+    @staticmethod
+    def forward(ctx: Any, samples: Tensor, value: Tensor, grad: Tensor) -> Tensor:
+        ctx.save_for_backward(samples, grad)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, None, None]:
+        samples, grad = ctx.saved_tensors
+        product = (outer * grad).to(samples.dtype)
+        if torch.is_grad_enabled():  # create_graph=True
+            product = _final(samples, product)
+        return product, None, None
+
+
+class _Final(torch.autograd.Function):
+    """A gradient that must not be differentiated again."""
+
+    @staticmethod
+    def forward(ctx: Any, samples: Tensor, gradient: Tensor) -> Tensor:
+        return gradient.view_as(gradient)
+
+    @staticmethod
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, Tensor]:
+        raise RuntimeError(_ONCE)
+
+
+_known: Callable[[Tensor, Tensor, Tensor], Tensor] = _Known.apply
+_final: Callable[[Tensor, Tensor], Tensor] = _Final.apply
 
 
 def _setup_context(
@@ -136,26 +195,11 @@ def _backward(
     ctx: torch.autograd.function.FunctionCtx, value_grad: Tensor | None, grad_grad: Tensor | None
 ) -> tuple[Tensor | None, ...]:
     if grad_grad is not None:
-        raise RuntimeError(
-            "riskmatch: the kernel MMD is differentiable once, and a second derivative was asked "
-            "for (backward through a gradient taken with create_graph=True). Use "
-            "divergence='moments', which supports any order, or take the MMD out of the gradient "
-            "that is differentiated."
-        )
+        raise RuntimeError(_ONCE)
     if value_grad is None:
         return (None,) * 9
     (grad,) = ctx.saved_tensors  # type: ignore[attr-defined]
     return ((value_grad * grad).to(ctx.dtype), *(None,) * 8)  # type: ignore[attr-defined]
-
-
-class _Function(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: torch.autograd.function.FunctionCtx, *inputs: Any) -> tuple[Tensor, Tensor]:
-        output = _evaluate(*inputs)
-        _setup_context(ctx, inputs, output)
-        return output
-
-    backward = staticmethod(_backward)
 
 
 class _Transformable(torch.autograd.Function):

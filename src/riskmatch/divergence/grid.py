@@ -10,7 +10,7 @@ and the slope of the resulting potential is interpolated back:
 Lagrange weights are polynomials of a sample's offset in its cell, so the samples only add the
 powers of their offsets to their cell, and the polynomials act once per cell, not once per sample.
 
-The grid has ``_NODES_PER_WIDTH`` nodes per standard deviation of the narrowest kernel. Where the
+The grid has ``NODES_PER_WIDTH`` nodes per standard deviation of the narrowest kernel. Where the
 samples span too many nodes for that (an outlier, far clusters, a heavy tail), each bandwidth gets a
 grid of its own, in which every gap that its kernel cannot bridge is shortened to the kernel's reach
 and samples with no neighbour in reach are left out: their only partner is themselves. So the cost
@@ -30,12 +30,12 @@ from torch.nn.functional import conv1d, conv_transpose1d
 
 from riskmatch.divergence.kernels import RBFMixture
 
-_NODES_PER_WIDTH = 5
-_NODES_PER_CELL = 4
+NODES_PER_WIDTH = 5
+NODES_PER_CELL = 4
 _REACH = 8.7  # in standard deviations: beyond it a Gaussian is below the last bit of float64
 _CHUNK = 1 << 13  # samples handled at once, so that temporaries stay in cache
 _FEW = 1 << 10  # samples up to which one large operation is cheaper than one per power
-_SHARED_CELLS = 1 << 14  # the longest grid that all bandwidths share
+SHARED_CELLS = 1 << 14  # the longest grid that all bandwidths share
 _KEPT = 1 << 18  # the longest spectrum worth keeping for the next call
 
 
@@ -54,13 +54,13 @@ def evaluate(
     Shapes: ``x`` (n,), ``groups`` (n,), ``rows`` (r, m), ``coefs`` (r,) → (), (n,). All but ``x``
     is float64; the gradient is float64 or has the dtype of ``x``.
     ``order`` is the number of nodes that each sample is spread to, a multiple of
-    ``_NODES_PER_CELL``.
+    ``NODES_PER_CELL``.
     """
     forms = _Forms(rows, coefs, with_grad, order)
     low, high = (bound.double() for bound in torch.aminmax(x))
-    node = math.sqrt(min(kernel.bandwidths)) / _NODES_PER_WIDTH
-    cells = float(high - low) / (node * _NODES_PER_CELL)
-    if cells <= _SHARED_CELLS:
+    node = math.sqrt(min(kernel.bandwidths)) / NODES_PER_WIDTH
+    cells = float(high - low) / (node * NODES_PER_CELL)
+    if cells <= SHARED_CELLS:
         widths = tuple(math.sqrt(sigma) / node for sigma in kernel.bandwidths)
         values, grad = forms.on_line(x, groups, low, node, int(cells) + 2, widths)
     else:
@@ -116,7 +116,7 @@ def _each_bandwidth(
     edge = gaps.new_zeros(1, dtype=torch.bool)
     for sigma in kernel.bandwidths:
         width = math.sqrt(sigma)
-        node, reach = width / _NODES_PER_WIDTH, width * _REACH
+        node, reach = width / NODES_PER_WIDTH, width * _REACH
         linked = gaps < reach
         near = torch.cat([edge, linked]) | torch.cat([linked, edge])
         lonely = groups[~near].bincount(minlength=forms.rows.shape[1]).to(x)
@@ -124,9 +124,9 @@ def _each_bandwidth(
         if not bool(near.any()):
             continue
         place = ranked[near].diff(prepend=ranked[near][:1]).clamp(max=reach).cumsum(0)
-        cells = int(float(place[-1]) / (node * _NODES_PER_CELL)) + 2
+        cells = int(float(place[-1]) / (node * NODES_PER_CELL)) + 2
         part, slopes = forms.on_line(
-            place, groups[near], place[0], node, cells, (float(_NODES_PER_WIDTH),)
+            place, groups[near], place[0], node, cells, (float(NODES_PER_WIDTH),)
         )
         values += part
         if forms.with_grad:
@@ -157,7 +157,7 @@ class _Forms:
         The ``widths`` of the kernels are in nodes. The gradient has the dtype of ``place``.
         """
         order, count = self.order, self.rows.shape[1]
-        spread, differentiate = _lagrange(order, place.device)
+        spread, differentiate = lagrange(order, place.device)
         pieces = [(place, groups)]
         if place.shape[0] > _CHUNK:
             pieces = list(zip(place.split(_CHUNK), groups.split(_CHUNK), strict=True))
@@ -167,17 +167,17 @@ class _Forms:
         for index, offset in kept or located:
             _add_powers(moments, index, offset, order, cells)
         weighed = (self.rows @ moments.view(count, -1)).view(-1, order, cells)
-        q = conv_transpose1d(weighed, spread, stride=_NODES_PER_CELL)[:, 0]  # (r, nodes)
+        q = conv_transpose1d(weighed, spread, stride=NODES_PER_CELL)[:, 0]  # (r, nodes)
         nodes = q.shape[1]
-        size = _fft_size(2 * nodes - 1)
-        spectrum = (_spectrum if size <= _KEPT else _spectrum.__wrapped__)(
+        size = fft_size(2 * nodes - 1)
+        spectrum = (kernel_spectrum if size <= _KEPT else kernel_spectrum.__wrapped__)(
             widths, size, place.device
         )
         potential = torch.fft.irfft(torch.fft.rfft(q, size) * spectrum, size)[:, :nodes]
         values = (q * potential).sum(1)
         if not self.with_grad:
             return values, place.new_empty(0)
-        bent = conv1d(potential[:, None], differentiate, stride=_NODES_PER_CELL)
+        bent = conv1d(potential[:, None], differentiate, stride=NODES_PER_CELL)
         tangents = ((2 / node * self.coefs * self.rows.T) @ bent.flatten(1)).flatten()
         located = (_locate(*piece, low, node, cells, order) for piece in pieces)
         slopes = torch.empty_like(place)
@@ -194,7 +194,7 @@ def _locate(
     A group's table has ``order`` rows of ``cells``. For few samples the places in all rows and the
     powers of the offset come at once, (order, n): one large operation is then cheaper than many.
     """
-    place = (place.double() - low).div_(node * _NODES_PER_CELL)
+    place = (place.double() - low).div_(node * NODES_PER_CELL)
     cell = place.round()  # the lowest sample in the middle: what lies close to it keeps all digits
     offset = place.sub_(cell).mul_(2)
     index = cell.long().add_(groups, alpha=order * cells)
@@ -228,13 +228,13 @@ def _slope(tangents: Tensor, index: Tensor, offset: Tensor, order: int, cells: i
 
 
 @lru_cache(maxsize=16)
-def _lagrange(order: int, device: torch.device) -> tuple[Tensor, Tensor]:
+def lagrange(order: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Lagrange polynomials on ``order`` unit-spaced nodes around a cell's middle.
 
     The variable is the offset in the cell, from −1 to 1. Returns their coefficients as the weights
     of a convolution, (power, 1, node), and with each power's factor under the derivative by place.
     """
-    half = Fraction(_NODES_PER_CELL, 2)
+    half = Fraction(NODES_PER_CELL, 2)
     nodes = [Fraction(2 * node + 1 - order, 2) / half for node in range(order)]
     table = []
     for here in nodes:
@@ -252,14 +252,14 @@ def _lagrange(order: int, device: torch.device) -> tuple[Tensor, Tensor]:
     return spread.contiguous(), (spread * exponents / float(half)).contiguous()
 
 
-def _fft_size(least: int) -> int:
+def fft_size(least: int) -> int:
     """The smallest number of the form 2^a or 3·2^a that is not below ``least``."""
     power = 1 << (least - 1).bit_length()
     return power * 3 // 4 if power >= 4 and power * 3 // 4 >= least else power
 
 
 @lru_cache(maxsize=16)
-def _spectrum(widths: tuple[float, ...], size: int, device: torch.device) -> Tensor:
+def kernel_spectrum(widths: tuple[float, ...], size: int, device: torch.device) -> Tensor:
     """Eigenvalues of the circulant of Σ exp(−l²/(2w²)), lags l on a circle of ``size`` nodes."""
     lag = torch.arange(size, dtype=torch.float64, device=device)
     lag = torch.minimum(lag, size - lag)

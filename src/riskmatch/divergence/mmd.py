@@ -97,22 +97,26 @@ class MMD(Divergence):
         self, risks: Tensor, groups: Groups, which: Tensor, pool: Pool = "domains"
     ) -> Tensor:
         """The mean of MMD² between each group of ``which`` and the pool: one pass for all."""
-        sizes = groups.sizes.cpu()  # Apple's GPUs have no float64
-        left = (1 / sizes.double()).diag()[which.cpu()]  # (k, m)
-        right = groups.weights(pool).expand_as(left)
-        return self._matched(risks, groups.index, sizes, left, right)
+        rows = groups.contrasts(pool)[which.cpu()]  # (k, m); Apple's GPUs have no float64
+        if not self.unbiased:
+            return self._forms(risks, groups.index, rows)
+        right = groups.weights(pool).expand_as(rows)
+        return self._matched(risks, groups.index, groups.sizes.cpu(), rows + right, right)
 
     def _matched(
         self, samples: Tensor, groups: Tensor, sizes: Tensor, left: Tensor, right: Tensor
     ) -> Tensor:
         """The mean over k pairs of distributions, each a row of weights (k, m) on the groups."""
         rows = left - right
-        coefs = torch.full_like(rows[:, 0], 1 / len(rows))
         if not self.unbiased:
-            value = kernel_forms(samples, groups, rows, coefs, self.kernel, self.method)
-            return value.clamp(min=0)  # rounding may leave −1e-18
+            return self._forms(samples, groups, rows)
+        coefs = torch.full_like(rows[:, 0], 1 / len(rows))
         # Without the pairs of a sample with itself, ΣΣ w w k is divided by 1 − Σ w².
         squares = [side.square() @ sizes.double() for side in (left, right)]  # (k,) Σ w²
         rows = torch.cat([rows, left, right])
         coefs = torch.cat([coefs, *(coefs * square / (1 - square) for square in squares)])
         return kernel_forms(samples, groups, rows, coefs, self.kernel, self.method, balanced=False)
+
+    def _forms(self, samples: Tensor, groups: Tensor, rows: Tensor) -> Tensor:
+        coefs = rows.new_full((len(rows),), 1 / len(rows))
+        return kernel_forms(samples, groups, rows, coefs, self.kernel, self.method)

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 from riskmatch.contract import Eval, Memory, Objective, OptimSpec, Terms
-from riskmatch.divergence import MMD, Divergence, Pool, RBFMixture
-from riskmatch.matching import Match, RiskMatching
+from riskmatch.divergence import MMD, Divergence, Groups, Pool, RBFMixture
+from riskmatch.matching import Match, MatchedRisks, RiskMatching
 from riskmatch.space import NOT_NEGATIVE, POSITIVE, Choice, LogUniform, Tuned, Uniform, later, tuned
 
 _LARGE = ("terraincognita", "domainnet")
@@ -81,12 +81,13 @@ class RDM(Objective):
         """The terms of one step."""
         if memory.step < self.warmup:
             return Terms({"risk": ev.risk})
-        matched = self.criterion(ev.risks, ev.batch.domains)
+        groups = Groups.in_order(ev.batch.sizes, ev.risks.device)
+        matched = MatchedRisks(ev.risks, groups, self.match, self.pool)
         scale = 1 / self.weight if self.rescale and self.weight > 1 else 1.0
-        parts, raw = {"risk": scale * ev.risk}, {}
+        parts, raw = {"risk": ev.risk if scale == 1 else scale * ev.risk}, {}
         if self.weight:
-            raw["matching"] = matched.penalty
-            parts["matching"] = scale * self.weight * matched.penalty
+            raw["matching"] = penalty = matched.penalty(self.criterion.divergence)
+            parts["matching"] = (scale * self.weight) * penalty
         if self.variance_weight:
-            parts["variance"] = scale * self.variance_weight * matched.variance
+            parts["variance"] = (scale * self.variance_weight) * matched.variance()
         return Terms(parts, raw)
