@@ -2,8 +2,8 @@
 
     python benchmarks/soak.py [PART …]
 
-- kills: SIGKILL at a random time, for every method, an ERM phase and a frozen backbone. The run
-  must end with the record and the weights of an undisturbed one.
+- kills: SIGKILL at a random time, for every method, an ERM phase, steps in pieces and a frozen
+  backbone. The run must end with the record and the weights of an undisturbed one.
 - sweeps: SIGKILL three times during a sweep, whose records must equal those of an undisturbed one.
 - disk: train on a disk with little space (this needs the right to mount). The run must end with
   one line of cause and, once there is space, continue to the result of an undisturbed one.
@@ -126,9 +126,10 @@ def tiny(method: str, **changes: object) -> RunConfig:
 
 
 def kills(out: Path, rng: random.Random) -> Outcome:
-    """Kill runs of every method, of an ERM phase, and of a head on a frozen backbone."""
+    """Kill runs of every method, of an ERM phase, in pieces, and on a frozen backbone."""
     runs = {name: tiny(name) for name in methods()}
     runs["rdm, pretrain"] = replace(tiny("rdm", pretrain=20), hparams={"warmup": 20})
+    runs["rdm, accumulate"] = tiny("rdm", accumulate=8)
     frozen = {"steps": 40, "eval_every": 10, "batch_size": 4}
     tree = str(pictures(out / "pets"))
     runs["vrex, frozen"] = run_config("vrex", tree, ["a"], frozen=True, given=frozen)

@@ -350,7 +350,7 @@ def test_choose_takes_paths(tmp_path):
     assert (choice.run, choice.step) == (TWO.config.id, 2)
     assert len(selection.choose([tmp_path, str(tmp_path)], "test-val")) == 1
     (tmp_path / TWO.config.id / records.FILE).write_text("{}\n")
-    with pytest.warns(UserWarning, match=f"{TWO.config.id} is damaged"):
+    with pytest.warns(UserWarning, match=f"{TWO.config.id} cannot be read"):
         (choice,) = selection.choose(tmp_path).itertuples()
     assert choice.run == ONE.config.id
 

@@ -189,28 +189,38 @@ def choose(
     if not isinstance(runs, pd.DataFrame):
         found = read_results(runs)
         found.warn()
-        runs, plan = found.frame, found.plan
-    if runs["step"].notna().any() and runs.filter(regex="^accuracy/").isna().all(axis=None):
+        runs, evaluations, plan = found.runs, found.evaluations, found.plan
+    else:
+        evaluations = runs
+    check_accuracies(evaluations)
+    return choose_among(cases(runs, plan), evaluations, rule)
+
+
+def check_accuracies(evaluations: pd.DataFrame) -> None:
+    """Raise ``ValueError`` if runs were evaluated, and none has an accuracy."""
+    evaluated = evaluations["step"].notna().any()
+    if evaluated and evaluations.filter(regex="^accuracy/").isna().all(axis=None):
         raise ValueError(
             "These runs are regressions, without accuracies for a selection rule to compare. "
             "Compare the columns risk/val/DOMAIN of riskmatch.results."
         )
-    return choose_among(cases(runs, plan), runs, rule)
 
 
-def choose_among(table: pd.DataFrame, frame: pd.DataFrame, rule: Rule) -> pd.DataFrame:
+def choose_among(table: pd.DataFrame, evaluations: pd.DataFrame, rule: Rule) -> pd.DataFrame:
     """As :func:`choose`, of cases that are known already.
 
     Args:
         table: some rows of :func:`cases`.
-        frame: the evaluations of their runs.
+        evaluations: the evaluations of their runs, as rows of :func:`riskmatch.results`.
         rule: the rule.
     """
-    best = _candidates(table, frame, rule).dropna(subset=["score", "accuracy"])
-    best = best.astype({"step": int}).fillna({"number": 0})
+    best = _candidates(table, evaluations, rule).dropna(subset=["score", "accuracy"])
+    best = best.astype({"step": int}).sort_values(["score", "step"], ascending=[False, True])
+    best = best.drop_duplicates(["run", "test_domain"])
+    best = table.fillna({"number": 0}).merge(best, on=["run", "test_domain"])
     best = best.sort_values(
         ["score", "number", "step", "place"], ascending=[False, False, True, True]
-    ).drop_duplicates(["run", "test_domain"])
+    )
     if rule.over == "trial":
         best["draws"] = best.groupby(CASE)["run"].transform("size")
         chosen = best.drop_duplicates(CASE)
@@ -233,14 +243,16 @@ def _of_all_trials(runs: pd.DataFrame) -> pd.DataFrame:
     return runs[runs["draw"] == best].assign(draws=len(means))
 
 
-def _candidates(table: pd.DataFrame, frame: pd.DataFrame, rule: Rule) -> pd.DataFrame:
+def _candidates(table: pd.DataFrame, evaluations: pd.DataFrame, rule: Rule) -> pd.DataFrame:
     """Every case with every step it may choose, with score and accuracy, which may be NaN."""
-    columns = ["run", "step", *(name for name in frame if str(name).startswith("accuracy/"))]
-    evaluations = frame.loc[frame["step"].notna() & frame["run"].isin(table["run"]), columns]
+    columns = [name for name in evaluations if str(name).startswith("accuracy/")]
+    known = evaluations["step"].notna() & evaluations["run"].isin(table["run"])
+    evaluations = evaluations.loc[known, ["run", "step", *columns]]
     own = evaluations
     if rule.step == "last":
         own = own.sort_values("step", kind="stable").drop_duplicates("run", keep="last")
-    rows = table[table["test_domain"].notna()].merge(own, on="run")
+    needed = ["run", "test_domain", "test_domains", "domains", "acts_from"]
+    rows = table.loc[table["test_domain"].notna(), needed].merge(own, on="run")
     rows["acts"] = acts(rows["acts_from"], rows["step"])
     if rule.after_warmup:
         rows = rows[rows["acts"]].reset_index(drop=True)
@@ -258,7 +270,7 @@ def _candidates(table: pd.DataFrame, frame: pd.DataFrame, rule: Rule) -> pd.Data
         total = sum(_accuracy(part, split, domain) for domain in scored)
         rows.loc[part.index, "score"] = total / len(scored) if scored else np.nan
         rows.loc[part.index, "accuracy"] = _accuracy(part, rule.reported, test)
-    return rows
+    return rows[["run", "test_domain", "step", "acts", "score", "accuracy"]]
 
 
 def _with_left_out(

@@ -346,6 +346,8 @@ def test_missing_run_of_the_authors_logs_is_named(tmp_path):
         lambda values: {**values, "args": {**values["args"], "test_envs": nested(900)}},
         lambda values: {**values, "hparams": {"deep": nested(900)}},
         lambda values: {**values, "step": 10**400},
+        lambda values: {**values, "step": 10**30},
+        lambda values: {**values, "args": {**values["args"], "steps": 10**30}},
         lambda values: {**values, "\udc80": 1.0},
     ],
 )

@@ -6,15 +6,14 @@ import pytest
 
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import (
+    describe_fit,
     findings,
-    harm,
-    harmed,
-    harmful_runs,
     inactive,
     inactive_runs,
     replaced_lr,
+    worse_fit_runs,
 )
-from riskmatch.runs.frame import frame_of
+from riskmatch.runs.frame import results_of
 from riskmatch.runs.identity import DataIdentity
 from riskmatch.runs.records import LEVELS, Evaluation, RunRecord, Score
 
@@ -76,21 +75,26 @@ def test_learning_rate_that_lr_after_replaces_is_named(config, given, facts):
         assert fact in message
 
 
-def made_run(points, method="rdm", weight=5.0, warmup=60, classes="abcdefg", gradients=None):
-    """A run whose training domains have the given risk and accuracy at the given steps."""
+def made_run(
+    points, method="rdm", weight=5.0, warmup=60, classes="abcdefg", gradients=None, photo=(0.0,) * 9
+):
+    """A run whose training domains have the given risk and accuracy at the given steps.
+
+    ``photo`` are the accuracies on the test domain.
+    """
     evaluations = [
         Evaluation(
             step,
             {
                 domain: {"train": Score(acc, r, QUANTILES), "val": Score(0.5, 0.5, QUANTILES)}
                 for domain, (r, acc) in {
-                    "photo": (9.0, 0.0),
+                    "photo": (9.0, test),
                     "art": (risk - 0.1, accuracy), "sketch": (risk + 0.1, accuracy),
                 }.items()
             },
             risk, {}, {}, "art", 1.0, 0.1, 1, gradients if gradients and step >= warmup else {},
         )
-        for step, risk, accuracy in points
+        for (step, risk, accuracy), test in zip(points, photo, strict=False)
     ]  # fmt: skip
     hparams = {} if method == "erm" else {"weight": weight, "warmup": warmup}
     config = RunConfig("toy", ("photo",), method, hparams, steps=100)
@@ -99,7 +103,7 @@ def made_run(points, method="rdm", weight=5.0, warmup=60, classes="abcdefg", gra
 
 
 QUANTILES = (0.0,) * len(LEVELS)
-HARMFUL = {
+WORSE = {
     "risk of guessing": ([(60, 0.5, 0.8), (100, 1.94, 0.2)], ("1.94", "1.95", "0.5 at step 60")),
     "above guessing, evaluated once": ([(100, 2.1, 0.2)], ("2.1", "1.95")),
     "accuracy": ([(60, 0.5, 0.8), (80, 0.6, 0.79), (100, 0.7, 0.74)], ("80.0 %", "74.0 %")),
@@ -107,16 +111,39 @@ HARMFUL = {
 }
 
 
-@pytest.mark.parametrize("name", HARMFUL)
-def test_method_that_harms_the_fit_is_named(name):
-    points, facts = HARMFUL[name]
+@pytest.mark.parametrize("name", WORSE)
+def test_method_that_lowers_the_fit_is_named(name):
+    points, facts = WORSE[name]
     record = made_run(points)
-    message = harm(record)
+    message = describe_fit(record)
     for fact in ("rdm", "weight below 5", *facts):
         assert fact in message
-    assert harmed(frame_of([record])) == {record.config.id}
-    assert "1 of 1 rdm runs" in harmful_runs(frame_of([record]))[0]
+    (fit,) = results_of([record]).runs["fit"]
+    (counted,) = worse_fit_runs([("rdm", fit)])
+    assert "1 of 1 rdm runs" in counted
     assert findings(record) == [message]
+    lost = "guessing" in name
+    for line in (message, counted):
+        assert ("shortcut" in line) == (not lost)
+        assert "test domain" not in line
+    assert ("harms the fit" in message) == lost
+
+
+def test_method_without_a_warm_up_is_named_where_the_risk_is_far_above_that_of_guessing():
+    message = describe_fit(made_run([(50, 20.0, 0.3), (100, 19.0, 0.3)], warmup=0))
+    assert "harms the fit: the training risk is 19 at step 100, that of guessing is 1.95" in message
+
+
+def test_fall_on_training_domains_that_raises_the_accuracy_on_the_test_domain_is_no_harm():
+    points, _ = WORSE["accuracy"]
+    record = made_run(points, photo=(0.12, 0.4, 0.7))
+    (fit,) = results_of([record]).runs["fit"]
+    message, (counted,) = describe_fit(record), worse_fit_runs([("rdm", fit)])
+    assert "on the test domain rose from 12.0 % to 70.0 %" in message
+    assert "1 of them with a higher accuracy on the test domain" in counted
+    for line in (message, counted):
+        assert "harm" not in line
+        assert "expected where a method gives up a shortcut" in line
 
 
 @pytest.mark.parametrize(
@@ -131,13 +158,18 @@ def test_method_that_harms_the_fit_is_named(name):
         made_run([(100, 2.5, 0.1)], warmup=0),
     ],
 )
-def test_run_that_fits_or_never_acts_does_not_harm(record):
-    assert harm(record) is None
-    assert harmed(frame_of([record])) == set()
+def test_run_that_fits_or_never_acts_is_not_named(record):
+    assert describe_fit(record) is None
+    assert list(results_of([record]).runs["fit"]) == [""]
+
+
+def test_worse_fits_are_counted_by_method():
+    lines = worse_fit_runs([("rdm", "worse"), ("erm", ""), ("irm", "lost"), ("rdm", "")])
+    assert [line.partition(" runs")[0] for line in lines] == ["1 of 1 irm", "1 of 2 rdm"]
 
 
 def test_weight_is_suggested_from_the_ratio_of_the_gradients():
-    points, _ = HARMFUL["accuracy"]
-    message = harm(made_run(points, gradients={"risk": 0.2, "penalty": 5.0}))
+    points, _ = WORSE["accuracy"]
+    message = describe_fit(made_run(points, gradients={"risk": 0.2, "penalty": 5.0}))
     assert "a weight of about 0.2, not 5" in message
     assert "25 times" in message

@@ -8,10 +8,12 @@ from made_records import evaluation
 
 from riskmatch.engine import checkpoint
 from riskmatch.engine.checkpoint import Snapshot
+from riskmatch.engine.loggers import TensorBoard
 from riskmatch.files import append_line, write_whole
 from riskmatch.runs import predictions, records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.lock import is_locked, lock
+from riskmatch.sweep import Slurm, run_all
 from riskmatch.sweep.board import RunOutcome
 from riskmatch.sweep.worker import record_failure
 
@@ -86,6 +88,22 @@ def test_linked_folder_of_a_run_is_refused(tmp_path):
     with pytest.raises(OSError, match="link"):
         records.start(tmp_path / other.id, other)
     assert record_failure(tmp_path, other, "x") == RunOutcome("failed", "x")
+    assert not os.listdir(elsewhere)
+
+
+def test_linked_folders_of_a_sweep_and_of_tensorboard_are_refused(folder, tmp_path):
+    pytest.importorskip("tensorboard", reason="needs the extra riskmatch[tensorboard]")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for link in (tmp_path / "linked", folder / "tensorboard"):
+        link.symlink_to(elsewhere)
+    with pytest.raises(OSError, match="link"):
+        run_all([CONFIG], tmp_path / "linked")
+    with pytest.raises(OSError, match="link"):
+        TensorBoard(folder.parent)(CONFIG, evaluation(10))
+    (folder.parent / "slurm").symlink_to(elsewhere)
+    with pytest.raises(OSError, match="link"):
+        run_all([CONFIG], folder.parent, Slurm(cluster="local"))
     assert not os.listdir(elsewhere)
 
 

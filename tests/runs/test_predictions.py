@@ -45,6 +45,7 @@ def test_steps_and_rewind(tmp_path):
     assert predictions.steps(tmp_path) == ()
     for step in 10, 9, 100:
         predictions.write(tmp_path, step, {"a": {"val": made(2)}})
+    (tmp_path / predictions.FOLDER / "1e3.npz").touch()  # of another origin
     assert predictions.steps(tmp_path) == (9, 10, 100)
     predictions.rewind(tmp_path, 10)
     assert predictions.steps(tmp_path) == (9, 10)

@@ -88,6 +88,7 @@ def test_damaged_line_raises_with_its_number(folder):
 
 
 FOREIGN = ["{}", "null", "7", '[{"kind": "end"}]', '{"kind": "note"}', '{"kind": "evaluation"}']
+FOREIGN += ['{"kind": []}']
 
 
 @pytest.mark.parametrize("line", FOREIGN)
@@ -119,17 +120,33 @@ def test_lines_out_of_place_raise(folder):
         read_rows(folder)
 
 
+SAMPLES = {"classes": ["a"], "samples": {"d": ""}, "content": ""}
+
+
 @pytest.mark.parametrize(
-    ("number", "name", "value"),
-    [(1, "config", {"data": "d"}), (1, "data", []), (3, "scores", {"a": 1}), (3, "scores", [])],
+    ("number", "name", "values"),
+    [
+        (1, "config", [{"data": "d"}]),
+        (1, "id", [{"a": 1}]),
+        (1, "data", [[], SAMPLES]),
+        (3, "scores", [{"a": 1}, []]),
+        (3, "step", ["x", -1, 10**30]),
+        (3, "worst_domain", [[], 5]),
+        (3, "terms", [{"risk": "x"}]),
+        (3, "scores", [{"a": {"val": {"accuracy": 1, "risk": 1, "quantiles": 5}}}]),
+        (3, "scores", [{"a": {"val": {"accuracy": 1, "risk": 1}}}]),
+        (3, "scores", [{"a": {"val": {"accuracy": "x", "risk": 1, "quantiles": []}}}]),
+    ],
 )
-def test_value_of_wrong_type_raises_with_its_line(folder, number, name, value):
+def test_value_of_wrong_type_raises_with_its_line(folder, number, name, values):
     lines = (folder / FILE).read_text().splitlines()
-    lines[number - 1] = json.dumps({**json.loads(lines[number - 1]), name: value})
-    (folder / FILE).write_text("\n".join(lines) + "\n")
-    for look in (records.find, read_rows):
-        with pytest.raises(RecordError, match=f"line {number}, cannot be read "):
-            look(folder)
+    for value in values:
+        changed = json.dumps({**json.loads(lines[number - 1]), name: value})
+        text = "\n".join([*lines[: number - 1], changed, *lines[number:]])
+        (folder / FILE).write_text(text + "\n")
+        for look in (records.find, read_rows):
+            with pytest.raises(RecordError, match=f"line {number}, cannot be read "):
+                look(folder)
 
 
 def test_identity_of_the_data_round_trips(folder):
@@ -143,7 +160,7 @@ def test_identity_of_the_data_round_trips(folder):
 
 def test_progress_without_times(folder):
     records.append(folder, replace(evaluation(40), seconds=math.nan))
-    assert progress_of(folder) == Progress(step=40, seconds=0.0)
+    assert progress_of(folder) == Progress(step=40, seconds=0.0, fit="")
 
 
 def test_rewind_removes_later_steps_and_the_end(folder):

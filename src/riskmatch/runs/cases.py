@@ -11,7 +11,7 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.frame import frame_of
+from riskmatch.runs.frame import results_of
 from riskmatch.runs.records import RunRecord
 
 CASE = ["data", "model", "variant", "test_domain", "trial"]
@@ -41,14 +41,14 @@ def cases(frame: pd.DataFrame, plan: Iterable[RunConfig] = ()) -> pd.DataFrame:
         The columns of ``CASE``; ``own_data`` and ``own_trial``, as the run has them; ``number``,
         DomainBed's ``hparams_seed``; ``place``, the rank of the run by its hyper-parameters; and of
         :func:`riskmatch.results` ``run``, ``test_domains``, ``domains``, ``method``, ``seed``,
-        ``draw``, ``acts_from``, ``status``, ``steps``, ``pretrain``, ``data_options`` and
-        ``model_options``.
+        ``draw``, ``acts_from``, ``fit``, ``status``, ``steps``, ``pretrain``,
+        ``data_options`` and ``model_options``.
     """
     runs = frame.drop_duplicates("run", ignore_index=True)
     known = set(runs["run"])
     missing = [config for config in plan if config.id not in known]
     if missing:
-        planned = frame_of(map(RunRecord, missing)).assign(status="planned")
+        planned = results_of(map(RunRecord, missing)).runs.assign(status="planned")
         runs = pd.concat([runs, planned], ignore_index=True)
     numbers = runs.get("hparams/hparams_seed", pd.Series(np.nan, runs.index))
     table = runs[_KEPT].assign(
@@ -67,7 +67,8 @@ def cases(frame: pd.DataFrame, plan: Iterable[RunConfig] = ()) -> pd.DataFrame:
 
 _KEPT = [
     *("run", "data", "model", "method", "variant", "test_domains", "domains", "trial", "seed"),
-    *("draw", "acts_from", "status", "steps", "pretrain", "data_options", "model_options"),
+    *("draw", "acts_from", "fit", "status", "steps", "pretrain"),
+    *("data_options", "model_options"),
 ]
 
 

@@ -16,6 +16,7 @@ from riskmatch.validation import check_option, mismatch
 Schedule = Literal["constant", "cosine", "cosine-after-warmup"]
 Risk = Literal["cross-entropy", "squared", "huber"]
 Optim = Literal["adam", "adamw", "sgd"]
+Average = Literal["none", "ema", "swa", "swad"]
 
 
 @dataclass(frozen=True)
@@ -84,9 +85,13 @@ class RunConfig:
     patience: int = later(0)
     """Evaluations without a lower validation risk, once the method acts, after which the run stops;
     0 trains all steps."""
+    average: Average = later("none")
+    """Average of the weights over steps, which is evaluated and shipped: ema, swa (over the last
+    quarter of the steps), or swad (over a window that the validation risk chooses)."""
 
     def __post_init__(self) -> None:
         check_option("schedule", self.schedule, get_args(Schedule))
+        check_option("average", self.average, get_args(Average))
         for name, options in (("risk", get_args(Risk)), ("optim", get_args(Optim))):
             if not getattr(self, name).startswith(INSTANCE):
                 check_option(name, getattr(self, name), options)
@@ -113,6 +118,12 @@ class RunConfig:
         for name, (expected, holds) in ranges.items():
             if not holds:
                 raise ValueError(f"{name} must be {expected}, got {getattr(self, name)}.")
+        if self.average == "swa" and self.patience:
+            raise ValueError(
+                "average='swa' averages the last quarter of the steps, and patience="
+                f"{self.patience} may stop the run before: set steps and patience=0, or average "
+                "with 'ema' or 'swad'."
+            )
 
     def erm_phase(self) -> RunConfig:
         """Configuration of the ERM phase of ``pretrain`` steps that this run starts from."""
@@ -124,6 +135,7 @@ class RunConfig:
             pretrain=0,
             schedule="constant",
             patience=0,
+            average="none",
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -165,10 +177,13 @@ def variant(config: RunConfig) -> str:
         'rdm variance'
         >>> variant(RunConfig("pacs", ("photo",), "rdm", {"match": "worst"}))
         'rdm'
+        >>> variant(RunConfig("pacs", ("photo",), "erm", average="swad"))
+        'erm swad'
     """
     usual = VARIANTS.get(config.method, {})
     values = {name: config.hparams.get(name, value) for name, value in usual.items()}
-    return " ".join([config.method, *(str(v) for name, v in values.items() if v != usual[name])])
+    changed = [str(value) for name, value in values.items() if value != usual[name]]
+    return " ".join([config.method, *changed, *([config.average] * (config.average != "none"))])
 
 
 PLAIN = ("erm", "erm-switch")
@@ -197,5 +212,9 @@ def acts_from(config: RunConfig) -> int | None:
 
 @cache
 def _types() -> dict[str, Any]:
-    """Annotations of the fields except the schedule, which is checked by name."""
-    return {name: type_ for name, type_ in get_type_hints(RunConfig).items() if name != "schedule"}
+    """Annotations of the fields except those that are checked by name."""
+    return {
+        name: type_
+        for name, type_ in get_type_hints(RunConfig).items()
+        if name not in ("schedule", "average")
+    }

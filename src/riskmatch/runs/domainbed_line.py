@@ -294,6 +294,6 @@ def _number(values: Mapping[str, Any], name: str, default: float) -> float:
 
 def _integer(values: Mapping[str, Any], name: str, default: int) -> int:
     number = _number(values, name, default)
-    if number != int(number):
+    if number != int(number) or abs(number) >= 2**63:
         raise BadLineError(f"{name} is {values[name]!r}")
     return int(number)

@@ -1,27 +1,30 @@
-"""Warnings about runs: a method that never acts, a replaced learning rate, a harmed fit."""
+"""Warnings about runs: a method that never acts, a replaced learning rate, a worse fit."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Sequence
-from itertools import groupby
-from operator import itemgetter
-from statistics import fmean
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import lru_cache
+from typing import Literal, NamedTuple
 
 from riskmatch.runs.config import PLAIN, RunConfig, acts_from, variant
-from riskmatch.runs.records import Evaluation, RunRecord
-
-if TYPE_CHECKING:
-    import pandas as pd
+from riskmatch.runs.records import RunRecord
+from riskmatch.runs.rows import RunRows, rows_of
 
 FALL = 0.05
-"""Accuracy on the training domains that a method may cost."""
+"""Change of accuracy that is named: a fall on training domains, a rise on test domains."""
 CHANCE = 0.95
 """Share of the risk of guessing at which a network that was better has collapsed."""
 RISE = 1.5
 """Factor by which the loss may rise while the method acts."""
+EXPECTED = "This is expected where a method gives up a shortcut, such as the colour of digits"
+
+
+Fit = Literal["", "lost", "worse", "gained"]
+"""How the fit of the training domains became worse once a method acted: the risk is that of
+guessing (``lost``), or it is worse, perhaps while the accuracy on the test domains rose
+(``gained``); else empty. See :func:`compare_fits`."""
 
 
 class RunWarning(UserWarning):
@@ -96,28 +99,51 @@ def replaced_lr(config: RunConfig, given: Container[str]) -> str | None:
 
 
 class Point(NamedTuple):
-    """An evaluation of a run on its training domains."""
+    """An evaluation of a run."""
 
     step: int
     risk: float
-    """Mean over the domains of the mean risk of the training samples."""
+    """Mean over the training domains of the mean risk of the training samples."""
     accuracy: float
-    """Mean over the domains of the accuracy on the training samples."""
+    """Mean over the training domains of the accuracy on the training samples."""
     loss: float
+    test_accuracy: float = math.nan
+    """Mean over the test domains of the accuracy that tables report."""
 
 
-def harm(record: RunRecord) -> str | None:
-    """How the method of a run harms its fit, with a cure, in one line; None where it does not.
+class WorseFit(NamedTuple):
+    """A fit of the training domains that became worse once the method acted."""
+
+    what: str
+    """What became worse, from which step to which."""
+    lost: bool
+    """Whether the risk is that of guessing; else the method may have given up a shortcut."""
+    before: Point
+    last: Point
+
+    @property
+    def gained(self) -> bool:
+        """Whether the accuracy on the test domains rose meanwhile."""
+        return not self.lost and self.last.test_accuracy - self.before.test_accuracy > FALL
+
+
+def worse_fit(rows: RunRows) -> WorseFit | None:
+    """How the fit of a run became worse once its method acted; None if it did not."""
+    if rows.config.method in PLAIN:
+        return None
+    return compare_fits(_points(rows), acts_from(rows.config), rows.classes)
+
+
+def describe_fit(record: RunRecord) -> str | None:
+    """The worse fit of a run with a cure, in one line; None where there is none.
 
     The cure is a weight at which the gradient of the penalty has the norm of that of the risk,
     where the record has both.
     """
-    start = acts_from(record.config)
-    classes = len(record.data.classes) if record.data else None
-    points = [_point(evaluation, record.config) for evaluation in record.evaluations]
-    if record.config.method in PLAIN or (damage := damage_of(points, start, classes)) is None:
+    if (fit := worse_fit(rows_of(record))) is None:
         return None
-    weight, cure = record.config.hparams.get("weight"), "try a weaker setting of the method"
+    method, weight = record.config.method, record.config.hparams.get("weight")
+    cure = "try a weaker setting of the method"
     if weight:
         cure = f"try a weight below {weight:g}"
         norms = next((e.gradients for e in record.evaluations if e.gradients), None)
@@ -125,55 +151,62 @@ def harm(record: RunRecord) -> str | None:
             ratio = norms["penalty"] / norms["risk"]
             cure = (
                 f"try a weight of about {float(f'{weight / ratio:.1g}'):g}, not {weight:g}: the "
-                f"gradient of the penalty was {ratio:.2g} times that of the risk"
+                f"gradient of the penalty was {float(f'{ratio:.2g}'):g} times that of the risk"
             )
-    if points[-1].risk < CHANCE * _guess(classes):
-        expected = "This is expected if it gives up a shortcut, such as the colour of digits; else "
-    else:
-        expected, cure = "", cure[0].upper() + cure[1:]
-    return f"{record.config.method} harms the fit: {damage}. {expected}{cure}."
+    if fit.lost:
+        return f"{method} harms the fit: {fit.what}. {cure[0].upper()}{cure[1:]}."
+    rose = ""
+    if fit.gained:
+        rose = (
+            ", while the accuracy on the test domain rose from "
+            f"{100 * fit.before.test_accuracy:.1f} % to {100 * fit.last.test_accuracy:.1f} %"
+        )
+    return (
+        f"{method} fits the training domains less well once it acts: {fit.what}{rose}. {EXPECTED}; "
+        f"else {cure}."
+    )
 
 
 def findings(record: RunRecord) -> list[str]:
-    """Warnings about a run, one line each: see :func:`inactive` and :func:`harm`."""
-    return list(filter(None, (inactive(record.config, record.domains), harm(record))))
+    """Warnings about a run, one line each: see :func:`inactive` and :func:`describe_fit`."""
+    return list(filter(None, (inactive(record.config, record.domains), describe_fit(record))))
 
 
-def harmed(frame: pd.DataFrame) -> set[str]:
-    """Ids of the runs in a data frame of :func:`riskmatch.results` that :func:`harm` describes."""
-    import pandas as pd
-
-    evaluated = frame[frame["step"].notna() & ~frame["method"].isin(PLAIN)]
-    groups: Any = evaluated.groupby(["domains", "test_domains"], sort=False)
-    found = set()
-    for (domains, tests), part in groups:
-        training = [domain for domain in domains if domain not in tests]
-        risk, accuracy = (
-            part.reindex(columns=[f"{name}/train/{domain}" for domain in training]).mean(axis=1)
-            for name in ("risk", "accuracy")
-        )
-        starts, classes = (part[name].astype(object) for name in ("acts_from", "classes"))
-        columns = part["run"], starts, classes, part["step"], risk, accuracy, part["loss"]
-        for run, rows in groupby(zip(*map(list, columns), strict=True), itemgetter(0)):
-            own = list(rows)
-            start, number = (None if value is pd.NA else value for value in own[0][1:3])
-            if damage_of([Point(*row[3:]) for row in own], start, number):
-                found.add(run)
-    return found
+def fit_of(rows: RunRows) -> Fit:
+    """How the fit of a run became worse."""
+    fit = worse_fit(rows)
+    return "" if fit is None else "lost" if fit.lost else "gained" if fit.gained else "worse"
 
 
-def harmful_runs(frame: pd.DataFrame) -> list[str]:
-    """How many runs of each method in a data frame harm the fit, in one line each."""
-    runs = frame.drop_duplicates("run")
-    counts = runs["run"].isin(harmed(frame)).groupby(runs["variant"]).agg(["sum", "size"])
-    return [
-        f"{row['sum']} of {row['size']} {method} runs harm the fit of the training domains: try "
-        "smaller weights."
-        for method, row in counts[counts["sum"] > 0].iterrows()
-    ]
+def worse_fit_runs(fits: Iterable[tuple[str, Fit]]) -> list[str]:
+    """How many runs of each method have a worse fit, in one line each.
+
+    Args:
+        fits: the method of every run, and how its fit became worse.
+    """
+    runs: dict[str, Counter[Fit]] = defaultdict(Counter)
+    for method, fit in fits:
+        runs[method][fit] += 1
+    lines = []
+    for method, counts in sorted(runs.items()):
+        lost, gained = counts["lost"], counts["gained"]
+        if lost:
+            lines.append(
+                f"{lost} of {counts.total()} {method} runs have the training risk of guessing once "
+                "the method acts: try smaller weights."
+            )
+        if worse := counts["worse"] + gained:
+            rose = f", {gained} of them with a higher accuracy on the test domain" if gained else ""
+            lines.append(
+                f"{worse} of {counts.total()} {method} runs fit the training domains less well "
+                f"once the method acts{rose}. {EXPECTED}; else try smaller weights."
+            )
+    return lines
 
 
-def damage_of(points: Sequence[Point], start: int | None, classes: int | None) -> str | None:
+def compare_fits(
+    points: Sequence[Point], start: int | None, classes: int | None
+) -> WorseFit | None:
     """What became worse on the training domains after the method started; None if nothing did.
 
     The last evaluation is compared with the one before the method acts or, without a warm-up, with
@@ -181,7 +214,7 @@ def damage_of(points: Sequence[Point], start: int | None, classes: int | None) -
     by more than five points, or the loss has risen by half.
 
     Example:
-        >>> damage_of([Point(100, 0.3, 0.9, 0.3), Point(200, 1.95, 0.2, 1.95)], 100, 7)
+        >>> compare_fits([Point(100, 0.3, 0.9, 0.3), Point(200, 1.95, 0.2, 1.95)], 100, 7).what
         'the training risk is 1.95 at step 200, that of guessing is 1.95; it was 0.3 at step 100'
     """
     later = [point for point in points if start is not None and point.step > start]
@@ -190,42 +223,56 @@ def damage_of(points: Sequence[Point], start: int | None, classes: int | None) -
     first, last = later[0], later[-1]
     known = [point for point in points if point.step <= (start or 0)]
     before = known[-1] if known else max(later, key=lambda point: point.accuracy)
-    guess = _guess(classes)
-    # A network without a warm-up may have learnt nothing yet: its risk must have been lower.
-    bound = before.risk if known else guess if start else max(guess, before.risk)
-    if last.risk > CHANCE * guess and last.risk > bound:
+    guess = math.log(classes) if classes and classes > 1 else math.inf
+    # A network without a warm-up may have learnt nothing yet: its risk must have been lower, or be
+    # far above that of guessing.
+    bound = before.risk if known else guess if start else min(max(guess, before.risk), RISE * guess)
+    if lost := last.risk > CHANCE * guess and last.risk > bound:
         was = f"; it was {before.risk:.3g} at step {before.step}" if before is not last else ""
-        return (
+        what = (
             f"the training risk is {last.risk:.3g} at step {last.step}, that of guessing is "
             f"{guess:.3g}{was}"
         )
-    if before.accuracy - last.accuracy > FALL:
-        return (
+    elif before.accuracy - last.accuracy > FALL:
+        what = (
             f"the accuracy on the training domains fell from {100 * before.accuracy:.1f} % at step "
             f"{before.step} to {100 * last.accuracy:.1f} % at step {last.step}"
         )
-    if last.loss > RISE * first.loss > 0 and last.risk > RISE * before.risk:
-        return (
+    elif last.loss > RISE * first.loss > 0 and last.risk > RISE * before.risk:
+        what = (
             f"the loss rose from {first.loss:.3g} at step {first.step} to {last.loss:.3g} at step "
             f"{last.step}"
         )
-    return None
+    else:
+        return None
+    return WorseFit(what, lost, before, last)
 
 
-def _guess(classes: int | None) -> float:
-    """Risk of guessing."""
-    return math.log(classes) if classes and classes > 1 else math.inf
+def _points(rows: RunRows) -> list[Point]:
+    points: list[Point] = []
+    for names, numbers in rows.blocks:
+        steps = rows.steps[len(points) : len(points) + len(numbers)]
+        risk, accuracy, test_accuracy = (
+            (numbers[:, places].sum(axis=1) / (len(places) or math.nan)).tolist()
+            for places in _places(names, rows.config.test_domains)
+        )
+        loss = numbers[:, names.index("loss")].tolist()
+        points += map(Point, steps, risk, accuracy, loss, test_accuracy)
+    return points
 
 
-def _point(evaluation: Evaluation, config: RunConfig) -> Point:
-    scores = [
-        splits["train"]
-        for domain, splits in evaluation.scores.items()
-        if domain not in config.test_domains and "train" in splits
+@lru_cache
+def _places(names: tuple[str, ...], tests: tuple[str, ...]) -> list[list[int]]:
+    """Places among columns of what a :class:`Point` averages."""
+    scores = [name.partition("/train/")[::2] for name in names]
+    return [
+        [
+            place
+            for place, (what, domain) in enumerate(scores)
+            if domain and what == wanted and test == (domain in tests)
+        ]
+        for wanted, test in (("risk", False), ("accuracy", False), ("accuracy", True))
     ]
-    risk = fmean(score.risk for score in scores) if scores else math.nan
-    accuracy = fmean(score.accuracy for score in scores) if scores else math.nan
-    return Point(evaluation.step, risk, accuracy, evaluation.loss)
 
 
 _WARM_UP = "never leave their warm-up (warmup ≥ {steps} steps)"

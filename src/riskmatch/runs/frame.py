@@ -1,6 +1,7 @@
-"""Runs as one data frame: a row for every run and evaluation.
+"""Runs as data frames: one of the runs, one of their evaluations, or both as one.
 
-The records are read straight into columns, so that a sweep of thousands of runs takes seconds.
+The records are read straight into columns, and what belongs to a run is kept once, so that a sweep
+of thousands of runs takes seconds and little memory.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ import pandas as pd
 
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig, acts_from, variant
+from riskmatch.runs.findings import fit_of
+from riskmatch.runs.index import indexed
 from riskmatch.runs.records import PLAN, RunRecord, read_plan
-from riskmatch.runs.rows import NUMBERS, RunRows, read_rows, rows_of
+from riskmatch.runs.rows import NUMBERS, RunRows, rows_of
 from riskmatch.space import without_later
 
 RUNS = "runs"
@@ -35,12 +38,20 @@ _OPTIONS = "data_options", "model_options"
 class Results:
     """The runs in some folders."""
 
-    frame: pd.DataFrame
-    """As :func:`results` returns it."""
+    runs: pd.DataFrame
+    """A row for every run: the columns of :func:`results` up to those of evaluations."""
+    evaluations: pd.DataFrame
+    """A row for every evaluation, in the order of the runs: ``run``, and the columns of
+    :func:`results` from ``step`` on."""
     plan: tuple[RunConfig, ...] = ()
     """The runs that the sweeps should have; empty unless every path is a sweep."""
     damaged: tuple[str, ...] = ()
     """One line for each run that cannot be read, with its file and the cause."""
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """Runs with their evaluations, as :func:`results` returns them."""
+        return self.runs.merge(self.evaluations, how="left", on="run")
 
     def warn(self) -> None:
         """Warn of every damaged run, at the caller of the function that calls this."""
@@ -65,6 +76,8 @@ def results(*paths: str | Path) -> pd.DataFrame:
         - ``acts_from``: the step at which the warm-up of the method ends, see
           :func:`~riskmatch.runs.config.acts_from`; missing where the method never acts;
         - ``classes``: the number of classes, where the record states it;
+        - ``fit``: how the fit of the training domains became worse once the method acted, see
+          :data:`~riskmatch.runs.findings.Fit`; empty where it did not;
         - ``domains`` (a tuple): the domains it was evaluated on, in the order of the data set;
         - of the evaluation: ``step``, ``loss``, ``worst_domain``, ``seconds``,
           ``seconds_per_step``, ``peak_memory``, ``term/NAME``, ``raw/NAME``, ``gradient/NAME``,
@@ -101,8 +114,8 @@ def read_results(paths: str | Path | Sequence[str | Path], *, begun: bool = True
 
     Args:
         paths: one or several, as for :func:`results`.
-        begun: raise where all paths are sweeps of which no run has begun; else the data frame of
-            such paths is empty.
+        begun: raise where all paths are sweeps of which no run has begun; else the data frames of
+            such paths are empty.
     """
     folders = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     if not folders:
@@ -114,26 +127,31 @@ def read_results(paths: str | Path | Sequence[str | Path], *, begun: bool = True
     columns = _Columns()
     damaged = []
     for folder, plan in zip(folders, plans, strict=True):
-        for run in run_folders(folder):
-            if plan and run.name not in plan:
-                continue
-            try:
-                if (rows := read_rows(run)) is not None:
-                    columns.add(rows, str(run))
-            except (ValueError, OSError) as error:
-                damaged.append(f"{run} is damaged and left out: {error}")
+        runs = [run for run in run_folders(folder) if not plan or run.name in plan]
+        with indexed(runs[0].parent if runs else folder, len(runs)) as read_run:
+            for run in runs:
+                try:
+                    if (rows := read_run(run)) is not None:
+                        columns.add(rows, str(run))
+                except (ValueError, OSError) as error:
+                    damaged.append(f"{run} cannot be read and is left out: {error}")
     planned = [config for plan in plans for config in plan.values()] if all(plans) else []
-    if not columns.runs and (begun or not planned):
+    if not columns.ids and (begun or not planned):
         raise _no_runs(folders, damaged)
-    return Results(columns.frame(), tuple(planned), tuple(damaged))
+    return Results(columns.runs(), columns.evaluations(), tuple(planned), tuple(damaged))
+
+
+def results_of(runs: Iterable[RunRecord], plan: Iterable[RunConfig] = ()) -> Results:
+    """Records in memory as :func:`read_results` returns them; their folders are empty."""
+    columns = _Columns()
+    for run in runs:
+        columns.add(rows_of(run))
+    return Results(columns.runs(), columns.evaluations(), tuple(plan))
 
 
 def frame_of(runs: Iterable[RunRecord]) -> pd.DataFrame:
     """The data frame of :func:`results` for records in memory; their folders are empty."""
-    columns = _Columns()
-    for run in runs:
-        columns.add(rows_of(run))
-    return columns.frame()
+    return results_of(runs).frame
 
 
 def run_folders(path: Path) -> list[Path]:
@@ -160,57 +178,67 @@ def _holds_run(folder: Path) -> bool:
 
 
 class _Columns:
-    """Columns under construction: lists for runs, arrays of numbers for evaluations."""
+    """Columns under construction: a tuple for each run, arrays of numbers for evaluations."""
 
     def __init__(self) -> None:
-        self.runs: dict[str, dict[str, Any]] = {}
-        self._sizes: list[int] = []
+        self.ids: dict[str, int] = {}
+        """Numbers of evaluations by run."""
+        self._runs: list[tuple[Any, ...]] = []
+        self._hparams: list[Mapping[str, Any]] = []
         self._steps = array("q")
         self._worst: list[str | None] = []
+        self._same: dict[str | None, str | None] = {}
+        """One object for each name of a domain."""
         self._numbers: dict[str, array[float]] = defaultdict(
             lambda: array("d"), {name: array("d") for name in NUMBERS}
         )
 
     def add(self, rows: RunRows, folder: str = "") -> None:
         """Add a run with its evaluations, unless it is there already."""
-        if rows.run in self.runs:
+        if rows.run in self.ids:
             return
         config = rows.config
-        settings = {item.name: getattr(config, item.name) for item in fields(config)}
-        hparams = settings.pop("hparams")
+        settings = {name: getattr(config, name) for name in _SETTINGS}
         settings |= {name: _canonical(settings[name]) for name in _OPTIONS}
+        derived = variant(config), _draw(config), acts_from(config), rows.classes, fit_of(rows)
         ended = rows.status, rows.error, rows.domains
-        derived = (variant(config), _draw(config), acts_from(config), rows.classes, *ended)
-        values = zip(_RUN_COLUMNS, (rows.run, folder, *settings.values(), *derived), strict=True)
-        self._sizes.append(max(1, len(rows.steps)))
-        self._steps.extend(rows.steps or (-1,))
-        self._worst.extend(rows.worst_domains or (None,))
-        place = len(self._steps) - self._sizes[-1]
+        self._runs.append((rows.run, folder, *settings.values(), *derived, *ended))
+        self._hparams.append(config.hparams)
+        self.ids[rows.run] = len(rows.steps)
+        place = len(self._steps)
+        self._steps.extend(rows.steps)
+        self._worst.extend(self._same.setdefault(name, name) for name in rows.worst_domains)
         for names, numbers in rows.blocks:
             for name, column in zip(names, numbers.T, strict=True):
                 _pad(self._numbers[name], place)
                 self._numbers[name].frombytes(column.tobytes())
             place += len(numbers)
-        self.runs[rows.run] = {**dict(values), **{f"hparams/{k}": v for k, v in hparams.items()}}
 
-    def frame(self) -> pd.DataFrame:
-        """All runs, in the order in which they were added."""
-        rows, steps = np.repeat(np.arange(len(self._sizes)), self._sizes), np.array(self._steps)
-        runs = pd.DataFrame(list(self.runs.values()), columns=None if self.runs else _RUN_COLUMNS)
-        repeated = runs.astype(_TYPES).take(rows).reset_index(drop=True)
-        evaluations: dict[str, Any] = {
-            "step": pd.arrays.IntegerArray(steps, steps < 0),
+    def runs(self) -> pd.DataFrame:
+        """A row for every run, in the order in which they were added."""
+        runs = pd.DataFrame(self._runs, columns=_RUN_COLUMNS).astype(_TYPES)
+        hparams = pd.DataFrame(self._hparams, index=runs.index).add_prefix("hparams/")
+        return pd.concat([runs, hparams], axis=1)
+
+    def evaluations(self) -> pd.DataFrame:
+        """A row for every evaluation; no more can be added afterwards."""
+        runs = pd.Series(list(self.ids), dtype="str")
+        columns: dict[str, Any] = {
+            "run": runs.repeat(list(self.ids.values())).array,
+            "step": pd.array(np.array(self._steps), dtype="Int64"),
             "worst_domain": pd.array(self._worst, dtype="str"),
         }
         for name in sorted(self._numbers, key=_group):
-            _pad(self._numbers[name], len(rows))
-            evaluations[name] = np.frombuffer(self._numbers[name]) if len(rows) else np.zeros(0)
-        return pd.concat([repeated, pd.DataFrame(evaluations, copy=False)], axis=1)
+            _pad(self._numbers[name], len(self._steps))
+            columns[name] = np.frombuffer(self._numbers[name]) if self._steps else np.zeros(0)
+        return pd.DataFrame(columns, copy=False)
 
 
+_SETTINGS = [item.name for item in fields(RunConfig) if item.name != "hparams"]
+_DRAWN = ["hparams", *(n for n in _SETTINGS if n not in ("test_domains", "trial", "seed"))]
 _RUN_COLUMNS = [
-    *("run", "folder", *(item.name for item in fields(RunConfig) if item.name != "hparams")),
-    *("variant", "draw", "acts_from", "classes", "status", "error", "domains"),
+    *("run", "folder", *_SETTINGS, "variant", "draw", "acts_from", "classes", "fit"),
+    *("status", "error", "domains"),
 ]
 
 
@@ -238,16 +266,13 @@ def _pad(column: array[float], size: int) -> None:
         column.extend([math.nan] * (size - len(column)))
 
 
-def _canonical(values: Mapping[str, Any]) -> str:
-    return json.dumps(values, sort_keys=True)
+_canonical = json.JSONEncoder(sort_keys=True).encode
 
 
 def _draw(config: RunConfig) -> str:
     """The id of the hyper-parameters."""
-    values = {item.name: getattr(config, item.name) for item in fields(config)}
-    options = {k: v for k, v in values["data_options"].items() if k != "seed"}
-    for name in ("test_domains", "trial", "seed"):
-        del values[name]
+    values = {name: getattr(config, name) for name in _DRAWN}
+    options = {k: v for k, v in config.data_options.items() if k != "seed"}
     text = _canonical(without_later(RunConfig, {**values, "data_options": options}))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

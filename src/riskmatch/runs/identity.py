@@ -60,5 +60,6 @@ class DataIdentity:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> DataIdentity:
-        """Identity from the values of :meth:`to_json`."""
-        return cls(tuple(values["classes"]), dict(values["samples"]), values["content"])
+        """Identity from the values of :meth:`to_json`; ``ValueError`` or similar for others."""
+        samples = {name: int(count) for name, count in values["samples"].items()}
+        return cls(tuple(map(str, values["classes"])), samples, str(values["content"]))

@@ -75,7 +75,8 @@ def write(folder: Path, step: int, predictions: ByDomain) -> None:
 
 def steps(folder: Path) -> tuple[int, ...]:
     """Steps whose predictions are on disk."""
-    return tuple(sorted(int(path.stem) for path in (folder / FOLDER).glob("*.npz")))
+    stems = [path.stem for path in (folder / FOLDER).glob("*.npz")]
+    return tuple(sorted(int(stem) for stem in stems if stem.isdecimal()))
 
 
 def read(folder: Path, step: int) -> dict[str, dict[Split, Predictions]]:

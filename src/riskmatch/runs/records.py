@@ -22,6 +22,8 @@ from riskmatch.runs.identity import DataIdentity
 
 FILE, PLAN, CHECKPOINTS = "records.jsonl", "plan.jsonl", "checkpoints"
 """The record and the checkpoints in the folder of a run, and the plan in the folder of a sweep."""
+PREPROCESSING = "preprocessing.json"
+"""The fitted preprocessing in the folder of a run on a table."""
 LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 """Levels of the quantiles in a :class:`Score`."""
 
@@ -67,8 +69,13 @@ class Evaluation:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Evaluation:
-        """Evaluation from the values of a line, in which null stands for NaN."""
-        known = _numbers(values)
+        """Evaluation from the values of a line, in which null stands for NaN.
+
+        Raises:
+            AttributeError, KeyError, OverflowError, TypeError, ValueError: a value is missing, or
+                has another type.
+        """
+        known = {name: _numbers(value) for name, value in values.items() if name != "kind"}
         scores = {
             domain: {
                 split: Score(**{**score, "quantiles": tuple(score["quantiles"])})
@@ -76,7 +83,15 @@ class Evaluation:
             }
             for domain, splits in known["scores"].items()
         }
-        return cls(**{**known, "scores": scores})
+        made = cls(**{**known, "scores": scores})
+        numbers = [made.loss, made.seconds, made.seconds_per_step, made.peak_memory]
+        numbers += [*made.terms.values(), *made.raw.values()]
+        for splits in scores.values():
+            for score in splits.values():
+                numbers += [score.accuracy, score.risk, *score.quantiles]
+        for number in numbers:
+            float(number)  # an error where it is none
+        return made
 
 
 Status = Literal["unfinished", "done", "failed"]
@@ -106,23 +121,26 @@ class RunRecord:
     def best_step(self, after_warmup: bool = False) -> int | None:
         """Step that selection by ``train-val`` chooses among the evaluations; None without any.
 
-        It is the first with the highest mean accuracy on the validation splits of the training
-        domains, with ``after_warmup`` of those at which the method acts.
+        It is the first with the highest mean accuracy, or for a regression the lowest mean risk, on
+        the validation splits of the training domains, with ``after_warmup`` of those at which the
+        method acts.
         """
         start = acts_from(self.config) if after_warmup else 0
         best, highest = None, -math.inf
         for evaluation in self.evaluations:
             acts = start == 0 or (start is not None and evaluation.step > start)
-            if acts and (score := self._validation_accuracy(evaluation)) > highest:
+            if acts and (score := self._validation_score(evaluation)) > highest:
                 best, highest = evaluation.step, score
         return best
 
-    def _validation_accuracy(self, evaluation: Evaluation) -> float:
+    def _validation_score(self, evaluation: Evaluation) -> float:
         """Mean over the training domains; NaN, which is never higher, where one is not scored."""
         tests = self.config.test_domains
         scored = [s.get("val") for d, s in evaluation.scores.items() if d not in tests]
-        accuracies = [math.nan if score is None else score.accuracy for score in scored]
-        return sum(accuracies) / len(accuracies) if accuracies else math.nan
+        numbers = [math.nan if score is None else score.accuracy for score in scored]
+        if all(math.isnan(number) for number in numbers):  # a regression
+            numbers = [math.nan if score is None else -score.risk for score in scored]
+        return sum(numbers) / len(numbers) if numbers else math.nan
 
     @property
     def evaluation_share(self) -> float | None:
@@ -263,7 +281,7 @@ class StoredRun:
 def checkpoints(folder: Path) -> dict[int, Path]:
     """Checkpoints in the folder of a run, by step."""
     files = sorted((folder / CHECKPOINTS).glob("*.safetensors"))
-    return {int(path.stem): path for path in files if path.stem.isdigit()}
+    return {int(path.stem): path for path in files if path.stem.isdecimal()}
 
 
 def read(path: Path) -> RunRecord:
@@ -342,8 +360,14 @@ def entry(path: Path, number: int, line: str | bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise damage(path, number, f"is not JSON: {error}") from error
     kind = values.get("kind") if isinstance(values, dict) else None
-    if kind not in _KEYS or not _KEYS[kind] <= values.keys():
+    if not isinstance(kind, str) or kind not in _KEYS or not _KEYS[kind] <= values.keys():
         raise damage(path, number, "is not a line of a record")
+    step = values.get("step", 0)
+    if not isinstance(step, int) or not 0 <= step < 2**63:
+        raise damage(path, number, f"cannot be read (step is {step!r})")
+    worst = values.get("worst_domain")
+    if not isinstance(worst, str | None):
+        raise damage(path, number, f"cannot be read (worst_domain is {worst!r})")
     if (kind == "config") != (number == 1):
         raise damage(path, number, "is out of place: a record starts with its only configuration")
     return values
@@ -366,13 +390,15 @@ def parse(
         RecordError: ``make`` fails.
     """
     try:
-        return make({name: value for name, value in entry.items() if name != "kind"})
+        return make(entry)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise damage(path, number, f"cannot be read ({type(error).__name__}: {error})") from error
 
 
 def header(values: dict[str, Any]) -> RunRecord:
     """A record without evaluations, from the values of its first line."""
+    if not isinstance(values.get("id", ""), str):
+        raise TypeError(f"id is {values['id']!r}")
     data = DataIdentity.from_json(values["data"]) if values.get("data") is not None else None
     return RunRecord(
         RunConfig.from_json(values["config"]), data=data, parts=values.get("parts", {})

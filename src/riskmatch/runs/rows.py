@@ -23,7 +23,8 @@ from riskmatch.runs.records import FILE, RunRecord, Status
 NUMBERS = "loss", "seconds", "seconds_per_step", "peak_memory"
 """Numbers of an evaluation that every run has."""
 _QUANTILES = re.compile(r', "quantiles": \[[-+0-9.e, nul]*\]')
-"""Most of the text of an evaluation."""
+"""Most of the text of an evaluation, replaced by :data:`_NONE`."""
+_NONE = ', "quantiles": []'
 
 Block = tuple[tuple[str, ...], NDArray[np.float64]]
 """Names of columns, and their numbers (evaluations, columns)."""
@@ -70,7 +71,7 @@ def read_rows(folder: Path) -> RunRows | None:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise records.damage(path, line, f"is not UTF-8: {error.reason}") from None
-    first, *rest = _QUANTILES.sub("", text).split("\n")[:-1] or [""]
+    first, *rest = _QUANTILES.sub(_NONE, text).split("\n")[:-1] or [""]
     if not first:
         return None
     begin = records.entry(path, 1, first)
@@ -119,29 +120,36 @@ def _rows(id: str, run: RunRecord, evaluations: Sequence[_Flat]) -> RunRows:
 def _flat(entry: Mapping[str, Any]) -> _Flat:
     """An evaluation as columns, from its line in the record."""
     terms, raw, scores = entry["terms"], entry["raw"], entry["scores"]
-    numbers = [entry[name] for name in NUMBERS]
-    numbers += terms.values()
-    numbers += raw.values()
-    shape = []
-    for domain, splits in scores.items():
-        for split, score in splits.items():
-            shape.append((domain, split))
+    numbers = [*(entry[name] for name in NUMBERS), *terms.values(), *raw.values()]
+    for own in scores.values():
+        for score in own.values():
             numbers += (score["accuracy"], score["risk"])
+            for quantile in score["quantiles"]:  # none but where they have another form
+                float(0 if quantile is None else quantile)
     known = [np.nan if number is None else float(number) for number in numbers]
-    names = _names(tuple(terms), tuple(raw), tuple(shape))
+    splits = tuple(map(tuple, scores.values()))
+    names = _names(tuple(terms), tuple(raw), tuple(scores), splits)
     return int(entry["step"]), entry["worst_domain"], tuple(scores), names, known
 
 
 @lru_cache(maxsize=1024)
 def _names(
-    terms: tuple[str, ...], raw: tuple[str, ...], scores: tuple[tuple[str, str], ...]
+    terms: tuple[str, ...],
+    raw: tuple[str, ...],
+    domains: tuple[str, ...],
+    splits: tuple[tuple[str, ...], ...],
 ) -> tuple[str, ...]:
     """Names of the columns of an evaluation; the same object for the same names."""
     return (
         *NUMBERS,
         *(f"term/{name}" for name in terms),
         *(f"raw/{name}" for name in raw),
-        *(f"{what}/{split}/{domain}" for domain, split in scores for what in ("accuracy", "risk")),
+        *(
+            f"{what}/{split}/{domain}"
+            for domain, own in zip(domains, splits, strict=True)
+            for split in own
+            for what in ("accuracy", "risk")
+        ),
     )
 
 
