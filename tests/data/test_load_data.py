@@ -133,12 +133,16 @@ def test_data_frame_gives_sorted_domains_and_classes():
     [
         (table(), {"domain": "site"}, "label=.*'age', 'bmi', 'ill', 'site'"),
         (table(), {"label": "ill"}, "domain=.*'age'"),
-        (table(), {"label": "il", "domain": "site"}, "column 'il'. Did you mean 'ill'"),
+        (table(), {"label": "il", "domain": "site"}, "column .*'il'. Did you mean 'ill'"),
         (table(), {"label": "ill", "domain": "ill"}, "label='ill' and domain='ill'"),
         (table()[:0], {"label": "ill", "domain": "site"}, "0 rows"),
         (table()[["ill", "site"]], {"label": "ill", "domain": "site"}, "at least one feature"),
-        (table(sex=["f", "m", "f"]), {"label": "ill", "domain": "site"}, "'sex' is not numeric"),
-        (table(age=[1, None, 2]), {"label": "ill", "domain": "site"}, "'age' has 1 missing"),
+        (table(), {"label": "ill", "domain": "site", "ignore": ["agee"]}, "'agee'.*'age'"),
+        (table(), {"label": "ill", "domain": "site", "ignore": ["ill"]}, "less 'ill'"),
+        (table(age=[[1], [2], [3]]), {"label": "ill", "domain": "site"}, "'age' holds.*--ignore"),
+        (table(age=None), {"label": "ill", "domain": "site"}, "'age' has no values.*--ignore"),
+        (table(site="A"), {"label": "ill", "domain": "site"}, "'site' names one domain only, 'A'"),
+        (table(site=["A", "", "B"]), {"label": "ill", "domain": "site"}, "1 missing.*row 2"),
         (table(ill=["no", None, "no"]), {"label": "ill", "domain": "site"}, "'ill' has 1 missing"),
         (table(age=[1, np.inf, 2]), {"label": "ill", "domain": "site"}, "'age' has infinite"),
         (table(site=[0.5, 1, 2]), {"label": "ill", "domain": "site"}, "'site' has fractions"),
@@ -151,8 +155,10 @@ def test_unusable_data_frame_names_the_column(frame, columns, message):
 
 
 def test_arguments_for_other_sources_are_refused():
-    with pytest.raises(ValueError, match="label is for a data frame"):
+    with pytest.raises(ValueError, match="Unknown option of colored-digits 'label'"):
         load_data("colored-digits", label="ill")
+    with pytest.raises(ValueError, match="label is for a table"):
+        load_data({"a": (X, Y)}, label="ill")
     with pytest.raises(ValueError, match="options is for a name or a path"):
         load_data({"a": (X, Y)}, options={"samples": 3})
     with pytest.raises(TypeError, match="got list"):

@@ -79,6 +79,35 @@ def test_batch_size_0_repeats_one_batch(batch_size):
     assert sampler.state() == {"drawn": 2}
 
 
+@pytest.mark.parametrize("processes", [1, 2, 3, 9])
+@pytest.mark.parametrize(("batch_size", "replacement"), [(0, False), (4, False), (4, True)])
+def test_shares_of_processes_together_are_the_batch(batch_size, replacement, processes):
+    domains = [domain("a", 3), domain("b", 9)]
+    samplers = [
+        Sampler(domains, batch_size, 0, replacement=replacement) for _ in range(processes + 1)
+    ]
+    for _ in range(4):
+        whole = next(samplers[0])
+        shares = [s.next_share(rank, processes) for rank, s in enumerate(samplers[1:])]
+        found = torch.full_like(whole.x, -1)
+        for share in shares:
+            found[share.positions] = share.own.x[: len(share.positions)]
+            assert (share.whole.sizes, share.whole.names) == (whole.sizes, whole.names)
+            assert abs(len(share.positions) - len(whole.y) / processes) < 1
+            assert len(share.own.y) == max(1, len(share.positions))
+        assert torch.equal(found, whole.x)
+    assert samplers[1].state() == samplers[0].state()
+
+
+def test_processes_augment_their_shares_with_other_random_numbers():
+    def noise(x, generator):
+        return torch.rand(x.shape, generator=generator)
+
+    samplers = [Sampler([domain("a", 8)], 4, 0, noise) for _ in range(2)]
+    shares = [s.next_share(rank, 2).own.x for rank, s in enumerate(samplers)]
+    assert not torch.equal(*shares)
+
+
 def test_order_does_not_depend_on_other_domains():
     alone = Sampler([domain("a", 10)], 3, seed=0)
     together = Sampler([domain("z", 5), domain("a", 10)], 3, seed=0)

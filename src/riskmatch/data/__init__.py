@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from riskmatch.data.catalogue import load
     from riskmatch.data.convert import load_data
     from riskmatch.data.domain import Batch, Domain, DomainSet
+    from riskmatch.data.preprocessing import TablePreprocessing, preprocessing_from_json
     from riskmatch.data.sampler import Sampler, split
     from riskmatch.data.sources import DATASETS, DataSource
 
@@ -19,8 +20,10 @@ __all__ = [
     "DomainSet",
     "OnProgress",
     "Sampler",
+    "TablePreprocessing",
     "load",
     "load_data",
+    "preprocessing_from_json",
     "split",
 ]
 
@@ -42,8 +45,10 @@ _HOMES = {
     "Domain": "domain",
     "DomainSet": "domain",
     "Sampler": "sampler",
+    "TablePreprocessing": "preprocessing",
     "load": "catalogue",
     "load_data": "convert",
+    "preprocessing_from_json": "preprocessing",
     "split": "sampler",
 }
 

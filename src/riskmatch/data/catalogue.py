@@ -19,6 +19,7 @@ from riskmatch.data.images.benchmarks import BENCHMARKS
 from riskmatch.data.images.index import ImageIndex, index_folder
 from riskmatch.data.images.manifest import index_manifest, is_manifest
 from riskmatch.data.sources import DATASETS, DataSource, image_source
+from riskmatch.data.table import TableDomains, is_table, load_table
 from riskmatch.registry import Part, PartError
 from riskmatch.validation import check_option, check_options
 
@@ -32,19 +33,25 @@ class DataName:
 
     name: str
     path: Path | None = None
-    """Folder ``domain/class/image``, manifest or file of features, where the name is a path."""
+    """Folder ``domain/class/image``, manifest, table or file of features, where it is a path."""
     benchmark: Benchmark | None = None
     """The image benchmark of this name."""
 
     @property
     def has_image_files(self) -> bool:
         """Whether the data set is read from image files."""
-        return self.benchmark is not None or (self.path is not None and not self.has_features)
+        other = self.path is None or self.has_features or self.is_table
+        return self.benchmark is not None or not other
 
     @cached_property
     def has_features(self) -> bool:
         """Whether the name is the path of a file of features, as ``riskmatch embed`` writes it."""
         return self.path is not None and is_features_file(self.path)
+
+    @cached_property
+    def is_table(self) -> bool:
+        """Whether the name is the path of a table."""
+        return self.path is not None and is_table(self.path)
 
     @cached_property
     def part(self) -> Part | None:
@@ -63,6 +70,8 @@ class DataName:
         if self.path is not None:
             if self.has_features:
                 return DataSource(partial(read_features, self.path))
+            if self.is_table:
+                return DataSource(partial(load_table, self.path))
             return image_source(partial(_index_path, self.path))
         if self.part is None:
             return DATASETS[self.name]
@@ -161,8 +170,8 @@ def load(
     """Load a data set by name.
 
     Args:
-        name: a built-in name, the path of a folder ``domain/class/image``, of a manifest or of a
-            file of features, a name that an installed package announces, or
+        name: a built-in name, the path of a folder ``domain/class/image``, of a manifest, of a
+            table or of a file of features, a name that an installed package announces, or
             ``package.module:Name``.
         options: keyword arguments of the data set.
         data_dir: folder to search for its files first.
@@ -198,6 +207,11 @@ def find_images(name: str, data_dir: Path | None = None) -> tuple[Path, Benchmar
                 f"{name} holds features, not images. Give the data set that they were computed "
                 "from."
             )
+        if is_table(Path(name)):
+            raise ValueError(
+                f"{name} is a table, not a list of images, which has the columns path, label and "
+                "domain."
+            )
         return Path(name), None
     _check_known("data set of images", name, BENCHMARKS)
     return locate(BENCHMARKS[name], data_dir), BENCHMARKS[name]
@@ -208,7 +222,7 @@ def known_domains(name: str) -> tuple[str, ...] | None:
     data = resolve(name)
     if data.benchmark is not None:
         return data.benchmark.domains
-    if data.path is None:
+    if data.path is None or data.is_table:
         return None
     return feature_domains(data.path) if data.has_features else data.index().domain_names
 
@@ -225,6 +239,34 @@ def describe(data_dir: Path | None = None) -> list[dict[str, Any]]:
         ('colored-digits', 2, True)
     """
     return [_row(name, data_dir) for name in registry.names("data")]
+
+
+def describe_one(
+    name: str, options: Mapping[str, Any] | None = None, data_dir: Path | None = None
+) -> dict[str, Any]:
+    """One row of :func:`describe` for a name or a path; the columns of a table besides.
+
+    Raises:
+        ValueError: the name is unknown, or the data cannot be used.
+        FileNotFoundError: the path does not exist.
+    """
+    data = resolve(name)
+    if data.path is None:
+        return _row(name, data_dir)
+    if not data.path.exists():
+        raise FileNotFoundError(f"There is no {name}.")
+    domains: DomainSet | None = None
+    if data.has_image_files:
+        index = data.index(data_dir)
+        facts = {"domains": index.domain_names, "classes": len(index.class_names)}
+        facts["samples"] = len(index)
+    else:
+        domains = data.load(options)
+        facts = {"domains": domains.names, "classes": domains.classes}
+        facts["samples"] = sum(map(len, domains.domains))
+    row = {"name": name, **facts, "licence": None, "package": "riskmatch", "here": True}
+    row["cure"] = None
+    return {**row, "columns": domains.describe()} if isinstance(domains, TableDomains) else row
 
 
 def download(

@@ -14,10 +14,10 @@ from torch.utils.data import Dataset, IterableDataset
 from riskmatch.data import OnProgress
 from riskmatch.data.catalogue import load
 from riskmatch.data.domain import Domain, DomainSet, NamedTensors
-from riskmatch.validation import check_option
+from riskmatch.data.table import table_domains
 
 if TYPE_CHECKING:
-    from pandas import DataFrame, Series
+    from pandas import DataFrame
 
 Samples: TypeAlias = "Domain | Dataset[Any] | tuple[Any, Any]"
 """One domain: a :class:`Domain`, a map-style torch data set of pairs, or a pair ``(x, y)``."""
@@ -32,6 +32,7 @@ def load_data(
     *,
     label: str | None = None,
     domain: str | None = None,
+    ignore: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
     data_dir: Path | None = None,
     on_progress: OnProgress | None = None,
@@ -51,11 +52,13 @@ def load_data(
               to such tensors, which the network receives as keyword arguments, and labels (n,),
               to :class:`~riskmatch.data.Domain` values, or to map-style
               ``torch.utils.data.Dataset`` objects that yield such pairs, read into memory;
-            - a pandas data frame with one row per sample; every column but ``label`` and
-              ``domain`` must be numeric and is a feature. A label with fractions is the target of
-              a regression.
-        label: column of the class, for a data frame.
-        domain: column of the domain, for a data frame.
+            - a pandas data frame with one row per sample: a table of numbers, categories, dates and
+              booleans, with missing values. A label with fractions is the target of a regression.
+              :func:`riskmatch.train` fits the preprocessing, and so does
+              :meth:`~riskmatch.data.table.TableDomains.fitted`.
+        label: column of the class, for a table.
+        domain: column of the domain, for a table.
+        ignore: columns to leave out, for a table.
         options: options of a named data set.
         data_dir: folder to search for the files of a named data set first.
         on_progress: called while images or torch data sets are read.
@@ -78,12 +81,12 @@ def load_data(
         >>> load_data({"A": (x, torch.randn(6)), "B": (x, torch.randn(6))}).classes  # regression
         0
     """
+    columns = table_options(label, domain, ignore)
     if isinstance(source, str | Path):
-        _refuse("a data frame", label=label, domain=domain)
-        return load(str(source), options, data_dir, on_progress)
+        return load(str(source), {**(options or {}), **columns}, data_dir, on_progress)
     _refuse("a name or a path", options=options, data_dir=data_dir)
     if isinstance(source, DomainSet | Mapping):
-        _refuse("a data frame", label=label, domain=domain)
+        _refuse("a table", **columns)
         return source if isinstance(source, DomainSet) else _from_mapping(source, on_progress)
     import pandas as pd
 
@@ -93,7 +96,16 @@ def load_data(
             f"pandas data frame, got {type(source).__name__}. riskmatch.fit takes loaders of "
             "batches (x, y, domain)."
         )
-    return _from_frame(source, label, domain)
+    return table_domains(source, "data frame", **{"label": None, "domain": None, **columns})
+
+
+def table_options(
+    label: str | None = None, domain: str | None = None, ignore: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Options of a table in a file that name its columns; those that are not given are left out."""
+    columns = [ignore] if isinstance(ignore, str) else list(ignore)
+    given = {"label": label, "domain": domain, "ignore": columns}
+    return {name: value for name, value in given.items() if value}
 
 
 def _refuse(wanted: str, **arguments: object) -> None:
@@ -228,69 +240,3 @@ def _labels(name: str, y: Tensor) -> Tensor:
     if len(y) and int(y.min()) < 0:
         raise ValueError(f"Domain '{name}': labels must be 0 or more, got {int(y.min())}.")
     return y.long()
-
-
-def _from_frame(frame: DataFrame, label: str | None, domain: str | None) -> DomainSet:
-    frame = frame.rename(columns=str)
-    columns = list(frame.columns)
-    listed = ", ".join(map(repr, columns))
-    if label is None or domain is None:
-        missing = "label" if label is None else "domain"
-        raise ValueError(f"A data frame needs {missing}=, the name of a column: {listed}.")
-    for column in (label, domain):
-        check_option("column", column, columns)
-    features = [column for column in columns if column not in (label, domain)]
-    if label == domain or len(set(columns)) < len(columns) or not features or not len(frame):
-        raise ValueError(
-            "A data frame needs rows, distinct column names, and at least one feature besides the "
-            f"columns label={label!r} and domain={domain!r}; it has {len(frame):,} rows and the "
-            f"columns {listed}."
-        )
-    for column in columns:
-        if missing_values := int(frame[column].isna().sum()):
-            raise ValueError(
-                f"Column {column!r} has {missing_values:,} missing values; fill them or drop the "
-                "rows."
-            )
-    x = torch.from_numpy(np.stack([_feature(frame[column]) for column in features], axis=1))
-    names, y = _encoded(frame[label], targets=True)
-    domain_names, numbers = _encoded(frame[domain])
-    domains = tuple(
-        Domain(name, x[numbers == k], y[numbers == k]) for k, name in enumerate(domain_names)
-    )
-    return DomainSet("data frame", domains, classes=len(names), class_names=names)
-
-
-def _feature(column: Series[Any]) -> np.ndarray[Any, np.dtype[np.float32]]:
-    from pandas.api.types import is_complex_dtype, is_numeric_dtype
-
-    if not is_numeric_dtype(column.dtype) or is_complex_dtype(column.dtype):
-        raise ValueError(
-            f"Column {str(column.name)!r} is not numeric ({column.dtype}); encode it as numbers or "
-            "drop it."
-        )
-    values = column.to_numpy(dtype=np.float32)
-    if not np.isfinite(values).all():
-        raise ValueError(f"Column {str(column.name)!r} has infinite values; replace them.")
-    return values
-
-
-def _encoded(column: Series[Any], targets: bool = False) -> tuple[tuple[str, ...], Tensor]:
-    """The distinct values as sorted names, and the number of each row's name.
-
-    With ``targets``, a column with fractions gives no names and its values.
-    """
-    from pandas.api.types import is_float_dtype
-
-    if is_float_dtype(column.dtype):
-        if not (column % 1 == 0).all():
-            if targets:
-                return (), torch.from_numpy(_feature(column))
-            raise ValueError(
-                f"Column {str(column.name)!r} has fractions; domains must be text, integers or "
-                "true and false."
-            )
-        column = column.astype("int64")
-    distinct = sorted(column.unique(), key=lambda value: (isinstance(value, str), value))
-    number = {value: k for k, value in enumerate(distinct)}
-    return tuple(map(str, distinct)), torch.tensor([number[value] for value in column])

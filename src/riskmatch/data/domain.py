@@ -7,12 +7,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from riskmatch.validation import check_option
+
+if TYPE_CHECKING:
+    from riskmatch.data.preprocessing import TablePreprocessing
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 """Random transformation of a batch of inputs; all randomness comes from the generator."""
@@ -202,6 +205,8 @@ class DomainSet:
     """Class names by label; empty where the classes have none."""
     augment: Augment | None = None
     """Applied to training batches; evaluation uses the inputs as they are."""
+    preprocessing: TablePreprocessing | None = None
+    """What made the inputs from the rows of a table; None where nothing was fitted."""
 
     def __post_init__(self) -> None:
         if len(set(self.names)) < len(self.names):

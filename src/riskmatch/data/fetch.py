@@ -126,6 +126,7 @@ def fetch(
             except _TooLongError as error:
                 attempts.append(f"{url} ({error})")
                 part.unlink(missing_ok=True)
+                shutil.rmtree(part.with_suffix(".hub"), ignore_errors=True)
                 break
             except (OSError, HTTPException) as error:
                 attempts.append(f"{url} ({_reason(error)})")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -49,6 +49,19 @@ def split(domain: Domain, trial: int) -> dict[str, Domain]:
     return {name: domain.take(part.sort().values) for name, part in rows.items()}
 
 
+@dataclass(frozen=True)
+class Share:
+    """The part of a batch that one of several processes computes."""
+
+    own: Batch
+    """Samples of this process, without the boundaries of domains."""
+    positions: Tensor
+    """(k,) their positions in the batch. Empty where the batch has fewer samples than there are
+    processes: then ``own`` is one sample that does not count."""
+    whole: Batch
+    """Labels and domains of the whole batch; its inputs (n, 0) are empty."""
+
+
 class Sampler(Iterator[Batch]):
     """Infinite shuffled batches from several domains.
 
@@ -75,6 +88,9 @@ class Sampler(Iterator[Batch]):
         >>> sampler.restore({"drawn": 7})
         >>> next(sampler).sizes, sampler.state()
         ((2,), {'drawn': 8})
+        >>> share = sampler.next_share(rank=1, processes=2)
+        >>> share.positions, share.own.x.shape, share.whole.sizes
+        (tensor([1]), torch.Size([1, 1]), (2,))
     """
 
     def __init__(
@@ -96,22 +112,57 @@ class Sampler(Iterator[Batch]):
         self._replacement = replacement
         self._drawn = 0
         self._orders: dict[str, tuple[int, Tensor]] = {}
-        whole = all(self._share(domain) == len(domain) for domain in self._domains)
-        constant = whole and augment is None and not replacement
+        whole = all(self._size_in_batch(domain) == len(domain) for domain in self._domains)
+        self._constant = whole and augment is None and not replacement
         self._names = tuple(domain.name for domain in self._domains)
-        self._whole = None
-        if constant:
-            self._whole = Batch.join([(d.x[:], d.y) for d in self._domains], self._names)
+        self._whole: Batch | None = None
+        self._share: Share | None = None
 
     def __next__(self) -> Batch:
-        batch = self._whole or Batch.join([self._draw(d) for d in self._domains], self._names)
-        if self._augment is not None:
-            # After joining: augmented inputs are four times as large, and joining copies them.
-            assert isinstance(batch.x, Tensor)  # only data sets of images define an augmentation
-            x = self._augment(batch.x, stream("augment", self._seed, self._drawn))
-            batch = replace(batch, x=x)
+        if self._constant and self._whole is None:
+            self._whole = Batch.join([(d.x[:], d.y) for d in self._domains], self._names)
+        batch = self._whole
+        if batch is None:
+            rows = [(domain, self._rows(domain)) for domain in self._domains]
+            batch = self._augmented(Batch.join([(d.x[r], d.y[r]) for d, r in rows], self._names))
         self._drawn += 1
         return batch
+
+    def next_share(self, rank: int, processes: int) -> Share:
+        """The samples of the next batch at the positions rank, rank + processes and so on.
+
+        Together the shares are the batch that ``next`` returns, apart from augmentation, which has
+        a random stream of its own on each process.
+        """
+        share = self._share
+        if share is None:
+            share = self._draw_share(rank, processes)
+            self._share = share if self._constant else None
+        self._drawn += 1
+        return share
+
+    def _draw_share(self, rank: int, processes: int) -> Share:
+        rows = [(domain, self._rows(domain)) for domain in self._domains]
+        sizes, y = tuple(len(r) for _, r in rows), torch.cat([d.y[r] for d, r in rows])
+        whole = Batch(y.new_empty((len(y), 0)), y, sizes, self._names)
+        parts, start = [], 0
+        for (domain, chosen), size in zip(rows, sizes, strict=True):
+            if len(own := chosen[(rank - start) % processes :: processes]):
+                parts.append((domain.x[own], domain.y[own]))
+            start += size
+        first = self._domains[0]
+        batch = Batch.join(parts or [(first.x[:1], first.y[:1])])
+        batch = self._augmented(replace(batch, sizes=(len(batch.y),), names=()), rank)
+        return Share(batch, torch.arange(len(y), device=y.device)[rank::processes], whole)
+
+    def _augmented(self, batch: Batch, *key: int) -> Batch:
+        if self._augment is None:
+            return batch
+        # After joining: augmented inputs are four times as large, and joining copies them.
+        assert isinstance(batch.x, Tensor)  # only data sets of images define an augmentation
+        return replace(
+            batch, x=self._augment(batch.x, stream("augment", self._seed, self._drawn, *key))
+        )
 
     def state(self) -> dict[str, int]:
         """State for :meth:`restore`."""
@@ -121,19 +172,20 @@ class Sampler(Iterator[Batch]):
         """Continue from a state that :meth:`state` returned."""
         self._drawn = state["drawn"]
 
-    def _share(self, domain: Domain) -> int:
+    def _size_in_batch(self, domain: Domain) -> int:
         return min(self._size or len(domain), len(domain))
 
-    def _draw(self, domain: Domain) -> tuple[Tensor, Tensor]:
+    def _rows(self, domain: Domain) -> Tensor:
+        """Positions of the samples of the next batch in their domain."""
+        if self._constant:
+            return torch.arange(len(domain), device=domain.x.device)
         if self._replacement:
             generator = stream("replacement", self._seed, domain.name, self._drawn)
-            size = (self._size or len(domain),)
-            rows = torch.randint(len(domain), size, generator=generator).to(domain.x.device)
-        else:
-            share = self._share(domain)
-            epoch, position = divmod(self._drawn, len(domain) // share)
-            rows = self._order(domain, epoch)[position * share : (position + 1) * share]
-        return domain.x[rows], domain.y[rows]
+            shape = (self._size or len(domain),)
+            return torch.randint(len(domain), shape, generator=generator).to(domain.x.device)
+        size = self._size_in_batch(domain)
+        epoch, position = divmod(self._drawn, len(domain) // size)
+        return self._order(domain, epoch)[position * size : (position + 1) * size]
 
     def _order(self, domain: Domain, epoch: int) -> Tensor:
         cached = self._orders.get(domain.name)

@@ -16,6 +16,7 @@ from riskmatch import registry
 from riskmatch.models.backbone import Backbone, Head, backbone
 from riskmatch.models.cnn import CNN
 from riskmatch.models.mlp import MLP
+from riskmatch.models.table_mlp import TableMLP
 from riskmatch.models.trunk import TIMM, Trunk, is_backbone, seeded_trunk, trunk, trunk_options
 from riskmatch.models.weights import WeightsError
 from riskmatch.registry import Part, PartError
@@ -27,6 +28,7 @@ __all__ = [
     "NETWORKS",
     "Backbone",
     "Head",
+    "TableMLP",
     "Trunk",
     "WeightsError",
     "build",
@@ -36,6 +38,7 @@ __all__ = [
     "seeded_trunk",
     "trunk",
     "trunk_options",
+    "with_cardinalities",
 ]
 
 Shape = tuple[int, ...]
@@ -92,10 +95,33 @@ def _linear(shape: Shape, classes: int, dropout: float) -> nn.Module:
     return Head(shape[-1], classes, dropout)
 
 
+def _table(
+    shape: Shape,
+    classes: int,
+    dropout: float,
+    *,
+    cardinalities: Sequence[int] = (),
+    widths: Sequence[int] = (256, 128),
+) -> nn.Module:
+    """Build a perceptron for tables: embeddings of categories beside numbers.
+
+    Args:
+        shape: shape of one input, (numbers and codes of categories,).
+        classes: number of logits.
+        dropout: share of activations dropped after each hidden layer.
+        cardinalities: number of codes of each category; set from the table.
+        widths: widths of the hidden layers.
+    """
+    if len(shape) != 1:
+        raise ValueError(f"The network 'table' needs rows of a table (d,), got inputs {shape}.")
+    return TableMLP(shape[0], classes, cardinalities, widths, dropout)
+
+
 NETWORKS: dict[str, Callable[..., nn.Module]] = {
     "linear": _linear,
     "mlp": _mlp,
     "cnn": _cnn,
+    "table": _table,
     "lite0": partial(backbone, "lite0"),
 }
 """Built-in networks by name; their options are keyword arguments. ``timm:NAME`` is one too."""
@@ -153,6 +179,30 @@ def check(name: str, options: Mapping[str, Any]) -> None:
     weights = options.get("weights") if is_backbone(name) else None
     if weights is not None and not Path(weights).is_file():
         raise WeightsError(f"The file of weights {weights} does not exist.")
+
+
+def with_cardinalities(
+    name: str, options: Mapping[str, Any], cardinalities: Sequence[int]
+) -> dict[str, Any]:
+    """Options of a network for inputs whose last columns are codes of categories.
+
+    A network takes them by its option ``cardinalities``.
+
+    Raises:
+        ValueError: there are categories, and the network has no such option.
+
+    Example:
+        >>> with_cardinalities("table", {"widths": [8]}, (4, 7))
+        {'widths': [8], 'cardinalities': [4, 7]}
+    """
+    if not cardinalities:
+        return dict(options)
+    if "cardinalities" not in inspect.signature(find_network(name).value).parameters:
+        raise ValueError(
+            f"The network {name} takes numbers, and the table has {len(cardinalities)} columns of "
+            "categories or booleans. Use the network table, or leave these columns out."
+        )
+    return {**options, "cardinalities": list(cardinalities)}
 
 
 def find_network(name: str) -> Part:

@@ -143,7 +143,7 @@ def backbone(
         weights: file of weights to start from.
         size: side of the images that the network sees, in pixels; by default that of its
             pretraining.
-        freeze_bn: see :class:`Backbone`; by default true unless the weights are random.
+        freeze_bn: keep BatchNorm in evaluation mode; by default true unless the weights are random.
         head: ``"linear"`` or ``"cosine"``.
         scale: factor of the cosines.
         frozen: train the head alone, on the features of

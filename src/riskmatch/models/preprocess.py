@@ -51,13 +51,18 @@ class Preprocess(nn.Module):
     shift: Tensor
     byte_scale: Tensor
 
+    def resize(self, x: Tensor) -> Tensor:
+        """Resize the images alone; bytes stay bytes."""
+        square = (self.size, self.size)
+        if tuple(x.shape[-2:]) == square:
+            return x
+        resized = interpolate(x, square, mode=self.interpolation, antialias=True)
+        # Bicubic weights can be negative; torch clamps bytes itself.
+        return resized if x.dtype == torch.uint8 else resized.clamp(0, 1)
+
     def forward(self, x: Tensor) -> Tensor:
         """Resize and normalise the images."""
-        if x.shape[-2:] != (self.size, self.size):
-            square = (self.size, self.size)
-            resized = interpolate(x, square, mode=self.interpolation, antialias=True)
-            # Bicubic weights can be negative; torch clamps bytes itself.
-            x = resized if x.dtype == torch.uint8 else resized.clamp(0, 1)
+        x = self.resize(x)
         scale = self.byte_scale if x.dtype == torch.uint8 else self.scale
         out = torch.addcmul(self.shift, x.to(self.shift.dtype), scale)
         return out.contiguous(memory_format=torch.channels_last)  # faster convolutions

@@ -194,6 +194,7 @@ def test_json_holds_counts_and_findings(tree):
             "cure": "Get the file again, or delete it.",
             "path": "a/cat/0.png",
             "other": None,
+            "column": None,
             "domain": "a",
         }
     ]

@@ -378,6 +378,18 @@ def test_copied_cache_is_checked_and_kept(files, settled, tmp_path):
     assert "decoding images" not in seen.names
 
 
+@pytest.mark.parametrize("crc32", [b"5", b"[]", b"[" * 10**5])
+def test_damaged_checksums_are_named_and_written_again(files, settled, tmp_path, crc32):
+    root, paths = files
+    path = cached_file(root, paths, 28, tmp_path / "c")
+    sums, size = path.with_suffix(".crc32"), path.stat().st_size
+    intact = sums.read_bytes()
+    sums.write_bytes(b'{"size": %d, "crc32": %b}' % (size, crc32))
+    with pytest.warns(UserWarning, match=sums.name):
+        assert cached_file(root, paths, 28, tmp_path / "c") == path
+    assert json.loads(sums.read_bytes())["crc32"] == json.loads(intact)["crc32"]
+
+
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"a.png": 1}', b"\xff"])
 def test_damaged_stamps_are_named_and_written_again(files, settled, tmp_path, content):
     root, paths = files

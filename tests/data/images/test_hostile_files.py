@@ -3,11 +3,12 @@
 import gzip
 import io
 import os
+from dataclasses import replace
 
 import pytest
 from mirror import Mirror, serving
 from PIL import EpsImagePlugin, Image
-from trees import tarred
+from trees import pacs_files, small_pacs, tarred, zipped
 
 from riskmatch.data import mnist
 from riskmatch.data.doctor import examine
@@ -15,10 +16,11 @@ from riskmatch.data.doctor.contact_sheet import contact_sheet
 from riskmatch.data.doctor.files import inspect_file
 from riskmatch.data.fetch import FetchError, fetch
 from riskmatch.data.images import decode as decode_module
-from riskmatch.data.images.archives import extract
+from riskmatch.data.images.benchmark import Download, Origin
 from riskmatch.data.images.benchmarks import BENCHMARKS
 from riskmatch.data.images.cache import cached_file
 from riskmatch.data.images.decode import ImageError, decode
+from riskmatch.data.images.get import get_benchmark
 from riskmatch.data.images.index import index_folder
 
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n%%EOF\n"
@@ -79,13 +81,32 @@ def test_pixels_are_limited_whatever_other_code_sets(pictures, monkeypatch):
     assert "20×20 pixels" in inspect_file(file).error
 
 
-@pytest.mark.parametrize("mode", ["w", "w:gz"])
-def test_archive_of_many_empty_files_is_refused(tmp_path, mode):
-    packed = tmp_path / "set.tar"
-    packed.write_bytes(tarred({f"a/cat/{n}.jpg": b"" for n in range(5_000)}, mode))
-    with pytest.raises(ValueError, match="holds more than"):
-        extract(packed, tmp_path / "out")
-    assert sum(len(files) for _, _, files in os.walk(tmp_path / "out")) < 5_000
+BOMBS = {
+    "more than 33 files": zipped(
+        pacs_files() | {f"photo/dog/{number}.jpg": b"" for number in range(200)}
+    ),
+    "unpacks to more than 3,000,000 bytes": tarred(
+        pacs_files() | {"photo/dog/x.jpg": bytes(4_000_000)}, "w:gz"
+    ),
+    "has more than 3,000,000 bytes": bytes(4_000_000),
+}
+"""Files far larger than the small PACS, by what is said of them."""
+
+
+@pytest.mark.parametrize(
+    ("reason", "name"), [*((reason, "mirror") for reason in BOMBS), (max(BOMBS), "pacs.zip")]
+)
+def test_archive_larger_than_its_benchmark_is_refused_and_leaves_nothing(
+    tmp_path, monkeypatch, reason, name
+):
+    monkeypatch.delenv("RISKMATCH_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / name).write_bytes(BOMBS[reason])
+    with serving(Mirror({"PACS.zip": BOMBS[reason]} if name == "mirror" else {})) as (url,):
+        benchmark = small_pacs(Origin((Download("PACS.zip", (f"{url}/PACS.zip",)),)))
+        with pytest.raises(FetchError, match=f"(?i)pacs.zip .*{reason}"):
+            get_benchmark(replace(benchmark, megabytes=1), tmp_path / "pacs")
+    assert {path.name for path in tmp_path.iterdir()} - {".pacs.lock"} == {name}
 
 
 def test_download_stops_at_its_limit(tmp_path):

@@ -11,7 +11,7 @@ from riskmatch.data.images.benchmark import Origin
 from riskmatch.data.images.get import _install
 
 
-def half(files, tree, on_progress):
+def half(files, tree, on_progress, limits):
     (tree / "half.jpg").write_bytes(b"")
     print("unpacking", flush=True)
     time.sleep(600)

@@ -1,17 +1,23 @@
-"""Examine image data sets for faults; every finding has a path and a cure."""
+"""Examine data sets of images and tables for faults; every finding has a subject and a cure."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from riskmatch.data import OnProgress, no_progress
-from riskmatch.data.catalogue import find_images
+from riskmatch.data.catalogue import find_images, is_path
 from riskmatch.data.doctor.contact_sheet import contact_sheet
 from riskmatch.data.doctor.duplicates import Siblings, check_duplicates, siblings_in
 from riskmatch.data.doctor.files import Inspection, check_colours, check_file, inspect_files
 from riskmatch.data.doctor.findings import SEVERITIES, Examination, Finding, print_examination
 from riskmatch.data.doctor.published import BenchmarkCopy, check_classes, check_counts, recognise
 from riskmatch.data.doctor.survey import survey
+from riskmatch.data.doctor.tables import check_table, summary
+from riskmatch.data.table import MAX_CLASSES, TableDomains, is_table, load_table
+from riskmatch.validation import check_options
 
 __all__ = [
     "Examination",
@@ -25,20 +31,25 @@ __all__ = [
 
 
 def examine(
-    data: str | Path,
+    data: str | Path | TableDomains,
     data_dir: Path | None = None,
     *,
+    options: Mapping[str, Any] | None = None,
     on_progress: OnProgress | None = None,
     jobs: int | None = None,
 ) -> Examination:
-    """Examine every image of a data set.
+    """Examine every image of a data set, or every row of a table.
 
-    Each file is read once and decoded in full; about a kilobyte per image is kept.
+    Each file is read once and decoded in full; about a kilobyte per image is kept. A table is
+    searched for columns that determine the label or name the domain, domains of one class,
+    duplicates across domains, and drift of columns.
 
     Args:
-        data: name of a benchmark, or path of a folder ``domain/class/image`` or of a manifest. A
-            folder with the domain and class names of a benchmark is compared with it.
+        data: name of a benchmark, or path of a folder ``domain/class/image``, of a manifest or of
+            a table; or a table that :func:`~riskmatch.load_data` made of a data frame. A folder
+            with the domain and class names of a benchmark is compared with it.
         data_dir: folder searched first for a benchmark.
+        options: options of a table in a file: ``label``, ``domain`` and ``ignore``.
         on_progress: called with the number of images examined.
         jobs: number of threads; by default one per core.
 
@@ -48,6 +59,13 @@ def examine(
         ImportError: Pillow is not installed.
     """
     report = no_progress if on_progress is None else on_progress
+    if isinstance(data, TableDomains):
+        return _examine_table(data, data.name)
+    if is_path(str(data)) and is_table(Path(data)):
+        check_options(str(data), options or {}, load_table)
+        return _examine_table(load_table(Path(data), **options or {}), str(data))
+    if options:
+        raise ValueError(f"{next(iter(options))} is for tables, and {data} is none.")
     source, benchmark = (data, None) if isinstance(data, Path) else find_images(data, data_dir)
     index, findings = survey(source)
     copy = BenchmarkCopy.of(index, benchmark or recognise(index))
@@ -65,3 +83,13 @@ def examine(
     findings.sort(key=lambda f: (SEVERITIES.index(f.severity), f.kind, f.subject, f.message))
     title = copy.benchmark.title if copy.benchmark else None
     return Examination(index, title, copy.published, tuple(findings))
+
+
+def _examine_table(table: TableDomains, root: str) -> Examination:
+    if table.classes > MAX_CLASSES:
+        with suppress(ValueError):  # classes that are no numbers
+            table = table.with_targets()
+    findings = sorted(
+        check_table(table), key=lambda finding: (SEVERITIES.index(finding.severity), finding.kind)
+    )
+    return Examination(summary(table, root), None, {}, tuple(findings))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -17,14 +19,6 @@ from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.images.index import EXTENSIONS, is_junk
 
 ARCHIVE_EXTENSIONS = (".tar.gz", ".tgz", ".tar", ".zip")
-MAX_RATIO = 20
-"""Largest ratio of unpacked to packed size: images hardly compress."""
-MIN_ALLOWANCE = 64 << 20
-"""Bytes that any archive may unpack to."""
-MIN_FILE = 1_024
-"""Bytes of an archive per file in it, of which images need more."""
-MIN_FILES = 1_000
-"""Files that any archive may hold."""
 CHUNK = 1 << 20
 PARQUET_COLUMNS = ("image", "label", "domain")
 PARQUET_BATCH = 256
@@ -36,8 +30,32 @@ Member = tuple[str, Callable[[], IO[bytes]]]
 """The name of a file in an archive, and a function that opens it."""
 
 
+@dataclass
+class Limits:
+    """What the archives of a data set may unpack to."""
+
+    bytes: int = sys.maxsize
+    """Most bytes."""
+    files: int = sys.maxsize
+    """Most files, those that are skipped included."""
+    _bytes: int = field(default=0, init=False)
+    _files: int = field(default=0, init=False)
+
+    def add(self, archive: Path, *, bytes: int = 0, files: int = 0) -> None:
+        """Count what an archive unpacks to; raise ``ValueError`` beyond a limit."""
+        self._bytes, self._files = self._bytes + bytes, self._files + files
+        if self._bytes > self.bytes:
+            raise ValueError(f"{archive} unpacks to more than {self.bytes:,} bytes")
+        if self._files > self.files:
+            raise ValueError(f"{archive} holds more than {self.files:,} files")
+
+
 def extract(
-    archive: Path, folder: Path, target: Target = str, on_progress: OnProgress = no_progress
+    archive: Path,
+    folder: Path,
+    target: Target = str,
+    on_progress: OnProgress = no_progress,
+    limits: Limits | None = None,
 ) -> None:
     """Unpack the files of a tar or zip archive into a folder.
 
@@ -48,17 +66,16 @@ def extract(
         folder: created where it does not exist.
         target: path in the folder for each file of the archive, by its path in the archive.
         on_progress: called after every file with the bytes of the archive read.
+        limits: most bytes and files, counted over all archives with the same limits.
 
     Raises:
-        ValueError: the archive is damaged or encrypted, or is unsafe: a path outside the folder, a
-            link, a device, far more bytes than its own size, or more files than images fit in it.
+        ValueError: the archive is damaged or encrypted, is beyond the limits, or is unsafe: a path
+            outside the folder, a link, a device.
     """
-    size = archive.stat().st_size
-    allowance, most = max(MIN_ALLOWANCE, MAX_RATIO * size), max(MIN_FILES, size // MIN_FILE)
+    size, limits = archive.stat().st_size, limits or Limits()
     with archive_errors(archive), open(archive, "rb") as packed:
-        for number, (name, opened) in enumerate(_members(archive, packed)):
-            if number >= most:
-                raise ValueError(f"{archive} of {size:,} bytes holds more than {most:,} files")
+        for name, opened in _members(archive, packed):
+            limits.add(archive, files=1)
             parts = _safe_parts(archive, name)
             path = None if any(map(is_junk, parts)) else target("/".join(parts))
             if path is None:
@@ -67,11 +84,7 @@ def extract(
             file.parent.mkdir(parents=True, exist_ok=True)
             with opened() as source, open(file, "wb") as out:
                 while piece := source.read(CHUNK):
-                    allowance -= len(piece)
-                    if allowance < 0:
-                        raise ValueError(
-                            f"{archive} unpacks to more than {MAX_RATIO} times its size"
-                        )
+                    limits.add(archive, bytes=len(piece))
                     out.write(piece)
             on_progress(f"unpacking {archive.name}", min(packed.tell(), size - 1), size)
     on_progress(f"unpacking {archive.name}", size, size)
@@ -139,7 +152,10 @@ def _refuse(archive: Path, name: str, reason: str) -> None:
 
 
 def unpack_parquet(
-    files: Mapping[str, Path], tree: Path, on_progress: OnProgress = no_progress
+    files: Mapping[str, Path],
+    tree: Path,
+    on_progress: OnProgress = no_progress,
+    limits: Limits | None = None,
 ) -> None:
     """Write the images of Parquet files as ``tree/domain/class/number.extension``.
 
@@ -149,9 +165,9 @@ def unpack_parquet(
 
     Raises:
         ImportError: pyarrow is not installed.
-        ValueError: a file has another format.
+        ValueError: a file has another format, or is beyond the limits.
     """
-    written = 0
+    written, limits = 0, limits or Limits()
     for path in files.values():
         table, before, size = parquet_file(path), written, path.stat().st_size
         columns = table.schema_arrow.names
@@ -160,11 +176,15 @@ def unpack_parquet(
         names = {c: _hub_names(table.schema_arrow.metadata, c) for c in ("domain", "label")}
         for rows in _parquet_rows(path, table):
             for row in rows:
-                suffix = Path(row["image"]["path"] or "").suffix.lower()
-                folder = tree.joinpath(*(_folder_name(row[c], names[c]) for c in names))
+                try:
+                    content, suffix = row["image"]["bytes"], Path(row["image"]["path"] or "").suffix
+                    limits.add(path, bytes=len(content), files=1)
+                    folder = tree.joinpath(*(_folder_name(row[c], names[c]) for c in names))
+                except (TypeError, KeyError, IndexError) as error:
+                    raise ValueError(f"{path} has another format: {error!r}") from error
                 folder.mkdir(parents=True, exist_ok=True)
-                extension = suffix if suffix in EXTENSIONS else ".jpg"
-                (folder / f"{written:06d}{extension}").write_bytes(row["image"]["bytes"])
+                extension = suffix.lower() if suffix.lower() in EXTENSIONS else ".jpg"
+                (folder / f"{written:06d}{extension}").write_bytes(content)
                 written += 1
             share = (written - before) / table.metadata.num_rows
             on_progress(f"unpacking {path.name}", round(share * size), size)

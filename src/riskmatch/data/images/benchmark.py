@@ -87,6 +87,8 @@ class Benchmark:
     citation: str
     page: str
     """URL of its description."""
+    megabytes: int
+    """Size of the largest of its origins, whose images hardly compress."""
     origins: tuple[Origin, ...]
     """Tried in this order."""
     class_names: tuple[str, ...] = ()

@@ -56,6 +56,7 @@ PACS = Benchmark(
     citation="Li, Yang, Song, Hospedales. Deeper, Broader and Artier Domain Generalization. "
     "ICCV 2017. arXiv:1710.03077",
     page="http://www.eecs.qmul.ac.uk/~dl307/project_iccv2017",
+    megabytes=191,
     origins=(
         _hub(
             "flwrlabs/pacs@394113073258ead631f617d2e13bb377c0715c4b",
@@ -81,6 +82,7 @@ VLCS = Benchmark(
     citation="Fang, Xu, Rockmore. Unbiased Metric Learning: On the Utilization of Multiple "
     "Datasets and Web Images for Softening Bias. ICCV 2013.",
     page="http://www.eecs.qmul.ac.uk/~dl307/project_iccv2017",
+    megabytes=3_600,
     origins=(
         Origin(
             _drive(
@@ -107,6 +109,7 @@ OFFICEHOME = Benchmark(
     citation="Venkateswara, Eusebio, Chakraborty, Panchanathan. Deep Hashing Network for "
     "Unsupervised Domain Adaptation. CVPR 2017.",
     page="https://www.hemanthdv.org/officeHomeDataset.html",
+    megabytes=1_200,
     origins=(
         _hub(
             "flwrlabs/office-home@d430d44779e929b335be368ab3456484e5de36bb",
@@ -137,6 +140,7 @@ TERRAINCOGNITA = Benchmark(
     licence="CDLA-Permissive 1.0",
     citation="Beery, Van Horn, Perona. Recognition in Terra Incognita. ECCV 2018. arXiv:1807.04975",
     page="https://lila.science/datasets/caltech-camera-traps",
+    megabytes=6_000,
     origins=(
         Origin(
             tuple(
@@ -169,6 +173,7 @@ DOMAINNET = Benchmark(
     citation="Peng, Bai, Xia, Huang, Saenko, Wang. Moment Matching for Multi-Source Domain "
     "Adaptation. ICCV 2019. arXiv:1812.01754",
     page="http://ai.bu.edu/M3SDA/",
+    megabytes=18_500,
     origins=(
         Origin(
             (

@@ -28,7 +28,7 @@ from riskmatch.data.fetch import cache_folder
 from riskmatch.data.images.augment import RandomView, WholeView
 from riskmatch.data.images.decode import decode, opened
 from riskmatch.data.images.index import ImageIndex
-from riskmatch.files import file_lock, read_file, try_lock, write_whole
+from riskmatch.files import SETTLED, file_lock, file_stamp, read_file, try_lock, write_whole
 
 FORMAT = 2
 """Version of the cache format; raise it when the same files would be stored differently."""
@@ -38,12 +38,6 @@ BLOCK = 8 << 20
 """Bytes of decoded images per checksum."""
 SAMPLED = 8
 """Blocks that are checked where nothing suggests that the file has changed."""
-SETTLED = 2.0
-"""Seconds after which a change must show in a file's timestamps."""
-
-Stamp = tuple[int, int, int, int]
-"""Size, modification time, change time and inode of a file; they differ after any change. The last
-two reveal files that were exchanged by ``mv`` or ``cp -p``."""
 
 
 class CacheError(OSError):
@@ -169,12 +163,12 @@ def content_hashes(
     Args:
         root: root of the relative ``paths``.
         paths: files in any order.
-        stamps: file that keeps the hash and the :data:`Stamp` of each file.
+        stamps: file that keeps the hash and the :data:`~riskmatch.files.Stamp` of each file.
         on_progress: called for every file that is read.
     """
     stored = _read_stamps(stamps)
     settled = time.time_ns() - int(SETTLED * 1e9)
-    current = {path: _stamp(root / path) for path in paths}
+    current = {path: file_stamp(root / path) for path in paths}
     hashes = {
         path: digest
         for path, (*stamp, digest) in stored.items()
@@ -217,13 +211,15 @@ def _fault(pixels: Path) -> str | None:
     """
     try:
         stored = json.loads(read_file(_checksum_file(pixels)))
-        size, sums, stamp = stored["size"], stored["crc32"], _stamp(pixels)
+        size, sums, stamp = stored["size"], list(stored["crc32"]), file_stamp(pixels)
     except FileNotFoundError:  # either file, or both
         return ""
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         return f"{_checksum_file(pixels).name} cannot be read ({type(error).__name__}: {error})"
     if stamp[0] != size:
-        return f"it has {stamp[0]:,} bytes, not {size:,}"
+        return f"it has {stamp[0]} bytes, not {size}"
+    if len(sums) != math.ceil(size / BLOCK):
+        return f"{_checksum_file(pixels).name} has {len(sums)} checksums"
     same = list(stamp) == stored.get("stamp")
     step = max(1, len(sums) // SAMPLED) if same else 1
     for number in {*range(0, len(sums), step), len(sums) - 1}:
@@ -245,7 +241,7 @@ def _checksums(pixels: Path) -> list[int]:
 
 
 def _write_checksums(pixels: Path, sums: Sequence[int]) -> None:
-    stamp = _stamp(pixels)
+    stamp = file_stamp(pixels)
     content = {"size": stamp[0], "crc32": sums, "stamp": stamp}
     write_whole(_checksum_file(pixels), json.dumps(content).encode())
 
@@ -329,11 +325,6 @@ def _explained(folder: Path) -> Iterator[None]:
                 f"Decoded images cannot be written to {folder} ({error.strerror}); {cure}."
             ) from error
         raise
-
-
-def _stamp(file: Path) -> Stamp:
-    status = os.stat(file)
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def _hash(text: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.fetch import FetchError, cache_folder, data_folders, fetch, from_mirrors
-from riskmatch.data.images.archives import archive_stem
+from riskmatch.data.images.archives import Limits, archive_stem
 from riskmatch.data.images.benchmark import (
     Benchmark,
     Download,
@@ -29,8 +29,8 @@ from riskmatch.data.images.benchmark import (
 from riskmatch.data.images.layouts import Convert, unpack
 from riskmatch.files import file_lock
 
-MAX_IMAGE_BYTES = 1 << 20
-"""Bytes per published image above which a download is not that of the benchmark."""
+MARGIN = 3
+"""Most bytes and files of a download, and of what it unpacks to, relative to the benchmark's."""
 
 
 def get_benchmark(
@@ -79,10 +79,9 @@ def get_benchmark(
             attempts.append(f"{origin.files[0].name} ({cure})")
             continue
         try:
+            most = MARGIN * benchmark.megabytes * 10**6
             files = {
-                file.name: _file(
-                    file, searched, store, mirrors, benchmark.images * MAX_IMAGE_BYTES, report
-                )
+                file.name: _file(file, searched, store, mirrors, most, report)
                 for file in origin.files
             }
             _install(benchmark, origin, files, folder, report)
@@ -170,7 +169,9 @@ def _install(
     with _work_folder(folder, on_progress) as work:
         if not missing_domains(benchmark, folder):  # another process has finished in the meantime
             return folder
-        origin.convert(files, work, on_progress)
+        images = max(benchmark.images, benchmark.reissued or 0)
+        limits = Limits(MARGIN * benchmark.megabytes * 10**6, MARGIN * images)
+        origin.convert(files, work, on_progress, limits)
         tree = find_tree(benchmark, work)
         if tree is None:
             raise ValueError(f"{sources} (no folders {layout(benchmark)} in it)")

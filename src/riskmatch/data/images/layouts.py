@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from riskmatch.data import OnProgress, no_progress
-from riskmatch.data.images.archives import Target, archive_errors, extract
+from riskmatch.data.images.archives import Limits, Target, archive_errors, extract
 from riskmatch.data.images.index import is_image
 
-Convert = Callable[[Mapping[str, Path], Path, OnProgress], None]
-"""Given files by name, writes ``domain/class/image`` at any depth below a folder."""
+Convert = Callable[[Mapping[str, Path], Path, OnProgress, Limits | None], None]
+"""Given files by name, writes ``domain/class/image`` at any depth below a folder, up to limits."""
 
 VLCS_CLASSES = ("bird", "car", "chair", "dog", "person")
 VLCS_LABELS = {str(number): name for number, name in enumerate(VLCS_CLASSES)}
@@ -50,11 +50,12 @@ def unpack(
     files: Mapping[str, Path],
     tree: Path,
     on_progress: OnProgress = no_progress,
+    limits: Limits | None = None,
     target: Target = str,
 ) -> None:
     """Unpack archives, by default those that have the layout already."""
     for path in files.values():
-        extract(path, tree, target, on_progress)
+        extract(path, tree, target, on_progress, limits)
 
 
 def vlcs_target(name: str) -> str | None:
@@ -79,7 +80,10 @@ convert_vlcs: Convert = partial(unpack, target=vlcs_target)
 
 
 def convert_domainnet(
-    files: Mapping[str, Path], tree: Path, on_progress: OnProgress = no_progress
+    files: Mapping[str, Path],
+    tree: Path,
+    on_progress: OnProgress = no_progress,
+    limits: Limits | None = None,
 ) -> None:
     """Unpack DomainNet's six archives without the published duplicates.
 
@@ -87,7 +91,11 @@ def convert_domainnet(
     """
     duplicates = read_duplicates(files[DOMAINNET_DUPLICATES])
     archives = {name: path for name, path in files.items() if name != DOMAINNET_DUPLICATES}
-    unpack(archives, tree, on_progress, lambda image: None if image in duplicates else image)
+
+    def target(image: str) -> str | None:
+        return None if image in duplicates else image
+
+    unpack(archives, tree, on_progress, limits, target)
 
 
 def read_duplicates(path: Path) -> frozenset[str]:
@@ -100,7 +108,10 @@ def read_duplicates(path: Path) -> frozenset[str]:
 
 
 def convert_terraincognita(
-    files: Mapping[str, Path], tree: Path, on_progress: OnProgress = no_progress
+    files: Mapping[str, Path],
+    tree: Path,
+    on_progress: OnProgress = no_progress,
+    limits: Limits | None = None,
 ) -> None:
     """Unpack four locations and ten classes of the Caltech Camera Traps.
 
@@ -108,16 +119,18 @@ def convert_terraincognita(
     of two classes is in the folders of both.
     """
     folders = terra_folders(read_annotations(files[TERRA_ANNOTATIONS]))
+    limits = limits or Limits()
 
     def target(name: str) -> str | None:
         image = name.rsplit("/", 1)[-1]
         return f"{folders[image][0]}/{image}" if image in folders else None
 
-    extract(files[TERRA_IMAGES], tree, target, on_progress)
+    extract(files[TERRA_IMAGES], tree, target, on_progress, limits)
     for image, (first, *others) in folders.items():
         for other in others:
             (tree / other).mkdir(parents=True, exist_ok=True)
             if (tree / first / image).is_file():
+                limits.add(files[TERRA_IMAGES], bytes=(tree / first / image).stat().st_size)
                 shutil.copyfile(tree / first / image, tree / other / image)
 
 

@@ -7,7 +7,7 @@ import difflib
 import io
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,24 +52,25 @@ def read_manifest(path: Path) -> dict[Entry, str]:
         FileNotFoundError: the manifest does not exist.
         ValueError: a row or column is invalid; the message names it.
     """
-    if not path.exists():
-        raise FileNotFoundError(f"There is no manifest {path}.")
     listed, first = dict[Entry, str](), dict[str, str]()
-    if not is_manifest(path):
-        raise ValueError(f"{path} is not a manifest; its extension must be {' '.join(_READERS)}.")
-    for location, row in _READERS[path.suffix.lower()](path):
-        if not isinstance(row, dict):
-            raise ValueError(f"{path}, {location} must be an object with {', '.join(COLUMNS)}.")
-        _check_columns(path, row)
-        entry = Entry(*(_value(path, location, column, row[column]) for column in COLUMNS))
+    for location, values in _rows(path, COLUMNS):
+        entry = Entry(*values)
         if entry.path in first:
             raise ValueError(
                 f"{path} lists {entry.path} twice, in {first[entry.path]} and {location}."
             )
         first[entry.path] = listed[entry] = location
-    if not listed:
-        raise ValueError(f"{path} lists no images; add rows with {', '.join(COLUMNS)}.")
     return listed
+
+
+def manifest_paths(path: Path) -> list[str]:
+    """The image paths that a manifest lists, existing or not; it needs no labels or domains.
+
+    Raises:
+        FileNotFoundError: the manifest does not exist.
+        ValueError: a row or column is invalid; the message names it.
+    """
+    return [values[0] for _, values in _rows(path, ("path",))]
 
 
 def index_entries(path: Path, entries: Collection[Entry]) -> ImageIndex:
@@ -78,6 +79,23 @@ def index_entries(path: Path, entries: Collection[Entry]) -> ImageIndex:
     if all(re.fullmatch(r"[+-]?\d+", label) for label in labels):
         labels.sort(key=int)
     return ImageIndex.of(path.stem, path.parent, entries, labels)
+
+
+def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Location and values of each row, in the order of ``columns``."""
+    if not path.exists():
+        raise FileNotFoundError(f"There is no manifest {path}.")
+    if not is_manifest(path):
+        raise ValueError(f"{path} is not a manifest; its extension must be {' '.join(_READERS)}.")
+    empty = True
+    for location, row in _READERS[path.suffix.lower()](path, columns):
+        if not isinstance(row, dict):
+            raise ValueError(f"{path}, {location} must be an object with {', '.join(columns)}.")
+        _check_columns(path, row, columns)
+        empty = False
+        yield location, [_value(path, location, column, row[column]) for column in columns]
+    if empty:
+        raise ValueError(f"{path} lists no images; add rows with {', '.join(columns)}.")
 
 
 def is_manifest(path: Path) -> bool:
@@ -92,14 +110,14 @@ def _text(path: Path) -> str:
         raise ValueError(f"{path} is not UTF-8 ({error}); save it as UTF-8.") from error
 
 
-def _read_csv(path: Path) -> Iterator[Row]:
+def _read_csv(path: Path, columns: Sequence[str]) -> Iterator[Row]:
     file = io.StringIO(_text(path), newline="")
     delimiter = max(",;\t|", key=file.readline().count)
     file.seek(0)
     rows = csv.DictReader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
     try:
-        columns = [str(column).strip() for column in rows.fieldnames or ()]
-        if twice := [column for column in COLUMNS if columns.count(column) > 1]:
+        header = [str(column).strip() for column in rows.fieldnames or ()]
+        if twice := [column for column in columns if header.count(column) > 1]:
             raise ValueError(f"{path} has the column {twice[0]!r} twice; remove one.")
         for row in rows:
             location = f"line {rows.line_num}"
@@ -113,7 +131,7 @@ def _read_csv(path: Path) -> Iterator[Row]:
         raise ValueError(f"{path} is not a valid CSV file: {error}.") from error
 
 
-def _read_json(path: Path) -> Iterator[Row]:
+def _read_json(path: Path, columns: Sequence[str]) -> Iterator[Row]:
     rows = _parsed(path, "the file", _text(path))
     if not isinstance(rows, list):
         raise ValueError(
@@ -123,7 +141,7 @@ def _read_json(path: Path) -> Iterator[Row]:
     return ((f"item {number}", row) for number, row in enumerate(rows, 1))
 
 
-def _read_json_lines(path: Path) -> Iterator[Row]:
+def _read_json_lines(path: Path, columns: Sequence[str]) -> Iterator[Row]:
     for number, line in enumerate(_text(path).split("\n"), 1):
         if line.strip():
             yield f"line {number}", _parsed(path, f"line {number}", line)
@@ -136,16 +154,16 @@ def _parsed(path: Path, location: str, text: str) -> Any:
         raise ValueError(f"{path}: {location} is not valid JSON: {error}.") from error
 
 
-def _read_parquet(path: Path) -> Iterator[Row]:
+def _read_parquet(path: Path, columns: Sequence[str]) -> Iterator[Row]:
     check_regular(path)
     table = parquet_file(path)
-    _check_columns(path, dict.fromkeys(table.schema_arrow.names))
+    _check_columns(path, dict.fromkeys(table.schema_arrow.names), columns)
     with parquet_errors(path):
-        rows = table.read(columns=list(COLUMNS)).to_pylist()
+        rows = table.read(columns=list(columns)).to_pylist()
     return ((f"row {number}", row) for number, row in enumerate(rows, 1))
 
 
-_READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
+_READERS: dict[str, Callable[[Path, Sequence[str]], Iterator[Row]]] = {
     ".csv": _read_csv,
     ".tsv": _read_csv,
     ".json": _read_json,
@@ -155,10 +173,10 @@ _READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
 }
 
 
-def _check_columns(path: Path, row: Mapping[str, Any]) -> None:
-    for column in COLUMNS:
+def _check_columns(path: Path, row: Mapping[str, Any], columns: Sequence[str]) -> None:
+    for column in columns:
         if column not in row:
-            others = [name for name in row if name not in COLUMNS]
+            others = [name for name in row if name not in columns]
             near = difflib.get_close_matches(column, others, n=1)
             cure = f"Rename {near[0]!r} to {column!r}." if near else f"Add {column!r}."
             raise ValueError(

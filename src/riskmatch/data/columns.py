@@ -1,0 +1,206 @@
+"""Columns of a table: types, and values of any type read as numbers or texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskmatch.data.images.index import normalised_name
+from riskmatch.validation import check_option
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+ColumnType = Literal["number", "category", "boolean", "date"]
+_BOOLEANS = {"true": "True", "1": "True", "false": "False", "0": "False"}
+_TYPES: dict[str, ColumnType] = {
+    "boolean": "boolean",
+    **dict.fromkeys(("integer", "floating", "mixed-integer-float", "decimal"), "number"),
+    **dict.fromkeys(("datetime64", "datetime", "date"), "date"),
+    **dict.fromkeys(("string", "mixed-integer", "categorical"), "category"),
+}
+"""Type of a column by pandas' inferred type of its values."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table that is a feature."""
+
+    name: str
+    type: ColumnType
+
+    @classmethod
+    def of(cls, values: Series[Any]) -> Column:
+        """Infer the type; text that is ISO 8601 throughout is a date.
+
+        Raises:
+            ValueError: the column holds no values, or values of another type.
+
+        Example:
+            >>> import pandas as pd
+            >>> Column.of(pd.Series(["2024-01-31", None], name="visit"))
+            Column(name='visit', type='date')
+        """
+        import pandas as pd
+
+        name, dtype, present = str(values.name), values.dtype, values.dropna()
+        if present.empty:
+            raise ValueError(f"Column {name!r} has no values. {_leave_out(name)}")
+        if isinstance(dtype, pd.CategoricalDtype):
+            return cls(name, "category")
+        inferred = pd.api.types.infer_dtype(present, skipna=True)
+        if inferred == "string" and _is_date(present):
+            return cls(name, "date")
+        if inferred in _TYPES:
+            return cls(name, _TYPES[inferred])
+        raise ValueError(
+            f"Column {name!r} holds values of type {inferred} ({dtype}); convert it to numbers, "
+            f"text or dates. {_leave_out(name)}"
+        )
+
+    def read(self, values: Series[Any]) -> NDArray[Any]:
+        """(n,) floats, dates as days since 1970, or texts as objects; missing values are NaN.
+
+        Raises:
+            ValueError: a value does not have the type of the column; the message names its row.
+        """
+        if self.type == "number":
+            return self._numbers(values)
+        if self.type == "date":
+            return self._days(values)
+        texts = read_texts(values)
+        if self.type == "boolean":
+            read = [
+                _BOOLEANS.get(t.lower()) if isinstance(t, str) else np.nan for t in texts.values
+            ]
+            known = np.array([value is not None for value in read])
+            self._check(values, known[texts.codes], "true and false")
+            texts = Texts(np.array(read, dtype=object), texts.codes)
+        return texts.array()
+
+    def _numbers(self, values: Series[Any]) -> NDArray[Any]:
+        import pandas as pd
+
+        if pd.api.types.is_datetime64_any_dtype(values.dtype):
+            self._check(values, np.zeros(len(values), bool), "numbers")
+        numeric = pd.api.types.is_numeric_dtype(values.dtype)
+        numbers = values if numeric else pd.to_numeric(values.astype(object), errors="coerce")
+        read = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
+        self._check(values, ~np.isnan(read) | values.isna().to_numpy(), "numbers")
+        if np.isinf(read).any():
+            row = int(np.isinf(read).argmax()) + 1
+            raise ValueError(
+                f"Column {self.name!r} has infinite values, the first in row {row}; replace them. "
+                f"{_leave_out(self.name)}"
+            )
+        return read
+
+    def _days(self, values: Series[Any]) -> NDArray[Any]:
+        import pandas as pd
+
+        if pd.api.types.is_numeric_dtype(values.dtype) and not values.isna().all():
+            self._check(values, values.isna().to_numpy(), "dates")
+        times = _times(values)
+        self._check(values, (times.notna() | values.isna()).to_numpy(), "dates")
+        days = (times - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
+        return days.to_numpy(dtype=np.float64)
+
+    def _check(self, values: Series[Any], valid: NDArray[np.bool_], expected: str) -> None:
+        """Raise unless every value is valid."""
+        if valid.all():
+            return
+        row = int(valid.argmin())
+        value = values.iloc[row]
+        shown = f"text {value!r}" if isinstance(value, str) else str(value)
+        raise ValueError(
+            f"Column {self.name!r} held {expected} in training, now {shown} in row {row + 1}. "
+            "Correct it."
+        )
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A column of texts: distinct values, and the value of each row."""
+
+    values: NDArray[Any]
+    """(k + 1,) texts, the last NaN."""
+    codes: NDArray[np.int64]
+    """(n,) number of each row's value; −1, which is the last, where it is missing."""
+
+    def array(self) -> NDArray[Any]:
+        """(n,) texts as objects, NaN where they are missing."""
+        texts: NDArray[Any] = self.values[self.codes]
+        return texts
+
+
+def read_texts(values: Series[Any]) -> Texts:
+    """Values as texts without blanks around them; whole floats lose their fraction.
+
+    Example:
+        >>> import pandas as pd
+        >>> read_texts(pd.Series([7.0, None, "7"])).array()
+        array(['7', nan, '7'], dtype=object)
+    """
+    import pandas as pd
+
+    try:
+        codes, distinct = pd.factorize(values.astype(object), use_na_sentinel=True)
+    except TypeError as error:  # lists and the like
+        raise ValueError(f"Column {str(values.name)!r} must hold text ({error}).") from error
+    texts = np.array([*map(_text, distinct), np.nan], dtype=object)
+    return Texts(texts, codes.astype(np.int64))
+
+
+def read_frame(frame: DataFrame, columns: Sequence[Column]) -> list[NDArray[Any]]:
+    """The values of ``columns`` of a data frame, in order; see :meth:`Column.read`.
+
+    Raises:
+        ValueError: a column is missing, or holds values of another type.
+    """
+    names = [str(name) for name in frame.columns]
+    read = []
+    for column in columns:
+        if column.name not in names:
+            try:
+                check_option("column", column.name, names)
+            except ValueError as error:
+                hint = str(error).partition(f"{column.name!r}.")[2]
+                raise ValueError(
+                    f"Column {column.name!r} is missing, which the model was trained on.{hint}"
+                ) from None
+        read.append(column.read(frame.iloc[:, names.index(column.name)]))
+    return read
+
+
+def _is_date(texts: Series[Any]) -> bool:
+    if not re.match(r"\s*\d{4}-\d\d(-\d\d|$)", str(texts.iloc[0])):
+        return False
+    return bool(_times(texts).notna().all())
+
+
+def _times(values: Series[Any]) -> Series[Any]:
+    """Values as times in UTC; NaT where they are no dates."""
+    import pandas as pd
+
+    if not pd.api.types.is_datetime64_any_dtype(values.dtype):
+        values = values.astype(object).where(values.notna(), None).map(_date_text)
+        return pd.to_datetime(values, format="ISO8601", errors="coerce", utc=True)
+    return pd.to_datetime(values, utc=True)
+
+
+def _date_text(value: Any) -> str | None:
+    return None if value is None else str(value).strip()
+
+
+def _text(value: Any) -> Any:
+    whole = isinstance(value, float | np.floating) and float(value).is_integer()
+    return normalised_name(str(int(value) if whole else value).strip()) or np.nan
+
+
+def _leave_out(name: str) -> str:
+    return f"To leave it out: --ignore {name!r} (ignore=[{name!r}] in Python)."

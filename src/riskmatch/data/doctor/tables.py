@@ -1,0 +1,236 @@
+"""Examine tables: leaking columns, domains of one class, duplicates across domains, drift."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskmatch.data.columns import Column
+from riskmatch.data.doctor.findings import Finding, Severity
+from riskmatch.data.table import TableDomains
+
+SAMPLE = 20_000
+"""Rows that leaks are searched in."""
+LEAK = 0.98
+"""Share of the errors of a constant guess that a column avoids by itself if it leaks."""
+DRIFT = 0.1
+"""Least distance between a domain and the others that is reported."""
+MAX_DRIFT = 10
+"""Most columns whose drift is reported."""
+IDENTIFIER = 0.5
+"""Share of different texts in the rows from which a column is an identifier."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TableSummary:
+    """Name, place and number of rows of a table, like an index of images."""
+
+    name: str
+    root: str
+    rows: Mapping[str, Mapping[str, int]]
+    """Number of rows by domain and class; a regression has the class ""."""
+
+    def __len__(self) -> int:
+        return sum(sum(classes.values()) for classes in self.rows.values())
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Number of rows by domain and class."""
+        return {domain: dict(classes) for domain, classes in self.rows.items()}
+
+
+def summary(table: TableDomains, root: str) -> TableSummary:
+    """Count the rows of a table by domain and class."""
+    names = table.class_names or ("",)
+    counts = {
+        domain.name: Counter(domain.y.tolist() if table.classes else [0] * len(domain))
+        for domain in table.domains
+    }
+    rows = {
+        domain: {name: count[k] for k, name in enumerate(names)} for domain, count in counts.items()
+    }
+    return TableSummary(table.name, root, rows)
+
+
+def check_table(table: TableDomains) -> Iterator[Finding]:
+    """Findings about a table; those on drift are ranked."""
+    x = np.concatenate([domain.x[:].numpy() for domain in table.domains])
+    y = np.concatenate([domain.y.numpy() for domain in table.domains])
+    domains = np.repeat(np.arange(len(table.domains)), [len(domain) for domain in table.domains])
+    yield from _check_domains(table)
+    yield from _check_leaks(table, x, y, domains)
+    yield from _check_duplicates(table, x, y, domains)
+    yield from _check_drift(table, x, domains)
+
+
+def _check_domains(table: TableDomains) -> Iterator[Finding]:
+    if table.classes == 1:
+        message = f"has one class only, '{table.class_names[0]}', so every prediction is right"
+        yield Finding("one-class", "fault", message, "Choose another label, or add rows.")
+    for domain in table.domains:
+        if len(domain) < 2:
+            message, cure = "has one row, and a split needs two", "Add rows, or drop the domain."
+            yield Finding("small-domain", "fault", message, cure, domain=domain.name)
+        elif table.classes > 1 and len(domain.y.unique()) == 1:
+            name = table.class_names[int(domain.y[0])]
+            message = f"has the class '{name}' only, in {len(domain):,} rows"
+            cure = "Its risk is that of one class. Add rows, or join it with another domain."
+            yield Finding("one-class", "warning", message, cure, domain=domain.name)
+
+
+def _check_leaks(
+    table: TableDomains, x: Floats, y: NDArray[Any], domains: NDArray[np.int64]
+) -> Iterator[Finding]:
+    rows = np.random.default_rng(0).permutation(len(x))[:SAMPLE]
+    for k, column in enumerate(table.columns):
+        values = x[rows, k]
+        if column.name in table.texts:
+            values = np.where(np.isnan(values), len(table.texts[column.name]), values)
+            distinct = len(table.texts[column.name])
+            if distinct > IDENTIFIER * len(x) and distinct > 100:
+                message = f"has {distinct:,} different texts in {len(x):,} rows, as an identifier"
+                yield _finding("identifier", "warning", column, message)
+        share = _explained(column, values, y[rows], classes=table.classes > 0)
+        if share >= LEAK and table.classes != 1:
+            message = f"determines the label by itself: it explains {share:.1%} of it"
+            yield _finding("label-leak", "fault", column, message)
+        share = _explained(column, values, domains[rows], classes=True)
+        if share >= LEAK:
+            message = f"names the domain: it explains {share:.1%} of it, and a new one is unseen"
+            yield _finding("domain-leak", "warning", column, message)
+
+
+def _explained(column: Column, x: Floats, target: NDArray[Any], *, classes: bool) -> float:
+    """Share of the errors of a constant guess that a column avoids, on rows it was not fitted to.
+
+    Numbers and dates are read by a decision tree, texts by the most frequent class or the mean
+    target of each.
+    """
+    half = len(x) // 2
+    if half < 2:
+        return 0.0
+    read = _read_texts if column.type in ("category", "boolean") else _read_numbers
+    predicted = read(x[:half], target[:half], x[half:], classes)
+    constant = _guess(target[:half], classes)
+    if classes:
+        errors, least = np.mean(predicted != target[half:]), np.mean(target[half:] != constant)
+    else:
+        errors = np.mean((predicted - target[half:]) ** 2)
+        least = np.mean((target[half:] - constant) ** 2)
+    return float(1 - errors / least) if least > 0 else 0.0
+
+
+def _guess(target: NDArray[Any], classes: bool) -> Any:
+    """The most frequent class, or the mean target."""
+    return np.bincount(target).argmax() if classes else target.mean()
+
+
+def _read_texts(x: Floats, target: NDArray[Any], new: Floats, classes: bool) -> NDArray[Any]:
+    order = np.argsort(x, kind="stable")
+    codes, starts = np.unique(x[order], return_index=True)
+    groups = np.split(target[order], starts[1:])
+    guesses = {code: _guess(group, classes) for code, group in zip(codes, groups, strict=True)}
+    constant = _guess(target, classes)
+    return np.array([guesses.get(code, constant) for code in new])
+
+
+def _read_numbers(x: Floats, target: NDArray[Any], new: Floats, classes: bool) -> NDArray[Any]:
+    from sklearn.tree import (  # type: ignore[import-untyped]
+        DecisionTreeClassifier,
+        DecisionTreeRegressor,
+    )
+
+    tree = DecisionTreeClassifier if classes else DecisionTreeRegressor
+    leaves = max(256, 4 * len(np.unique(target))) if classes else 256
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of many classes
+        fitted = tree(max_leaf_nodes=leaves, random_state=0).fit(x[:, None], target)
+    predicted: NDArray[Any] = fitted.predict(new[:, None])
+    return predicted
+
+
+def _check_duplicates(
+    table: TableDomains, x: Floats, y: NDArray[Any], domains: NDArray[np.int64]
+) -> Iterator[Finding]:
+    """For each domain, the rows that another domain has too, label included."""
+    whole = np.ascontiguousarray(np.column_stack([x, y.astype(np.float64)]))
+    keys = whole.view([("", np.void, whole.itemsize * whole.shape[1])]).ravel()
+    _, groups = np.unique(keys, return_inverse=True)
+    present = np.zeros((groups.max() + 1, len(table.domains)), dtype=bool)
+    present[groups, domains] = True
+    shared = present.sum(1) > 1
+    numbers = np.concatenate([table.rows[name].numpy() for name in table.names])
+    for d, name in enumerate(table.names):
+        mine = (domains == d) & shared[groups]
+        if not mine.any():
+            continue
+        others = present[groups[mine]].sum(0)
+        others[d] = 0
+        partner = int(others.argmax())
+        group = next(g for g in groups[mine] if present[g, partner])
+        rows = [numbers[(groups == group) & (domains == k)][0] for k in (d, partner)]
+        count, size = int(mine.sum()), int((domains == d).sum())
+        message = (
+            f"shares {count:,} of {size:,} rows with other domains, most with "
+            f"'{table.names[partner]}' (such as row {rows[0]} and row {rows[1]})"
+        )
+        cure = "Keep each row in one domain, or a test on one domain is no test."
+        yield Finding("duplicate", "warning", message, cure, domain=name)
+
+
+def _check_drift(table: TableDomains, x: Floats, domains: NDArray[np.int64]) -> Iterator[Finding]:
+    """The columns that differ most between a domain and the others, the largest first."""
+    found = []
+    for k, column in enumerate(table.columns):
+        text = column.name in table.texts
+        distances = [
+            (_distance(x[inside, k], x[~inside, k], text), d)
+            for d, inside in enumerate(domains == d for d in range(len(table.domains)))
+            if _distance(x[inside, k], x[~inside, k], text) >= _chance(x[:, k], inside, text)
+        ]
+        if distances:
+            found.append((*max(distances), k, text))
+    for distance, most, k, text in sorted(found, reverse=True)[:MAX_DRIFT]:
+        measure = "total variation" if text else "Kolmogorov–Smirnov distance"
+        message = f"differs most in '{table.names[most]}': {measure} {distance:.2f} to the others"
+        yield _finding("drift", "note", table.columns[k], message)
+
+
+def _chance(values: Floats, inside: NDArray[np.bool_], text: bool) -> float:
+    """Distance that domains of this size may have by chance, but at least :data:`DRIFT`.
+
+    The 1 % point of the Kolmogorov–Smirnov statistic; of texts, a bound on the mean of the total
+    variation is added.
+    """
+    scale = np.sqrt(1 / inside.sum() + 1 / (~inside).sum())
+    factor = 1.63 + 0.4 * np.sqrt(len(np.unique(values)) - 1) * text
+    return max(DRIFT, float(scale * factor))
+
+
+def _distance(one: Floats, rest: Floats, text: bool) -> float:
+    """Total variation of texts, or the largest gap between the distributions of numbers.
+
+    Missing values count as one more text, or as a number below all others.
+    """
+    one, rest = (np.where(np.isnan(values), -np.inf, values) for values in (one, rest))
+    points = np.unique(np.concatenate([one, rest]))
+    if text:
+        shares = [np.searchsorted(points, values) for values in (one, rest)]
+        counts = [np.bincount(codes, minlength=len(points)) / len(codes) for codes in shares]
+        return float(np.abs(counts[0] - counts[1]).sum() / 2)
+    below = [np.searchsorted(np.sort(v), points, side="right") / len(v) for v in (one, rest)]
+    return float(np.abs(below[0] - below[1]).max())
+
+
+def _finding(kind: str, severity: Severity, column: Column, message: str) -> Finding:
+    cure = f"Leave it out: --ignore {column.name}"
+    if kind == "drift":
+        cure = "Domains differ; leave out (--ignore) what will differ more in a new one."
+    return Finding(kind, severity, message, cure, column=column.name)

@@ -1,0 +1,299 @@
+"""Preprocessing of tables: columns of any type to one tensor, fitted, stored as JSON, applied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from riskmatch.data.columns import Column, ColumnType, read_frame
+from riskmatch.validation import check_option
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+VERSION = 1
+"""Version of the JSON."""
+LIMIT = 10.0
+"""Largest normalised number: outliers of a new domain are cut off there."""
+MAX_CATEGORIES = 1000
+"""Values of a column that have codes of their own; rarer ones count as unseen."""
+UNSEEN, MISSING, FIRST = 0, 1, 2
+"""Code of a value that training did not see, of a missing value, and of the first value."""
+DAYS = (7.0, 365.2425)
+"""Periods of a date, in days, whose phases are features beside the date and the hour."""
+DATE_PARTS = 1 + 2 * (1 + len(DAYS))
+"""Numbers that a date becomes: days since 1970, sine and cosine of day, week and year."""
+_NUMERIC = ("number", "date")
+
+
+class TablePreprocessing:
+    """Turns rows of a table into inputs of a network, as fitted on the training domains.
+
+    Numbers and dates are imputed by the median and standardised by a scikit-learn
+    ``ColumnTransformer``; those that are constant in training are 0. Numbers that are missing in
+    training have an indicator each. Categories and booleans become codes: 0 for a value that
+    training did not see, 1 for a missing one.
+
+    Args:
+        columns: the columns that are features, in order.
+        state: the fitted values, as :meth:`to_json` has them.
+
+    Shapes: table of n rows → (n, width); the codes of categories are the last columns.
+
+    Example:
+        >>> import pandas as pd
+        >>> visits = pd.DataFrame({"age": [30, None, 50], "sex": ["f", "m", "f"]})
+        >>> fitted = TablePreprocessing.fit(visits)
+        >>> fitted.transform(visits)
+        tensor([[-1.2247,  0.0000,  2.0000],
+                [ 0.0000,  1.0000,  3.0000],
+                [ 1.2247,  0.0000,  2.0000]])
+        >>> again = TablePreprocessing.from_json(fitted.to_json())
+        >>> again.transform(pd.DataFrame({"age": [40], "sex": ["x"]}))
+        tensor([[0., 0., 0.]])
+    """
+
+    kind = "table"
+
+    def __init__(self, columns: Sequence[Column], state: Mapping[str, Any]) -> None:
+        self.columns = tuple(columns)
+        self.state = dict(state)
+        self._transformer = _restored(self.state)
+
+    @classmethod
+    def fit(
+        cls,
+        frame: DataFrame,
+        columns: Sequence[Column] | None = None,
+        target: NDArray[Any] | None = None,
+    ) -> TablePreprocessing:
+        """Fit to the rows of the training domains.
+
+        Args:
+            frame: one row per sample; columns that are not in ``columns`` are ignored.
+            columns: the features; by default all columns.
+            target: (n,) targets of a regression, to be standardised.
+        """
+        if columns is None:
+            columns = [Column.of(frame[name]) for name in frame]
+        return cls.fit_values(columns, read_frame(frame, columns), target)
+
+    @classmethod
+    def fit_values(
+        cls,
+        columns: Sequence[Column],
+        values: Sequence[NDArray[Any]],
+        target: NDArray[Any] | None = None,
+    ) -> TablePreprocessing:
+        """Fit to columns that :meth:`Column.read` read; see :meth:`fit`."""
+        numbers, categories = _parts(columns, values)
+        missing = [k for k in _firsts(columns) if np.isnan(numbers[:, k]).any()]
+        known = [_frequent(column) for column in categories]
+        transformer = _transformer(numbers.shape[1], missing, known)
+        transformer.fit(_joined(numbers, categories))
+        imputer, scaler = _steps(transformer)
+        state: dict[str, Any] = {
+            "medians": imputer.statistics_.tolist() if imputer else [],
+            "means": scaler.mean_.tolist() if scaler else [],
+            "scales": np.where(_is_constant(scaler), 0.0, scaler.scale_).tolist() if scaler else [],
+            "missing": missing,
+            "categories": known,
+            "target": None,
+        }
+        if target is not None:
+            mean, scale = float(target.mean()), float(target.std())
+            state["target"] = {"mean": mean, "scale": scale or 1.0}
+        return cls(columns, state)
+
+    @property
+    def cardinalities(self) -> tuple[int, ...]:
+        """Number of codes of each category column, the last columns of the inputs."""
+        return tuple(len(values) + FIRST for values in self.state["categories"])
+
+    @property
+    def width(self) -> int:
+        """Number of inputs."""
+        return sum(len(self.state[part]) for part in ("medians", "missing", "categories"))
+
+    def transform(self, frame: DataFrame) -> Tensor:
+        """(n, width) inputs of a network; other columns of the table are ignored.
+
+        Raises:
+            ValueError: a column is missing or holds values of another type than in training, or
+                the table has no rows.
+        """
+        return self.transform_values(read_frame(frame, self.columns))
+
+    def transform_values(self, values: Sequence[NDArray[Any]]) -> Tensor:
+        """Inputs from columns that :meth:`Column.read` read; see :meth:`transform`."""
+        numbers, categories = _parts(self.columns, values)
+        if not len(numbers):
+            raise ValueError("The table has no rows.")
+        out = np.asarray(self._transformer.transform(_joined(numbers, categories)), np.float64)
+        out[:, : numbers.shape[1]] = out[:, : numbers.shape[1]].clip(-LIMIT, LIMIT)
+        out[:, out.shape[1] - len(categories) :] += FIRST  # scikit-learn's codes are −2, −1, 0 …
+        return torch.from_numpy(out.astype(np.float32))
+
+    def scale_target(self, y: Tensor) -> Tensor:
+        """Targets of a regression, standardised on the training domains."""
+        target = self.state["target"]
+        return ((y.double() - float(target["mean"])) / float(target["scale"])).float()
+
+    def restore_target(self, outputs: Tensor) -> Tensor:
+        """Outputs of a network for a regression, in the unit of the table's label."""
+        target = self.state["target"] or {"mean": 0.0, "scale": 1.0}
+        return outputs * float(target["scale"]) + float(target["mean"])
+
+    def to_json(self) -> dict[str, Any]:
+        """All fitted values as plain JSON values."""
+        columns = [asdict(column) for column in self.columns]
+        return {"kind": self.kind, "version": VERSION, "columns": columns, **self.state}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> TablePreprocessing:
+        """Preprocessing from the values of :meth:`to_json`; it computes the same numbers.
+
+        Raises:
+            ValueError: the values are damaged, or of another version.
+        """
+        if values.get("version") != VERSION:
+            raise ValueError(
+                f"The preprocessing has version {values.get('version')!r}, and this riskmatch "
+                f"reads {VERSION}. Install the riskmatch that wrote it, or train again."
+            )
+        try:
+            columns = [Column(column["name"], column["type"]) for column in values["columns"]]
+            for column in columns:
+                check_option("column type", column.type, get_args(ColumnType))
+            names = ("medians", "means", "scales", "missing", "categories", "target")
+            return cls(columns, {name: values[name] for name in names})
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise ValueError(f"The preprocessing is damaged ({error!r}). Restore it.") from error
+
+
+KINDS = {TablePreprocessing.kind: TablePreprocessing}
+
+
+def preprocessing_from_json(values: Mapping[str, Any]) -> TablePreprocessing:
+    """Preprocessing of the kind that ``values["kind"]`` names, from its ``to_json()``.
+
+    Raises:
+        ValueError: the kind is unknown, or the values are damaged.
+    """
+    check_option("kind of preprocessing", values.get("kind"), KINDS)
+    return KINDS[values["kind"]].from_json(values)
+
+
+def _parts(
+    columns: Sequence[Column], values: Sequence[NDArray[Any]]
+) -> tuple[NDArray[np.float64], list[NDArray[Any]]]:
+    """Numbers (n, p), dates as several, and the columns (n,) of texts."""
+    numbers, categories = list[NDArray[Any]](), list[NDArray[Any]]()
+    for column, array in zip(columns, values, strict=True):
+        if column.type == "number":
+            numbers.append(array)
+        elif column.type == "date":
+            numbers += [array, *_phases(array)]
+        else:
+            categories.append(array)
+    rows = len(values[0])
+    return np.stack(numbers, 1) if numbers else np.empty((rows, 0)), categories
+
+
+def _firsts(columns: Sequence[Column]) -> list[int]:
+    """Positions of the columns of numbers and dates among the numbers."""
+    widths = [DATE_PARTS if c.type == "date" else 1 for c in columns if c.type in _NUMERIC]
+    return [sum(widths[:k]) for k in range(len(widths))]
+
+
+def _phases(days: NDArray[Any]) -> list[NDArray[Any]]:
+    """Sine and cosine of the time of day, of the day of the week and of the day of the year."""
+    phases = [days % 1.0, *(np.floor(days) % period / period for period in DAYS)]
+    return [wave(2 * np.pi * phase) for phase in phases for wave in (np.sin, np.cos)]
+
+
+def _joined(numbers: NDArray[Any], categories: Sequence[NDArray[Any]]) -> DataFrame:
+    import pandas as pd
+
+    texts = {numbers.shape[1] + k: column for k, column in enumerate(categories)}
+    parts = [pd.DataFrame(numbers), pd.DataFrame(texts, dtype=object)]
+    return pd.concat(parts[: 1 + bool(categories)], axis=1)
+
+
+def _transformer(numbers: int, missing: Sequence[int], categories: Sequence[Sequence[str]]) -> Any:
+    """A ``ColumnTransformer`` for ``numbers`` columns of numbers, then those of categories."""
+    from sklearn.compose import ColumnTransformer  # type: ignore[import-untyped]
+    from sklearn.impute import MissingIndicator, SimpleImputer  # type: ignore[import-untyped]
+    from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
+    from sklearn.preprocessing import (  # type: ignore[import-untyped]
+        OrdinalEncoder,
+        StandardScaler,
+    )
+
+    imputer = SimpleImputer(strategy="median", keep_empty_features=True)
+    # NaN is listed, or a missing value would count as unseen where training has none.
+    known = [np.array([*values, np.nan], dtype=object) for values in categories]
+    encoder = OrdinalEncoder(
+        categories=known,
+        handle_unknown="use_encoded_value",
+        unknown_value=UNSEEN - FIRST,
+        encoded_missing_value=MISSING - FIRST,
+    )
+    indicator = MissingIndicator(features="all")
+    scaled, codes = range(numbers), range(numbers, numbers + len(categories))
+    parts = [
+        ("numbers", make_pipeline(imputer, StandardScaler()), list(scaled)),
+        ("missing", indicator, list(missing)),
+        ("categories", encoder, list(codes)),
+    ]
+    return ColumnTransformer([part for part in parts if part[2]])
+
+
+def _steps(transformer: Any) -> tuple[Any, Any]:
+    """Imputer and scaler of a fitted transformer; None where there are no numbers."""
+    numbers = transformer.named_transformers_.get("numbers")
+    return (None, None) if numbers is None else (numbers[0], numbers[1])
+
+
+def _is_constant(scaler: Any) -> NDArray[np.bool_]:
+    """Columns that the scaler, which replaces a scale of zero by one, found constant."""
+    constant: NDArray[np.bool_] = ~np.isclose(np.sqrt(scaler.var_), scaler.scale_)
+    return constant
+
+
+def _restored(state: Mapping[str, Any]) -> Any:
+    """A transformer with the fitted values ``state``.
+
+    It is fitted to a single row of the medians, which gives every part its state but for means and
+    scales, which are set.
+    """
+    medians = np.array(state["medians"], np.float64)
+    transformer = _transformer(len(medians), state["missing"], state["categories"])
+    row = [np.full(1, np.nan, dtype=object) for _ in state["categories"]]
+    transformer.fit(_joined(medians[None], row))
+    _, scaler = _steps(transformer)
+    if scaler is not None:
+        scaler.mean_ = np.array(state["means"], np.float64)
+        scales = np.array(state["scales"], np.float64)
+        scaler.scale_ = np.where(
+            scales == 0, np.inf, scales
+        )  # constants become 0 wherever they vary
+        scaler.var_ = scales**2
+        if not scaler.mean_.shape == scaler.scale_.shape == medians.shape:
+            raise ValueError("medians, means and scales differ in length")
+    return transformer
+
+
+def _frequent(column: NDArray[Any]) -> list[str]:
+    """The most frequent texts of a column, sorted."""
+    import pandas as pd
+
+    counts = pd.Series(column, dtype=object).value_counts()
+    order = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
+    return sorted(str(value) for value, _ in order[:MAX_CATEGORIES])

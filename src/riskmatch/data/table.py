@@ -1,0 +1,347 @@
+"""Tables: one row per sample, one column with the label and one with the domain."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from riskmatch.data.columns import Column, read_texts
+from riskmatch.data.domain import Domain, DomainSet
+from riskmatch.data.images.archives import parquet_errors, parquet_file
+from riskmatch.data.images.manifest import COLUMNS as MANIFEST_COLUMNS
+from riskmatch.data.preprocessing import TablePreprocessing
+from riskmatch.files import check_regular, read_file
+from riskmatch.validation import check_option
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+SUFFIXES = (".csv", ".tsv", ".parquet")
+MAX_CLASSES = 20
+"""Classes that any label may have; more must be fewer than half of the rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class TableDomains(DomainSet):
+    """The domains of a table before preprocessing, which is fitted to the training domains.
+
+    Inputs are (n, columns) in double precision: numbers as they are, dates as days since 1970, and
+    the positions of texts in :attr:`texts`; missing values are NaN.
+    """
+
+    columns: tuple[Column, ...] = ()
+    """The features, in the order of the inputs."""
+    texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Sorted values of the columns of categories and booleans, by name."""
+    rows: Mapping[str, Tensor] = field(default_factory=dict)
+    """(n,) number of each sample's row in the table, from 1, by domain."""
+    label: str = ""
+    """Column of the label."""
+
+    def fitted(self, test_domains: Sequence[str] = (), *, regression: bool = False) -> DomainSet:
+        """Inputs of a network, with preprocessing fitted to all domains but ``test_domains``.
+
+        Args:
+            test_domains: domains that the preprocessing does not see.
+            regression: treat a numeric label with classes as a target. Targets are standardised on
+                the training domains; ``preprocessing.restore_target`` is the inverse.
+
+        Raises:
+            ValueError: a domain is unknown, or the label does not fit.
+        """
+        training = [domain.name for domain in self.without(tuple(test_domains))]
+        if regression and self.classes:
+            return self.with_targets().fitted(test_domains)
+        domains, classes = self.domains, self.classes
+        rows = sum(map(len, domains))
+        if classes > MAX_CLASSES and 2 * classes > rows:
+            raise ValueError(
+                f"The label {self.label!r} has {classes:,} different values in {rows:,} rows, too "
+                "many for classes. Choose another label, or set the risk to squared or huber for a "
+                "regression."
+            )
+        chosen = [domain for domain in domains if domain.name in training]
+        values = self.values(torch.cat([domain.x for domain in chosen]))  # type: ignore[misc]
+        y = torch.cat([domain.y for domain in chosen]).double().numpy()
+        preprocessing = TablePreprocessing.fit_values(
+            self.columns, values, target=None if classes else y
+        )
+
+        def prepared(domain: Domain) -> Domain:
+            y = domain.y if classes else preprocessing.scale_target(domain.y)
+            x = preprocessing.transform_values(self.values(domain.x))  # type: ignore[arg-type]
+            return replace(domain, x=x, y=y)
+
+        return DomainSet(
+            self.name,
+            tuple(map(prepared, domains)),
+            classes,
+            class_names=self.class_names if classes else (),
+            preprocessing=preprocessing,
+        )
+
+    def values(self, x: Tensor) -> list[NDArray[Any]]:
+        """The columns of inputs (n, columns), as :meth:`Column.read` reads them."""
+        columns = []
+        for column, array in zip(self.columns, x.numpy().T, strict=True):
+            if column.name in self.texts:
+                texts = np.array([*self.texts[column.name], np.nan], dtype=object)
+                array = texts[np.where(np.isnan(array), -1, array).astype(np.int64)]
+            columns.append(array)
+        return columns
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Name, type, number of missing values and range or texts of each column, in words."""
+        described = []
+        x = torch.cat([domain.x[:] for domain in self.domains]).numpy()
+        for column, array in zip(self.columns, x.T, strict=True):
+            low, high = np.nanmin(array), np.nanmax(array)
+            values = f"{low:g} … {high:g}"
+            if column.type == "date":
+                dates = np.floor([low, high]).astype("datetime64[D]")
+                values = f"{dates[0]} … {dates[1]}"
+            elif column.name in self.texts:
+                texts = self.texts[column.name]
+                values = ", ".join(texts[:3]) + (f" and {len(texts) - 3:,} more" * (len(texts) > 3))
+            missing = int(np.isnan(array).sum())
+            described.append(
+                {"name": column.name, "type": column.type, "missing": missing, "values": values}
+            )
+        return described
+
+    def with_targets(self) -> TableDomains:
+        """The table with its classes as targets of a regression.
+
+        Raises:
+            ValueError: a class is no number.
+        """
+        try:
+            targets = torch.tensor([float(name) for name in self.class_names])
+        except ValueError:
+            raise ValueError(
+                f"A regression needs a label of numbers, and {self.label!r} holds "
+                f"{self.class_names[-1]!r}. Choose another label, or the risk cross-entropy."
+            ) from None
+        domains = tuple(replace(domain, y=targets[domain.y]) for domain in self.domains)
+        return replace(self, domains=domains, classes=0, class_names=())
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file is a table: its extension is, and its columns are not those of a manifest.
+
+    A manifest has a column ``path``, and ``label`` or ``domain``; a file of features ``features``.
+    """
+    if path.suffix.lower() not in SUFFIXES or not path.is_file():
+        return False
+    try:
+        check_regular(path)
+        if path.suffix.lower() == ".parquet":
+            names = parquet_file(path).schema_arrow.names
+        else:
+            with open(path, encoding="utf-8-sig") as file:
+                names, _ = _header(file.readline())
+    except (OSError, ValueError):
+        return False  # to be read as a manifest, which names the cause
+    except ImportError:
+        return True  # reading it names what is missing
+    image, *others = MANIFEST_COLUMNS
+    manifest = image in names and any(name in names for name in others)
+    return not manifest and "features" not in names
+
+
+def read_table(path: Path) -> DataFrame:
+    """Read a file ``.csv``, ``.tsv`` or ``.parquet``; a first column without a name is left out.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is damaged, or two columns have the same name.
+        ImportError: pyarrow, which Parquet needs, is not installed.
+    """
+    import pandas as pd
+
+    if not path.exists():
+        raise FileNotFoundError(f"There is no table {path}.")
+    check_regular(path)
+    if path.suffix.lower() == ".parquet":
+        file = parquet_file(path)
+        _check_distinct(path, file.schema_arrow.names)
+        with parquet_errors(path):
+            frame: DataFrame = file.read().to_pandas()
+        return frame
+    try:
+        text = read_file(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 ({error}); save it as UTF-8.") from error
+    names, delimiter = _header(text[: text.find("\n") + 1] or text)
+    if not any(names):
+        raise ValueError(f"{path} is empty; its first line must name the columns.")
+    _check_distinct(path, names)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # more values than columns
+            frame = pd.read_csv(
+                io.StringIO(text),
+                sep=delimiter,
+                index_col=False,
+                low_memory=False,
+                skipinitialspace=True,
+            )
+    except (ValueError, pd.errors.ParserWarning) as error:
+        cause = " ".join(str(error).split()).rstrip(".")
+        raise ValueError(f"{path} is not a valid CSV file: {cause}.") from error
+    frame.columns = pd.Index([str(name).strip() for name in frame.columns])
+    return frame if names[0] else frame.iloc[:, 1:]  # the index that pandas writes
+
+
+def load_table(
+    path: Path,
+    *,
+    label: str | None = None,
+    domain: str | None = None,
+    ignore: Sequence[str] = (),
+) -> TableDomains:
+    """Domains of a table in a file.
+
+    Args:
+        path: file ``.csv``, ``.tsv`` or ``.parquet``.
+        label: column of the class, or of the target of a regression.
+        domain: column of the domain.
+        ignore: columns to leave out.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the table cannot be used; the message names the column.
+    """
+    return table_domains(read_table(path), path.stem, label, domain, ignore)
+
+
+def table_domains(
+    frame: DataFrame,
+    name: str,
+    label: str | None,
+    domain: str | None,
+    ignore: Sequence[str] = (),
+) -> TableDomains:
+    """Domains of a data frame; arguments as of :func:`load_table`."""
+    frame = frame.rename(columns=str)
+    columns = list(frame.columns)
+    listed = ", ".join(map(repr, columns))
+    for option, value in (("label", label), ("domain", domain)):
+        if value is None:
+            raise ValueError(
+                f"A table needs the column of the {option}: --{option} NAME ({option}=… in "
+                f"Python). '{name}' has {listed} (a list of images has "
+                f"{', '.join(MANIFEST_COLUMNS)})."
+            )
+    assert label is not None
+    assert domain is not None
+    for column in (label, domain, *ignore):
+        check_option(f"column of '{name}'", column, columns)
+    _check_distinct(name, columns)
+    features = [column for column in columns if column not in (label, domain, *ignore)]
+    if label == domain or label in ignore or domain in ignore or not features or not len(frame):
+        raise ValueError(
+            f"A table needs rows, and at least one feature besides the columns label={label!r} and "
+            f"domain={domain!r}; '{name}' has {len(frame):,} rows and the columns {listed}"
+            f"{' less ' + ', '.join(map(repr, ignore)) if ignore else ''}."
+        )
+    class_names, y = _label(frame[label])
+    domain_names, numbers = encoded(frame[domain], "domain")
+    if len(domain_names) < 2:
+        raise ValueError(
+            f"Column {domain!r} names one domain only, '{domain_names[0]}'; choose a column with "
+            "two or more."
+        )
+    schema = tuple(Column.of(frame[column]) for column in features)
+    arrays, texts = [], {}
+    for feature in schema:
+        array = feature.read(frame[feature.name])
+        if array.dtype == object:
+            texts[feature.name], array = _codes(array)
+        arrays.append(np.where(np.isnan(array), np.nan, array))
+    x = torch.from_numpy(np.stack(arrays, axis=1))
+    positions = [torch.from_numpy((numbers == k).nonzero()[0]) for k in range(len(domain_names))]
+    return TableDomains(
+        name,
+        tuple(
+            Domain(name, x[rows], y[rows])
+            for name, rows in zip(domain_names, positions, strict=True)
+        ),
+        classes=len(class_names),
+        class_names=class_names,
+        columns=schema,
+        texts=texts,
+        rows=dict(zip(domain_names, (rows + 1 for rows in positions), strict=True)),
+        label=label,
+    )
+
+
+def _label(values: Series[Any]) -> tuple[tuple[str, ...], Tensor]:
+    """Class names and the class of each row; no names and the targets if there are fractions."""
+    from pandas.api.types import is_float_dtype
+
+    if is_float_dtype(values.dtype) and not (values.dropna() % 1 == 0).all():
+        _check_present(values, values.isna().to_numpy(), "label")
+        return (), torch.tensor(Column(str(values.name), "number").read(values)).float()
+    names, codes = encoded(values, "label")
+    return names, torch.from_numpy(codes)
+
+
+def encoded(values: Series[Any], role: str) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Distinct values, sorted, and the number of each row's value."""
+    from pandas.api.types import is_float_dtype
+
+    if is_float_dtype(values.dtype) and not (values.dropna() % 1 == 0).all():
+        raise ValueError(
+            f"Column {str(values.name)!r} has fractions; domains must be text, integers or true "
+            "and false."
+        )
+    texts = read_texts(values).array()
+    names, codes = _codes(texts)
+    _check_present(values, np.isnan(codes), role)
+    return names, codes.astype(np.int64)
+
+
+def _codes(texts: NDArray[Any]) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+    """Distinct texts, whole numbers sorted as such, and the number of each; NaN where missing."""
+    import pandas as pd
+
+    codes, distinct = pd.factorize(texts)
+    whole = all(re.fullmatch(r"[+-]?\d+", text) for text in distinct)
+    order = sorted(range(len(distinct)), key=lambda k: int(distinct[k]) if whole else distinct[k])
+    rank = np.full(len(distinct) + 1, np.nan)
+    rank[order] = np.arange(len(order))
+    return tuple(str(distinct[k]) for k in order), rank[codes]
+
+
+def _check_present(values: Series[Any], missing: NDArray[np.bool_], role: str) -> None:
+    if missing.any():
+        raise ValueError(
+            f"Column {str(values.name)!r} has {int(missing.sum()):,} missing values, the first in "
+            f"row {int(missing.argmax()) + 1}, and every row needs a {role}. Fill them or drop the "
+            "rows."
+        )
+
+
+def _check_distinct(table: object, names: Sequence[str]) -> None:
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise ValueError(f"{table} has the column {twice[0]!r} twice; rename or remove one.")
+
+
+def _header(line: str) -> tuple[list[str], str]:
+    """Names of the columns, and the delimiter, from the first line of a CSV file."""
+    delimiter = max(",;\t|", key=line.count)
+    names = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
+    return [name.strip() for name in names], delimiter

@@ -1,0 +1,110 @@
+"""The doctor on tables: planted faults are found, and distances are what scipy and hand give."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import ks_2samp
+
+from riskmatch.data import load_data
+from riskmatch.data.doctor import examine
+from riskmatch.data.doctor.tables import _distance
+
+COLUMNS = {"label": "late", "domain": "airport"}
+N = 600
+
+
+def visits(**changes):
+    random = np.random.default_rng(0)
+    site = np.array(["EWR", "JFK", "LGA"])[np.arange(N) % 3]
+    distance = random.normal(1000, 300, N)
+    columns = {
+        "distance": distance,
+        "carrier": random.choice(["AA", "UA", None], N),
+        "airport": site,
+        "late": np.where(distance + random.normal(0, 300, N) > 1000, "yes", "no"),
+    }
+    return pd.DataFrame({**columns, **changes})
+
+
+def findings(frame, **columns):
+    found = examine(load_data(frame, **{**COLUMNS, **columns})).findings
+    return [(f.kind, f.severity, f.subject, f.message, f.cure) for f in found]
+
+
+def test_ordinary_table_has_no_findings():
+    assert findings(visits()) == []
+
+
+@pytest.mark.parametrize("values", ["text", "number", "missing"])
+def test_columns_that_determine_the_label_are_faults(values):
+    late = visits()["late"] == "yes"
+    leak = {
+        "text": np.where(late, "delayed", "on time"),
+        "number": late * 40.0 + np.arange(N) % 20,
+        "missing": np.where(late, 1.0, np.nan),
+    }[values]
+    (found,) = findings(visits(leak=leak))
+    assert found[:3] == ("label-leak", "fault", "leak")
+    assert "--ignore leak" in found[4]
+
+
+def test_target_of_a_regression_leaks_too():
+    score = visits()["distance"] / 100 + np.random.default_rng(1).normal(0, 3, N)
+    frame = visits(score=score, minutes=score * 60)
+    for label in (score, (score * 10).round()):  # whole numbers with many values are targets too
+        (found,) = findings(frame.assign(score=label), label="score", ignore=["late"])
+        assert found[:3] == ("label-leak", "fault", "minutes")
+    many = visits(late=[f"code {k % 400}" for k in range(N)], site=visits()["airport"])
+    assert ("domain-leak", "warning", "site") in {f[:3] for f in findings(many)}
+
+
+def test_columns_that_name_the_domain_are_warnings():
+    codes = {"EWR": 10.0, "JFK": 20.0, "LGA": 30.0}
+    frame = visits(zone=visits()["airport"].map(codes), town=visits()["airport"].str.lower())
+    found = {(kind, severity, name) for kind, severity, name, _, _ in findings(frame)}
+    assert {("domain-leak", "warning", "zone"), ("domain-leak", "warning", "town")} <= found
+    assert not any(kind == "label-leak" for kind, _, _ in found)
+
+
+def test_one_class_small_domains_and_identifiers():
+    late = visits()["late"].where(visits()["airport"] != "LGA", "no")
+    site = visits()["airport"].where(np.arange(N) > 0, "SFO")
+    frame = visits(late=late, airport=site, flight=[f"flight {k}" for k in range(N)])
+    found = {(kind, severity, name) for kind, severity, name, _, _ in findings(frame)}
+    assert ("one-class", "warning", "LGA") in found
+    assert ("small-domain", "fault", "SFO") in found
+    assert ("identifier", "warning", "flight") in found
+    assert ("one-class", "fault", "the data set") in {f[:3] for f in findings(visits(late="no"))}
+
+
+def test_rows_that_two_domains_share_are_counted_and_named():
+    frame = visits()
+    copies = frame.iloc[[0, 3]].assign(airport="JFK")  # rows 1 and 4, of EWR
+    found = findings(pd.concat([frame, copies]))
+    assert [(kind, name) for kind, _, name, _, _ in found] == [
+        ("duplicate", "EWR"),
+        ("duplicate", "JFK"),
+    ]
+    assert "2 of 200 rows" in found[0][3]
+    assert "'JFK' (such as row 1 and row 601)" in found[0][3]
+
+
+def test_drift_is_ranked_by_its_size():
+    moved = visits()["airport"] == "LGA"
+    frame = visits(
+        a=np.random.default_rng(1).normal(0, 1, N) + moved,
+        b=np.random.default_rng(2).normal(0, 1, N) + 3 * moved,
+    )
+    drift = [f for f in findings(frame) if f[0] == "drift"]
+    assert [name for _, _, name, _, _ in drift] == ["b", "a"]
+    x = frame["b"][moved], frame["b"][~moved]
+    assert f"{ks_2samp(*x).statistic:.2f}" in drift[0][3]
+    assert "'LGA'" in drift[0][3]
+
+
+def test_distances():
+    random = np.random.default_rng(0)
+    one, other = random.normal(0, 1, 50), random.normal(0.5, 2, 80)
+    assert _distance(one, other, False) == pytest.approx(ks_2samp(one, other).statistic)
+    texts = np.array([0, 0, 1, np.nan]), np.array([0, 1, 1, 2.0])
+    assert _distance(*texts, True) == pytest.approx((0.25 + 0.25 + 0.25 + 0.25) / 2)
