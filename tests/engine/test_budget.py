@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tiny_runs import assert_same_run, tiny
 
+from riskmatch.cli.train import parse_train
 from riskmatch.data import load
 from riskmatch.defaults import with_patience
 from riskmatch.engine import load_run
@@ -19,6 +20,7 @@ from riskmatch.report.page.details import train_command
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.frame import results
+from riskmatch.sweep import plan_sweep
 
 FLAT = replace(tiny("rdm"), steps=400, eval_every=10, lr=1e-9, hparams={
     "weight": 1.0, "warmup": 30, "lr_after": 1e-9,
@@ -94,12 +96,32 @@ def test_interrupted_run_stops_at_the_same_step(tmp_path):
     assert records.read(tmp_path / "stopped" / config.id).stopped_early
 
 
-def test_only_a_single_frozen_run_is_patient_by_default():
-    assert with_patience({}, frozen=True)["patience"] > 0
-    assert with_patience({"model_options": {"frozen": True}}, frozen=False)["patience"] > 0
+def test_only_a_single_run_of_a_head_is_patient_by_default():
+    assert with_patience({}, "pacs", frozen=True)["patience"] > 0
+    assert with_patience({"model_options": {"frozen": True}}, "pacs", frozen=False)["patience"] > 0
     for given in ({"steps": 10}, {"patience": 0}):
-        assert with_patience(given, frozen=True) == given
-    assert with_patience({"lr": 1.0}, frozen=False) == {"lr": 1.0}
+        assert with_patience(given, "pacs", frozen=True) == given
+    assert with_patience({"lr": 1.0}, "pacs", frozen=False) == {"lr": 1.0}
+
+
+def test_head_on_a_file_of_features_stops_early_unless_steps_are_given(tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(
+        tmp_path / "f.npz",
+        features=rng.normal(size=(60, 4)).astype(np.float32),
+        domain=np.repeat(["a", "b", "c"], 20),
+        label=np.tile([0, 1], 30),
+    )
+    data = tmp_path / "f.npz"
+    run = train_by_name(data, "erm", "a", out=tmp_path, eval_every=2, lr=1e-9)
+    assert run.record.stopped_early
+    assert run.record.evaluations[-1].step == 12
+    assert f"--patience {run.config.patience}" in train_command(run.config)
+    other = train_by_name(data, "erm", "a", out=tmp_path, eval_every=2, lr=1e-9, steps=20)
+    assert other.record.evaluations[-1].step == 20
+    words = [str(data), "--method", "erm", "--test-domain", "a"]
+    assert parse_train(words).config.patience == run.config.patience > 0
+    assert plan_sweep(tmp_path / "s", str(data), ["erm"], draws=1).runs[0].config.patience == 0
 
 
 @pytest.mark.parametrize("patience", [0, 5, 7])

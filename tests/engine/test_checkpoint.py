@@ -1,3 +1,4 @@
+import errno
 import random
 from dataclasses import replace
 
@@ -35,6 +36,16 @@ def test_last_two_checkpoints_are_kept(tmp_path):
         checkpoint.save(tmp_path, "run", snapshot(step))
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["00000030.safetensors", "00000200.safetensors"]
+
+
+def test_files_of_other_names_are_left_alone(tmp_path):
+    (tmp_path / "best.safetensors").write_bytes(b"of the user")
+    for step in (1, 2, 3):
+        checkpoint.save(tmp_path, "run", snapshot(step))
+    last, faults = checkpoint.load_last(tmp_path, "run")
+    assert (last.step, faults) == (3, [])
+    checkpoint.clear(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["best.safetensors"]
 
 
 def test_truncated_file_raises(tmp_path):
@@ -106,7 +117,7 @@ def test_failed_write_keeps_the_earlier_file(tmp_path, monkeypatch, call):
     before = path.read_bytes()
 
     def fail(*args):
-        raise OSError("No space left on device")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(f"riskmatch.files.os.{call}", fail)
     changed = replace(snapshot(3), values={"step": 3, "notes": {"changed": True}})

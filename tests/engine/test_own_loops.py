@@ -106,8 +106,19 @@ def test_fit_takes_a_data_loader_with_domains():
     first, second = Pair(), Pair()
     history = fit(first, GroupDRO(eta=0.5), loader, SGD)
     batches = [Batch.of(x[k : k + 20], y[k : k + 20], d[k : k + 20]) for k in (0, 20, 40)]
-    assert history == fit(second, GroupDRO(eta=0.5), batches, SGD)
+    numbered = fit(second, GroupDRO(eta=0.5), batches, SGD)
+    worst = [step.pop("worst domain") for step in history]
+    assert [str("abc".index(name)) for name in worst] == [s.pop("worst domain") for s in numbered]
+    assert history == numbered
     assert torch.equal(weights(first), weights(second))
+
+
+def test_worst_domain_is_named_whichever_domains_a_batch_has():
+    x, y = torch.tensor([[1.0, 0.0]] * 4), torch.tensor([0, 0, 1, 1])
+    model = nn.Linear(2, 2)
+    nn.init.eye_(model.weight)
+    history = fit(model, ERM(), [(x, y, list(d)) for d in ("bbcc", "aabb")], OptimSpec("sgd", 0.0))
+    assert [step["worst domain"] for step in history] == ["c", "b"]
 
 
 @pytest.mark.parametrize("domains", ["a", 3, [0, 1], [0.5] * 24, [True] * 24, ["a", 1] * 12])

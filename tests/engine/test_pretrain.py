@@ -9,7 +9,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from riskmatch.contract import cross_entropy_risks
 from riskmatch.engine import Batch, Memory, OptimSpec, Stepper, StepSettings
-from riskmatch.engine.run import train
+from riskmatch.engine.run import NoCheckpointError, train
 from riskmatch.models import MLP
 from riskmatch.objectives import ERM
 from riskmatch.runs import records
@@ -71,7 +71,7 @@ def test_damaged_erm_phase_raises_with_the_cure(tmp_path):
     train(phase, tmp_path)
     for file in (tmp_path / phase.id / "checkpoints").iterdir():
         file.write_bytes(b"damaged")
-    with pytest.raises(RuntimeError, match=r"no checkpoint of its last step.*Remove"):
+    with pytest.raises(NoCheckpointError, match=r"no checkpoint of its last step.*remove"):
         train(config, tmp_path)
 
 

@@ -1,3 +1,4 @@
+import errno
 import math
 import os
 import signal
@@ -272,18 +273,27 @@ def test_run_killed_before_its_first_checkpoint_starts_again(tmp_path):
     assert train(config, tmp_path, resume=True).status == "done"
 
 
-@pytest.mark.parametrize("obstacle", ["folder", "dangling link"])
-def test_checkpoint_that_cannot_be_read_stops_the_run_and_stays(tmp_path, obstacle):
+@pytest.mark.parametrize("obstacle", ["folder", "dangling link", "permission", "disk"])
+def test_checkpoint_that_cannot_be_read_stops_the_run_and_stays(tmp_path, monkeypatch, obstacle):
     config = tiny()
     with pytest.raises(KeyboardInterrupt):
         train(config, tmp_path, on_step=stop_at(33))
     folder = tmp_path / config.id
     newest = last_checkpoint(folder)
-    newest.rename(tmp_path / "moved")
-    if obstacle == "folder":
-        newest.mkdir()
-    else:
-        newest.symlink_to(tmp_path / "absent")
+
+    def fail(*_, **__):
+        raise OSError(errno.EIO, "Input/output error", str(newest))
+
+    def refuse(path, mode):  # as chmod 000 does, unless the user is root
+        return path != newest
+
+    obstruct = {
+        "folder": lambda: (newest.unlink(), newest.mkdir()),
+        "dangling link": lambda: (newest.unlink(), newest.symlink_to(tmp_path / "absent")),
+        "permission": lambda: monkeypatch.setattr("riskmatch.files.os.access", refuse),
+        "disk": lambda: monkeypatch.setattr("riskmatch.engine.checkpoint.safe_open", fail),
+    }
+    obstruct[obstacle]()
     before, names = lines(folder), sorted((folder / "checkpoints").iterdir())
     with pytest.raises(OSError, match=newest.name):
         train(config, tmp_path, resume=True)

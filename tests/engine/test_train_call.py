@@ -6,8 +6,6 @@ import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 import torch
 from tiny_runs import assert_same_run
@@ -215,15 +213,8 @@ def test_objective_with_plain_fields_is_named(tmp_path):
 def test_data_are_accepted_in_every_form(tmp_path):
     pairs = tensors()
     sets = {name: TensorDataset(x, y) for name, (x, y) in pairs.items()}
-    frame = pd.concat(
-        pd.DataFrame(x.numpy(), columns=["u", "v", "w"]).assign(label=y.numpy(), site=name)
-        for name, (x, y) in pairs.items()
-    )
     first = train(pairs, "erm", "C", out=tmp_path / "a", **FAST)
     assert train(sets, "erm", "C", out=tmp_path / "b", **FAST).config == first.config
-    columns = {"label": "label", "domain": "site"}
-    third = train(frame, "erm", "C", out=tmp_path / "c", **columns, **FAST)
-    assert np.allclose(third.evaluations["risk"], first.evaluations["risk"])
 
 
 @pytest.mark.parametrize(

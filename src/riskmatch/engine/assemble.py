@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from riskmatch import data, models, registry
+from riskmatch.accumulation import check_batch_norm
 from riskmatch.contract import (
     Memory,
     Objective,
@@ -22,16 +23,19 @@ from riskmatch.contract import (
     outputs,
     risk_function,
 )
+from riskmatch.contract.risks import REGRESSION
 from riskmatch.data import OnProgress
 from riskmatch.data.catalogue import resolve
 from riskmatch.data.domain import Domain, DomainSet, NamedTensors
 from riskmatch.data.features import random_view
+from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.data.sampler import Sampler, stream
+from riskmatch.data.table import TableDomains
 from riskmatch.defaults import method_class
-from riskmatch.engine.data_identity import identity_of, with_identity
+from riskmatch.engine.data_identity import identity_of, identity_of_table, with_identity
 from riskmatch.engine.evaluate import ValidationViews, evaluation_mode
 from riskmatch.engine.instances import KINDS, NO_INSTANCES, Instances, is_instance
-from riskmatch.engine.step import Stepper, StepSettings, check_accumulates
+from riskmatch.engine.step import Stepper, StepSettings, check_splits
 from riskmatch.models import Trunk
 from riskmatch.models.embedding import embed
 from riskmatch.registry import Part, PartError
@@ -59,6 +63,8 @@ class Assembly:
     """Origin of each part that is not built in, for the record."""
     validation_views: Callable[[int], ValidationViews | None]
     """Views of validation samples at an evaluation, by its step."""
+    preprocessing: TablePreprocessing | None = None
+    """Fitted preprocessing of a table."""
 
 
 def objective(method: str, hparams: Mapping[str, Any]) -> Objective:
@@ -84,6 +90,9 @@ def domains_of(
 ) -> DomainSet:
     """Load the run's data set, as features if the backbone is frozen.
 
+    The preprocessing of a table is fitted to the training domains, so that the result belongs to
+    the run's test domains.
+
     Args:
         config: configuration of the run.
         data_dir: folder that is searched first for files of the data set.
@@ -99,6 +108,9 @@ def domains_of(
     domains: DomainSet | None = instances.get("data", config)
     if domains is None:
         domains = data.load(config.data, config.data_options, data_dir, on_progress)
+    if isinstance(domains, TableDomains):
+        fitted = domains.fitted(config.test_domains, regression=config.risk in REGRESSION)
+        return with_identity(fitted, identity_of_table(domains, config.risk))
     if trunk is None:
         return domains
     features = embed(
@@ -151,7 +163,7 @@ def network(
             domains.input_shape,
             domains.outputs,
             config.dropout,
-            config.model_options,
+            model_options(config, domains.preprocessing),
             config.seed,
             trunk,
         )
@@ -161,6 +173,14 @@ def network(
     return model
 
 
+def model_options(config: RunConfig, preprocessing: TablePreprocessing | None) -> Mapping[str, Any]:
+    """Options of the run's network, with the numbers of codes of a table's categories."""
+    if preprocessing is None:
+        return config.model_options
+    cardinalities = preprocessing.cardinalities
+    return models.with_cardinalities(config.model, config.model_options, cardinalities)
+
+
 def assemble(
     config: RunConfig,
     device: torch.device | str,
@@ -168,6 +188,7 @@ def assemble(
     domains: DomainSet | None = None,
     on_progress: OnProgress | None = None,
     instances: Instances = NO_INSTANCES,
+    processes: int = 1,
 ) -> Assembly:
     """Assemble a run; weights, batches and the method's random choices follow from its seed.
 
@@ -178,10 +199,13 @@ def assemble(
         domains: result of :func:`domains_of` for the same data and network, if it is loaded.
         on_progress: called with each image that is read, decoded or embedded.
         instances: parts that ``config`` refers to by instance.
+        processes: number of processes that train it together.
     """
     formula = instances.get("method", config) or objective(config.method, config.hparams)
     if config.accumulate:
-        check_accumulates(formula)
+        check_splits(formula, "accumulate")
+    if processes > 1:
+        check_splits(formula, "processes")
     trunk = None
     if domains is None:
         if models.is_backbone(config.model) and not is_frozen(config):
@@ -199,6 +223,8 @@ def assemble(
     splits = split_all(domains, config.trial, device)
     model = network(config, domains, trunk, instances, formula)
     model = model.to(device).train()
+    if processes > 1:
+        check_batch_norm(model)
     factory = instances.get("optim", config)
     if factory is None:
         base = OptimSpec(config.optim, config.lr, config.weight_decay)  # type: ignore[arg-type]
@@ -230,6 +256,7 @@ def assemble(
         domains.input_shape,
         origins(config, instances),
         partial(validation_views, config, domains),
+        domains.preprocessing,
     )
 
 

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from riskmatch.contract import OptimFactory, OptimSpec
 from riskmatch.data.sampler import Sampler
+from riskmatch.engine.averaging import WeightAverage
 from riskmatch.engine.step import Stepper
 from riskmatch.files import check_regular, make_folder, refuse_link, write_whole
 from riskmatch.runs.records import CHECKPOINTS
@@ -52,12 +53,30 @@ class Snapshot:
         return dict(self.values["notes"])
 
     def weights(self) -> dict[str, Tensor]:
-        """State dict of the network."""
+        """State dict of the network as it was evaluated: averaged, where the run averages."""
+        return dict(_under("averaged/", self.tensors)) or self.raw_weights()
+
+    def raw_weights(self) -> dict[str, Tensor]:
+        """State dict of the network in training."""
         return dict(_under("model/", self.tensors))
 
 
-def capture(stepper: Stepper, sampler: Sampler, notes: Mapping[str, Any]) -> Snapshot:
-    """Copy the state of a run; ``notes`` are plain values to keep with it."""
+def capture(
+    stepper: Stepper,
+    sampler: Sampler,
+    notes: Mapping[str, Any],
+    average: WeightAverage | None = None,
+    averaged: Mapping[str, Tensor] | None = None,
+) -> Snapshot:
+    """Copy the state of a run.
+
+    Args:
+        stepper: network, optimiser and method.
+        sampler: the training batches.
+        notes: plain values to keep with it.
+        average: state of the averaged weights.
+        averaged: state dict of the averaged network, where it was evaluated at this step.
+    """
     memory, groups, plain = stepper.memory, [], {}
     tensors = {f"model/{name}": value for name, value in stepper.model.state_dict().items()}
     if stepper.optimizer is not None:
@@ -72,7 +91,13 @@ def capture(stepper: Stepper, sampler: Sampler, notes: Mapping[str, Any]) -> Sna
                     plain[key] = value
     tensors |= {f"memory/{name}": value for name, value in memory.state.items()}
     tensors |= _streams(memory.generator)
+    tensors |= {f"averaged/{name}": value for name, value in (averaged or {}).items()}
+    averages = {}
+    if average is not None:
+        averages["average"], means = average.state()
+        tensors |= {f"average/{name}": value for name, value in means.items()}
     values = {
+        **averages,
         "step": memory.step,
         "base": _spec_values(memory.base),
         "spec": None if stepper.spec is None else _spec_values(stepper.spec),
@@ -89,7 +114,12 @@ def capture(stepper: Stepper, sampler: Sampler, notes: Mapping[str, Any]) -> Sna
     return Snapshot(values, copies)
 
 
-def restore(snapshot: Snapshot, stepper: Stepper, sampler: Sampler) -> Mapping[str, Any]:
+def restore(
+    snapshot: Snapshot,
+    stepper: Stepper,
+    sampler: Sampler,
+    average: WeightAverage | None = None,
+) -> Mapping[str, Any]:
     """Set a run to the state of a snapshot; return the notes.
 
     Raises:
@@ -97,7 +127,7 @@ def restore(snapshot: Snapshot, stepper: Stepper, sampler: Sampler) -> Mapping[s
     """
     values, memory = snapshot.values, stepper.memory
     try:
-        stepper.model.load_state_dict(snapshot.weights())
+        stepper.model.load_state_dict(snapshot.raw_weights())
     except RuntimeError as error:
         raise ValueError(
             f"The checkpoint of step {snapshot.step} does not fit the network: the data, or the "
@@ -113,6 +143,9 @@ def restore(snapshot: Snapshot, stepper: Stepper, sampler: Sampler) -> Mapping[s
         stepper.spec = _spec(values["spec"], factory)
         stepper.optimizer = stepper.spec.build(stepper.trainable())
         stepper.optimizer.load_state_dict(_optimizer_state(snapshot))
+    if average is not None and "average" in values:
+        means = {name: v.to(device) for name, v in _under("average/", snapshot.tensors)}
+        average.restore(values["average"], means)
     sampler.restore(values["sampler"])
     _restore_streams(snapshot.tensors, memory.generator)
     return snapshot.notes
@@ -170,7 +203,7 @@ def load(path: Path, run: str) -> Snapshot:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             if header.pop("sha256") != _checksum(header, tensors):
                 raise CheckpointError(f"{path.name} is damaged: its checksum does not match.")
-    except (SafetensorError, OSError, KeyError, UnicodeDecodeError) as error:
+    except (SafetensorError, KeyError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path.name} is truncated or damaged: {error}") from error
     return Snapshot(json.loads(header["values"]), tensors)
 
@@ -202,8 +235,10 @@ def clear(folder: Path) -> None:
 
 
 def _checkpoints(folder: Path) -> list[Path]:
+    """Checkpoints in order of their steps; other files are left alone."""
     try:
-        return sorted(path for path in folder.iterdir() if path.suffix == SUFFIX)
+        files = [path for path in folder.iterdir() if path.suffix == SUFFIX]
+        return sorted(path for path in files if path.stem.isdecimal())
     except FileNotFoundError:
         return []
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
+from riskmatch.contract.risks import REGRESSION
 from riskmatch.data.catalogue import resolve
 from riskmatch.data.domain import Domain, DomainSet
+from riskmatch.data.table import TableDomains
 from riskmatch.models.embedding import hash_inputs
 from riskmatch.runs import records
+from riskmatch.runs.config import RunConfig
 from riskmatch.runs.identity import DataIdentity
 from riskmatch.runs.records import RunRecord
 
@@ -30,22 +35,38 @@ def identity_of(domains: DomainSet) -> DataIdentity:
     Stored images are not read: their cache knows the hash of their content.
     """
     if domains not in _identities:
+        schema = []
+        if isinstance(domains, TableDomains):
+            columns = [[column.name, column.type] for column in domains.columns]
+            schema = [json.dumps([columns, dict(domains.texts)])]
         parts = [part for domain in domains.domains for part in _with_validation(domain)]
         _identities[domains] = DataIdentity(
             domains.class_names or tuple(map(str, range(domains.classes))),
             {domain.name: sum(map(len, _with_validation(domain))) for domain in domains.domains},
-            _hash(*(text for part in parts for text in (hash_inputs(part.x), _labels(part.y)))),
+            _hash(
+                *schema,
+                *(text for part in parts for text in (hash_inputs(part.x), _labels(part.y))),
+            ),
         )
     return _identities[domains]
 
 
-def identity_of_files(data: str, data_dir: Path | None) -> DataIdentity | None:
-    """Identity of a data set of files; None if it has none.
+def identity_of_table(table: TableDomains, risk: str) -> DataIdentity:
+    """Identity of a table as a run with this risk uses it: a regression has no classes."""
+    identity = identity_of(table)
+    return replace(identity, classes=()) if risk in REGRESSION else identity
 
-    That of images has the names of the files alone, that of features their content too.
+
+def identity_of_files(config: RunConfig, data_dir: Path | None) -> DataIdentity | None:
+    """Identity of a run's data set of files; None if it has none.
+
+    That of images has the names of the files alone, that of features and tables their content too.
     """
     try:
-        named = resolve(data)
+        named = resolve(config.data)
+        if named.is_table:
+            table = named.load(config.data_options)
+            return identity_of_table(table, config.risk)  # type: ignore[arg-type]
         if named.has_features:
             return identity_of(named.load())
         if not named.has_image_files:
@@ -81,7 +102,7 @@ def check_unchanged(record: RunRecord, current: DataIdentity, folder: Path) -> N
 def check_files_unchanged(folder: Path, data_dir: Path | None) -> None:
     """Check like :func:`check_unchanged` by the names of image files, before any is read."""
     record = records.find(folder)
-    if record is not None and (current := identity_of_files(record.config.data, data_dir)):
+    if record is not None and (current := identity_of_files(record.config, data_dir)):
         check_unchanged(record, current, folder)
 
 
@@ -93,7 +114,7 @@ def warn_if_changed(record: RunRecord, domains: DomainSet | None, data_dir: Path
     if record.data is None:
         return
     if domains is None:
-        current = identity_of_files(record.config.data, data_dir)
+        current = identity_of_files(record.config, data_dir)
     else:
         current = identity_of(domains)
     if current is not None and (changes := record.data.changes(current)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,10 +14,12 @@ from torch import nn
 
 from riskmatch import models
 from riskmatch.data.domain import DomainSet
+from riskmatch.data.preprocessing import TablePreprocessing, preprocessing_from_json
 from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import (
     domains_of,
     is_frozen,
+    model_options,
     network,
     risk_of,
     split_all,
@@ -27,6 +30,7 @@ from riskmatch.engine.data_identity import check_unchanged, identity_of
 from riskmatch.engine.evaluate import predict
 from riskmatch.engine.instances import NO_INSTANCES, Instances, is_instance
 from riskmatch.engine.loop import AFTER_WARMUP
+from riskmatch.files import read_file
 from riskmatch.models import Backbone, Head
 from riskmatch.runs import predictions, records
 from riskmatch.runs.config import RunConfig
@@ -98,12 +102,28 @@ class Run(StoredRun):
             pd.concat(frames, ignore_index=True)[order] if frames else pd.DataFrame(columns=order)
         )
 
+    @cached_property
+    def preprocessing(self) -> TablePreprocessing | None:
+        """Preprocessing of the table that the run was trained on; None for other data.
+
+        Raises:
+            ValueError: its file is damaged.
+        """
+        path = self.folder / records.PREPROCESSING
+        if not path.exists():
+            return None
+        try:
+            return preprocessing_from_json(json.loads(read_file(path)))
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+
     def model(
         self, network: nn.Module | None = None, *, step: int | str | None = None
     ) -> nn.Module:
         """Return the trained network of a step, on the CPU and in evaluation mode.
 
-        It maps inputs to ``(features, logits)``. The network of a run with a frozen backbone takes
+        It maps inputs to ``(features, logits)``; those of a table are what
+        :attr:`preprocessing` makes of its rows. The network of a run with a frozen backbone takes
         images: backbone and head are returned as one network.
 
         Args:
@@ -139,7 +159,7 @@ class Run(StoredRun):
             shape, classes = domains.input_shape, domains.outputs
         else:
             classes = len(self.record.data.classes) or 1
-        options: dict[str, Any] = dict(self.config.model_options)
+        options: dict[str, Any] = dict(model_options(self.config, self.preprocessing))
         if models.is_backbone(self.config.model) and not is_frozen(self.config):
             # All weights come from the checkpoint: published ones need not be loaded.
             pretrained = options.get("pretrained", True) or options.get("weights") is not None
@@ -223,9 +243,9 @@ def _checkpoint(folder: Path, record: RunRecord, step: int | str | None = None) 
             raise ValueError(f"{folder} has no evaluation that step='{step}' could choose.")
     found = records.checkpoints(folder)
     if number not in found:
-        listed = f"those of steps {', '.join(map(str, found))}" if found else "none"
-        cure = "train it with keep='all'" if done else "train the run to its end"
+        listed = f"steps {', '.join(map(str, found))}" if found else "no step"
+        cure = "train the run again with keep='all'" if done else "train the run to its end"
         raise FileNotFoundError(
-            f"{folder} has no checkpoint of step {number}, but {listed}: {cure}."
+            f"{folder} has no checkpoint of step {number} (it has checkpoints of {listed}): {cure}."
         )
     return found[int(number)]

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from types import FrameType
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from riskmatch.data import OnProgress
+from riskmatch.data.domain import Batch, Domain
+from riskmatch.data.sampler import Share, stream
 from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import Assembly
+from riskmatch.engine.averaging import WeightAverage
 from riskmatch.engine.device import peak_memory, reset_peak_memory
-from riskmatch.engine.evaluate import EvaluatedSamples, scores
+from riskmatch.engine.evaluate import EvaluatedSamples, predict, scores
 from riskmatch.engine.gradients import SAMPLES, gradient_norms
+from riskmatch.engine.parallel import ALONE, Processes, deferred_interrupts
 from riskmatch.engine.step import DivergedError
 from riskmatch.engine.timing import Timing
 from riskmatch.runs import predictions, records
 from riskmatch.runs.config import RunConfig, acts_from
-from riskmatch.runs.records import Evaluation
+from riskmatch.runs.predictions import Predictions
+from riskmatch.runs.records import Evaluation, Split
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,6 @@ class Progress:
     """Estimate for the steps and evaluations that remain."""
 
 
-STOP_SIGNALS = [
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
-]
-"""Signals that end a run after a checkpoint; clusters send the last two."""
 Keep = Literal["best", "all"]
 """Checkpoints that are kept: the last two and those of the best steps, or all."""
 AFTER_WARMUP = "train-val-after-warmup"
@@ -69,13 +67,14 @@ class Session:
     assembly: Assembly
     device: torch.device
     write_predictions: bool
+    processes: Processes = ALONE
     checkpoint_every: int | None = None
     keep: Keep = "best"
     on_step: OnStep | None = None
     on_evaluation: OnEvaluation | None = None
     on_progress: OnProgress | None = None
-    numbers: Mapping[str, float] = field(default_factory=dict)
-    """Numbers that the last step returned."""
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    """What the last step returned."""
     seconds_before: float = 0.0
     """Seconds that earlier processes took."""
     started: float = field(default_factory=time.monotonic)
@@ -87,10 +86,17 @@ class Session:
     """Step of the last evaluation on disk, or of the end of the ERM phase."""
     saved: int = 0
     """Step of the last checkpoint."""
+    averaged: dict[str, Tensor] | None = None
+    """State dict of the averaged network, if it was evaluated at this step."""
     step_seconds: float = 0.0
     """Seconds inside steps since the last evaluation."""
     steps_taken: int = 0
     """Steps since the last evaluation."""
+
+    @cached_property
+    def average(self) -> WeightAverage:
+        """Average of the weights over steps."""
+        return WeightAverage(self.config)
 
     @property
     def step(self) -> int:
@@ -104,25 +110,39 @@ class Session:
 
     def run(self) -> None:
         """Train to the last step; an interrupt is handled between two steps."""
-        with deferred_interrupts() as raise_interrupt:
+        averaged = self.processes.gradients_averaged(self.assembly.stepper)
+        with deferred_interrupts() as interrupted, averaged:
             while True:
                 self._evaluate_or_save()
                 if self.step >= self.config.steps or self.stops_early:
                     return
                 begun = time.monotonic()
-                batch = next(self.assembly.sampler)
+                batch = self._next_batch()
                 self.numbers = self.assembly.stepper.step(batch)
+                self.averaged = None
+                self.average.add(self.step, self.assembly.stepper.model)
                 seconds = time.monotonic() - begun
                 self.step_seconds += seconds
                 self.steps_taken += 1
-                self.timing.add_step(seconds, len(batch.y))
+                whole = batch.whole if isinstance(batch, Share) else batch
+                self.timing.add_step(seconds, len(whole.y))
                 try:
                     if self.on_step is not None:
                         self.on_step(self._progress())
-                    raise_interrupt()
+                    if self.processes.any(interrupted()):
+                        raise KeyboardInterrupt
                 except KeyboardInterrupt:
                     self._save()
                     raise
+
+    def _next_batch(self) -> Batch | Share:
+        """Draw the next batch, or this process's share of it."""
+        rank, count = self.processes.rank, self.processes.count
+        if count == 1:
+            return next(self.assembly.sampler)
+        # For dropout: each process has a stream of its own that needs no state in checkpoints.
+        torch.manual_seed(stream("process", self.config.seed, self.step, rank).initial_seed())
+        return self.assembly.sampler.next_share(rank, count)
 
     def _evaluate_or_save(self) -> None:
         """Evaluate, or write a checkpoint, if it is due at this step."""
@@ -132,7 +152,8 @@ class Session:
             evaluation = self._evaluate()
             self.evaluations.append(evaluation)
             self._save()  # first: an evaluation on disk has a checkpoint to continue from
-            records.append(self.folder, evaluation)
+            if self.processes.main:
+                records.append(self.folder, evaluation)
             self.timing.add_evaluation(time.monotonic() - begun)
             self.evaluated, self.step_seconds, self.steps_taken = self.step, 0.0, 0
             if self.on_evaluation is not None:
@@ -149,15 +170,18 @@ class Session:
         for name, weight in stepper.model.named_parameters():
             if not bool(torch.isfinite(weight).all()):
                 raise DivergedError(self.step, f"the weight {name}", None)
+        self.saved = self.step
+        if not self.processes.main:
+            return
         notes: dict[str, Any] = {
             "numbers": dict(self.numbers),
             "seconds": self.seconds,
             "input_shape": list(self.assembly.input_shape),
         }
-        snapshot = checkpoint.capture(stepper, self.assembly.sampler, notes)
+        average = None if self.config.average == "none" else self.average
+        snapshot = checkpoint.capture(stepper, self.assembly.sampler, notes, average, self.averaged)
         kept = None if self.keep == "all" else self.best_steps().values()
         checkpoint.save(self.folder / checkpoint.FOLDER, self.config.id, snapshot, kept)
-        self.saved = self.step
 
     def best_steps(self) -> dict[str, int]:
         """Steps that selection by ``train-val`` chooses so far: of all, and after the warm-up."""
@@ -169,9 +193,11 @@ class Session:
 
     def _evaluate(self) -> Evaluation:
         stepper, peak = self.assembly.stepper, peak_memory(self.device)
-        views = self.assembly.validation_views(self.step)
-        predicted = self._samples.predict(stepper.model, stepper.settings.risk, views, self._report)
-        if self.write_predictions:
+        if self.config.average == "swad":
+            self.average.observe(self.step, self._raw_validation_risk())
+        with self.average.applied(stepper.model, self.assembly.sampler) as self.averaged:
+            predicted = self._predict()
+        if self.write_predictions and self.processes.main:
             predictions.write(self.folder, self.step, predicted)
         by_domain = scores(predicted)
         numbers = dict(self.numbers)
@@ -188,8 +214,32 @@ class Session:
             seconds=self.seconds,
             seconds_per_step=self.step_seconds / max(1, self.steps_taken),
             peak_memory=peak,
-            gradients=self._gradients(),
+            gradients=self._gradients() if self.processes.main else {},
         )
+
+    def _predict(self) -> dict[str, dict[Split, Predictions]]:
+        """Predictions on all samples that are evaluated, each split computed by one process."""
+        stepper, views = self.assembly.stepper, self.assembly.validation_views(self.step)
+        predict = self._own_samples.predict
+        shares = self.processes.gather(
+            predict(stepper.model, stepper.settings.risk, views, self._report)
+        )
+        merged = {
+            (n, s): part for share in shares for n, p in share.items() for s, part in p.items()
+        }
+        return {
+            name: {split: merged[name, split] for split in splits}
+            for name, splits in self._samples.domains.items()
+        }
+
+    def _raw_validation_risk(self) -> float:
+        """Mean over the training domains of the risk of the weights that are not averaged."""
+        stepper, views = self.assembly.stepper, self.assembly.validation_views(self.step)
+        domains: dict[str, Mapping[Split, Domain]] = {
+            name: {"val": self._samples.domains[name]["val"]} for name in stepper.domains
+        }
+        predicted = predict(stepper.model, domains, stepper.settings.risk, views)
+        return fmean(splits["val"].risk for splits in scores(predicted).values())
 
     def _gradients(self) -> dict[str, float]:
         """Norms of the gradients of risk and penalty, where the method has one and acts."""
@@ -207,18 +257,27 @@ class Session:
         config = self.config
         return EvaluatedSamples.of(self.assembly.splits, config.eval_fraction, config.trial)
 
+    @cached_property
+    def _own_samples(self) -> EvaluatedSamples:
+        """Those that this process evaluates."""
+        return self._samples.share(self.processes.rank, self.processes.count)
+
     def _report(self, done: int) -> None:
         """Report how many samples of an evaluation are done."""
         if self.on_progress is not None:
-            self.on_progress(EVALUATING, done, len(self._samples))
+            self.on_progress(EVALUATING, done, len(self._own_samples))
 
     @property
     def stops_early(self) -> bool:
         """Whether the validation risk has been flat for as long as the run is patient.
 
+        Also when the window of the average ``swad`` has ended.
+
         It is when the lowest of the last ``patience`` evaluations is not below the lowest before
         them by a thousandth. Evaluations count from the end of the warm-up.
         """
+        if self.average.ended and self.step < self.config.steps:
+            return True
         patience, warmup = self.config.patience, self.config.hparams.get("warmup", 0)
         start = warmup if warmup < self.config.steps else 0
         risks = [self._validation_risk(e) for e in self.evaluations if e.step > start]
@@ -233,51 +292,11 @@ class Session:
 
     def _progress(self) -> Progress:
         steps, every = self.config.steps, self.config.eval_every
-        worst = self.numbers.get("worst domain")
         evaluations = -(-steps // every) - (self.step - 1) // every  # this step's is still due
         return Progress(
             self.step,
             steps,
             self.numbers["loss"],
-            None if worst is None else self.assembly.stepper.domains[int(worst)],
+            self.numbers.get("worst domain"),
             self.timing.seconds(steps - self.step, evaluations, len(self._samples)),
         )
-
-
-@contextmanager
-def deferred_interrupts() -> Iterator[Callable[[], None]]:
-    """Defer the first Ctrl-C, SIGTERM or SIGHUP until the yielded function is called.
-
-    It then raises ``KeyboardInterrupt``; a second signal acts at once. Outside the main thread,
-    which alone receives signals, nothing changes.
-    """
-    interrupted = False
-
-    def raise_interrupt() -> None:
-        if interrupted:
-            raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield raise_interrupt
-        return
-    before = {
-        number: handler
-        for number in STOP_SIGNALS
-        if (handler := signal.getsignal(number)) is not signal.SIG_IGN or number == signal.SIGINT
-    }  # nohup ignores SIGHUP
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    def defer(number: int, frame: FrameType | None) -> None:
-        nonlocal interrupted
-        interrupted = True
-        restore()
-
-    for number in before:
-        signal.signal(number, defer)
-    try:
-        yield raise_interrupt
-    finally:
-        restore()

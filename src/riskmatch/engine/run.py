@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -20,7 +22,8 @@ from riskmatch.engine.data_identity import (
 from riskmatch.engine.device import reset_peak_memory
 from riskmatch.engine.instances import NO_INSTANCES, Instances
 from riskmatch.engine.loop import Keep, OnEvaluation, OnStep, Session
-from riskmatch.files import make_folder
+from riskmatch.engine.parallel import ALONE, Processes
+from riskmatch.files import make_folder, to_json, write_whole
 from riskmatch.runs import predictions as predictions_file
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
@@ -54,6 +57,7 @@ def train(
     on_step: OnStep | None = None,
     on_evaluation: OnEvaluation | None = None,
     on_progress: OnProgress | None = None,
+    processes: Processes = ALONE,
 ) -> RunRecord:
     """Train the run that ``config`` describes, in the folder ``out / config.id``.
 
@@ -82,6 +86,8 @@ def train(
             is on disk: those of the ERM phase too, if ``config.pretrain`` is not 0.
         on_progress: called with each image that is read, decoded or embedded before the first
             step, and with the samples of an evaluation.
+        processes: processes that train the run together; each of them makes this call. The first
+            writes the files and calls the functions above.
 
     Raises:
         UnfinishedError: the run was started before; ``resume`` and ``restart`` are false.
@@ -91,44 +97,59 @@ def train(
         InstanceError: an instance that ``config`` refers to is missing or is another one.
         BusyError: another process is training the run.
         DivergedError: a term or a weight is not finite; the record states it too.
+        LostProcessError: another of the processes has stopped.
     """
     device = torch.device(device)
+    if not processes.main:
+        on_step = on_evaluation = on_progress = None
     check_option("keep", keep, get_args(Keep))
 
     def train_one(config: RunConfig, resume: bool, restart: bool) -> RunRecord:
         folder = out / config.id
-        assembly = assemble(config, device, data_dir, domains, on_progress, instances)
-        make_folder(folder)
-        with lock(folder), torch.random.fork_rng(_gpus(device)):
+        count = processes.count
+        assembly = assemble(config, device, data_dir, domains, on_progress, instances, count)
+        processes.check_same(config.id, assembly.data)
+        if processes.main:
+            make_folder(folder)
+        locked = lock(folder) if processes.main else nullcontext()
+        with locked, torch.random.fork_rng(_gpus(device)):
             # Another process may have trained it meanwhile.
-            if finished := _finished(folder, resume or restart):
+            if finished := processes.from_main(lambda: _finished(folder, resume or restart)):
                 return finished
-            session = Session(folder, config, assembly, device, predictions)
+            session = Session(folder, config, assembly, device, predictions, processes)
             session.checkpoint_every, session.keep = checkpoint_every, keep
             session.on_step, session.on_evaluation = on_step, on_evaluation
             session.on_progress = on_progress
-            if message := inactive(config, list(assembly.splits)):
+            if not early and (message := inactive(config, list(assembly.splits))):
                 warnings.warn(message, RunWarning, stacklevel=3)
             _start_or_resume(session, out, restart)
+            if assembly.preprocessing is not None and processes.main:
+                content = to_json(assembly.preprocessing.to_json()) + "\n"
+                write_whole(folder / records.PREPROCESSING, content.encode())
             reset_peak_memory(device)
             try:
-                session.run()
+                with processes.lost_processes_named():
+                    session.run()
             except Exception as error:
-                records.end(folder, "failed", f"{type(error).__name__}: {error}")
+                if processes.main:
+                    records.end(folder, "failed", f"{type(error).__name__}: {error}")
                 raise
             steps = {"last": session.step, **session.best_steps()}
-            records.end(folder, "done", checkpoints=steps, stopped_early=session.stops_early)
-        return records.read(folder)
+            if processes.main:
+                records.end(folder, "done", checkpoints=steps, stopped_early=session.stops_early)
+        return processes.from_main(lambda: records.read(folder))
 
-    if finished := _finished(out / config.id, resume or restart):
+    if finished := processes.from_main(lambda: _finished(out / config.id, resume or restart)):
         warn_if_changed(finished, domains, data_dir)
         return finished
+    if early := inactive(config):  # before images are decoded and embedded
+        warnings.warn(early, RunWarning, stacklevel=2)
     phases = [config.erm_phase()] if config.pretrain else []
     for run in [*phases, *([] if restart else [config])] if domains is None else ():
-        if checkpoint.exists(out / run.id / checkpoint.FOLDER):
+        if processes.main and checkpoint.exists(out / run.id / checkpoint.FOLDER):
             check_files_unchanged(out / run.id, data_dir)
     for phase in phases:
-        if not _is_done(phase, out):
+        if not processes.from_main(partial(_is_done, phase, out)):
             train_one(phase, resume=True, restart=restart)
     return train_one(config, resume, restart)
 
@@ -159,48 +180,61 @@ def _is_done(phase: RunConfig, out: Path) -> bool:
 def _start_or_resume(session: Session, out: Path, restart: bool) -> None:
     """Restore the last checkpoint; start the run if it has none, or if ``restart``."""
     assembly, last, faults, record = session.assembly, None, list[str](), None
+    main = session.processes.main
     torch.manual_seed(session.config.seed)  # for dropout
     if not restart:
-        last, faults = checkpoint.load_last(session.folder / checkpoint.FOLDER, session.config.id)
-        record = records.find(session.folder)
+        load = partial(_load_last, session.folder, session.config.id)
+        last, faults, record = session.processes.from_main(load)
     if last is None and record is not None and record.evaluations:
         raise NoCheckpointError(
             f"The run in {session.folder} has evaluations up to step {record.evaluations[-1].step} "
             f"but no checkpoint to continue from{': ' + '; '.join(faults) if faults else ''}. "
-            "Restore one, or start again from step 0 with restart=True (--restart)."
+            "Restore one, or start again from step 0 with restart=True (--restart), in a sweep by "
+            "removing that folder."
         )
-    if faults:
+    if faults and main:
         start = f"step {last.step}" if last and record else "the start"
         warnings.warn(f"{' '.join(faults)} Continuing from {start}.", stacklevel=4)
     if last is None or record is None:
         if session.config.pretrain:
             _start_from_phase(session, out)
-        checkpoint.clear(session.folder / checkpoint.FOLDER)
-        predictions_file.rewind(session.folder, -1)
-        records.start(session.folder, session.config, assembly.data, assembly.origins)
+        if main:
+            checkpoint.clear(session.folder / checkpoint.FOLDER)
+            predictions_file.rewind(session.folder, -1)
+            records.start(session.folder, session.config, assembly.data, assembly.origins)
         return
     check_unchanged(record, assembly.data, session.folder)
     _warn_if_parts_changed(record, session)
-    notes = checkpoint.restore(last, assembly.stepper, assembly.sampler)
-    records.rewind(session.folder, last.step)
-    predictions_file.rewind(session.folder, last.step)
+    notes = checkpoint.restore(last, assembly.stepper, assembly.sampler, session.average)
+    if main:
+        records.rewind(session.folder, last.step)
+        predictions_file.rewind(session.folder, last.step)
     session.numbers, session.seconds_before = notes["numbers"], notes["seconds"]
     session.saved = last.step
-    session.evaluations = list(records.read(session.folder).evaluations)
+    session.evaluations = [e for e in record.evaluations if e.step <= last.step]
     session.evaluated = session.evaluations[-1].step if session.evaluations else 0
+
+
+def _load_last(
+    folder: Path, run: str
+) -> tuple[checkpoint.Snapshot | None, list[str], RunRecord | None]:
+    """The newest valid checkpoint of a run, the faults of newer ones, and the record."""
+    last, faults = checkpoint.load_last(folder / checkpoint.FOLDER, run)
+    return last, faults, records.find(folder)
 
 
 def _start_from_phase(session: Session, out: Path) -> None:
     """Restore weights, batches and random streams from the end of the shared ERM phase."""
     phase = session.config.erm_phase()
     folder = out / phase.id
-    last, faults = checkpoint.load_last(folder / checkpoint.FOLDER, phase.id)
-    if last is None or last.step != phase.steps:
-        raise RuntimeError(
+    last, faults, record = session.processes.from_main(partial(_load_last, folder, phase.id))
+    if last is None or record is None or last.step != phase.steps:
+        raise NoCheckpointError(
             f"The ERM phase in {folder} has no checkpoint of its last step"
-            f"{': ' + ' '.join(faults) if faults else ''}. Remove that folder to train it again."
+            f"{': ' + '; '.join(faults) if faults else ''}. "
+            f"Restore it, or remove {folder} to train the phase again."
         )
-    check_unchanged(records.read(folder), session.assembly.data, folder)
+    check_unchanged(record, session.assembly.data, folder)
     stepper = session.assembly.stepper
     base, generator = stepper.memory.base, stepper.memory.generator.get_state()
     checkpoint.restore(last, stepper, session.assembly.sampler)

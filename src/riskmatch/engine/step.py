@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +24,8 @@ from riskmatch.contract import (
     risk_function,
 )
 from riskmatch.data.domain import Batch
+from riskmatch.data.sampler import Share
+from riskmatch.distributed import average_over_processes, gather_risks
 from riskmatch.divergence.checks import NonFiniteError
 from riskmatch.runs.config import Schedule
 
@@ -80,13 +83,15 @@ class Stepper:
     """Step at which the current optimiser started."""
     domains: tuple[str, ...] = ()
     """Names of the training domains of a run; empty outside of one."""
+    distributed: nn.Module | None = None
+    """Batch → risks (n,) of several processes; DistributedDataParallel averages its gradients."""
 
     def __post_init__(self) -> None:
         if self.settings.accumulate:
-            check_accumulates(self.objective)
+            check_splits(self.objective, "accumulate")
 
-    def step(self, batch: Batch) -> dict[str, float]:
-        """Take one step on ``batch``; return the loss, its terms and the raw penalties."""
+    def step(self, batch: Batch | Share) -> dict[str, Any]:
+        """Take one step on ``batch``; return the numbers of it, see :func:`fit`."""
         optimizer = self.enter_phase()
         optimizer.zero_grad(set_to_none=True)
         ev, terms = self._backward(batch)
@@ -106,9 +111,11 @@ class Stepper:
             self.optimizer = spec.build(self.trainable())
         return self.optimizer
 
-    def _backward(self, batch: Batch) -> tuple[Eval, Terms]:
+    def _backward(self, batch: Batch | Share) -> tuple[Eval, Terms]:
         """Compute the terms of a batch and the gradient of their sum."""
-        ev, size = self._eval(batch), self.settings.accumulate
+        if isinstance(batch, Share):
+            return self._backward_share(batch)
+        ev, size = self.evaluate(batch), self.settings.accumulate
         if not 0 < size < len(batch.y):
             terms = self._terms(ev)
             terms.loss.backward()
@@ -120,10 +127,31 @@ class Stepper:
             return self._terms(views[0])
 
         pieces = batch.pieces(size)
-        terms = accumulate(self.model, lambda piece: self._eval(piece).risks, pieces, terms_of)
+        terms = accumulate(self.model, lambda piece: self.evaluate(piece).risks, pieces, terms_of)
         return views[0], terms
 
-    def _eval(self, batch: Batch) -> Eval:
+    def _backward_share(self, share: Share) -> tuple[Eval, Terms]:
+        """Compute the terms of a batch from the risks of all processes, and their gradient."""
+        assert self.distributed is not None
+        views = []
+
+        def terms_of(own: Tensor) -> Terms:
+            own = average_over_processes(own, "world")[: len(share.positions)]
+            risks, positions = gather_risks(own, share.positions, "world")
+            views.append(self.evaluate(share.whole).with_risks(risks[positions.argsort()]))
+            return self._terms(views[0])
+
+        size = self.settings.accumulate
+        if 0 < size < len(share.own.y):
+            pieces = share.own.pieces(size)
+            terms = accumulate(self.distributed, self.distributed, pieces, terms_of)
+        else:
+            terms = terms_of(self.distributed(share.own))
+            terms.loss.backward()
+        return views[0], terms
+
+    def evaluate(self, batch: Batch) -> Eval:
+        """The network on a batch, with the settings of a step."""
         settings = self.settings
         return Eval(
             self.model, batch, settings.risk, amp=settings.amp, micro_batch=settings.micro_batch
@@ -157,12 +185,16 @@ class Stepper:
         return [p for p in self.model.parameters() if p.requires_grad]
 
 
-def check_accumulates(objective: Objective) -> None:
+def check_splits(objective: Objective, purpose: Literal["accumulate", "processes"]) -> None:
     """Raise ``ValueError`` unless the objective is a function of the risks alone."""
     if objective.needs != "risks":
+        what, cure = {
+            "accumulate": ("accumulate is", "accumulate=0"),
+            "processes": ("Several processes are", "one process"),
+        }[purpose]
         raise ValueError(
-            f"accumulate is for methods on risks alone, and {type(objective).__name__} needs "
-            f"{objective.needs}: its gradient is not a sum over samples. Use accumulate=0."
+            f"{what} for methods on risks alone, and {type(objective).__name__} needs "
+            f"{objective.needs}: its gradient is not a sum over samples. Use {cure}."
         )
 
 
@@ -172,12 +204,12 @@ def _bad_domain(ev: Eval) -> str | None:
     return next((name for name, risks in parts if not bool(torch.isfinite(risks).all())), None)
 
 
-def _numbers(terms: Terms, ev: Eval) -> dict[str, float]:
-    out = {"loss": terms.loss.item()}
-    out |= {name: value.item() for name, value in terms.parts.items()}
+def _numbers(terms: Terms, ev: Eval) -> dict[str, Any]:
+    parts = {name: value.item() for name, value in terms.parts.items()}
+    out: dict[str, Any] = {"loss": sum(parts.values()), **parts}
     out |= {f"raw {name}": value.item() for name, value in terms.raw.items()}
     if "risks" in ev.__dict__:
-        out["worst domain"] = float(ev.domain_risks.argmax())
+        out["worst domain"] = ev.batch.names[int(ev.domain_risks.detach().argmax())]
     return out
 
 
@@ -190,7 +222,7 @@ def fit(
     settings: StepSettings | None = None,
     *,
     risk: str | RiskFunction | None = None,
-) -> list[dict[str, float]]:
+) -> list[dict[str, Any]]:
     """Train ``model`` with ``objective``, one step per batch.
 
     Args:
@@ -211,8 +243,8 @@ def fit(
             regression, or a function of ``(logits, y)`` that returns (n,).
 
     Returns:
-        For every step: the loss, its terms, the raw penalties and the position of the worst domain
-        in the batch.
+        For every step: the loss, its terms, the raw penalties, and the name of the domain of the
+        batch with the largest mean risk.
 
     Example:
         >>> from riskmatch.objectives import VREx
@@ -223,6 +255,8 @@ def fit(
         >>> history = fit(nn.Linear(2, 2), VREx(weight=1.0), loader, optim)
         >>> sorted(history[0])
         ['loss', 'penalty', 'raw penalty', 'risk', 'worst domain']
+        >>> history[0]["worst domain"] in "abc"
+        True
     """
     memory, settings = memory or Memory(), settings or StepSettings()
     if risk is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from torch import nn
 
 from riskmatch.contract import Objective, OptimFactory, OptimSpec, RiskFunction
 from riskmatch.data import DomainSet, OnProgress, load_data
+from riskmatch.data.convert import table_options
 from riskmatch.defaults import field_names, resolve, run_config, with_patience
 from riskmatch.engine import run as runs
 from riskmatch.engine.device import resolve_device
@@ -29,6 +30,7 @@ from riskmatch.engine.instances import (
 )
 from riskmatch.engine.load import Run
 from riskmatch.engine.loop import Keep, OnEvaluation, OnStep
+from riskmatch.engine.parallel import joined_processes
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning, replaced_lr
@@ -53,6 +55,7 @@ def train(
     seed: int = 0,
     label: str | None = None,
     domain: str | None = None,
+    ignore: Sequence[str] = (),
     out: Path | str = "runs",
     data_dir: Path | str | None = None,
     device: torch.device | str = "auto",
@@ -73,6 +76,9 @@ def train(
     A run is identified by the content of its data and evaluated on all of them, so a loader of
     batches is no data of a run: :func:`riskmatch.fit` takes one.
 
+    In a script that torchrun started, or in the default process group of torch, all processes train
+    the run together, with the results of one; see :mod:`riskmatch.engine.parallel`.
+
     Args:
         data: name or path of a data set, or objects as :func:`riskmatch.load_data` takes them.
         method: name of a method, or an objective.
@@ -81,16 +87,18 @@ def train(
             method needs no features, which is copied; by default the network of the data set.
             Inputs that are a mapping are passed as keyword arguments.
         preset: ``paper``, or ``authors-code`` for what its released code does.
-        frozen: train the head alone, on features of a frozen backbone; unless ``steps`` or
-            ``patience`` are given, it stops when the validation risk is flat.
+        frozen: train the head alone, on features of a frozen backbone. Unless ``steps`` or
+            ``patience`` are given, it stops when the validation risk is flat, as does a head on a
+            file of features.
         risk: loss of each sample: ``"cross-entropy"`` (default), ``"squared"`` or ``"huber"`` for a
             regression, whose accuracy is NaN, or a function of ``(logits, y)`` that returns (n,).
         optim: ``"adam"`` (default), ``"adamw"``, ``"sgd"``, or a function of the weights that
             returns a torch optimiser, which has the learning rate and weight decay; see
             :meth:`~riskmatch.contract.OptimSpec.of`.
         seed: seed of the weights, the batches and the method's random choices.
-        label: column of the class, for a data frame.
-        domain: column of the domain, for a data frame.
+        label: column of the class or target, for a table: a data frame, a CSV or Parquet file.
+        domain: column of the domain, for a table.
+        ignore: columns to leave out, for a table.
         out: folder of all runs.
         data_dir: folder that is searched first for files of the data set.
         device: device to train on; ``auto`` is a GPU if there is one.
@@ -112,6 +120,7 @@ def train(
         InstanceError: the run to continue was trained with other objects.
         DataChangedError, BusyError, DivergedError, NoCheckpointError: see
             :func:`riskmatch.engine.run.train`.
+        LostProcessError: another process of the run has stopped.
 
     Example:
         >>> import tempfile
@@ -124,14 +133,18 @@ def train(
         torch.Size([40, 2])
     """
     tests = (test_domains,) if isinstance(test_domains, str) else tuple(test_domains)
+    columns = table_options(label, domain, ignore)
     domains = None
     if not isinstance(data, str | Path):
-        domains = load_data(data, label=label, domain=domain, on_progress=on_progress)
+        domains = load_data(data, **columns, on_progress=on_progress)
+    elif columns:
+        options["data_options"] = {**options.get("data_options", {}), **columns}
     _check_parts(domains, method, model, frozen, risk, optim, options)
     named, hparams = method, dict[str, Any]()
     if isinstance(method, Objective):
         named, hparams = named_objective(method) or (method, hparams)
-    given = with_patience({**hparams, **options, "seed": seed}, frozen)
+    path = None if domains is not None else str(data)
+    given = with_patience({**hparams, **options, "seed": seed}, path, frozen)
     named_parts = {"model": model, "risk": risk, "optim": optim}
     given |= {name: part for name, part in named_parts.items() if isinstance(part, str)}
     if callable(optim):
@@ -149,21 +162,23 @@ def train(
         warnings.warn(message, RunWarning, stacklevel=2)
     if resume:
         _check_same_instances(config, Path(out))
-    record = runs.train(
-        config,
-        Path(out),
-        device=resolve_device(str(device)),
-        data_dir=None if data_dir is None else Path(data_dir),
-        instances=instances,
-        resume=resume,
-        restart=restart,
-        checkpoint_every=checkpoint_every,
-        keep=keep,
-        predictions=predictions,
-        on_step=on_step,
-        on_evaluation=on_evaluation,
-        on_progress=on_progress,
-    )
+    with joined_processes(resolve_device(str(device))) as processes:
+        record = runs.train(
+            config,
+            Path(out),
+            device=processes.device,
+            data_dir=None if data_dir is None else Path(data_dir),
+            instances=instances,
+            resume=resume,
+            restart=restart,
+            checkpoint_every=checkpoint_every,
+            keep=keep,
+            predictions=predictions,
+            on_step=on_step,
+            on_evaluation=on_evaluation,
+            on_progress=on_progress,
+            processes=processes,
+        )
     return Run(Path(out) / config.id, record, instances)
 
 
