@@ -19,11 +19,22 @@ def test_training_warns_once_and_the_summary_repeats_it(riskmatch):
     assert len(lines) == 1
     assert "warmup is 20" in lines[0]
     assert "warning: rdm never leaves its warm-up" in done.out
+    assert "(last, train-val)" in done.out
     assert re.search(r"evaluation \d+% of 0:\d\d", done.out)
     assert "riskmatch:" not in riskmatch(*train("rdm", "--warmup", "5")).err
     quiet = riskmatch(*train("rdm", "--warmup", "30", "--quiet", "--json"))
     assert quiet.err == ""
     assert "warmup is 30" in json.loads(quiet.out)["warnings"][0]
+
+
+def test_training_warns_before_it_reads_data(riskmatch, tmp_path):
+    words = ["--method", "rdm", "--test-domain", "a", "--warmup", "20", "--steps", "20"]
+    done = riskmatch("train", str(tmp_path / "nowhere.npz"), *words)
+    assert done.code == 2
+    assert [("warmup is 20" in line, "nowhere" in line) for line in done.err.splitlines()] == [
+        (True, False),
+        (False, True),
+    ]
 
 
 def test_training_warns_of_a_learning_rate_that_is_replaced(riskmatch):

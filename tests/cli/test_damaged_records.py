@@ -29,6 +29,19 @@ def test_damaged_record_is_named_with_a_cure(riskmatch):
         )
 
 
+def test_run_without_checkpoints_is_started_again_by_restart_alone(riskmatch):
+    riskmatch(*train("erm", "--quiet"))
+    (file,) = Path("runs").glob(f"*/{FILE}")
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[:-1]))
+    for path in (file.parent / "checkpoints").iterdir():
+        path.unlink()
+    result = riskmatch(*train("erm", "--resume"))
+    assert result.code == 2
+    for fact in (str(file.parent), "step 20", "--restart"):
+        assert fact in result.err
+    assert riskmatch(*train("erm", "--restart", "--quiet")).code == 0
+
+
 @pytest.mark.parametrize("lines", [b"{}\n", b"{}\nnull\n"])
 def test_record_with_unknown_lines_is_one_failure(riskmatch, tmp_path, lines):
     assert riskmatch(*PLAN).code == 0
@@ -84,13 +97,15 @@ def test_every_command_skips_a_run_that_cannot_be_read(riskmatch, tmp_path, dama
         assert where in trained.err
 
 
-def test_truncated_predictions_stop_neither_show_nor_report(riskmatch):
+def test_truncated_files_of_a_run_stop_neither_show_nor_report(riskmatch):
     riskmatch(*train("erm", "--quiet"))
     (folder,) = Path("runs").iterdir()
-    for file in (folder / "predictions").iterdir():
+    files = sorted([*(folder / "predictions").iterdir(), *(folder / "checkpoints").iterdir()])
+    for file in files:
         file.write_bytes(file.read_bytes()[:100])
     shown = riskmatch("show", str(folder))
     assert shown.code == 0
     assert ".npz is damaged" in " ".join(shown.out.split())
     assert riskmatch("report", str(folder)).code == 0
     assert ".npz is damaged" in Path("report.html").read_text()
+    assert all(file.exists() for file in files)  # commands that read rename nothing

@@ -93,7 +93,7 @@ def test_failed_download_ends_with_3_and_names_the_folder(riskmatch, files):
         ("get minst", "Unknown data set to download 'minst'. Did you mean 'mnist'?"),
         ("get colored-digits", "colored-digits has no files to download"),
         ("get mnist --mirror nowhere", "unknown url type"),
-        ("list mnist", "riskmatch data list takes no name, got mnist."),
+        ("list mnist", "Unknown data set 'mnist'. Valid: 'colored-digits'"),
     ],
 )
 def test_bad_input_is_one_line(riskmatch, files, words, message):

@@ -23,6 +23,7 @@ def test_folder_without_faults_ends_with_0(riskmatch, pets):
     assert done.code == 0
     assert "pets: 12 images" in done.out
     assert "no fault" in done.out or "No faults" in done.out
+    assert "published" not in done.out
     assert done.err == "examining images · 12 images\ncomparing images\n"
 
 

@@ -43,7 +43,7 @@ NO_METHOD = "train colored-digits --test-domain 0.1"
         (f"{RUN} --config no.toml", "--config no.toml: No such file or directory."),
         (
             "train colored-digits --method rdm",
-            "Give --test-domain, one of 0.9, 0.8, 0.1.",
+            "Give --test-domain, one of 0.9, 0.8, 0.1;",
         ),
         (
             f"{RUN} --test-domain 0.11",
@@ -75,7 +75,7 @@ def test_toml_file_is_checked_like_the_command_line(riskmatch):
 
 def test_missing_package_names_its_extra(riskmatch, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    done = riskmatch(*RUN.split(), "--tensorboard")
+    done = riskmatch(*RUN.split(), "--log", "tensorboard")
     assert done.code == 2
     assert "pip install 'riskmatch[tensorboard]'" in done.err
 

@@ -2,22 +2,27 @@
 
 import io
 import json
+import re
+import shlex
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from made_records import evaluation, run
 from tiny import train
 
 from riskmatch.cli.app import inert_output
 from riskmatch.data.images.index import normalised_name
+from riskmatch.deployment.prediction import write_table
 from riskmatch.report.tables import Table
 from riskmatch.runs import records
 
-EVIL = "evil\x1b]0;title\x07\x9b2J\u202e"
+EVIL = "evil\n\x1b]0;title\x07\x9b2J\u202e\u2028[/x]"
 
 
 def unsafe(text):
-    return [c for c in text if not c.isprintable() and c != "\n"]
+    """Control characters in the output, and line ends inside names."""
+    return [c for c in text if not c.isprintable() and c != "\n"] + re.findall("evil\n", text)
 
 
 @pytest.fixture
@@ -39,9 +44,12 @@ def test_names_in_records_are_escaped(riskmatch, hostile, command):
 
 
 def test_names_in_errors_are_escaped_and_json_stays_valid(riskmatch):
-    result = riskmatch("train", EVIL, "--method", "erm", "--test-domain", "a")
-    assert result.code == 2
-    assert unsafe(result.err) == []
+    run = ["--method", "erm", "--test-domain", "a"]
+    for words in (["train", EVIL, *run], ["train", "a", f"--{EVIL}"], ["show", EVIL], [EVIL]):
+        result = riskmatch(*words)
+        assert result.code == 2
+        assert "evil" in result.err
+        assert unsafe(result.err) == []
     done = riskmatch(*train("erm", "--json"))
     assert json.loads(done.out)["status"] == "done"
 
@@ -71,9 +79,20 @@ def test_text_that_looks_like_a_formula_is_quoted_in_csv():
     assert "'-2.5" not in table.csv()
 
 
+def test_classes_that_look_like_formulas_are_quoted_in_predictions(tmp_path):
+    table = pd.DataFrame({"row": [1, 2, 3], "class": ["=1+1", "-1", "cat"]})
+    write_table(table, tmp_path / "p.csv")
+    assert (tmp_path / "p.csv").read_text() == "row,class\n1,'=1+1\n2,-1\n3,cat\n"
+
+
 def test_output_folder_may_have_any_name(riskmatch):
-    assert riskmatch(*train("erm", "--quiet", "--out", "a\x1bb")).code == 0
-    shown = riskmatch("show", "--out", "a\x1bb")
-    assert shown.code == 0
-    assert unsafe(shown.out) == []
-    assert Path("a\x1bb").is_dir()
+    name = EVIL.replace("/", "")
+    plan = shlex.split("--data colored-digits --methods erm --test-domain 0.1 --draws 1 --trials 1")
+    for words in (
+        *(train("erm", "--out", name), ["show", name], ["sweep", "table", name]),
+        *(["report", name, "-o", f"{name}.html"], ["figure", "curves", name, "-o", f"{name}.png"]),
+        *(["sweep", "plan", name, *plan], ["sweep", "status", name]),
+    ):
+        result = riskmatch(*words)
+        assert (result.code, unsafe(result.out + result.err)) == (0, [])
+    assert Path(name).is_dir()

@@ -1,5 +1,6 @@
 import csv
 import json
+import shutil
 import subprocess
 import sys
 
@@ -101,6 +102,12 @@ def test_fig2_can_be_drawn_again_from_its_json(riskmatch, mnist, tmp_path):
     assert all(set(by_p) == {"0.1", "0.2", "0.5", "0.9"} for by_p in record.values())
     fig2.draw(record).savefig(tmp_path / "again.png")
     assert (tmp_path / "again.png").read_bytes() == (tmp_path / "here/fig2.png").read_bytes()
+    for folder in (tmp_path / "here/runs").glob("*/checkpoints"):
+        shutil.rmtree(folder)
+    done = riskmatch("reproduce", "fig2", *SMOKE, "--data-dir", mnist, "--out", "here", "--as-is")
+    assert done.code == 2
+    assert "no checkpoint of step" in done.err
+    assert "keep='all'" in done.err
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,17 @@ def test_table_warns_of_damaged_records_and_uses_the_others(planned, tmp_path):
     assert "Missing" in result.out
 
 
+def test_helper_that_is_killed_again_and_again_is_named(planned, monkeypatch):
+    def start(process):
+        raise EOFError
+
+    monkeypatch.setattr("multiprocessing.context.ForkServerProcess.start", start)
+    result = planned("sweep", "run", "s", "--jobs", "2", "--quiet")
+    assert (result.code, result.err.count("\n")) == (3, 1)
+    for fact in ("forkserver", "killed", "fewer jobs", "repeat the command"):
+        assert fact in result.err
+
+
 def test_retry_without_failures(planned):
     assert planned("sweep", "retry", "s").out == "No run has failed.\n"
 

@@ -5,12 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from tiny import train
 
 from riskmatch.cli.errors import BadInput
 from riskmatch.cli.train import parse_train
 from riskmatch.defaults import resolve
+from riskmatch.engine.loggers import CSV
 from riskmatch.runs import records
 
 
@@ -174,7 +176,7 @@ def test_tensorboard_events_contain_every_evaluation(riskmatch):
     pytest.importorskip("tensorboard", reason="needs the extra riskmatch[tensorboard]")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    assert riskmatch(*train("rdm", "--warmup", "10", "--tensorboard")).code == 0
+    assert riskmatch(*train("rdm", "--warmup", "10", "--log", "tensorboard")).code == 0
     run = only_run()
     events = EventAccumulator(str(Path("runs", run.config.id, "tensorboard"))).Reload()
     written = [(event.step, event.value) for event in events.Scalars("accuracy/0.1/val")]
@@ -183,3 +185,68 @@ def test_tensorboard_events_contain_every_evaluation(riskmatch):
         for evaluation in run.evaluations
     ]
     assert {"loss", "term/risk", "raw/matching", "risk/0.9/train"} <= set(events.Tags()["scalars"])
+
+
+def test_csv_log_has_a_row_per_evaluation_also_after_a_restart(riskmatch):
+    words = train("rdm", "--warmup", "10", "--log", "csv")
+    assert riskmatch(*words).code == 0
+    run = only_run()
+    path = Path("runs", run.config.id, "evaluations.csv")
+    logged, first = pd.read_csv(path), path.read_bytes()
+    assert logged["step"].tolist() == [evaluation.step for evaluation in run.evaluations]
+    scores = [evaluation.scores["0.1"]["val"].risk for evaluation in run.evaluations]
+    assert logged["risk/0.1/val"].tolist() == pytest.approx(scores, rel=1e-15)
+    assert logged["raw/matching"].isna().tolist() == [
+        evaluation.step <= 10 for evaluation in run.evaluations
+    ]
+    logger = CSV(Path("runs"))
+    for evaluation in run.evaluations[1:]:  # a resumed run logs its last evaluations again
+        logger(run.config, evaluation)
+    assert path.read_bytes() == first
+
+
+def test_a_logger_of_the_users_own_is_closed(riskmatch):
+    Path("own_logger.py").write_text(
+        "from pathlib import Path\n"
+        "class Steps:\n"
+        "    def __init__(self, out):\n"
+        "        self.steps = []\n"
+        "    def __call__(self, config, evaluation):\n"
+        "        self.steps.append(evaluation.step)\n"
+        "    def close(self):\n"
+        "        Path('steps.txt').write_text(str(self.steps))\n"
+        "class Nothing:\n"
+        "    def __init__(self, out): ...\n"
+    )
+    assert riskmatch(*train("erm", "--log", "own_logger:Steps", "--log", "csv")).code == 0
+    steps = [evaluation.step for evaluation in only_run().evaluations]
+    assert Path("steps.txt").read_text() == str(steps)
+    done = riskmatch(*train("erm", "--seed", "1", "--log", "own_logger:Nothing"))
+    assert done.code == 2
+    assert "own_logger:Nothing" in done.err
+    assert "close()" in done.err
+    done = riskmatch(*train("erm", "--seed", "1", "--log", "tensorbord"))
+    assert done.code == 2
+    assert "Did you mean 'tensorboard'?" in done.err
+
+
+def test_explain_estimates_and_trains_nothing(riskmatch, tmp_path):
+    words = ["train", "colored-digits", "--method", "rdm", "--test-domain", "0.1"]
+    words += ["--steps", "200", "--data-option", "samples=60"]
+    done = riskmatch(*words, "--explain", "--memory", "100")
+    assert done.code == 0
+    assert "200 of 96 samples" in done.out
+    assert "before step 150" in done.out
+    assert "fits in 100 GB" in done.out
+    values = json.loads(riskmatch(*words, "--explain", "--json").out)
+    assert values["steps"] == 200
+    assert values["seconds"] > 0
+    assert list(tmp_path.iterdir()) == []
+    refused = riskmatch(*words, "--memory", "4")
+    assert (refused.code, "--explain" in refused.err) == (2, True)
+    small = ["--draws", "1", "--trials", "1", "--steps", "4", "--data-option", "samples=60"]
+    plan = ["sweep", "plan", "s", "--data", "colored-digits", "--methods", "erm", *small]
+    assert riskmatch(*plan).code == 0
+    done = riskmatch("sweep", "run", "s", "--explain")
+    assert "core hours" in done.out
+    assert not (tmp_path / "s" / "runs").exists()

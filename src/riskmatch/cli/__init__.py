@@ -7,9 +7,12 @@
 | ``data doctor`` | :func:`riskmatch.data.doctor.examine` |
 | ``demo`` | :func:`riskmatch.experiments.demo` |
 | ``embed`` | :func:`riskmatch.models.embedding.embed_to_file` |
+| ``evaluate`` | :func:`riskmatch.evaluate` |
+| ``export`` | :func:`riskmatch.export` |
 | ``figure`` | :func:`riskmatch.report.figures.draw_figure` |
 | ``import domainbed`` | :func:`riskmatch.runs.domainbed.import_domainbed` |
 | ``methods`` | :func:`riskmatch.defaults.describe_methods` |
+| ``predict`` | :func:`riskmatch.predict` |
 | ``report`` | :func:`riskmatch.report.write_report` |
 | ``reproduce`` | :func:`riskmatch.experiments.reproduce` |
 | ``show`` | :func:`riskmatch.report.summarise` |

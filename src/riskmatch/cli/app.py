@@ -15,13 +15,20 @@ from importlib import import_module
 from keyword import iskeyword
 from typing import Any, TextIO, cast
 
+from riskmatch.files import CONTROL, printable
+
 COMMANDS = {
+    "advise": "advise what to train for a new domain, and what to expect there",
     "data": "list data sets, download one, examine one",
     "demo": "compare ERM and RDM on coloured digits in a minute",
     "embed": "write features of images under a frozen backbone to a file",
+    "evaluate": "evaluate a model on every domain of labelled data",
+    "export": "write a model as ONNX or torch.export",
     "figure": "draw a figure of runs as PNG, SVG or PDF",
     "import": "convert sweeps of DomainBed to records",
     "methods": "list methods, their hyper-parameters and search ranges",
+    "monitor": "test whether a new site is like the domains of training",
+    "predict": "predict the classes of images or of rows of a table",
     "report": "write one HTML file about runs or a sweep",
     "reproduce": "reproduce the paper's tables and figures",
     "show": "summarise a run or a sweep in the terminal",
@@ -54,7 +61,7 @@ package.module:Name; modules in the current folder are found.
 
 exit codes
   0  done
-  1  faults were found (data doctor)
+  1  faults were found (data doctor), or a new site is unlike training (monitor)
   2  bad input; the error states cause and cure
   3  a run failed or was interrupted; the error states how to continue
 """
@@ -160,7 +167,7 @@ def _plain_warnings(quiet: bool) -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore" if quiet else "always", RunWarning)
         warnings.showwarning = lambda message, *_, **__: print(
-            f"riskmatch: {message}", file=sys.stderr
+            f"riskmatch: {printable(message)}", file=sys.stderr
         )
         yield
 
@@ -169,7 +176,7 @@ def _fail(error: BaseException, message: str, code: int, debug: bool) -> int:
     with inert_output():
         if debug:
             traceback.print_exception(error)
-        print(f"riskmatch: {message}", file=sys.stderr)
+        print(f"riskmatch: {printable(message)}", file=sys.stderr)
     return code
 
 
@@ -194,13 +201,12 @@ def inert_output() -> Iterator[None]:
 
 
 class _Inert:
-    """A stream that escapes control characters, marks of direction and lone surrogates."""
+    """A stream that escapes control characters other than line ends and tabs."""
 
     def __init__(self, stream: TextIO, allowed: str) -> None:
         self._stream = stream
-        characters = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069"
         passing = f"({allowed})|" if stream.isatty() else "()"
-        self._unsafe = re.compile(rf"{passing}[{characters}\ud800-\udfff]")
+        self._unsafe = re.compile(rf"{passing}(?![\n\t])[{CONTROL}]")
 
     def write(self, text: str) -> int:
         self._stream.write(self._unsafe.sub(lambda m: m[1] or f"\\u{ord(m[0]):04x}", text))

@@ -1,19 +1,20 @@
-"""``riskmatch data``: list data sets, fetch the files of one, examine the images of one."""
+"""``riskmatch data``: list data sets, fetch the files of one, examine one."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tyro.conf import Positional
 
 from riskmatch.cli.errors import BadInput, RunFailed, bad_input, prepare_output
+from riskmatch.cli.options import TableColumns
 from riskmatch.cli.parser import call_verb, parse
 from riskmatch.cli.progress import progress
-from riskmatch.files import to_json
+from riskmatch.files import printable, to_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,12 +30,18 @@ def run(words: Sequence[str]) -> int:
 
 
 @dataclass(frozen=True)
-class List:
+class List(TableColumns):
     """List the data sets: domains, classes, size, licence, whether each is on this machine.
 
-    Data sets that installed packages announce are listed with their package.
+    Data sets that installed packages announce are listed with their package. With DATA, list that
+    one alone; of a table also the columns, with their types and missing values.
+
+    Example:
+      riskmatch data list visits.csv --label late --domain airport
     """
 
+    data: Positional[str | None] = None
+    """Name or path of one data set."""
     data_dir: Path | None = None
     """Folder of data sets; by default the cache folder."""
     json: bool = False
@@ -62,17 +69,20 @@ class Get:
 
 
 @dataclass(frozen=True)
-class Doctor:
+class Doctor(TableColumns):
     """Examine every image of a data set and list faults, each with its path and its cure.
 
-    Counts are compared with the published ones. The exit code is 1 if there is a fault.
+    Counts are compared with the published ones. Of a table: columns that determine the label or
+    name the domain, domains of one class, duplicates across domains, drift of columns. The exit
+    code is 1 if there is a fault.
 
-    Example:
+    Examples:
       riskmatch data doctor pacs --sheet pacs.png
+      riskmatch data doctor visits.csv --label late --domain airport
     """
 
-    data: Positional[str]
-    """Name of a benchmark, or path of a folder domain/class/image or of a manifest."""
+    data: Positional[str] = field(kw_only=True)
+    """Name of a benchmark, or path of a folder domain/class/image, of a manifest or of a table."""
     sheet: Path | None = None
     """PNG file to write, with one image of each class in each domain."""
     data_dir: Path | None = None
@@ -86,15 +96,23 @@ class Doctor:
 def _list(words: Sequence[str]) -> int:
     """List the data sets, and whether each is on this machine."""
     options = parse(List, "data list", words)
-    from riskmatch.data.catalogue import describe
+    from riskmatch.data.catalogue import describe, describe_one
 
-    rows = describe(options.data_dir)
+    if options.data is None:
+        rows = describe(options.data_dir)
+    else:
+        with bad_input():
+            rows = [describe_one(options.data, options.data_options, options.data_dir)]
     if options.json:
         print(to_json(rows, indent=2))
         return 0
     from rich.console import Console
 
-    Console(highlight=False).print(_table(rows))
+    console = Console(highlight=False)
+    console.print(_table(rows))
+    for row in rows:
+        if columns := row.get("columns"):
+            console.print(_columns(columns))
     if cures := _cures(rows):
         print("\nTo make the others available:", *cures, sep="\n  ")
     return 0
@@ -118,7 +136,7 @@ def _get(words: Sequence[str]) -> int:
             f"Interrupted. To continue the download: riskmatch data get {options.name}"
         ) from error
     if not options.quiet:
-        print(f"{options.name} is in {folder}, verified")
+        print(f"{options.name} is in {printable(folder)}, verified")
     return 0
 
 
@@ -130,9 +148,15 @@ def _doctor(words: Sequence[str]) -> int:
         lower = sheet.parent / (sheet.stem + sheet.suffix.lower())
         prepare_output(lower, "--sheet", (".png",))
     from riskmatch.data.doctor import contact_sheet, examine, print_examination
+    from riskmatch.data.images.index import ImageIndex
 
     with bad_input(), progress("images", options.quiet) as on_progress:
-        examination = examine(options.data, options.data_dir, on_progress=on_progress)
+        examination = examine(
+            options.data,
+            options.data_dir,
+            options=options.data_options,
+            on_progress=on_progress,
+        )
     if options.json:
         print(examination.to_json())
     elif not options.quiet:
@@ -140,13 +164,15 @@ def _doctor(words: Sequence[str]) -> int:
 
         print_examination(examination, Console(highlight=False))
     if sheet is not None:
+        if not isinstance(examination.index, ImageIndex):
+            raise BadInput("--sheet is for images; leave it out for a table.")
         try:
             contact_sheet(examination.index, sheet)
         except OSError as error:
             cause = error.strerror or error
             raise BadInput(f"--sheet {sheet}: {cause}. Choose another file.") from error
         if not (options.json or options.quiet):
-            print(f"The contact sheet is {sheet}")
+            print(f"The contact sheet is {printable(sheet)}")
     return examination.exit_code
 
 
@@ -174,6 +200,20 @@ def _table(rows: Sequence[dict[str, Any]]) -> Table:
             row["licence"],
             *([row["package"]] if own else []),
         )
+    return table
+
+
+def _columns(columns: Sequence[dict[str, Any]]) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    for title in ("column", "type", "missing", "values"):
+        table.add_column(title, justify="right" if title == "missing" else "left", overflow="fold")
+    for column in columns:
+        missing = f"{column['missing']:,}" if column["missing"] else ""
+        table.add_row(*map(Text, (column["name"], column["type"], missing, column["values"])))
     return table
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from riskmatch.cli.errors import RunFailed
 from riskmatch.cli.parser import parse
 from riskmatch.cli.progress import SweepDisplay
-from riskmatch.files import to_json
+from riskmatch.files import printable, to_json
 
 
 @dataclass(frozen=True)
@@ -42,5 +42,5 @@ def run(words: Sequence[str]) -> int:
         print(to_json(outcome.to_json(), indent=2))
     elif not options.quiet:
         print(outcome.output.text, end="\n\n")
-        print("\n".join(map(str, outcome.output.files)))
+        print("\n".join(map(printable, outcome.output.files)))
     return 0

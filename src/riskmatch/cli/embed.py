@@ -12,6 +12,7 @@ from tyro.conf import Positional
 from riskmatch.cli.errors import RunFailed, bad_input, prepare_output
 from riskmatch.cli.parser import parse
 from riskmatch.cli.progress import progress
+from riskmatch.files import printable
 
 
 @dataclass(frozen=True)
@@ -69,5 +70,5 @@ def run(words: Sequence[str]) -> int:
     except KeyboardInterrupt as error:
         raise RunFailed("Interrupted. The same command continues from the cache.") from error
     if not options.quiet:
-        print(f"{options.out} has {rows:,} rows of {width:,} features")
+        print(f"{printable(options.out)} has {rows:,} rows of {width:,} features")
     return 0

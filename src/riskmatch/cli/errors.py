@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from riskmatch.validation import check_option
+
+_CURES = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), " Free some space, or write elsewhere."),
+    **dict.fromkeys((errno.EACCES, errno.EPERM), " Allow it with chmod, or use another path."),
+    errno.EROFS: " Write elsewhere.",
+}
+"""Cures of errors of the operating system."""
 
 
 class CommandError(Exception):
@@ -44,14 +52,17 @@ def bad_input() -> Iterator[None]:
 
 
 def cause_of(error: BaseException) -> str:
-    """Message of an error; for those of the operating system the file and the reason.
+    """Message of an error; for those of the operating system the file, the reason and a cure.
 
     Example:
         >>> cause_of(IsADirectoryError(21, "Is a directory", "runs/a"))
         'runs/a: Is a directory.'
+        >>> cause_of(OSError(28, "No space left on device", "out.csv"))
+        'out.csv: No space left on device. Free some space, or write elsewhere.'
     """
     if isinstance(error, OSError) and error.filename and error.strerror:
-        return f"{os.fsdecode(error.filename)}: {error.strerror}."
+        cure = _CURES.get(error.errno or 0, "")
+        return f"{os.fsdecode(error.filename)}: {error.strerror}.{cure}"
     return str(error)
 
 
@@ -83,5 +94,7 @@ def prepare_output(file: Path, option: str, suffixes: tuple[str, ...]) -> None:
     check_name(f"file type of {option}", file.suffix, suffixes)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(file.parent, os.W_OK):
+            raise PermissionError(errno.EACCES, "No permission to write; use another path")
     except OSError as error:
         raise BadInput(f"{option} {file}: {error.strerror} ({file.parent}).") from error

@@ -10,6 +10,7 @@ from tyro.conf import Positional
 
 from riskmatch.cli.errors import BadInput, bad_input, prepare_output
 from riskmatch.cli.parser import parse
+from riskmatch.files import printable
 from riskmatch.report.style import Width
 
 TEXT = """\
@@ -56,5 +57,5 @@ def run(words: Sequence[str]) -> int:
     with bad_input():
         draw_figure(options.name, options.runs, out, width=options.width)
     if not options.quiet:
-        print(out)
+        print(printable(out))
     return 0

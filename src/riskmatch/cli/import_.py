@@ -12,7 +12,7 @@ from tyro.conf import Positional
 
 from riskmatch.cli.errors import bad_input
 from riskmatch.cli.parser import call_verb, parse
-from riskmatch.files import to_json
+from riskmatch.files import printable, to_json
 
 EXAMPLE = "riskmatch import domainbed train_output --out runs"
 
@@ -48,9 +48,9 @@ class DomainBed:
 def _domainbed(words: Sequence[str]) -> int:
     """Convert a sweep of DomainBed or of a fork of it."""
     options = parse(DomainBed, "import domainbed", words)
-    from riskmatch.report.comparison import tables_of_frame
+    from riskmatch.report.comparison import tables_of_results
     from riskmatch.runs.domainbed import import_domainbed
-    from riskmatch.runs.frame import frame_of
+    from riskmatch.runs.frame import results_of
     from riskmatch.selection import find_rule
 
     with bad_input():
@@ -58,9 +58,9 @@ def _domainbed(words: Sequence[str]) -> int:
         sweep, changed = import_domainbed(
             options.dir,
             options.out,
-            on_fault=lambda fault: print(f"riskmatch: {fault}", file=sys.stderr),
+            on_fault=lambda fault: print(f"riskmatch: {printable(fault)}", file=sys.stderr),
         )
-    tables = tables_of_frame(frame_of(sweep.runs), rule)
+    tables = tables_of_results(results_of(sweep.runs), rule)
     if options.json:
         values = {
             "runs": len(sweep.runs),
@@ -72,12 +72,12 @@ def _domainbed(words: Sequence[str]) -> int:
         known = len(sweep.runs) - changed
         already = f", {known} of them there already" if known else ""
         runs, files = _count(len(sweep.runs), "run"), _count(sweep.files, "file")
-        print(f"Read {runs} from {files} into {options.out}{already}.")
+        print(f"Read {runs} from {files} into {printable(options.out)}{already}.")
         if sweep.faults:
             print(f"{_count(len(sweep.faults), 'fault')} listed above.")
         for table in tables:
             print(f"\n{table.markdown()}")
-        more = shlex.join(["riskmatch", "sweep", "table", str(options.out)])
+        more = printable(shlex.join(["riskmatch", "sweep", "table", str(options.out)]))
         print(f"\nOther rules (--select), costs (--costs) and formats (--format): {more}")
     return 0
 

@@ -118,6 +118,24 @@ class Option:
         return f"({'; '.join(notes)})" if notes else ""
 
 
+@dataclass(frozen=True)
+class TableColumns:
+    """Options that name the columns of a table, a CSV or Parquet file."""
+
+    label: str | None = None
+    """Column of the class, or of the target of a regression."""
+    domain: str | None = None
+    """Column of the domain."""
+    ignore: tuple[str, ...] = ()
+    """Column to leave out."""
+
+    @property
+    def data_options(self) -> dict[str, Any]:
+        """Those that are given, as options of the data set."""
+        given = {"label": self.label, "domain": self.domain, "ignore": list(self.ignore)}
+        return {name: value for name, value in given.items() if value}
+
+
 def options_of(cls: type) -> list[Option]:
     """Options for the fields of a dataclass; ``tyro.conf.Positional`` marks positional arguments.
 
@@ -163,7 +181,8 @@ def describe_keywords(function: Callable[..., Any]) -> list[str]:
             continue
         metavar, _ = reader(types_.get(parameter.name, str))
         default = parameter.default
-        shown = "" if default in (None, parameter.empty) else f"(default {format_value(default)})"
+        none = default in (None, (), parameter.empty)
+        shown = "" if none else f"(default {format_value(default)})"
         doc = docs.get(parameter.name, "").rstrip(".")
         lines.append("  ".join([f"{parameter.name}={metavar}", f"{doc} {shown}".strip()]).rstrip())
     return lines

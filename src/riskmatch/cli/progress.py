@@ -6,7 +6,10 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import isnan
 from typing import TYPE_CHECKING, Literal
+
+from riskmatch.files import printable
 
 if TYPE_CHECKING:
     import rich.progress
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from riskmatch.runs.records import Evaluation
     from riskmatch.sweep import Board, PlannedRun
 
-Unit = Literal["images", "bytes"]
+Unit = Literal["images", "samples", "bytes"]
 
 FIRST_LINE, NEXT_LINE = 2.0, 5.0
 """Seconds before the first log line of a task, and between two lines."""
@@ -69,7 +72,7 @@ class Display:
         self.close()
 
     def progress(self, task: str, done: int, total: int | None) -> None:
-        """Show that ``done`` of ``total`` images or bytes of a task are done."""
+        """Show that ``done`` of ``total`` units of a task are done."""
         if self.quiet:
             return
         text = self._rate(task, done, total)
@@ -97,7 +100,7 @@ class Display:
 
     def log(self, line: str) -> None:
         """Print a line, above the bar."""
-        self._logged_at = time.monotonic()
+        self._logged_at, line = time.monotonic(), printable(line)
         if self._bar is not None:
             self._bar.console.print(line, markup=False, soft_wrap=True)
         elif not self.quiet:
@@ -143,19 +146,22 @@ class RunDisplay(Display):
     def evaluation(self, config: RunConfig, evaluation: Evaluation) -> None:
         """Log an evaluation, unless it belongs to the ERM phase that the run starts from.
 
-        Accuracies are those of the validation samples, on test domains those that tables report.
+        Accuracies are those of the validation samples, on test domains those that tables report; of
+        a regression, the mean risks of these samples.
         """
         if self._terminal or config.id != self._config.id:
             return
-        accuracy = "  ".join(
-            f"{name} (test) {scores['train'].accuracy:.3f}"
-            if name in config.test_domains
-            else f"{name} {scores['val'].accuracy:.3f}"
+        shown = {
+            f"{name} (test)" if name in config.test_domains else name: scores[
+                "train" if name in config.test_domains else "val"
+            ]
             for name, scores in evaluation.scores.items()
-        )
+        }
+        measure = "risk" if all(isnan(s.accuracy) for s in shown.values()) else "accuracy"
+        numbers = "  ".join(f"{name} {getattr(s, measure):.3f}" for name, s in shown.items())
         self.log(
             f"step {evaluation.step}/{config.steps}  loss {evaluation.loss:.4g}  "
-            f"worst {evaluation.worst_domain}  accuracy {accuracy}  {self._left}"
+            f"worst {evaluation.worst_domain}  {measure} {numbers}  {self._left}"
         )
 
 
@@ -242,8 +248,8 @@ class Rate:
         return " · ".join(parts)
 
     def _amount(self, number: int, bare: bool = False) -> str:
-        if self._unit == "images":
-            return f"{number:,}" if bare else f"{number:,} images"
+        if self._unit != "bytes":
+            return f"{number:,}" if bare else f"{number:,} {self._unit}"
         from rich.filesize import decimal
 
         return decimal(number)

@@ -12,6 +12,7 @@ from tyro.conf import Positional
 from riskmatch.cli.errors import BadInput, bad_input, prepare_output
 from riskmatch.cli.parser import parse
 from riskmatch.cli.progress import progress
+from riskmatch.files import printable
 
 
 @dataclass(frozen=True)
@@ -55,5 +56,5 @@ def run(words: Sequence[str]) -> int:
             on_progress=on_progress,
         )
     if not options.quiet:
-        print(f"{file} ({file.stat().st_size / 1e6:.1f} MB): open it in a browser")
+        print(f"{printable(file)} ({file.stat().st_size / 1e6:.1f} MB): open it in a browser")
     return 0

@@ -17,7 +17,7 @@ from riskmatch.cli.errors import BadInput, RunFailed
 from riskmatch.cli.parser import parse
 from riskmatch.cli.progress import SweepDisplay
 from riskmatch.experiments.experiment import Budget
-from riskmatch.files import to_json
+from riskmatch.files import printable, to_json
 
 ALL = "all"
 
@@ -108,14 +108,14 @@ def _reproduce(name: str, budget: Budget, options: Reproduce, command: str) -> N
                 preset=options.preset,
                 **_common(options, display),
             )
-        except ReproductionError as error:
+        except (ReproductionError, FileNotFoundError) as error:
             raise BadInput(str(error)) from error
     if options.json:
         if outcome.output is not None:
             print(to_json(outcome.to_json(), indent=2))
     elif outcome.output is not None and not options.quiet:
         print(outcome.output.text, end="\n\n")
-        print("\n".join(map(str, outcome.output.files)))
+        print("\n".join(map(printable, outcome.output.files)))
     if outcome.error:
         action = "continue" if outcome.interrupted else "try again"
         raise RunFailed(f"{outcome.error} To {action}: {command}")
@@ -144,9 +144,9 @@ def _reproduce_all(budget: Budget, options: Reproduce, command: str) -> None:
         if outcome.output is not None:
             results[name] = outcome.to_json()
             if not (options.quiet or options.json):
-                print("\n".join(map(str, outcome.output.files)), flush=True)
+                print("\n".join(map(printable, outcome.output.files)), flush=True)
         if outcome.error:
-            print(f"riskmatch: {name}: {outcome.error}", file=sys.stderr)
+            print(f"riskmatch: {name}: {printable(outcome.error)}", file=sys.stderr)
             failed.append(name)
     if options.json:
         print(to_json(results, indent=2))

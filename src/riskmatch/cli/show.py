@@ -11,7 +11,7 @@ from tyro.conf import Positional
 
 from riskmatch.cli.errors import bad_input
 from riskmatch.cli.parser import parse
-from riskmatch.files import to_json
+from riskmatch.files import printable, to_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,23 +64,23 @@ def _print(summary: Mapping[str, Any]) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
-    console.print(summary["title"], style="bold", markup=False, soft_wrap=True)
+    console.print(printable(summary["title"]), style="bold", markup=False, soft_wrap=True)
     if summary["verdict"]:
-        console.print(summary["verdict"]["text"], markup=False, soft_wrap=True)
+        console.print(printable(summary["verdict"]["text"]), markup=False, soft_wrap=True)
     if summary["run"]:
         _print_run(console, summary["headline"], summary["run"])
     else:
         console.print(_table(summary["headline"]["columns"], summary["headline"]["rows"]))
         _print_comparison(console, summary["comparison"], "run" in summary["headline"]["columns"])
     for note in summary["notes"]:
-        console.print(f"note: {note}", markup=False, soft_wrap=True)
+        console.print(f"note: {printable(note)}", markup=False, soft_wrap=True)
 
 
 def _print_run(console: Console, headline: Mapping[str, Any], run: Mapping[str, Any]) -> None:
-    # the title names the run already
-    console.print(_table(headline["columns"][1:], [row[1:] for row in headline["rows"]]))
+    if headline["rows"]:  # the title names the run already
+        console.print(_table(headline["columns"][1:], [row[1:] for row in headline["rows"]]))
     if run["status"] != "done":
-        cause = f": {run['error']}" if run["error"] else ""
+        cause = f": {printable(run['error'])}" if run["error"] else ""
         console.print(f"Status: {run['status']}{cause}", markup=False, soft_wrap=True)
     if not run["domains"]:
         return
@@ -105,9 +105,10 @@ def _print_run(console: Console, headline: Mapping[str, Any], run: Mapping[str, 
     console.print(_table(columns, rows, left=("domain", columns[-1] if len(columns) > 4 else "")))
     if histograms["shares"] and histograms["step"] != run["step"]:
         console.print(f"The risks are from step {histograms['step']}.")
-    console.print(f"checkpoint: {run['checkpoint'] or 'none of this step'}", soft_wrap=True)
+    checkpoint = printable(run["checkpoint"] or "none of this step")
+    console.print(f"checkpoint: {checkpoint}", markup=False, soft_wrap=True)
     if run["worst"]:
-        line = worst_periods(run["worst"])
+        line = printable(worst_periods(run["worst"]))
         console.print(f"worst training domain: {line}", markup=False, soft_wrap=True)
 
 
@@ -116,14 +117,15 @@ def _print_comparison(console: Console, comparison: Mapping[str, Any], by_run: b
     from riskmatch.report.tables import one_decimal
 
     if 2 < len(comparison["columns"]) <= MAX_COLUMNS:
-        console.print(_table(comparison["columns"], comparison["rows"]))
+        columns = [printable(name) for name in comparison["columns"]]
+        console.print(_table(columns, comparison["rows"]))
     for row in comparison["differences"] if by_run else ():
         mean = one_decimal(row["mean"], "+")
         if row["low"] is not None:
             mean += f", 95 % interval {one_decimal(row['low'])} to {one_decimal(row['high'])}"
         pairs = f"{row['pairs']} pair{'s' * (row['pairs'] != 1)}"
         line = f"gain of {row['method']} over {row['against']}: {mean} ({pairs})"
-        console.print(line, markup=False, soft_wrap=True)
+        console.print(printable(line), markup=False, soft_wrap=True)
 
 
 def _table(

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tyro.conf import Positional
 
-from riskmatch.cli.errors import BadInput, RunFailed, cause_of
-from riskmatch.cli.options import options_of
+from riskmatch.cli.errors import BadInput, RunFailed, bad_input, cause_of
+from riskmatch.cli.options import TableColumns, options_of
 from riskmatch.cli.parser import Parser, call_verb, parse
 from riskmatch.cli.progress import SweepDisplay, clock, progress
-from riskmatch.files import to_json
+from riskmatch.files import printable, to_json
 
 if TYPE_CHECKING:
     from riskmatch.sweep import Launcher, PlannedRun, SweepStatus
@@ -80,6 +80,12 @@ class PlanOptions:
     """Option of the data set."""
     model_options: Mapping[str, Any] = field(default_factory=dict)
     """Option of the network."""
+    label: str | None = None
+    """Column of the class or target, where the data set is a table."""
+    domain: str | None = None
+    """Column of the domain of a table."""
+    ignore: tuple[str, ...] = ()
+    """Column of a table to leave out."""
     data_dir: Path | None = None
     """Folder searched first for the files of the data set."""
     quiet: bool = False
@@ -93,7 +99,10 @@ class PlanOptions:
         return {
             **self.options,
             **{name: value for name, value in given.items() if value is not None},
-            "data_options": self.data_options,
+            "data_options": {
+                **self.data_options,
+                **TableColumns(self.label, self.domain, self.ignore).data_options,
+            },
             "model_options": {**self.model_options, **frozen},
         }
 
@@ -112,6 +121,8 @@ class RunOptions:
     """How to train: local, ray, slurm, or package.module:Name; --help lists its options."""
     data_dir: Path | None = None
     """Folder searched first for the files of data sets."""
+    explain: bool = False
+    """Estimate the time of the runs from a few steps of each method, and train nothing."""
     quiet: bool = False
     """Print nothing but errors."""
 
@@ -193,8 +204,9 @@ def _plan(words: Sequence[str]) -> int:
             time = f" About {clock(plan.seconds)} on this machine, {plan.jobs} at a time."
         if options.preset:
             print(_preset_line(options.preset, {run.config.method for run in plan.runs}))
-        print(f"Added {len(plan.new)} runs to {options.dir / FILE}{already}.{time}")
-        print(f"Start them: {_command('run', options.dir)}")
+        print(f"Added {len(plan.new)} runs to {printable(options.dir / FILE)}{already}.{time}")
+        if plan.unfinished:
+            print(f"Start them: {_command('run', options.dir)}")
     return 0
 
 
@@ -222,16 +234,17 @@ def _retry(words: Sequence[str]) -> int:
 def _status(words: Sequence[str]) -> int:
     """Count the runs that are done, running, failed and waiting."""
     options = parse(StatusOptions, "sweep status", words)
-    from riskmatch.sweep import sweep_status
-    from riskmatch.sweep.board import STATES
+    from riskmatch.sweep.board import STATES, status_of
+    from riskmatch.sweep.plan import RUNS
 
-    titles = {run.config.id: run.title for run in _read_plan(options.dir)}
-    status = sweep_status(options.dir)
+    planned = _read_plan(options.dir)
+    titles = {run.config.id: run.title for run in planned}
+    status = status_of(planned, options.dir / RUNS)
     if options.json:
         methods = {name: {s: count[s] for s in STATES} for name, count in status.counts.items()}
         values: dict[str, Any] = {s: status.total[s] for s in STATES}
         values |= {"methods": methods, "seconds_left": status.seconds_left}
-        values |= {"inactive": status.inactive, "harmful": status.harmful}
+        values |= {"inactive": status.inactive, "worse_fit": status.worse_fit}
         values["failures"] = [
             {"id": id, "title": titles.get(id), "error": cause}
             for id, cause in status.failed.items()
@@ -245,7 +258,7 @@ def _status(words: Sequence[str]) -> int:
 def _table(words: Sequence[str]) -> int:
     """Print accuracy by method and test domain, beside the paper's."""
     options = parse(TableOptions, "sweep table", words)
-    from riskmatch.report.comparison import tables_of_frame
+    from riskmatch.report.comparison import tables_of_results
     from riskmatch.runs.frame import read_results
     from riskmatch.runs.records import PLAN
     from riskmatch.selection import find_rule
@@ -254,7 +267,7 @@ def _table(words: Sequence[str]) -> int:
         rule = find_rule(options.select)
         rule = replace(rule, after_warmup=options.after_warmup or rule.after_warmup)
         results = read_results([options.dir], begun=False)
-        tables = tables_of_frame(results.frame, rule, options.costs, results.plan)
+        tables = tables_of_results(results, rule, options.costs)
     except FileNotFoundError:
         make = f"{_command('plan', options.dir)} --data NAME"
         raise BadInput(
@@ -264,7 +277,7 @@ def _table(words: Sequence[str]) -> int:
     except (ValueError, OSError) as error:
         raise BadInput(cause_of(error)) from error
     for cause in results.damaged:
-        print(f"riskmatch: {cause}", file=sys.stderr)
+        print(f"riskmatch: {printable(cause)}", file=sys.stderr)
     if options.json:
         print(to_json([table.to_json() for table in tables], indent=2))
     else:
@@ -277,6 +290,9 @@ def _train(command: type[RunOptions], name: str, words: Sequence[str]) -> int:
     from riskmatch.sweep import retry_sweep, run_sweep
 
     planned = _read_plan(options.dir)
+    if options.explain:
+        _explain(options, planned)
+        return 0
     train = retry_sweep if command is RetryOptions else run_sweep
     with SweepDisplay(planned, options.quiet) as display:
         try:
@@ -287,6 +303,8 @@ def _train(command: type[RunOptions], name: str, words: Sequence[str]) -> int:
                 on_change=display.change,
                 on_progress=display.progress,
             )
+        except ChildProcessError as error:
+            raise RunFailed(str(error)) from error
         except (ValueError, OSError, ImportError) as error:
             raise BadInput(cause_of(error)) from error
     if error_message := board.error_message(planned):
@@ -299,6 +317,26 @@ def _train(command: type[RunOptions], name: str, words: Sequence[str]) -> int:
         table = f"All {board.total} runs are done. Tabulate them: {_command('table', options.dir)}"
         print(table if board.total else "No run has failed.")
     return 0
+
+
+def _explain(options: RunOptions, planned: Sequence[PlannedRun]) -> None:
+    import torch
+
+    from riskmatch.engine.device import resolve_device
+    from riskmatch.engine.estimate import estimate_sweep
+    from riskmatch.sweep.board import Board
+    from riskmatch.sweep.plan import RUNS
+
+    device, configs = resolve_device("auto"), [run.config for run in planned]
+    done = {config.id for config in Board.from_folder(configs, options.dir / RUNS).done}
+    with bad_input(), progress("images", options.quiet) as on_progress:
+        found = estimate_sweep(
+            [config for config in configs if config.id not in done],
+            device=device,
+            data_dir=options.data_dir,
+            on_progress=on_progress,
+        )
+    print(found.text(torch.get_num_threads(), device.startswith("cuda")))
 
 
 def _parse_with_launcher(
@@ -336,13 +374,14 @@ def _read_plan(folder: Path) -> list[PlannedRun]:
 
 
 def _command(verb: str, folder: Path) -> str:
-    return shlex.join(["riskmatch", "sweep", verb, str(folder)])
+    return printable(shlex.join(["riskmatch", "sweep", verb, str(folder)]))
 
 
 def _print_status(status: SweepStatus, titles: Mapping[str, str]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from riskmatch.sweep.board import STATES
 
@@ -351,14 +390,14 @@ def _print_status(status: SweepStatus, titles: Mapping[str, str]) -> None:
     for state in STATES:
         table.add_column(state, str(status.total[state]), justify="right")
     for method, count in status.counts.items():
-        table.add_row(method, *(str(count[state] or "") for state in STATES))
+        table.add_row(Text(printable(method)), *(str(count[state] or "") for state in STATES))
     console = Console(highlight=False)
     console.print(table)
     for id, cause in status.failed.items():
         line = f"failed: {titles.get(id, 'an ERM phase')} ({id}): {cause}"
-        console.print(line, soft_wrap=True, markup=False)
-    for note in [*status.inactive, *status.harmful]:
-        console.print(f"note: {note}", soft_wrap=True, markup=False)
+        console.print(printable(line), soft_wrap=True, markup=False)
+    for note in [*status.inactive, *status.worse_fit]:
+        console.print(f"note: {printable(note)}", soft_wrap=True, markup=False)
     if status.seconds_left:
         jobs = max(1, status.total["running"])
         console.print(f"about {clock(status.seconds_left)} left at {jobs} at a time")

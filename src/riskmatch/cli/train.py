@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
+from math import isnan
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, Literal
 
 from riskmatch.cli.errors import BadInput, CommandError, RunFailed, bad_input, cause_of
-from riskmatch.cli.options import Option, describe_keywords, options_of
+from riskmatch.cli.options import Option, TableColumns, describe_keywords, options_of
 from riskmatch.cli.parser import Parser, toml_words
-from riskmatch.cli.progress import RunDisplay, clock
+from riskmatch.cli.progress import RunDisplay, clock, progress
 from riskmatch.defaults import (
     factory,
     method_class,
@@ -26,7 +28,9 @@ from riskmatch.defaults import (
     search_space,
     with_patience,
 )
-from riskmatch.files import to_json
+from riskmatch.deployment.advice import Advice, Expected, read_advice, with_advice
+from riskmatch.deployment.folder import check_writable
+from riskmatch.files import printable, to_json
 from riskmatch.registry import built_in
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning, findings, replaced_lr
@@ -36,15 +40,17 @@ if TYPE_CHECKING:
     from riskmatch.runs.records import Evaluation, RunRecord
 
 TEXT = """\
-Train one model with one method, on every domain of DATA but the test domains.
+Train one model with one method, on every domain of DATA but the test domains; or, with
+--all-domains, on every domain, and write a folder with the model to ship.
 
 Options of DATA and of its network: riskmatch train DATA --help, or with --model NAME.
 Options of a method: riskmatch train DATA --method NAME --help
 
 Parts of your own are named package.module:Name, found from the current folder.
 
-example
-  riskmatch train colored-digits --method rdm --test-domain 0.1"""
+examples
+  riskmatch train colored-digits --method rdm --test-domain 0.1
+  riskmatch train visits.csv --label late --domain airport --method rdm --test-domain JFK"""
 
 
 @dataclass(frozen=True)
@@ -55,9 +61,12 @@ class Setup:
     """Method: a name that riskmatch methods lists, or package.module:Name."""
     frozen: bool = False
     """Train the head alone, on the features of a frozen backbone; unless --steps or --patience are
-    given, it stops when the validation risk has been flat for 5 evaluations."""
+    given, it stops when the validation risk is flat, as on a file of features."""
     preset: str | None = None
     """paper, or authors-code for what its released code does; options that are given win."""
+    advice: Path | None = None
+    """File that riskmatch advise wrote: method, options and expected accuracy; options that are
+    given win."""
     config: Path | None = None
     """TOML file with any of these options; the command line wins."""
 
@@ -66,6 +75,18 @@ class Setup:
 class Execution:
     """Options that do not change the result of a run."""
 
+    explain: bool = False
+    """Estimate time and memory from a few steps, print them, and train nothing."""
+    memory: float | None = None
+    """With --explain: memory in GB that --accumulate has to fit in."""
+    all_domains: bool = False
+    """Train on all domains, and write the model folder."""
+    save: Path | None = None
+    """The model folder of --all-domains; by default model in the folder of the run."""
+    after_warmup: bool = False
+    """Choose the step of --all-domains among those at which the method acts."""
+    licence: str | None = None
+    """Licence of the model, such as MIT, for its card."""
     out: Path = Path("runs")
     """Folder of all runs."""
     data_dir: Path | None = None
@@ -78,8 +99,9 @@ class Execution:
     """Start this run again where it was interrupted or failed; its evaluations are removed."""
     keep: Literal["best", "all"] = "best"
     """Checkpoints to keep: the last two and those of the best steps by train-val, or all."""
-    tensorboard: bool = False
-    """Write TensorBoard events to the folder of the run."""
+    log: tuple[str, ...] = ()
+    """Also write every evaluation as csv, tensorboard (both to the folder of the run), mlflow, or
+    with package.module:Name."""
     quiet: bool = False
     """Print nothing but errors."""
     json: bool = False
@@ -95,11 +117,18 @@ class TrainCommand(Execution):
     """The command line, to copy."""
     warning: str | None = field(default=None, kw_only=True)
     """What the options do that one might not expect."""
+    expected: Expected | None = field(default=None, kw_only=True)
+    """Accuracy to expect on a new domain."""
 
     @property
     def folder(self) -> Path:
         """Folder of the run."""
         return self.out / self.config.id
+
+    @property
+    def model(self) -> Path:
+        """The model folder."""
+        return self.save or self.folder / "model"
 
     @property
     def resume_command(self) -> str:
@@ -110,13 +139,41 @@ class TrainCommand(Execution):
 
 def run(words: Sequence[str]) -> int:
     """Train one model and print its last evaluation."""
+    if not _is_main():
+        return _run_silently(words)
     command = parse_train(words)
+    if command.explain:
+        _explain(command)
+        return 0
     record = _train(command)
+    if command.all_domains:
+        _save(command)
     if command.json:
         values = {"folder": str(command.folder), **record.summary(), "warnings": findings(record)}
+        if command.all_domains:
+            values["model"] = str(command.model)
         print(to_json(values, indent=2))
     elif not command.quiet:
         _print(record, command)
+    return 0
+
+
+def _is_main() -> bool:
+    """Whether this process is the first of those that torchrun started, or alone."""
+    return os.environ.get("RANK", "0") == "0" or os.environ.get("WORLD_SIZE", "1") == "1"
+
+
+def _run_silently(words: Sequence[str]) -> int:
+    """Train as one of several processes; the first prints for all, also the errors of others."""
+    warnings.simplefilter("ignore")
+    try:
+        command = parse_train(words)
+        if not command.explain:
+            _train(replace(command, quiet=True, log=(), all_domains=False))
+    except CommandError as error:
+        if getattr(error.__cause__, "causes", {}).get(0) == "":  # the first was killed
+            raise
+        return error.code
     return 0
 
 
@@ -132,7 +189,11 @@ def parse_train(words: Sequence[str]) -> TrainCommand:
     given = parse_setup(words)
     written = toml_words(given["config"]) if "config" in given else []
     setup = Setup(**{**(parse_setup(written) if written else {}), **given})
+    advice = None
     with bad_input():
+        if setup.advice is not None:
+            advice = read_advice(setup.advice)
+            setup = replace(setup, method=setup.method or advice.method)
         parser = _parser(setup)
     without_help = [word for word in words if word not in ("-h", "--help")]
     given = parser.parse(without_help)
@@ -145,12 +206,18 @@ def parse_train(words: Sequence[str]) -> TrainCommand:
         with bad_input():
             parser = _parser(setup, given.get("data"), given.get("model"))
         parser.parse(["--help"])
-    return _command(setup, given, shlex.join(["riskmatch", "train", *words]))
+    columns = {
+        item.name: given.pop(item.name) for item in fields(TableColumns) if item.name in given
+    }
+    if options := TableColumns(**columns).data_options:
+        given["data_options"] = {**given.get("data_options", {}), **options}
+    return _command(setup, advice, given, shlex.join(["riskmatch", "train", *words]))
 
 
 def _parser(setup: Setup, data: str | None = None, model: str | None = None) -> Parser:
     """Parser of the options of a method; its help shows the defaults on a data set."""
     values = resolve(setup.method, data, preset=setup.preset, frozen=setup.frozen)
+    values |= with_patience({}, data, setup.frozen)
     space = search_space(setup.method, data, preset=setup.preset, frozen=setup.frozen)
 
     def with_defaults(cls: type) -> Iterator[Option]:
@@ -171,6 +238,7 @@ def _parser(setup: Setup, data: str | None = None, model: str | None = None) -> 
         parser.add(setup.method.rpartition(":")[2], with_defaults(method_class(setup.method)))
     excluded = ("data", "method", "hparams")
     parser.add("run", [o for o in with_defaults(RunConfig) if o.name not in excluded])
+    parser.add("table", options_of(TableColumns))
     parser.add("execution", options_of(Execution))
     parser.hints = _options_of_others(setup.method) if setup.method else {}
     return parser
@@ -207,28 +275,50 @@ def _options_of_others(method: str) -> dict[str, str]:
     }
 
 
-def _command(setup: Setup, given: dict[str, Any], command: str) -> TrainCommand:
+def _command(
+    setup: Setup, advice: Advice | None, given: dict[str, Any], command: str
+) -> TrainCommand:
     if "data" not in given:
         raise BadInput("Give a data set, such as colored-digits; riskmatch data list lists them.")
     if setup.method is None:
         raise BadInput("Give --method NAME; riskmatch methods lists them.")
-    if not given.get("test_domains"):
-        raise BadInput(f"Give --test-domain, one of {', '.join(_domains(given))}.")
+    if given.get("all_domains") and given.get("test_domains"):
+        raise BadInput("--all-domains leaves no test domain: leave out one of the two options.")
+    if not given.get("test_domains") and not given.get("all_domains"):
+        names = ", ".join(_domains(given))
+        raise BadInput(f"Give --test-domain, one of {names}; or --all-domains.")
+    if "memory" in given and not given.get("explain"):
+        raise BadInput("--memory is an option of --explain; a run is divided with --accumulate.")
+    for name in ("save", "licence", "after_warmup") if not given.get("all_domains") else ():
+        if name in given:
+            flag = name.replace("_", "-")
+            raise BadInput(f"--{flag} is an option of the model folder: add --all-domains.")
     execution = {item.name: given[item.name] for item in fields(Execution) if item.name in given}
     others = {"data", "test_domains", *execution, *(item.name for item in fields(Setup))}
     values = {name: value for name, value in given.items() if name not in others}
-    values = with_patience(values, setup.frozen)
+    if advice is not None:
+        values = with_advice(advice, setup.method, values)
+    values = with_patience(values, given["data"], setup.frozen)
     with bad_input():
         config = run_config(
             setup.method,
             given["data"],
-            given["test_domains"],
+            given.get("test_domains", ()),
             preset=setup.preset,
             frozen=setup.frozen,
             given=values,
         )
     warning = replaced_lr(config, values)
-    return TrainCommand(config=config, command=command, warning=warning, **execution)
+    expected = advice.expected if advice else None
+    if advice is not None and advice.data != config.data:
+        warnings.warn(
+            f"The advice was computed on {advice.data}, the run trains on {config.data}.",
+            RunWarning,
+            stacklevel=2,
+        )
+    return TrainCommand(
+        config=config, command=command, warning=warning, expected=expected, **execution
+    )
 
 
 def _domains(given: dict[str, Any]) -> Sequence[str]:
@@ -242,13 +332,16 @@ def _domains(given: dict[str, Any]) -> Sequence[str]:
 
 def _train(command: TrainCommand) -> RunRecord:
     from riskmatch.engine.device import keep_freed_memory, resolve_device
+    from riskmatch.engine.loggers import make_loggers
+    from riskmatch.engine.parallel import joined_processes
     from riskmatch.engine.run import train
-    from riskmatch.engine.tensorboard import TensorBoard
 
     keep_freed_memory()
     with bad_input():
+        if command.all_domains:
+            check_writable(command.model)
         device = resolve_device(command.device)
-        events = TensorBoard(command.out) if command.tensorboard else None
+        loggers = make_loggers(command.log, command.out)
     _check_domains(command.config)
     if command.warning:
         warnings.warn(command.warning, RunWarning, stacklevel=2)
@@ -256,14 +349,22 @@ def _train(command: TrainCommand) -> RunRecord:
 
     def on_evaluation(config: RunConfig, evaluation: Evaluation) -> None:
         display.evaluation(config, evaluation)
-        if events is not None:
-            events(config, evaluation)
+        for logger in loggers:
+            logger(config, evaluation)
 
-    with closing(events) if events else nullcontext(), _reported(command, display), display:
+    with (
+        ExitStack() as stack,
+        _reported(command, display),
+        display,
+        joined_processes(device) as processes,
+    ):
+        for logger in loggers:
+            stack.callback(logger.close)
         record = train(
             command.config,
             command.out,
-            device=device,
+            device=processes.device,
+            processes=processes,
             data_dir=command.data_dir,
             resume=command.resume,
             restart=command.restart,
@@ -278,10 +379,46 @@ def _train(command: TrainCommand) -> RunRecord:
     return record
 
 
+def _explain(command: TrainCommand) -> None:
+    from riskmatch.engine.device import resolve_device
+    from riskmatch.engine.estimate import estimate
+
+    _check_domains(command.config)
+    with bad_input(), progress("images", command.quiet) as on_progress:
+        found = estimate(
+            command.config,
+            device=resolve_device(command.device),
+            data_dir=command.data_dir,
+            on_progress=on_progress,
+        )
+    limit = None if command.memory is None else command.memory * 1e9
+    print(to_json(found.to_json(limit), indent=2) if command.json else found.text(limit))
+
+
+def _save(command: TrainCommand) -> None:
+    """Write the model folder; where that fails, the same command tries again."""
+    from riskmatch.deployment import save_model
+    from riskmatch.engine.device import resolve_device
+    from riskmatch.engine.load import load_run
+
+    with bad_input(), progress("images", command.quiet) as on_progress:
+        save_model(
+            load_run(command.folder),
+            command.model,
+            after_warmup=command.after_warmup,
+            expected=command.expected,
+            licence=command.licence,
+            data_dir=command.data_dir,
+            device=resolve_device(command.device),
+            on_progress=on_progress,
+        )
+
+
 @contextmanager
 def _reported(command: TrainCommand, display: RunDisplay) -> Iterator[None]:
     """Report errors of a run with the command that continues it."""
     from riskmatch.engine import checkpoint
+    from riskmatch.engine.parallel import LostProcessError
     from riskmatch.engine.run import UnfinishedError
     from riskmatch.engine.step import DivergedError
     from riskmatch.runs.lock import BusyError
@@ -300,6 +437,11 @@ def _reported(command: TrainCommand, display: RunDisplay) -> Iterator[None]:
         raise RunFailed(f"Interrupted{step}. To continue: {resume}") from error
     except BusyError as error:
         raise RunFailed(str(error)) from error
+    except LostProcessError as error:
+        raise RunFailed(
+            f"{error} To continue from the last checkpoint, add --resume to the command; the "
+            "number of processes may differ."
+        ) from error
     except DivergedError as error:
         raise RunFailed(
             f"{error} Try a smaller --lr or --clip 1; to continue as it is: {resume}"
@@ -331,6 +473,7 @@ def _print(run: RunRecord, command: TrainCommand) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from riskmatch.report.titles import part_titles
 
@@ -338,34 +481,47 @@ def _print(run: RunRecord, command: TrainCommand) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("domain")
     first, second = part_titles(config.data).values()
-    for title in (f"accuracy, {first}", second, f"mean risk, {first}", second):
+    accurate = not all(isnan(score.accuracy) for s in last.scores.values() for score in s.values())
+    for title in (f"accuracy, {first}", second) if accurate else ():
+        table.add_column(title, justify="right")
+    for title in (f"mean risk, {first}", second):
         table.add_column(title, justify="right")
     for domain, splits in last.scores.items():
         test = domain in config.test_domains
         train, val = splits["train"], splits["val"]
         table.add_row(
-            f"{domain} (test)" if test else domain,
-            f"{train.accuracy:.3f}",
-            f"{val.accuracy:.3f}",
+            Text(printable(f"{domain} (test)" if test else domain)),
+            *((f"{train.accuracy:.3f}", f"{val.accuracy:.3f}") if accurate else ()),
             f"{train.risk:.4f}",
             f"{val.risk:.4f}",
             style="bold" if test else None,
         )
     console = Console(highlight=False)
-    title = f"{config.method} on {config.data} after {last.step} steps"
+    title = printable(f"{config.method} on {config.data} after {last.step} steps")
     console.print(title, style="bold", markup=False, soft_wrap=True)
     console.print(table)
     if run.stopped_early:
-        flat = f"the validation risk was flat for {config.patience} evaluations"
-        console.print(f"Stopped at step {last.step} of {config.steps}: {flat}.", soft_wrap=True)
+        cause = f"the validation risk was flat for {config.patience} evaluations"
+        if config.average == "swad":
+            cause = "the validation risk was flat, or had left the window of swad"
+        console.print(f"Stopped at step {last.step} of {config.steps}: {cause}.", soft_wrap=True)
     if (share := run.evaluation_share) is not None:
         spent = f"{share:.0%} of {clock(last.seconds)}"
         console.print(f"[dim]evaluation[/] {spent}, checkpoints included", soft_wrap=True)
     for message in findings(run):
-        console.print(f"warning: {message}", markup=False, soft_wrap=True)
-    console.print(f"[dim]records   [/] {command.folder / FILE}", soft_wrap=True)
+        console.print(f"warning: {printable(message)}", markup=False, soft_wrap=True)
+    files = [("records", str(command.folder / FILE))]
     on_disk = checkpoints(command.folder)
-    for name, step in run.checkpoints.items() or [("last", last.step)]:
-        if step in on_disk:
-            console.print(f"[dim]checkpoint[/] {on_disk[step]} ({name})", soft_wrap=True)
-    console.print(f"[dim]repeat    [/] {command.command}", soft_wrap=True)
+    names: dict[int, list[str]] = {}
+    for name, step in (run.checkpoints or {"last": last.step}).items():
+        names.setdefault(step, []).append(name)
+    files += [
+        ("checkpoint", f"{on_disk[step]} ({', '.join(own)})")
+        for step, own in names.items()
+        if step in on_disk
+    ]
+    if command.all_domains:
+        files.append(("model", str(command.model)))
+    for label, text in [*files, ("repeat", command.command)]:
+        line = Text(f"{label:<10}", style="dim").append(f" {printable(text)}", style="not dim")
+        console.print(line, soft_wrap=True)

@@ -1,0 +1,123 @@
+"""``riskmatch advise``: what to train for a domain that is not here yet, and what to expect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from tyro.conf import Positional
+
+from riskmatch.cli.errors import BadInput, RunFailed, cause_of
+from riskmatch.cli.options import TableColumns
+from riskmatch.cli.parser import parse
+from riskmatch.cli.progress import SweepDisplay
+from riskmatch.files import printable, to_json
+
+
+@dataclass(frozen=True)
+class Advise:
+    """Advise which method to train, and what accuracy to expect on a domain that is not here yet.
+
+    Every domain is left out in turn, and methods are trained on the others with a small search:
+    ERM, RDM in both matches, VREx, GroupDRO and CORAL; on tables also gradient boosting. Images
+    are compared on frozen features. The same command continues where an earlier one stopped.
+
+    Example:
+      riskmatch advise photos
+      riskmatch train photos --all-domains --advice advice/advice.json
+    """
+
+    data: Positional[str]
+    """Name or path of a data set with three domains or more."""
+    out: Path = Path("advice")
+    """Folder for advice.json, advice.html and the runs."""
+    methods: str | None = None
+    """Comma-separated methods besides ERM; by default rdm,vrex,groupdro,coral."""
+    draws: int = 3
+    """Settings per method; the first is the defaults."""
+    select: Literal["leave-one-out", "train-val"] | None = None
+    """How settings and steps are chosen; by default leave-one-out for 4 to 6 domains without
+    siblings, which leaves out every pair of domains as well, else train-val."""
+    leave_out_together: tuple[str, ...] = ()
+    """Domains to leave out at once, as in site-c+site-d; by default those that share images."""
+    steps: int | None = None
+    """Steps of each run; by default those of the data set, 1500 on frozen features."""
+    eval_every: int | None = None
+    """Steps between evaluations."""
+    backbone: str | None = None
+    """Network; by default that of the data set."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Any other field of the runs, or of the methods that have it, fixed in all draws."""
+    data_options: Mapping[str, Any] = field(default_factory=dict)
+    """Option of the data set."""
+    model_options: Mapping[str, Any] = field(default_factory=dict)
+    """Option of the network."""
+    label: str | None = None
+    """Column of the class, where the data set is a table."""
+    domain: str | None = None
+    """Column of the domain of a table."""
+    ignore: tuple[str, ...] = ()
+    """Column of a table to leave out."""
+    jobs: int | None = None
+    """Runs at a time; by default one per core, or one on a GPU."""
+    device: str = "auto"
+    """Device to train on: cpu, cuda:1, …; auto takes a GPU if there is one."""
+    data_dir: Path | None = None
+    """Folder searched first for the files of DATA."""
+    quiet: bool = False
+    """Print nothing but errors."""
+    json: bool = False
+    """Print the contents of advice.json."""
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """Fields of the runs that are fixed in all draws."""
+        given = {"steps": self.steps, "eval_every": self.eval_every, "model": self.backbone}
+        columns = TableColumns(self.label, self.domain, self.ignore).data_options
+        return {
+            **self.options,
+            **{name: value for name, value in given.items() if value is not None},
+            "data_options": {**self.data_options, **columns},
+            "model_options": dict(self.model_options),
+        }
+
+
+def run(words: Sequence[str]) -> int:
+    """Train what is not yet trained, and print the advice."""
+    options = parse(Advise, "advise", words, {"backbone": ("--model",)})
+    from riskmatch.deployment.advice_report import PAGE
+    from riskmatch.deployment.advising import METHODS, UnfinishedAdvice, advise
+    from riskmatch.sweep import Local
+
+    together = [group.split("+") for group in options.leave_out_together]
+    with SweepDisplay(quiet=options.quiet) as display:
+        try:
+            found = advise(
+                options.data,
+                options.out,
+                methods=options.methods.split(",") if options.methods else METHODS,
+                draws=options.draws,
+                selection=options.select,
+                leave_out_together=together or None,
+                choices=options.choices,
+                launcher=Local(options.jobs, options.device),
+                data_dir=options.data_dir,
+                on_plan=display.plan,
+                on_change=display.change,
+                on_progress=display.progress,
+            )
+        except (UnfinishedAdvice, ChildProcessError) as error:
+            raise RunFailed(str(error)) from error
+        except (ValueError, OSError, ImportError) as error:
+            raise BadInput(cause_of(error)) from error
+    if options.json:
+        print(to_json(found.to_json(), indent=2))
+    elif not options.quiet:
+        print(found.table.markdown(), end="\n\n")
+        print("\n".join(map(printable, found.sentences)), end="\n\n")
+        print("\n".join(map(printable, found.notes)), end="\n\n")
+        print(f"Report: {printable(options.out / PAGE)}")
+        print(f"Train {found.best.title} on all domains: {printable(found.command)}")
+    return 0

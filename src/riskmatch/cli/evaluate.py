@@ -1,0 +1,105 @@
+"""``riskmatch evaluate``: accuracy and risk of a model on every domain of labelled data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tyro.conf import Positional
+
+from riskmatch.cli.errors import bad_input
+from riskmatch.cli.parser import parse
+from riskmatch.cli.progress import Display
+from riskmatch.files import printable, to_json
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from riskmatch.deployment import TrainedModel
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Evaluate a model on every domain of labelled data, with intervals.
+
+    Example:
+      riskmatch evaluate runs/3f2a…/model new-site
+    """
+
+    model: Positional[Path]
+    """Folder of the model, as riskmatch train --all-domains writes it."""
+    data: Positional[str]
+    """Labelled data: a name, a folder domain/class/image, a manifest or a table."""
+    label: str | None = None
+    """Column of the label of a table; by default that of training."""
+    domain: str | None = None
+    """Column of the domain of a table; by default that of training, or all rows are one domain."""
+    level: float = 0.95
+    """Level of the intervals."""
+    data_options: Mapping[str, Any] = field(default_factory=dict)
+    """Option of the data set; by default those of training if it is the same."""
+    data_dir: Path | None = None
+    """Folder searched first for the files of DATA."""
+    batch_size: int = 32
+    """Samples per forward pass."""
+    quiet: bool = False
+    """Show no progress."""
+    json: bool = False
+    """Print the table as JSON."""
+
+
+def run(words: Sequence[str]) -> int:
+    """Evaluate and print a row per domain."""
+    options = parse(Evaluate, "evaluate", words)
+    from riskmatch.deployment import evaluate, load_model
+    from riskmatch.engine.device import keep_freed_memory
+
+    keep_freed_memory()
+    with bad_input(), Display(options.quiet, "samples") as display:
+        model = load_model(options.model)
+        table = evaluate(
+            model,
+            options.data,
+            label=options.label,
+            domain=options.domain,
+            level=options.level,
+            options=options.data_options or None,
+            data_dir=options.data_dir,
+            batch_size=options.batch_size,
+            on_skip=lambda name, cause: display.log(f"skipped {name}: {cause}"),
+            on_progress=display.progress,
+        )
+    if options.json:
+        expected = model.values["expected"]
+        print(to_json({"domains": table.to_dict("records"), "expected": expected}, indent=2))
+    else:
+        _print(table, model, options.level)
+    return 0
+
+
+def _print(table: pd.DataFrame, model: TrainedModel, level: float) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    shown.add_column("domain", overflow="fold")
+    for title in ("samples", "accuracy", "mean risk"):
+        shown.add_column(title, justify="right", no_wrap=True)
+    for row in table.itertuples():
+        accuracy = f"{row.accuracy:.3f} [{row.accuracy_low:.3f}, {row.accuracy_high:.3f}]"
+        risk = f"{row.risk:.4f} [{row.risk_low:.4f}, {row.risk_high:.4f}]"
+        name = Text(printable(row.domain) + " (trained on)" * bool(row.trained_on))
+        shown.add_row(name, f"{row.samples:,}", accuracy if model.classes else "–", risk)
+    console = Console(highlight=False)
+    console.print(shown)
+    console.print(f"{level:.0%} intervals for independent samples")
+    if model.expected:
+        console.print(f"expected on a new domain: {model.expected}", markup=False)
+    if table["trained_on"].any():
+        console.print(
+            "A domain of training is easier than a new one, more so with the same samples."
+        )

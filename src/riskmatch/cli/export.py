@@ -1,0 +1,67 @@
+"""``riskmatch export``: write a model as ONNX, or as a program of torch.export."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tyro.conf import Positional
+
+from riskmatch.cli.errors import bad_input, prepare_output
+from riskmatch.cli.parser import parse
+from riskmatch.files import printable, to_json
+
+
+@dataclass(frozen=True)
+class Export:
+    """Export a model for programs without riskmatch, and check it on real inputs.
+
+    The file takes batches of any size; normalisation is inside. How images are resized, and the
+    classes, are in its metadata. It is written only if its outputs equal torch's to 1e-4.
+
+    Example:
+      riskmatch export runs/3f2a…/model --format onnx
+    """
+
+    model: Positional[Path]
+    """Folder of the model, as riskmatch train --all-domains writes it."""
+    format: Literal["onnx", "torch"] = "onnx"
+    """ONNX, which needs riskmatch[export], or torch.export."""
+    out: Path | None = None
+    """File to write, .onnx or .pt2; by default model.onnx or model.pt2 in the model folder."""
+    inputs: str | None = None
+    """Real inputs to check on, as of riskmatch predict; by default the data of training."""
+    data_dir: Path | None = None
+    """Folder searched first for the data of training."""
+    quiet: bool = False
+    """Print nothing but errors."""
+    json: bool = False
+    """Print path, check and metadata as JSON."""
+
+
+def run(words: Sequence[str]) -> int:
+    """Export, check and print the path."""
+    options = parse(Export, "export", words, {"out": ("-o",)})
+    if options.out is not None:
+        prepare_output(options.out, "--out", (".onnx", ".pt2"))
+    from riskmatch.deployment import export
+
+    with bad_input():
+        exported = export(
+            options.model,
+            options.out,
+            format=options.format,
+            inputs=options.inputs,
+            data_dir=options.data_dir,
+        )
+    if options.json:
+        print(to_json({**vars(exported), "path": str(exported.path)}, indent=2))
+    elif not options.quiet:
+        taken = exported.metadata["input"]
+        shape = ", ".join(map(str, taken["shape"]))
+        print(f"{printable(exported.path)} takes inputs ({shape}), {taken['dtype']}")
+        agreement = f"{exported.difference:.1g} on {exported.checked} real inputs"
+        print(f"outputs agree with torch to {agreement}")
+    return 0

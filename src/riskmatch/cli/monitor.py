@@ -1,0 +1,140 @@
+"""``riskmatch monitor``: test whether a new site is like the domains of training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tyro.conf import Positional
+
+from riskmatch.cli.errors import bad_input, prepare_output
+from riskmatch.cli.parser import parse
+from riskmatch.cli.progress import Display
+from riskmatch.files import printable, to_json
+
+if TYPE_CHECKING:
+    from riskmatch.deployment import Monitoring
+
+
+@dataclass(frozen=True)
+class Monitor:
+    """Test whether the risks of a new site are distributed like those of training.
+
+    Every domain of DATA is a new site. Exit code 1 is the alarm: the permutation test against the
+    pool of the held-out training samples in the model folder. Tests against single domains are
+    descriptive. Without labels, confidences and features are compared instead: they tell that a
+    site is unusual, not that the model is worse there.
+
+    Example:
+      riskmatch monitor runs/3f2a…/model new-site --figure risks.png
+    """
+
+    model: Positional[Path]
+    """Folder of the model, as riskmatch train --all-domains writes it."""
+    data: Positional[str]
+    """Labelled data as for riskmatch evaluate; with --unlabelled inputs as for predict."""
+    unlabelled: bool = False
+    """Compare confidences and features, which need no labels."""
+    level: float = 0.05
+    """P-value at and below which there is an alarm."""
+    permutations: int = 1000
+    """Permutations of every test."""
+    seed: int = 0
+    """Seed of subsamples and permutations."""
+    figure: Path | None = None
+    """File for the distribution functions of the risks or confidences: .png, .svg or .pdf."""
+    label: str | None = None
+    """Column of the label of a table; by default that of training."""
+    domain: str | None = None
+    """Column of the domain of a table; by default that of training, or all rows are one site."""
+    data_options: Mapping[str, Any] = field(default_factory=dict)
+    """Option of the data set; by default those of training if it is the same."""
+    data_dir: Path | None = None
+    """Folder searched first for the files of DATA."""
+    batch_size: int = 32
+    """Samples per forward pass."""
+    quiet: bool = False
+    """Print nothing but errors."""
+    json: bool = False
+    """Print the tests as JSON."""
+
+
+def run(words: Sequence[str]) -> int:
+    """Test, print the tests, and return 1 where there is an alarm."""
+    options = parse(Monitor, "monitor", words)
+    if options.figure is not None:
+        prepare_output(options.figure, "--figure", (".png", ".svg", ".pdf"))
+    from riskmatch.deployment import monitor
+    from riskmatch.engine.device import keep_freed_memory
+
+    keep_freed_memory()
+    with bad_input(), Display(options.quiet, "samples") as display:
+        found = monitor(
+            options.model,
+            options.data,
+            labelled=not options.unlabelled,
+            level=options.level,
+            permutations=options.permutations,
+            seed=options.seed,
+            label=options.label,
+            domain=options.domain,
+            options=options.data_options or None,
+            data_dir=options.data_dir,
+            batch_size=options.batch_size,
+            on_skip=lambda name, cause: display.log(f"skipped {name}: {cause}"),
+            on_progress=display.progress,
+        )
+        if options.figure is not None:
+            from riskmatch.report.figures.canvas import save
+
+            save(found.figure().draw(), options.figure)
+    if options.json:
+        print(to_json(found.to_json(), indent=2))
+    elif not options.quiet:
+        _print(found)
+    return int(found.alarm)
+
+
+def _print(found: Monitoring) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    quantity = [] if found.labelled else ["quantity"]
+    for title in ("site", *quantity, "against"):
+        shown.add_column(title, overflow="fold")
+    for title in ("samples", "MMD²", "effect", "p", "p (Holm)"):
+        shown.add_column(title, justify="right", no_wrap=True)
+    rows = found.tests.to_dict("records")
+    for row in rows:
+        shown.add_row(
+            *(Text(printable(row[name])) for name in ("site", *quantity, "against")),
+            f"{row['reference_samples']:,}",
+            *(f"{row[name]:.2g}" for name in ("mmd2", "effect", "p", "p_adjusted")),
+            style="bold" if row["against"] == "pool" else None,
+        )
+    console = Console(highlight=False)
+    console.print(shown)
+    for row in rows:
+        if row["against"] == "pool" and row["quantity"] != "features":
+            means = (
+                f"{row['mean']:.4g} on {row['samples']:,} samples of {row['site']}, "
+                f"{row['reference_mean']:.4g} on {row['reference_samples']:,} of the pool"
+            )
+            line = printable(f"Mean {row['quantity']}: {means}.")
+            console.print(line, markup=False, soft_wrap=True)
+    console.print(
+        "The test against the pool decides; those against single domains are descriptive. Effect: "
+        "of risks and confidences the probability that one of the site exceeds one of the "
+        "reference (0.5: no difference), of features from 0 (no difference) to 1.",
+        soft_wrap=True,
+    )
+    compared = "risks" if found.labelled else "confidences and features (no labels)"
+    result = f"No alarm: the {compared} do not differ significantly from those of training"
+    if found.alarm:
+        result = f"ALARM: the {compared} differ from those of training"
+    console.print(f"{result} (level {found.level:g}).", style="bold", soft_wrap=True)

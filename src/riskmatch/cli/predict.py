@@ -1,0 +1,66 @@
+"""``riskmatch predict``: predict the classes of images, of rows of a table or of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from riskmatch.cli.errors import bad_input, prepare_output
+from riskmatch.cli.parser import parse
+from riskmatch.cli.progress import Display
+from riskmatch.files import printable
+
+
+@dataclass(frozen=True)
+class Predict:
+    """Predict with a model, and write a row per input: class, confidence, probabilities.
+
+    INPUT is a folder of images at any depth, a manifest with a column path, an image, or a table:
+    what the model was trained on. A file that cannot be read is reported and skipped.
+
+    Example:
+      riskmatch predict runs/3f2a…/model photos -o predictions.csv
+    """
+
+    model: Positional[Path]
+    """Folder of the model, as riskmatch train --all-domains writes it."""
+    input: Positional[str]
+    """Folder of images, manifest or table."""
+    out: Path
+    """File to write, .csv or .parquet."""
+    batch_size: int = 32
+    """Inputs per forward pass."""
+    quiet: bool = False
+    """Print nothing but errors."""
+
+
+def run(words: Sequence[str]) -> int:
+    """Predict, write the table, and print how many inputs it has."""
+    options = parse(Predict, "predict", words, {"out": ("-o",)})
+    prepare_output(options.out, "--out", (".csv", ".parquet"))
+    from riskmatch.deployment import predict
+    from riskmatch.engine.device import keep_freed_memory
+
+    keep_freed_memory()
+    skipped: list[str] = []
+    with bad_input(), Display(options.quiet, "samples") as display:
+
+        def skip(name: str, cause: str) -> None:
+            skipped.append(name)
+            display.log(f"skipped {name}: {cause}")
+
+        table = predict(
+            options.model,
+            options.input,
+            options.out,
+            batch_size=options.batch_size,
+            on_skip=skip,
+            on_progress=display.progress,
+        )
+    if not options.quiet:
+        note = f"; {len(skipped):,} could not be read" if skipped else ""
+        print(f"{printable(options.out)} has {len(table):,} predictions{note}")
+    return 0

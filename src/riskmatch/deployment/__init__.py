@@ -1,0 +1,69 @@
+"""Models to ship: advice, the model folder, predictions, evaluation, export and monitoring."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from riskmatch.deployment.advice import Advice, Expected, read_advice, write_advice
+    from riskmatch.deployment.advice_report import Advised
+    from riskmatch.deployment.advising import advise
+    from riskmatch.deployment.evaluation import evaluate, score_domains
+    from riskmatch.deployment.exporting import Exported, export
+    from riskmatch.deployment.folder import ModelError
+    from riskmatch.deployment.model import SampleScores, TrainedModel, load_model
+    from riskmatch.deployment.monitoring import Monitoring, monitor
+    from riskmatch.deployment.prediction import predict
+    from riskmatch.deployment.saving import save_model
+
+__all__ = [
+    "Advice",
+    "Advised",
+    "Expected",
+    "Exported",
+    "ModelError",
+    "Monitoring",
+    "SampleScores",
+    "TrainedModel",
+    "advise",
+    "evaluate",
+    "export",
+    "load_model",
+    "monitor",
+    "predict",
+    "read_advice",
+    "save_model",
+    "score_domains",
+    "write_advice",
+]
+
+_HOMES = {
+    "Advice": "advice",
+    "Advised": "advice_report",
+    "Expected": "advice",
+    "Exported": "exporting",
+    "ModelError": "folder",
+    "Monitoring": "monitoring",
+    "SampleScores": "model",
+    "TrainedModel": "model",
+    "advise": "advising",
+    "evaluate": "evaluation",
+    "export": "exporting",
+    "load_model": "model",
+    "monitor": "monitoring",
+    "predict": "prediction",
+    "read_advice": "advice",
+    "save_model": "saving",
+    "score_domains": "evaluation",
+    "write_advice": "advice",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name on first use: advice is read without torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,146 @@
+"""The advice of ``riskmatch advise``: what to train, and the accuracy to expect on a new domain."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from riskmatch.defaults import field_names
+from riskmatch.files import read_file, to_json, write_whole
+from riskmatch.validation import check_option, check_values
+
+FORMAT = "riskmatch advice 1"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Accuracy to expect on a domain that is not here yet, with a prediction interval."""
+
+    accuracy: float
+    low: float
+    high: float
+    level: float = 0.9
+    """Probability that the accuracy on one new domain is between ``low`` and ``high``."""
+
+    def __post_init__(self) -> None:
+        check_values("expected", asdict(self), dict.fromkeys(asdict(self), float))
+        if not 0 <= self.low <= self.accuracy <= self.high <= 1 or not 0 < self.level < 1:
+            raise ValueError(
+                "expected needs 0 ≤ low ≤ accuracy ≤ high ≤ 1 and a level in (0, 1), got "
+                f"{asdict(self)}."
+            )
+
+    def __str__(self) -> str:
+        return f"{self.accuracy:.3f} [{self.low:.3f}, {self.high:.3f}] ({self.level:.0%})"
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A method with its hyper-parameters and the options of a run, for a data set.
+
+    Example:
+        >>> advice = Advice("pacs", "rdm", {"weight": 5.0}, {"steps": 900}, Expected(0.8, 0.6, 0.9))
+        >>> advice.given
+        {'steps': 900, 'weight': 5.0}
+        >>> str(Advice.from_json(advice.to_json()).expected)
+        '0.800 [0.600, 0.900] (90%)'
+    """
+
+    data: str
+    """Data set that the advice was computed on."""
+    method: str
+    hparams: Mapping[str, Any] = field(default_factory=dict)
+    """Hyper-parameters of the method by name."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Other fields of :class:`~riskmatch.runs.config.RunConfig` by name."""
+    expected: Expected | None = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Options and hyper-parameters, as :func:`riskmatch.train` takes them."""
+        return {**self.options, **self.hparams}
+
+    def to_json(self) -> dict[str, Any]:
+        """Advice as plain JSON values; a file may hold further ones."""
+        return {"format": FORMAT, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Advice:
+        """Advice from the values of :meth:`to_json`; further values are ignored.
+
+        Raises:
+            ValueError: the format is another, or a value is missing or wrong.
+        """
+        check_format(values, FORMAT)
+        names = [item.name for item in fields(cls)]
+        for name in names:
+            if name not in values:
+                raise ValueError(f"'{name}' is missing.")
+        known = {name: values[name] for name in names}
+        types = {"data": str, "method": str, "hparams": Mapping[str, Any]}
+        check_values("the advice", known, {**types, "options": Mapping[str, Any]})
+        for name in known["options"]:
+            check_option("option in the advice", name, field_names())
+        if known["expected"] is not None:
+            known["expected"] = expected_from_json(known["expected"])
+        return cls(**known)
+
+
+def read_advice(path: Path | str) -> Advice:
+    """Read the file that ``riskmatch advise`` wrote.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is no advice, or that of another version.
+    """
+    try:
+        return Advice.from_json(json.loads(read_file(Path(path))))
+    except (ValueError, TypeError, RecursionError) as error:
+        cause = str(error).rstrip(".")
+        raise ValueError(
+            f"{path} is no advice that this version reads: {cause}. Write it again with riskmatch "
+            "advise."
+        ) from error
+
+
+def with_advice(advice: Advice, method: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Values to give to a run: those of the advice, with ``given`` over them.
+
+    The hyper-parameters of the advice apply to its own method alone.
+
+    Example:
+        >>> advice = Advice("pacs", "rdm", {"weight": 5.0}, {"steps": 900, "lr": 0.1})
+        >>> with_advice(advice, "rdm", {"lr": 0.2}), with_advice(advice, "erm", {})
+        ({'steps': 900, 'lr': 0.2, 'weight': 5.0}, {'steps': 900, 'lr': 0.1})
+    """
+    values = {**(advice.given if method == advice.method else advice.options)}
+    for name, value in given.items():
+        both = isinstance(value, Mapping) and isinstance(values.get(name), Mapping)
+        values[name] = {**values[name], **value} if both else value
+    return values
+
+
+def write_advice(advice: Advice, path: Path | str) -> None:
+    """Write advice to a file, whole or not at all."""
+    write_whole(Path(path), (to_json(advice.to_json(), indent=2) + "\n").encode())
+
+
+def expected_from_json(values: Any) -> Expected:
+    """Expected accuracy from JSON values; further values are ignored."""
+    names = [item.name for item in fields(Expected)]
+    if not isinstance(values, Mapping) or not {*names} <= values.keys():
+        raise ValueError(f"expected must be a table with {', '.join(names)}, got {values!r}.")
+    return Expected(**{name: values[name] for name in names})
+
+
+def check_format(values: Any, expected: str) -> None:
+    """Raise ``ValueError`` unless a JSON value is a table in the format ``expected``."""
+    if not isinstance(values, Mapping) or "format" not in values:
+        raise ValueError(f'it is no table with "format": "{expected}"')
+    if values["format"] != expected:
+        raise ValueError(
+            f"its format is {values['format']!r}, and this version of riskmatch reads {expected!r}"
+        )

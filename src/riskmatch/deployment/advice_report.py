@@ -1,0 +1,155 @@
+"""Advice with the results that it rests on: in words, as JSON and as one HTML page."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from riskmatch.deployment.advice import Advice, Expected
+from riskmatch.deployment.judging import BOOSTING, Harm, MethodResult, recommended, results_table
+from riskmatch.report.html.render import render_advice
+from riskmatch.report.tables import Table, format_cell
+from riskmatch.report.titles import data_title
+from riskmatch.selection import RULES
+
+FILE, PAGE = "advice.json", "advice.html"
+_OPTIMISTIC = (
+    "The recommended method was chosen by its accuracy on these domains, so that its expected "
+    "accuracy is slightly too high."
+)
+
+
+@dataclass(frozen=True)
+class Advised:
+    """Advice with the results that it rests on."""
+
+    advice: Advice
+    selection: str
+    """Rule that chose hyper-parameters and steps without the domain left out."""
+    left_out: Sequence[tuple[str, ...]]
+    """Sets of domains that were left out in turn, each one domain or siblings."""
+    results: Sequence[MethodResult]
+    hurts: Sequence[Harm]
+    """Where risk matching is worse than ERM."""
+    folder: Path
+    """Folder of ``advice.json``, ``advice.html`` and the runs."""
+    checks: Mapping[str, tuple[Expected, float]] = field(default_factory=dict)
+    """Accuracy to expect on each domain, estimated without it, and its accuracy."""
+    data_dir: Path | None = None
+    """Folder that was searched first for the files of the data set."""
+    failures: Sequence[str] = ()
+    """Messages on runs that failed and are left out."""
+
+    @property
+    def command(self) -> str:
+        """The command that trains the recommended method on all domains."""
+        words = ["riskmatch", "train", self.advice.data, "--all-domains", "--advice"]
+        where = [] if self.data_dir is None else ["--data-dir", str(self.data_dir)]
+        return shlex.join([*words, str(self.folder / FILE), *where])
+
+    @property
+    def best(self) -> MethodResult:
+        """The recommended method."""
+        return recommended(self.results)
+
+    @property
+    def sentences(self) -> list[str]:
+        """What was found, in words."""
+        expected = self.best.expected
+        found = [
+            f"Expected accuracy on a new domain with {self.best.title}: "
+            f"{100 * expected.accuracy:.1f} %, with a 90 % prediction interval for one new domain "
+            f"from {100 * expected.low:.1f} to {100 * expected.high:.1f} %."
+        ]
+        better = [one for one in self.results if one.beats_erm]
+        found += [f"{one.title} beats ERM by {one.gain} points." for one in better]
+        if self.best.variant == "erm":
+            others = "No method of riskmatch" if better else "No method"
+            found.append(
+                f"{others} beats ERM beyond the 95 % interval of its gain, so that ERM, the "
+                "simplest, is recommended."
+            )
+        if any(one.variant == BOOSTING for one in better):
+            found.append("Gradient boosting is scikit-learn's; riskmatch train does not train it.")
+        found += list(map(str, self.hurts))
+        if not self.hurts:
+            found.append("Risk matching makes no domain worse than ERM beyond its interval.")
+        return found
+
+    @property
+    def notes(self) -> list[str]:
+        """How the numbers were computed."""
+        n = len(self.left_out)
+        together = [" and ".join(group) for group in self.left_out if len(group) > 1]
+        return [
+            f"Each of {n} domains was left out in turn; hyper-parameters and steps were chosen by "
+            f"{self.selection} ({RULES[self.selection].summary}), without the domain left out.",
+            *([f"Left out together, and counted as one: {'; '.join(together)}."] * bool(together)),
+            "Prediction interval: mean ± t · s · √(1 + 1/n), with s the standard deviation of the "
+            f"n = {n} accuracies and t the 95 % point of Student's distribution with n − 1 degrees "
+            "of freedom, cut to [0, 100]. It is for the accuracy on one new domain, not for the "
+            "mean, and takes domains for independent and normally distributed.",
+            "Gain over ERM: mean paired difference over domains ± half of its 95 % t-interval, for "
+            "each method by itself.",
+            *([self._coverage] if self.checks else []),
+            *([_OPTIMISTIC] if self.best.variant != "erm" else []),
+            *(f"{message} Failed runs are left out." for message in self.failures),
+        ]
+
+    @property
+    def _coverage(self) -> str:
+        inside = [e.low <= accuracy <= e.high for e, accuracy in self.checks.values()]
+        return (
+            f"Check of the interval: estimated without a domain, it contains the accuracy of "
+            f"{self.best.title} on that domain in {sum(inside)} of {len(inside)} cases; 90 % are "
+            "promised."
+        )
+
+    @property
+    def table(self) -> Table:
+        """Accuracy by method and domain left out."""
+        title = f"{data_title(self.advice.data)}: accuracy on the domain left out in per cent."
+        return results_table(self.results, title)
+
+    def to_json(self) -> dict[str, Any]:
+        """Contents of ``advice.json``: those of the advice, and the results."""
+        return {
+            **self.advice.to_json(),
+            "command": self.command,
+            "selection": self.selection,
+            "left_out": [list(group) for group in self.left_out],
+            "methods": [one.to_json() for one in self.results],
+            "checks": {
+                domain: {"expected": vars(expected), "accuracy": accuracy}
+                for domain, (expected, accuracy) in self.checks.items()
+            },
+            "hurts": [one.to_json() for one in self.hurts],
+            "findings": self.sentences,
+            "notes": self.notes,
+        }
+
+    def html(self) -> str:
+        """The page ``advice.html``."""
+        table = self.table
+        settings = {**self.advice.hparams, **self.advice.options}
+        return render_advice(
+            title=f"Advice for {data_title(self.advice.data)}",
+            findings=self.sentences,
+            notes=self.notes,
+            caption=table.caption,
+            columns=table.columns,
+            rows=[[format_cell(cell) for cell in row] for row in table.rows],
+            method=self.best.title,
+            settings=[(name, json.dumps(value)) for name, value in settings.items()],
+            command=self.command,
+            figures=[
+                (str(one), base64.b64encode(one.figure).decode())
+                for one in self.hurts
+                if one.figure
+            ],
+        )

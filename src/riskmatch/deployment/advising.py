@@ -1,0 +1,266 @@
+"""Advise what to train for a domain that is not here yet, and what to expect there."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from riskmatch.contract.risks import REGRESSION
+from riskmatch.data import OnProgress, load, no_progress
+from riskmatch.data.catalogue import resolve as resolve_data
+from riskmatch.data.domain import DomainSet
+from riskmatch.data.table import TableDomains
+from riskmatch.defaults import field_names, method_class, resolve
+from riskmatch.deployment.advice import Advice, Expected
+from riskmatch.deployment.advice_report import FILE, PAGE, Advised
+from riskmatch.deployment.boosting import boosting_accuracies
+from riskmatch.deployment.judging import (
+    BOOSTING,
+    best_draw,
+    harms,
+    held_out_checks,
+    method_results,
+    recommended,
+)
+from riskmatch.files import read_file, to_json, write_whole
+from riskmatch.report.selected import select
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.frame import Results, read_results
+from riskmatch.space import with_later
+from riskmatch.sweep import Launcher, PlannedRun, Protocol, run_all
+from riskmatch.sweep.board import OnChange
+from riskmatch.sweep.plan import RUNS, extend, held_out
+from riskmatch.validation import check_option
+
+METHODS = ("erm", "rdm", "vrex", "groupdro", "coral")
+"""Methods that are compared, RDM with both matches."""
+DRAWS = 3
+PAIRS_FOR = range(4, 7)
+"""Numbers of domains for which pairs are left out as well: with fewer a pair leaves one domain to
+train on, with more there are too many pairs."""
+HEAD = {"steps": 1500, "eval_every": 300}
+"""Defaults for a head on features."""
+SIBLINGS, SCORES = "siblings.json", "boosting.json"
+"""Files of what was found on the way, in the folder of the advice."""
+_ARGUMENTS = ("data", "test_domains", "method", "hparams", "seed", "trial")
+
+
+class UnfinishedAdvice(RuntimeError):
+    """Runs were interrupted or failed; the same call continues."""
+
+
+def advise(
+    data: str,
+    out: Path | str = "advice",
+    *,
+    methods: Sequence[str] = METHODS,
+    draws: int = DRAWS,
+    selection: str | None = None,
+    leave_out_together: Sequence[Sequence[str]] | None = None,
+    choices: Mapping[str, Any] | None = None,
+    launcher: Launcher | str = "local",
+    data_dir: Path | None = None,
+    on_plan: Callable[[Sequence[PlannedRun]], None] = lambda runs: None,
+    on_change: OnChange = lambda board: None,
+    on_progress: OnProgress | None = None,
+) -> Advised:
+    """Leave every domain out in turn, and advise what to train for a domain that is not here yet.
+
+    ERM is recommended unless a method beats it beyond the interval of its gain. Images are compared
+    on the features of a frozen backbone; on tables gradient boosting of scikit-learn takes part.
+    The runs are a sweep in ``out``: the same call continues where an earlier one stopped.
+
+    Args:
+        data: name or path of a data set with three domains or more.
+        out: folder for ``advice.json``, ``advice.html`` and the runs.
+        methods: methods to compare; ERM always takes part, and RDM with both matches.
+        draws: settings per method; the first is the defaults.
+        selection: ``leave-one-out``, which leaves out every pair of domains as well, or
+            ``train-val``; by default the first for 4 to 6 domains without siblings.
+        leave_out_together: groups of sibling domains to leave out at once; by default those that
+            share images, where the data are images.
+        choices: fields of the runs, or of the methods that have them, fixed in all draws.
+        launcher: where to train: a launcher, or its name.
+        data_dir: folder searched first for the files of the data set.
+        on_plan: called with the runs before they are trained.
+        on_change: called with the state of all runs as training proceeds.
+        on_progress: called while data are read.
+
+    Raises:
+        ValueError: the data are no classification or have too few domains, or an option is wrong.
+        UnfinishedAdvice: runs were interrupted, or all of ERM on some domain failed.
+
+    Example:
+        >>> import tempfile
+        >>> from riskmatch.sweep import Local
+        >>> tiny = {"steps": 4, "eval_every": 4, "data_options": {"samples": 60}}
+        >>> found = advise("colored-digits", tempfile.mkdtemp(), methods=["coral"], draws=1,
+        ...     choices=tiny, launcher=Local(jobs=1))
+        >>> found.best.variant, found.selection, found.left_out
+        ('erm', 'train-val', [('0.9',), ('0.8',), ('0.1',)])
+    """
+    out, choices = Path(out), dict(choices or {})
+    domains = load(data, choices.get("data_options", {}), data_dir, on_progress)
+    if not domains.classes or choices.get("risk", "cross-entropy") in REGRESSION:
+        raise ValueError(f"{data} is a regression, and advise compares accuracies.")
+    if domains.test_only:
+        raise ValueError(
+            f"advise leaves out every domain in turn, and {data} has domains that may not be "
+            f"trained on: {', '.join(domains.test_only)}."
+        )
+    siblings = None
+    if leave_out_together is None:
+        leave_out_together = siblings = _siblings(data, out / SIBLINGS, data_dir, on_progress)
+    groups = held_out(domains.names, together=leave_out_together)
+    if len(groups) < 3:
+        listed = ", ".join("+".join(group) for group in groups)
+        raise ValueError(
+            f"advise leaves out one of at least 3 domains, siblings counting as one; {data} has "
+            f"{len(groups)} ({listed})."
+        )
+    selection = _selection(selection, groups)
+    planned = _plan(data, domains, methods, draws, groups, selection, choices)
+    extend(out, planned, f"riskmatch advise {shlex.quote(data)}")
+    if siblings is not None:
+        write_whole(out / SIBLINGS, to_json({data: siblings}).encode())
+    alone = [run for run in planned if run.config.test_domains in set(groups)]
+    pairs = [run for run in planned if run.config.test_domains not in set(groups)]
+    failures = []
+    for runs, stored in ((alone, True), (pairs, False)):
+        if runs:
+            on_plan(runs)
+            board = run_all(
+                [run.config for run in runs],
+                out / RUNS,
+                launcher,
+                data_dir=data_dir,
+                predictions=stored,
+                on_change=on_change,
+                on_progress=on_progress,
+            )
+            if error := board.error_message(runs):
+                if board.interrupted:
+                    raise UnfinishedAdvice(f"{error} Repeat the same command to continue.")
+                failures.append(error)
+    (selected,) = select(_results(out, planned), selection).values()
+    accuracies = {
+        key.variant: {
+            domain: value / 100 for (domain, _), value in selected.accuracies(key).items()
+        }
+        for key in selected.rows
+    }
+    if isinstance(domains, TableDomains):
+        accuracies[BOOSTING] = boosting_accuracies(
+            domains,
+            groups,
+            out / SCORES,
+            leave_one_out=selection == "leave-one-out",
+            on_progress=on_progress,
+        )
+    complete = {
+        name: {domain: own[domain] for domain in domains.names}
+        for name, own in accuracies.items()
+        if own.keys() >= {*domains.names}
+    }
+    if "erm" not in complete:
+        cause = " ".join(failures) or "ERM has no accuracy on some domain."
+        raise UnfinishedAdvice(f"{cause} Repeat the same command to train failed runs again.")
+    judged = method_results(complete, groups)
+    best = recommended(judged)
+    config = best_draw(selected, best.variant, planned, groups).config
+    advice = advice_for(config, best.expected)
+    found = Advised(
+        advice,
+        selection,
+        groups,
+        judged,
+        list(harms(selected, out / RUNS, domains.names)),
+        out,
+        held_out_checks(selected, best.variant),
+        data_dir,
+        failures,
+    )
+    write_whole(out / FILE, (to_json(found.to_json(), indent=2) + "\n").encode())
+    write_whole(out / PAGE, found.html().encode())
+    return found
+
+
+def advice_for(config: RunConfig, expected: Expected) -> Advice:
+    """Advice to train a run like ``config`` on all domains."""
+    return Advice(
+        config.data,
+        config.method,
+        with_later(method_class(config.method), config.hparams),
+        {f.name: getattr(config, f.name) for f in fields(RunConfig) if f.name not in _ARGUMENTS},
+        expected,
+    )
+
+
+def _results(out: Path, planned: Sequence[PlannedRun]) -> Results:
+    """The planned runs alone: calls with other options may have left more in the folder."""
+    found, ids = read_results([out]), {run.config.id for run in planned}
+    return replace(
+        found,
+        runs=found.runs[found.runs["run"].isin(ids)],
+        evaluations=found.evaluations[found.evaluations["run"].isin(ids)],
+        plan=tuple(run.config for run in planned),
+    )
+
+
+def _selection(given: str | None, groups: Sequence[tuple[str, ...]]) -> str:
+    siblings = any(len(group) > 1 for group in groups)
+    if given is None:
+        pairs = len(groups) in PAIRS_FOR and not siblings
+        return "leave-one-out" if pairs else "train-val"
+    check_option("selection", given, ("leave-one-out", "train-val"))
+    if given == "leave-one-out" and (siblings or len(groups) < PAIRS_FOR.start):
+        raise ValueError(
+            f"Selection by leave-one-out needs at least {PAIRS_FOR.start} domains and none left "
+            "out together; select by train-val."
+        )
+    return given
+
+
+def _plan(
+    data: str,
+    domains: DomainSet,
+    methods: Sequence[str],
+    draws: int,
+    groups: Sequence[tuple[str, ...]],
+    selection: str,
+    choices: Mapping[str, Any],
+) -> list[PlannedRun]:
+    named = resolve_data(data)
+    head = named.has_image_files or named.has_features
+    choices = {**(HEAD if head else {}), **choices}
+    if named.has_image_files:
+        choices["model_options"] = {"frozen": True, **choices.get("model_options", {})}
+    tests = held_out(domains.names, pairs=True) if selection == "leave-one-out" else groups
+    methods = tuple(dict.fromkeys(["erm", *methods]))
+    runs = Protocol(data, methods, tuple(tests), draws, 1, choices=choices).runs()
+    if "rdm" in methods:
+        known = {name: value for name, value in choices.items() if name in field_names("rdm")}
+        other = "worst" if resolve("rdm", data)["match"] == "variance" else "variance"
+        known["match"] = other
+        runs += Protocol(data, ("rdm",), tuple(tests), draws, 1, choices=known).runs()
+    return runs
+
+
+def _siblings(
+    data: str, file: Path, data_dir: Path | None, on_progress: OnProgress | None
+) -> list[list[str]]:
+    """Domains that share images; an earlier call for the same folder has stored them."""
+    with suppress(OSError, ValueError, KeyError, TypeError):  # missing, damaged or of other data
+        return list(json.loads(read_file(file))[data])
+    named = resolve_data(data)
+    if not named.has_image_files:
+        return []
+    from riskmatch.data.doctor import siblings_in
+
+    (on_progress or no_progress)("comparing images of different domains", 0, None)
+    return [list(one.domains) for one in siblings_in(named.index(data_dir))]

@@ -1,0 +1,262 @@
+"""Evaluate a model on labelled data: accuracy and risk of every domain, with intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from riskmatch.data import OnProgress, load_data
+from riskmatch.data.catalogue import resolve
+from riskmatch.data.columns import Column
+from riskmatch.data.domain import DomainSet, StoredImages
+from riskmatch.data.preprocessing import TablePreprocessing
+from riskmatch.data.table import encoded
+from riskmatch.deployment.inputs import (
+    ImagePreprocessing,
+    InputSamples,
+    OnSkip,
+    read_frame,
+    samples,
+)
+from riskmatch.deployment.model import BATCH, SampleScores, TrainedModel, load_model
+from riskmatch.validation import check_option
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LEVEL = 0.95
+
+
+def evaluate(
+    model: TrainedModel | Path | str,
+    data: Any,
+    *,
+    level: float = LEVEL,
+    label: str | None = None,
+    domain: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    data_dir: Path | None = None,
+    batch_size: int = BATCH,
+    on_skip: OnSkip | None = None,
+    on_progress: OnProgress | None = None,
+) -> pd.DataFrame:
+    """Accuracy and mean risk of a model on every domain of labelled data.
+
+    Args:
+        model: a model, or its folder.
+        data: labelled data as :func:`riskmatch.load_data` takes them: a name, a path, a data frame,
+            a mapping of domain names to ``(x, y)``. Classes are matched by name.
+        level: level of the intervals, which take the samples of a domain as independent: Wilson's
+            for the accuracy, the normal one for the mean risk.
+        label: column of the label of a table; by default that of training.
+        domain: column of the domain of a table; by default that of training, where the table has
+            it: otherwise all rows are one domain.
+        options: options of a named data set; by default those of training if it is the same.
+        data_dir: folder that is searched first for files of the data set.
+        batch_size: samples per forward pass.
+        on_skip: called with each file that cannot be read, which is left out; by default such a
+            file is an error.
+        on_progress: called with the number of samples that are done.
+
+    Returns:
+        One row per domain: ``domain``, ``trained_on`` (whether the model was trained on a domain of
+        this name), ``samples``, ``accuracy``, ``accuracy_low``, ``accuracy_high``, ``risk``,
+        ``risk_low``, ``risk_high``. The accuracy of a regression is NaN; its risk on a table is
+        that of standardised targets.
+
+    Raises:
+        ValueError: the data do not fit the model, such as a class that it does not have.
+
+    Example:
+        >>> import tempfile, torch, riskmatch
+        >>> x, y = torch.randn(40, 3), torch.arange(40) % 2
+        >>> sites = {"A": (x, y), "B": (x + 1, y)}
+        >>> run = riskmatch.train(sites, "erm", out=tempfile.mkdtemp(), steps=4)
+        >>> folder = riskmatch.save_model(run, run.folder / "model")
+        >>> evaluate(folder, {"C": (x - 1, y)})[["domain", "trained_on", "samples"]].values.tolist()
+        [['C', False, 40]]
+    """
+    import pandas as pd
+    from scipy.special import ndtri
+
+    if not 0 < level < 1:
+        raise ValueError(f"level must be in (0, 1), got {level}.")
+    if not isinstance(model, TrainedModel):
+        model = load_model(model)
+    scored = score_domains(
+        model,
+        data,
+        label=label,
+        domain=domain,
+        options=options,
+        data_dir=data_dir,
+        batch_size=batch_size,
+        on_skip=on_skip,
+        on_progress=on_progress,
+    )
+    z = float(ndtri((1 + level) / 2))
+    rows = [
+        {"domain": name, "trained_on": name in model.domains, **_row(scores, z)}
+        for name, scores in scored.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def score_domains(
+    model: TrainedModel,
+    data: Any,
+    *,
+    label: str | None = None,
+    domain: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    data_dir: Path | None = None,
+    batch_size: int = BATCH,
+    on_skip: OnSkip | None = None,
+    on_progress: OnProgress | None = None,
+) -> dict[str, SampleScores]:
+    """Scores of every sample of labelled data by domain; arguments as of :func:`evaluate`."""
+    if isinstance(model.preprocessing, TablePreprocessing):
+        parts = _table(model, data, label, domain)
+    elif isinstance(data, str | Path) and isinstance(model.preprocessing, ImagePreprocessing):
+        parts = _images(model, str(data), data_dir)
+    else:
+        parts = _domains(model, data, options, data_dir, on_progress)
+    scored = {}
+    for name, inputs, y in parts:
+        outputs = model.outputs(
+            inputs, batch_size=batch_size, features=True, on_skip=on_skip, on_progress=on_progress
+        )
+        labels = y[list(outputs.rows)]
+        scored[name] = SampleScores.of(outputs.logits, labels, model.risk, outputs.features)
+    return scored
+
+
+def wilson(share: float, n: int, z: float) -> tuple[float, float]:
+    """Wilson's interval of a probability, from the share of ``n`` independent trials.
+
+    Reference: Wilson, *Probable Inference, the Law of Succession, and Statistical Inference*,
+    JASA 1927.
+
+    Example:
+        >>> [round(end, 4) for end in wilson(0.9, 10, 1.96)]
+        [0.5958, 0.9821]
+    """
+    middle = share + z * z / (2 * n)
+    half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    scale = 1 + z * z / n
+    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
+
+
+def _row(scores: SampleScores, z: float) -> dict[str, float]:
+    n, risks = len(scores.risk), scores.risk.astype(np.float64)
+    accuracy = low = high = math.nan
+    if not np.issubdtype(scores.label.dtype, np.floating):
+        accuracy = float(np.mean(scores.predicted == scores.label))
+        low, high = wilson(accuracy, n, z)
+    half = z * risks.std(ddof=1) / math.sqrt(n) if n > 1 else math.nan
+    least = 0.0 if risks.min() >= 0 else -math.inf
+    return {
+        "samples": n,
+        "accuracy": accuracy,
+        "accuracy_low": low,
+        "accuracy_high": high,
+        "risk": risks.mean(),
+        "risk_low": max(risks.mean() - half, least),
+        "risk_high": risks.mean() + half,
+    }
+
+
+LabelledInputs = tuple[str, InputSamples, Tensor]
+"""Name, inputs and labels of a domain, labels as those of the model."""
+
+
+def _table(
+    model: TrainedModel, data: Any, label: str | None, domain: str | None
+) -> Iterator[LabelledInputs]:
+    assert isinstance(model.preprocessing, TablePreprocessing)
+    frame, name = read_frame(data), Path(data).stem if isinstance(data, str | Path) else "table"
+    columns, trained = list(map(str, frame.columns)), model.config.data_options
+    label, usual = label or trained.get("label"), trained.get("domain")
+    if label is None:
+        raise ValueError(f"Give label=, the column of the label, one of {', '.join(columns)}.")
+    for column in [label, *([domain] if domain else [])]:
+        check_option(f"column of '{name}'", column, columns)
+    if model.classes:
+        names, codes = encoded(frame[label], "label")
+        y = _relabelled(torch.from_numpy(codes), names, model, name)
+    else:
+        targets = Column(label, "number").read(frame[label])
+        y = model.preprocessing.scale_target(torch.tensor(targets))
+    x = model.preprocessing.transform(frame)
+    domain = domain or (usual if usual in columns else None)
+    if domain is None:
+        yield name, samples(x, model.preprocessing), y
+        return
+    domains, numbers = encoded(frame[domain], "domain")
+    for number, name in enumerate(domains):
+        rows = np.flatnonzero(numbers == number)
+        yield name, samples(x[rows], model.preprocessing), y[rows]
+
+
+def _images(model: TrainedModel, data: str, data_dir: Path | None) -> Iterator[LabelledInputs]:
+    index = resolve(data).index(data_dir)
+    labels, numbers = torch.tensor(index.labels), np.array(index.domains)
+    y = _relabelled(labels, index.class_names, model, index.name)
+    for number, name in enumerate(index.domain_names):
+        rows = np.flatnonzero(numbers == number).tolist()
+        files = [str(index.file(row)) for row in rows]
+        yield name, samples(files, model.preprocessing), y[rows]
+
+
+def _domains(
+    model: TrainedModel,
+    data: Any,
+    options: Mapping[str, Any] | None,
+    data_dir: Path | None,
+    on_progress: OnProgress | None,
+) -> Iterator[LabelledInputs]:
+    if isinstance(data, str | Path):
+        if options is None and str(data) == model.config.data:
+            options = model.config.data_options
+        domains = load_data(data, options=options, data_dir=data_dir, on_progress=on_progress)
+    else:
+        domains = load_data(data, on_progress=on_progress)
+    if bool(domains.classes) != bool(model.classes):
+        kinds = ("a regression", "a classifier")
+        raise ValueError(
+            f"The model is {kinds[bool(model.classes)]}, and the labels of '{domains.name}' are "
+            f"those of {kinds[bool(domains.classes)]}."
+        )
+    names = domains.class_names or tuple(map(str, range(domains.classes)))
+    for domain in domains.domains:
+        y = _relabelled(domain.y, names, model, domains.name) if model.classes else domain.y
+        yield domain.name, _inputs(domain.x, domains, model), y
+
+
+def _inputs(x: Any, domains: DomainSet, model: TrainedModel) -> InputSamples:
+    if isinstance(x, StoredImages):
+        names = [str(row) for row in range(len(x))]
+        return InputSamples("row", names, read=partial(_stored, x))
+    if not isinstance(x, Tensor):
+        raise ValueError(f"The model does not take the inputs of '{domains.name}'.")
+    return samples(x, model.preprocessing)
+
+
+def _stored(x: StoredImages, row: int) -> Tensor:
+    return x[row : row + 1][0]
+
+
+def _relabelled(y: Tensor, names: tuple[str, ...], model: TrainedModel, data: str) -> Tensor:
+    """Labels of the model for the classes ``names`` of the data."""
+    used = y.unique().tolist()
+    for label in used:
+        check_option(f"class of '{data}' for this model", names[label], model.classes)
+    number = {label: model.classes.index(names[label]) for label in used}
+    return torch.tensor([number[label] for label in y.tolist()])

@@ -1,0 +1,273 @@
+"""Inputs of a trained model: image files, tables or tensors, prepared as in training."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from riskmatch.data import load_data
+from riskmatch.data.domain import DomainSet, NamedTensors, StoredImages
+from riskmatch.data.features import random_view
+from riskmatch.data.images.decode import ImageError, decode
+from riskmatch.data.images.index import EXTENSIONS, is_image, is_junk
+from riskmatch.data.images.manifest import is_manifest, manifest_paths
+from riskmatch.data.preprocessing import TablePreprocessing
+from riskmatch.data.table import SUFFIXES, read_table
+from riskmatch.validation import check_option
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    Inputs: TypeAlias = (
+        "str | Path | Sequence[str | Path] | Tensor | np.ndarray[Any, Any] | DataFrame | DomainSet"
+    )
+    """A path, image files, a tensor or array (n, …), a data frame, or a data set."""
+
+OnSkip = Callable[[str, str], None]
+"""Called with the name of an input that cannot be read, and the cause."""
+Rows = Sequence[int]
+
+
+@dataclass(frozen=True)
+class ImagePreprocessing:
+    """Decode image files to bytes (3, side, side); the network normalises them itself."""
+
+    side: int
+    kind: ClassVar[str] = "images"
+
+    def to_json(self) -> dict[str, Any]:
+        """Preprocessing as plain JSON values."""
+        resize = [{"side": self.side, "filter": "bilinear"}]  # of Pillow, ignoring the aspect ratio
+        return {"kind": self.kind, "colours": "RGB, transparency on white", "resize": resize}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> ImagePreprocessing:
+        """Preprocessing from the values of :meth:`to_json`."""
+        return cls(int(values["resize"][0]["side"]))
+
+    def read(self, file: Path) -> Tensor:
+        """The image of a file, (3, side, side) bytes.
+
+        Raises:
+            ImageError: it cannot be read as an image.
+        """
+        return torch.from_numpy(decode(file, self.side).copy()).permute(2, 0, 1)
+
+
+@dataclass(frozen=True)
+class TensorPreprocessing:
+    """Tensors (n, *shape), as they are."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    kind: ClassVar[str] = "tensors"
+
+    def to_json(self) -> dict[str, Any]:
+        """Preprocessing as plain JSON values."""
+        return {"kind": self.kind, "shape": list(self.shape), "dtype": self.dtype}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> TensorPreprocessing:
+        """Preprocessing from the values of :meth:`to_json`."""
+        return cls(tuple(map(int, values["shape"])), str(values["dtype"]))
+
+
+Preprocessing = ImagePreprocessing | TensorPreprocessing | TablePreprocessing
+_KINDS: dict[str, Any] = {
+    cls.kind: cls for cls in (ImagePreprocessing, TensorPreprocessing, TablePreprocessing)
+}
+
+
+def preprocessing_of(domains: DomainSet) -> Preprocessing:
+    """The preprocessing that gives the inputs of a data set."""
+    if domains.preprocessing is not None:
+        return domains.preprocessing
+    x = domains.domains[0].x
+    if isinstance(x, NamedTensors):
+        raise ValueError(
+            f"The inputs of '{domains.name}' are several tensors by name, which a model folder "
+            "cannot describe: save the network with torch.save."
+        )
+    if isinstance(x, StoredImages):
+        return ImagePreprocessing(domains.input_shape[-1])
+    shape = domains.input_shape[-1:] if domains.augment is random_view else domains.input_shape
+    return TensorPreprocessing(shape, str(x.dtype).removeprefix("torch."))
+
+
+def preprocessing_from_json(values: Mapping[str, Any]) -> Preprocessing:
+    """Preprocessing from the JSON values of any of its classes."""
+    made: Preprocessing = _KINDS[values["kind"]].from_json(values)
+    return made
+
+
+@dataclass(frozen=True)
+class InputSamples:
+    """Inputs that are read in batches."""
+
+    column: str
+    """What the names are: ``path``, ``row`` or ``sample``."""
+    names: Sequence[str]
+    read: Callable[[int], Tensor] | None = None
+    """Reads one input; None where ``x`` has them all."""
+    x: Tensor | None = None
+    """(n, …) all inputs."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def take(self, rows: Rows) -> InputSamples:
+        """The samples at ``rows``."""
+        names = [self.names[row] for row in rows]
+        if self.x is not None:
+            return InputSamples(self.column, names, x=self.x[list(rows)])
+        read = self.read
+        assert read is not None
+        return InputSamples(self.column, names, read=lambda row: read(rows[row]))
+
+    def batches(self, size: int, on_skip: OnSkip) -> Iterator[tuple[Rows, Tensor]]:
+        """Positions and inputs of each batch; images of the next one are decoded meanwhile."""
+        if size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {size}.")
+        if self.x is not None:
+            for start in range(0, len(self), size):
+                rows = range(start, min(start + size, len(self)))
+                yield rows, self.x[rows.start : rows.stop]
+            return
+        assert self.read is not None
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            starts = range(0, len(self), size)
+            chunks = [range(start, min(start + size, len(self))) for start in starts]
+            ahead: list[list[Future[Tensor]]] = []
+            for number, chunk in enumerate(chunks):
+                for later in chunks[number + len(ahead) : number + 2]:
+                    ahead.append([pool.submit(self.read, row) for row in later])
+                kept, images = list[int](), list[Tensor]()
+                for row, future in zip(chunk, ahead.pop(0), strict=True):
+                    try:
+                        images.append(future.result())
+                        kept.append(row)
+                    except (ImageError, OSError) as error:
+                        on_skip(self.names[row], str(error))
+                if kept:
+                    yield kept, torch.stack(images)
+
+
+def samples(inputs: Inputs, preprocessing: Preprocessing) -> InputSamples:
+    """The samples of ``inputs``; files are found but not read.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the inputs are not those of the model.
+    """
+    if isinstance(preprocessing, ImagePreprocessing):
+        if isinstance(inputs, str | Path):
+            return _image_files(Path(inputs), preprocessing)
+        if isinstance(inputs, Sequence):
+            return _files([str(path) for path in inputs], Path(), preprocessing)
+        x = inputs if isinstance(inputs, Tensor) else torch.as_tensor(inputs)
+        if x.ndim != 4 or x.shape[1] != 3:
+            raise ValueError(f"Images must have the shape (n, 3, h, w), got {tuple(x.shape)}.")
+        return _tensor(x)
+    if isinstance(preprocessing, TablePreprocessing):
+        return _tensor(_rows(inputs, preprocessing))
+    if isinstance(inputs, str | Path | DomainSet):
+        return _domains(load_data(inputs), preprocessing)
+    x = inputs if isinstance(inputs, Tensor) else torch.as_tensor(np.asarray(inputs))
+    return _tensor(_checked(x, preprocessing))
+
+
+def _tensor(x: Tensor) -> InputSamples:
+    return InputSamples("row", [str(row + 1) for row in range(len(x))], x=x)
+
+
+def _checked(x: Tensor, preprocessing: TensorPreprocessing) -> Tensor:
+    """Inputs in the type that the model takes; ``ValueError`` if they have another shape.
+
+    Of several views of features, (n, views, d), the first is used.
+    """
+    if len(preprocessing.shape) == 1 and x.ndim == 3:
+        x = x[:, 0]
+    if tuple(x.shape[1:]) != preprocessing.shape:
+        raise ValueError(
+            f"The model takes inputs of shape (n, {', '.join(map(str, preprocessing.shape))}), got "
+            f"{tuple(x.shape)}."
+        )
+    return x.to(getattr(torch, preprocessing.dtype))
+
+
+def _rows(inputs: Inputs, preprocessing: TablePreprocessing) -> Tensor:
+    """Prepared rows of a table; a tensor must have them already."""
+    if isinstance(inputs, Tensor):
+        return _checked(inputs, TensorPreprocessing((preprocessing.width,), "float32"))
+    return preprocessing.transform(read_frame(inputs))
+
+
+def read_frame(table: Any) -> DataFrame:
+    """A data frame, or the table in a file.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if isinstance(table, str | Path):
+        if not Path(table).is_dir():
+            check_option(f"file type of the table {table}", Path(table).suffix.lower(), SUFFIXES)
+        return read_table(Path(table))
+    import pandas as pd
+
+    if not isinstance(table, pd.DataFrame):
+        raise ValueError(
+            f"The model takes rows of a table: a file {' '.join(SUFFIXES)} or a data frame, got "
+            f"{type(table).__name__}."
+        )
+    return table
+
+
+def _domains(domains: DomainSet, preprocessing: TensorPreprocessing) -> InputSamples:
+    parts, names = [], list[str]()
+    for domain in domains.domains:
+        if not isinstance(domain.x, Tensor):
+            raise ValueError(
+                f"'{domains.name}' has no tensors of shape {preprocessing.shape}, which this model "
+                "takes."
+            )
+        parts.append(_checked(domain.x, preprocessing))
+        names += [f"{domain.name}/{row}" for row in range(len(domain))]
+    return InputSamples("sample", names, x=torch.cat(parts))
+
+
+def _image_files(path: Path, preprocessing: ImagePreprocessing) -> InputSamples:
+    """The images in a folder, at any depth, those that a manifest lists, or a single one."""
+    if path.is_dir():
+        names = sorted(_scan(path))
+        if not names:
+            extensions = " ".join(extension[1:] for extension in EXTENSIONS)
+            raise ValueError(f"{path} has no images ({extensions}). Give another folder.")
+        return _files(names, path, preprocessing)
+    if not path.exists():
+        raise FileNotFoundError(f"There is no {path}. Give a folder of images or a manifest.")
+    if is_manifest(path):
+        return _files(manifest_paths(path), path.parent, preprocessing)
+    return _files([path.name], path.parent, preprocessing)
+
+
+def _files(names: Sequence[str], root: Path, preprocessing: ImagePreprocessing) -> InputSamples:
+    return InputSamples("path", names, read=lambda row: preprocessing.read(root / names[row]))
+
+
+def _scan(root: Path) -> Iterator[str]:
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for folder, below, files in os.walk(root, onerror=refuse):
+        below[:] = [name for name in below if not is_junk(name)]
+        for name in files:
+            if is_image(Path(name)):
+                yield (Path(folder) / name).relative_to(root).as_posix()

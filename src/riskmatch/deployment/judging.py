@@ -1,0 +1,287 @@
+"""Judge methods by the domains that were left out: what to expect, what helps, what hurts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import numpy as np
+
+from riskmatch.deployment.advice import Expected
+from riskmatch.report.density import finite_risks
+from riskmatch.report.figures.canvas import render
+from riskmatch.report.figures.risks import Risks, density_plot, label_risks
+from riskmatch.report.selected import RowKey, Selected, choices_by_run
+from riskmatch.report.tables import Cell, Gain, Table
+from riskmatch.report.titles import method_title
+from riskmatch.runs import predictions
+from riskmatch.runs.config import variant
+from riskmatch.sweep import PlannedRun
+
+LEVEL = 0.9
+"""Level of the prediction interval."""
+TOLERANCE = 0.02
+"""Loss of accuracy that counts as harm where predictions are missing, and with them an interval."""
+BOOSTING = "gradient boosting"
+
+LeftOut = Sequence[tuple[str, ...]]
+"""Sets of domains that were left out, each one domain or siblings."""
+
+
+@dataclass(frozen=True)
+class MethodResult:
+    """Accuracies of a method on the domains that were left out."""
+
+    variant: str
+    accuracies: Mapping[str, float]
+    """Accuracy by domain."""
+    expected: Expected
+    gain: Gain | None
+    """Differences from ERM in per cent, one for each set of domains; None for ERM itself."""
+
+    @property
+    def title(self) -> str:
+        """Name of the method in tables."""
+        return method_title(self.variant)
+
+    @property
+    def beats_erm(self) -> bool:
+        """Whether the mean gain over ERM exceeds half of its 95 % interval."""
+        gain = self.gain
+        return bool(gain and gain.mean and gain.error is not None and gain.mean > gain.error)
+
+    def to_json(self) -> dict[str, Any]:
+        """Result as plain JSON values."""
+        gain = None
+        if self.gain is not None:
+            gain = {"points": self.gain.mean, "half_of_95_interval": self.gain.error}
+        return {
+            "method": self.variant,
+            "accuracies": dict(self.accuracies),
+            "expected": vars(self.expected),
+            "gain_over_erm": gain,
+            "beats_erm": self.beats_erm,
+        }
+
+
+@dataclass(frozen=True)
+class Harm:
+    """A domain on which matching lost accuracy against ERM."""
+
+    variant: str
+    domain: str
+    accuracy: float
+    erm_accuracy: float
+    interval: float | None
+    """Half of the 95 % interval of the difference, paired over samples; None without predictions,
+    where a loss of more than ``TOLERANCE`` counts."""
+    risk: float | None = None
+    """Mean risk of the domain."""
+    erm_risk: float | None = None
+    figure: bytes = field(default=b"", repr=False)
+    """PNG of the risks of all domains with ERM and with matching."""
+
+    def __str__(self) -> str:
+        by = "" if self.interval is None else f" (difference ± {100 * self.interval:.1f})"
+        risk = ""
+        if self.risk is not None and self.erm_risk is not None:
+            risk = f"; its mean risk changes from {self.erm_risk:.3f} to {self.risk:.3f}"
+        return (
+            f"{method_title(self.variant)} lowers the accuracy on {self.domain} from "
+            f"{100 * self.erm_accuracy:.1f} to {100 * self.accuracy:.1f}{by}{risk}."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Harm as plain JSON values."""
+        values = {name: value for name, value in vars(self).items() if name != "figure"}
+        return {"method": values.pop("variant"), **values}
+
+
+def prediction_interval(values: Sequence[float], level: float = LEVEL) -> Expected:
+    r"""Mean of accuracies and prediction interval for one further domain.
+
+    .. math:: \bar a \pm t_{n-1,\,(1+\text{level})/2}\; s\, \sqrt{1 + 1/n}
+
+    with s the standard deviation of the n accuracies, cut to [0, 1]. It takes the domains and the
+    new one for independent draws from one normal distribution.
+
+    Args:
+        values: accuracies on n domains, two or more.
+        level: probability that the accuracy on the new domain is in the interval.
+
+    Example:
+        >>> str(prediction_interval([0.7, 0.8, 0.75]))
+        '0.750 [0.581, 0.919] (90%)'
+    """
+    from scipy.special import stdtrit
+
+    n, mean = len(values), fmean(values)
+    t = float(stdtrit(n - 1, (1 + level) / 2))
+    half = t * stdev(values) * math.sqrt(1 + 1 / n)
+    return Expected(mean, max(0.0, mean - half), min(1.0, mean + half), level)
+
+
+def method_results(
+    accuracies: Mapping[str, Mapping[str, float]], left_out: LeftOut
+) -> list[MethodResult]:
+    """Results of methods from accuracies by variant and domain; ``erm`` is one of the variants.
+
+    Siblings count as one domain, with their mean accuracy.
+    """
+    means = {
+        name: [fmean(by_domain[domain] for domain in group) for group in left_out]
+        for name, by_domain in accuracies.items()
+    }
+    return [
+        MethodResult(
+            name,
+            accuracies[name],
+            prediction_interval(own),
+            None
+            if name == "erm"
+            else Gain(tuple(100 * (a - b) for a, b in zip(own, means["erm"], strict=True))),
+        )
+        for name, own in means.items()
+    ]
+
+
+def recommended(results: Sequence[MethodResult]) -> MethodResult:
+    """The best of the methods that beat ERM, or ERM; gradient boosting is not trained here."""
+    trained = [one for one in results if one.variant != BOOSTING]
+    better = [one for one in trained if one.beats_erm]
+    (erm,) = (one for one in trained if one.variant == "erm")
+    return max(better, key=lambda one: one.expected.accuracy, default=erm)
+
+
+def best_draw(
+    selected: Selected, name: str, planned: Sequence[PlannedRun], left_out: LeftOut
+) -> PlannedRun:
+    """A run with the hyper-parameters of the best mean accuracy over the domains left out.
+
+    Each run counts at the step that the rule chooses for it. All domains are known by now, so that
+    comparing draws on them reveals nothing of a new one; the expected accuracy does not use it.
+    """
+    runs = {run.config.id: run for run in planned if variant(run.config) == name}
+    chosen = choices_by_run(selected)
+    columns = (chosen[column].tolist() for column in ("run", "test_domain", "accuracy"))
+    accuracies: dict[int, dict[str, float]] = {}
+    for id, domain, accuracy in zip(*columns, strict=True):
+        if id in runs:
+            accuracies.setdefault(runs[id].draw, {})[domain] = accuracy
+    group = {domain: number for number, own in enumerate(left_out) for domain in own}
+
+    def score(draw: int) -> tuple[int, float]:
+        """Number of groups in which no run failed, and the mean of their mean accuracies."""
+        by_group: dict[int, list[float]] = {}
+        for domain, accuracy in accuracies[draw].items():
+            by_group.setdefault(group[domain], []).append(accuracy)
+        return len(by_group), fmean(map(fmean, by_group.values()))
+
+    best = max(sorted(accuracies), key=score)
+    return next(run for run in runs.values() if run.draw == best)
+
+
+def held_out_checks(selected: Selected, name: str) -> dict[str, tuple[Expected, float]]:
+    """Accuracy to expect on each domain as the others tell, and its accuracy, by domain.
+
+    The runs that hold out another domain v besides a domain d are those of advice without d: their
+    accuracies on v, at the draw and step chosen for d, give the interval for d. Empty unless pairs
+    of domains were held out.
+
+    Args:
+        selected: what the rule chose.
+        name: variant of the method.
+    """
+    key = RowKey(name, "")
+    own = selected.part(key, selected.cases)
+    draws = dict(zip(own["run"], own["draw"], strict=True))
+    pairs = own[own["test_domain"].isna()]
+    evaluations = selected.results.evaluations.set_index(["run", "step"])
+    checks = {}
+    for domain, (run, step, accuracy) in _chosen(selected, name).items():
+        partners = [
+            (str(pair), other)
+            for pair, tests, draw in zip(
+                pairs["run"], pairs["test_domains"], pairs["draw"], strict=True
+            )
+            if domain in tests and draw == draws[run]
+            for other in tests
+            if other != domain
+        ]
+        values = [
+            evaluations[f"accuracy/{selected.rule.reported}/{other}"].to_dict()[(pair, step)]
+            for pair, other in partners
+            if (pair, step) in evaluations.index
+        ]
+        if len(values) > 1:
+            checks[domain] = prediction_interval(values), accuracy
+    return checks
+
+
+def harms(selected: Selected, runs: Path, domains: Sequence[str]) -> Iterator[Harm]:
+    """Domains on which RDM is worse than ERM by more than the interval of the difference.
+
+    Args:
+        selected: what the rule chose.
+        runs: folder of the runs.
+        domains: all domains of the data set.
+    """
+    erm = _chosen(selected, "erm")
+    for key in selected.rows:
+        if key.variant.split()[0] == "rdm":
+            for domain, (run, step, accuracy) in _chosen(selected, key.variant).items():
+                erm_run, erm_step, erm_accuracy = erm[domain]
+                try:
+                    mine = predictions.read(runs / run, step)
+                    theirs = predictions.read(runs / erm_run, erm_step)
+                except (OSError, ValueError):
+                    if erm_accuracy - accuracy > TOLERANCE:
+                        yield Harm(key.variant, domain, accuracy, erm_accuracy, None)
+                    continue
+                ours, before = (part[domain][selected.rule.reported] for part in (mine, theirs))
+                change = (ours.predicted == ours.label) * 1.0 - (before.predicted == before.label)
+                half = float(1.96 * change.std() / math.sqrt(len(change)))
+                if change.mean() + half < 0:
+                    panels = {
+                        "ERM": label_risks(theirs, [domain]),
+                        method_title(key.variant): label_risks(mine, [domain]),
+                    }
+                    yield Harm(
+                        key.variant,
+                        domain,
+                        accuracy,
+                        erm_accuracy,
+                        half,
+                        float(np.mean(finite_risks(ours))),
+                        float(np.mean(finite_risks(before))),
+                        _figure(panels, domain, domains),
+                    )
+
+
+def _chosen(selected: Selected, name: str) -> dict[str, tuple[str, int, float]]:
+    """Run, step and accuracy that the rule chose for a method, by domain left out."""
+    own = selected.part(RowKey(name, ""), selected.chosen)
+    columns = (own[column].tolist() for column in ("run", "step", "accuracy"))
+    return dict(zip(own["test_domain"].tolist(), zip(*columns, strict=True), strict=True))
+
+
+def _figure(panels: Risks, domain: str, domains: Sequence[str]) -> bytes:
+    title = f"Risks with {domain} left out; ticks mark the means"
+    return render(density_plot(panels, title, "", domains).draw(), "png")
+
+
+def results_table(results: Sequence[MethodResult], caption: str) -> Table:
+    """Accuracy by method and domain in per cent, the prediction interval, and the gain over ERM."""
+    domains = list(results[0].accuracies)
+    rows: list[tuple[Cell, ...]] = []
+    for one in results:
+        expected = one.expected
+        interval = f"{100 * expected.low:.1f} to {100 * expected.high:.1f}"
+        values = (100 * one.accuracies[domain] for domain in domains)
+        rows.append((one.title, *values, 100 * expected.accuracy, interval, one.gain))
+    columns = ("method", *domains, "average", "90 % prediction interval", "gain over ERM")
+    return Table(caption, columns, tuple(rows))

@@ -1,0 +1,302 @@
+"""Trained models: loaded from their folder and applied to new inputs."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load as from_bytes
+from torch import Tensor, nn
+
+from riskmatch import models
+from riskmatch.contract import RiskFunction, outputs, risk_function
+from riskmatch.contract.risks import checked_risks
+from riskmatch.data import OnProgress, no_progress
+from riskmatch.data.preprocessing import TablePreprocessing
+from riskmatch.deployment.advice import Expected, expected_from_json
+from riskmatch.deployment.folder import (
+    HELD_OUT,
+    WEIGHTS,
+    ModelError,
+    read_folder,
+)
+from riskmatch.deployment.inputs import (
+    InputSamples,
+    OnSkip,
+    Preprocessing,
+    preprocessing_from_json,
+    samples,
+)
+from riskmatch.engine.instances import is_instance
+from riskmatch.models import Backbone
+from riskmatch.runs.config import RunConfig
+
+if TYPE_CHECKING:
+    from riskmatch.deployment.inputs import Inputs
+
+BATCH = 32
+"""Inputs per forward pass, unless the caller gives another number."""
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class SampleScores:
+    """Labels, predictions and risks of samples, as arrays of shape (n,), and their features.
+
+    Labels and predictions of a regression on a table are standardised, as in training.
+    """
+
+    label: Array
+    predicted: Array
+    """Predicted labels, or the outputs of a regression."""
+    confidence: Array
+    """Probability of the predicted class; NaN for a regression."""
+    risk: Array
+    features: Array
+    """(n, d) inputs of the last layer; d is 0 where the network returns none."""
+
+    @classmethod
+    def of(
+        cls, logits: Tensor, y: Tensor, risk: RiskFunction, features: Tensor | None
+    ) -> SampleScores:
+        """Scores of samples from outputs of the network and labels."""
+        predicted, confidence = _predictions(logits, regression=y.is_floating_point())
+        wide = torch.empty(len(y), 0) if features is None else features.flatten(1)
+        risks = checked_risks(risk, logits, y)
+        values = (y, predicted, confidence, risks.float(), wide.float())
+        return cls(*(value.cpu().numpy() for value in values))
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """Outputs of a model on the inputs that could be read."""
+
+    samples: InputSamples
+    rows: tuple[int, ...]
+    """(n,) positions in ``samples``."""
+    logits: Tensor
+    """(n, classes), or (n, 1) for a regression."""
+    features: Tensor | None = None
+    """(n, d) features, where they were asked for and the network returns them."""
+
+    @property
+    def names(self) -> list[str]:
+        """(n,) names of the inputs."""
+        return [self.samples.names[row] for row in self.rows]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedModel:
+    """A network with its preprocessing and classes; :func:`load_model` loads one.
+
+    Inputs are what the model was trained on: paths of images (a folder, a manifest, a list), a
+    table, or tensors and arrays (n, …).
+    """
+
+    network: nn.Module = field(repr=False)
+    """Maps inputs to ``(features, logits)``; on the CPU and in evaluation mode."""
+    preprocessing: Preprocessing
+    """How inputs are made from files."""
+    classes: tuple[str, ...]
+    """Names of the classes by label; empty for a regression."""
+    domains: tuple[str, ...]
+    """Names of the domains that the model was trained on."""
+    held_out: Mapping[str, SampleScores] = field(repr=False)
+    """Scores of up to 2,000 validation samples of every domain, test domains included."""
+    expected: Expected | None
+    """Accuracy to expect on a new domain, as ``riskmatch advise`` estimated it."""
+    config: RunConfig = field(repr=False)
+    """Configuration of the run."""
+    values: Mapping[str, Any] = field(repr=False)
+    """All of ``model.json``."""
+    own_risk: RiskFunction | None = field(default=None, repr=False)
+
+    @cached_property
+    def risk(self) -> RiskFunction:
+        """The per-sample loss."""
+        if self.own_risk is None and is_instance(self.config.risk):
+            raise ValueError(
+                "The model was trained with a risk of your own, which its folder does not hold: "
+                "pass it as load_model(path, risk=…)."
+            )
+        return self.own_risk or risk_function(self.config.risk)
+
+    def predict(self, inputs: Inputs, *, batch_size: int = BATCH) -> Array:
+        """(n,) names of the predicted classes, or the predictions of a regression."""
+        predicted, _ = self.predictions(self.outputs(inputs, batch_size=batch_size).logits)
+        return np.array(self.classes)[predicted] if self.classes else predicted.numpy()
+
+    def predict_proba(self, inputs: Inputs, *, batch_size: int = BATCH) -> Array:
+        """(n, classes) probabilities of the classes.
+
+        Raises:
+            ValueError: the model is a regression, or an input cannot be read.
+        """
+        if not self.classes:
+            raise ValueError("This model is a regression, which has no probabilities: use predict.")
+        logits = self.outputs(inputs, batch_size=batch_size).logits
+        probabilities: Array = logits.softmax(1).numpy()
+        return probabilities
+
+    def predictions(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """(n,) predicted labels and their probabilities.
+
+        Of a regression they are the predictions, in the unit of a table's label, and NaN.
+        """
+        predicted, confidence = _predictions(logits, regression=not self.classes)
+        if not self.classes and isinstance(self.preprocessing, TablePreprocessing):
+            predicted = self.preprocessing.restore_target(predicted)
+        return predicted, confidence
+
+    @torch.no_grad()
+    def outputs(
+        self,
+        inputs: Inputs | InputSamples,
+        *,
+        batch_size: int = BATCH,
+        features: bool = False,
+        on_skip: OnSkip | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Outputs:
+        """Outputs of the network.
+
+        Args:
+            inputs: see :class:`TrainedModel`.
+            batch_size: inputs per forward pass.
+            features: whether to return the features, too.
+            on_skip: called with each input that cannot be read, which is left out; by default
+                such an input is an error.
+            on_progress: called with the number of inputs that are done.
+
+        Raises:
+            ValueError: the inputs are not those of the model, or none can be read.
+        """
+        source = inputs if isinstance(inputs, InputSamples) else samples(inputs, self.preprocessing)
+        if not len(source):
+            raise ValueError("There are no inputs to predict.")
+        report, causes = on_progress or no_progress, list[str]()
+
+        def skip(name: str, cause: str) -> None:
+            causes.append(cause)
+            if on_skip is None:
+                raise ValueError(cause)
+            on_skip(name, cause)
+
+        rows, logits, wide = list[int](), list[Tensor](), list[Tensor]()
+        for positions, x in source.batches(batch_size, skip):
+            part, values = outputs(self.network, x)
+            rows += positions
+            logits.append(values.float())
+            if features and part is not None:
+                wide.append(part.flatten(1).float())
+            report("predicting", positions[-1] + 1, len(source))
+        if not rows:
+            raise ValueError(f"None of the {len(source):,} inputs can be read: {causes[0]}")
+        return Outputs(source, tuple(rows), torch.cat(logits), torch.cat(wide) if wide else None)
+
+
+def _predictions(logits: Tensor, regression: bool) -> tuple[Tensor, Tensor]:
+    if regression:
+        values = logits.reshape(-1)
+        return values, torch.full_like(values, torch.nan)
+    best, predicted = logits.max(1)
+    return predicted, (best - logits.logsumexp(1)).exp()
+
+
+def load_model(
+    path: Path | str, *, network: nn.Module | None = None, risk: RiskFunction | None = None
+) -> TrainedModel:
+    """Load a model from its folder, after verifying the checksums.
+
+    Args:
+        path: the folder that ``riskmatch train --all-domains`` or
+            :func:`riskmatch.save_model` wrote.
+        network: a network of the model's class, if it was trained with one of the user's own
+            objects.
+        risk: the risk, if it was one of the user's own functions.
+
+    Raises:
+        ModelError: it is no model folder, one of another version, or damaged.
+
+    Example:
+        >>> import tempfile, riskmatch
+        >>> options = {"out": tempfile.mkdtemp(), "steps": 4, "data_options": {"samples": 50}}
+        >>> run = riskmatch.train("colored-digits", "erm", **options)
+        >>> model = load_model(riskmatch.save_model(run, run.folder / "model"))
+        >>> model.classes, model.domains, model.preprocessing.shape
+        (('0', '1'), ('0.9', '0.8', '0.1'), (2, 8, 8))
+        >>> model.predict_proba(torch.zeros(3, 2, 8, 8)).shape
+        (3, 2)
+    """
+    path = Path(path)
+    values, files = read_folder(path)
+    try:
+        config = RunConfig.from_json(values["run"]["config"])
+        preprocessing = preprocessing_from_json(values["preprocessing"])
+        built = _build(values["network"], network)
+        built.load_state_dict(from_bytes(files[WEIGHTS]))
+        model = TrainedModel(
+            network=built.eval(),
+            preprocessing=preprocessing,
+            classes=tuple(values["classes"]),
+            domains=tuple(n for n, entry in values["domains"].items() if entry["trained_on"]),
+            held_out=_read_held_out(list(values["domains"]), from_bytes(files[HELD_OUT])),
+            expected=None if values["expected"] is None else expected_from_json(values["expected"]),
+            config=config,
+            values=values,
+            own_risk=risk,
+        )
+    except ValueError as error:
+        raise ModelError(f"{path} cannot be loaded: {error}") from error
+    except (KeyError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:
+        cause = " ".join(str(error).split())
+        cause = f"missing {cause}" if isinstance(error, KeyError) else cause
+        raise ModelError(
+            f"{path} does not fit this version of riskmatch or of the network's package "
+            f"({cause}). It was written with {_described(values.get('versions'))}."
+        ) from error
+    return model
+
+
+def _read_held_out(names: list[str], tensors: Mapping[str, Tensor]) -> dict[str, SampleScores]:
+    return {
+        name: SampleScores(
+            *(tensors[f"{number}/{item.name}"].numpy() for item in fields(SampleScores))
+        )
+        for number, name in enumerate(names)
+    }
+
+
+def _build(values: Mapping[str, Any], own: nn.Module | None) -> nn.Module:
+    name, options = str(values["name"]), dict(values["options"])
+    if own is not None or is_instance(name):
+        if own is None:
+            raise ModelError(
+                f"The network of this model is an object of the class {name.partition(':')[2]}, "
+                "which its folder does not hold: pass one as load_model(path, network=…)."
+            )
+        return copy.deepcopy(own).cpu()
+    if models.is_backbone(name):  # all weights come from the folder
+        options |= {"pretrained": False}
+    shape = tuple(map(int, values["input_shape"]))
+    network = models.build(name, shape, int(values["outputs"]), float(values["dropout"]), options)
+    if isinstance(network, Backbone) and repr(network.trunk.preprocess) != values["preprocess"]:
+        raise ModelError(
+            f"The installed package of {name} prepares images as {network.trunk.preprocess!r}, the "
+            f"model was trained with {values['preprocess']}. Install the package's version of then."
+        )
+    return network
+
+
+def _described(versions: Any) -> str:
+    known = versions if isinstance(versions, Mapping) else {}
+    return ", ".join(f"{name} {number}" for name, number in known.items()) or "unknown versions"

@@ -1,0 +1,359 @@
+"""Compare data of a new site with the held-out samples of the domains of training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riskmatch.data import OnProgress
+from riskmatch.data.preprocessing import TablePreprocessing
+from riskmatch.deployment.evaluation import score_domains
+from riskmatch.deployment.inputs import OnSkip, read_frame
+from riskmatch.deployment.model import BATCH, TrainedModel, load_model
+from riskmatch.report.density import bin_edges
+from riskmatch.report.figures.charts import Curve
+from riskmatch.report.figures.plot import Lines
+from riskmatch.report.figures.risks import distribution_function
+from riskmatch.report.page.risks import kernel_matrix, two_sample_test
+from riskmatch.report.style import domain_style
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = NDArray[np.float64]
+Quantity = Literal["risk", "confidence", "features"]
+LEVEL = 0.05
+PERMUTATIONS = 1000
+MAX_SITE, MAX_POOL = 1000, 2000
+"""Most samples of a new site and of the pool in a test; larger ones are subsampled."""
+POOL = "pool"
+NEW = " (new)"
+
+
+@dataclass(frozen=True, eq=False)
+class Monitoring:
+    """Tests of new sites against the domains of training."""
+
+    alarm: bool
+    """Whether the adjusted p-value of a test against the pool is at most the level."""
+    level: float
+    labelled: bool
+    """Whether risks were compared; else confidences and features, which need no labels."""
+    tests: pd.DataFrame
+    """A row per site, quantity and reference: ``site``, ``quantity`` (risk, confidence or
+    features), ``against`` (pool, or a domain of training), ``samples``, ``reference_samples``,
+    ``mean``, ``reference_mean``, ``mmd2``, ``effect``, ``p`` and ``p_adjusted``.
+
+    Only the tests against the pool raise the alarm. Their p-values are adjusted together by Holm's
+    method, which changes nothing where there is one; those against single domains are descriptive,
+    and adjusted together as well."""
+    values: Mapping[str, Mapping[str, Array]] = field(repr=False)
+    """Risks or confidences by site and label of a curve, for :meth:`figure`."""
+
+    def figure(self) -> Lines:
+        """Distribution functions of the risks or confidences of new sites and domains of training.
+
+        Raises:
+            ValueError: features alone were compared.
+        """
+        if not self.values:
+            raise ValueError(
+                "Features alone were compared, as for any regression without labels: there are no "
+                "risks or confidences to draw."
+            )
+        labels = list(dict.fromkeys(label for panel in self.values.values() for label in panel))
+        styles = {label: domain_style(label, labels, label.endswith(NEW)) for label in labels}
+        name = "risk" if self.labelled else "confidence"
+        samples = [values for panel in self.values.values() for values in panel.values()]
+        right = bin_edges(samples)[-1] if self.labelled else 1.0
+        return Lines(
+            title=f"{name.capitalize()}s of new sites beside held-out ones of training",
+            xlabel=f"{name} of a sample",
+            note=f"{'Alarm' if self.alarm else 'No alarm'} at level {self.level:g}",
+            ylabel="fraction of samples",
+            panels={
+                site: [
+                    Curve(label, *distribution_function(values, right), styles[label])
+                    for label, values in panel.items()
+                ]
+                for site, panel in self.values.items()
+            },
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Result as plain JSON values."""
+        summary = {"alarm": self.alarm, "level": self.level, "labelled": self.labelled}
+        return {**summary, "tests": self.tests.to_dict("records")}
+
+
+def monitor(
+    model: TrainedModel | Path | str,
+    data: Any,
+    *,
+    labelled: bool = True,
+    level: float = LEVEL,
+    permutations: int = PERMUTATIONS,
+    seed: int = 0,
+    label: str | None = None,
+    domain: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    data_dir: Path | None = None,
+    batch_size: int = BATCH,
+    on_skip: OnSkip | None = None,
+    on_progress: OnProgress | None = None,
+) -> Monitoring:
+    """Test whether the risks of a new site are distributed like those of training.
+
+    The test is a permutation test of the MMD² of the site's risks and the pool: as many held-out
+    samples of every domain of training as the smallest has, from the model folder. Without labels
+    the same is done with confidences (probabilities of the predicted classes) and features, whose
+    shift need not change the accuracy: an unusual site is not always a worse one.
+
+    Args:
+        model: a model, or its folder.
+        data: labelled data as :func:`riskmatch.evaluate` takes them, of which every domain is a
+            new site; without labels inputs as :func:`riskmatch.predict` takes them, one site.
+        labelled: whether the data have labels.
+        level: the p-value at and below which there is an alarm.
+        permutations: permutations of every test; p is at least 1 / (1 + permutations).
+        seed: seed of subsamples and permutations.
+        label: column of the label of a table; by default that of training.
+        domain: column of the domain of a table; by default that of training, if there is one.
+        options: options of a named data set; by default those of training if it is the same.
+        data_dir: folder that is searched first for files of the data set.
+        batch_size: samples per forward pass.
+        on_skip: called with each file that cannot be read, which is left out; by default such a
+            file is an error.
+        on_progress: called with the number of samples that are done.
+
+    Raises:
+        ValueError: the data do not fit the model, or have too few samples.
+
+    Example:
+        >>> import tempfile, torch, riskmatch
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> x, y = torch.randn(400, 3, generator=generator), torch.arange(400) % 2
+        >>> x[:, 0] += 4 * y
+        >>> sites = {"A": (x[:200], y[:200]), "B": (x[200:], y[200:])}
+        >>> run = riskmatch.train(sites, "erm", out=tempfile.mkdtemp(), steps=50)
+        >>> folder = riskmatch.save_model(run, run.folder / "model")
+        >>> monitor(folder, {"C": (x, 1 - y)}).alarm  # labels are wrong
+        True
+    """
+    import pandas as pd
+
+    if not 0 < level < 1:
+        raise ValueError(f"level must be in (0, 1), got {level:g}.")
+    _check_permutations(permutations, level, 1)
+    if not isinstance(model, TrainedModel):
+        model = load_model(model)
+    sites: dict[str, dict[Quantity, Array]] = {}
+    if labelled:
+        _check_label(model, data, label)
+        scored = score_domains(
+            model,
+            data,
+            label=label,
+            domain=domain,
+            options=options,
+            data_dir=data_dir,
+            batch_size=batch_size,
+            on_skip=on_skip,
+            on_progress=on_progress,
+        )
+        sites = {name: {"risk": scores.risk.astype(float)} for name, scores in scored.items()}
+    else:
+        name = Path(data).name if isinstance(data, str | Path) else "new site"
+        sites[name] = _unlabelled(model, data, batch_size, on_skip, on_progress)
+    _check_permutations(permutations, level, sum(map(len, sites.values())))
+    rng, rows = np.random.default_rng(seed), []
+    for site, quantities in sites.items():
+        for quantity, values in quantities.items():
+            reference = {name: _held_out(model, name, quantity) for name in model.domains}
+            _check_sizes({site: values, **reference})
+            found = compare(values, reference, permutations, rng)
+            rows += [{"site": site, "quantity": quantity, **row} for row in found]
+    tests = pd.DataFrame(rows)
+    pooled = tests["against"] == POOL
+    for part in (pooled, ~pooled):
+        tests.loc[part, "p_adjusted"] = holm(tests.loc[part, "p"].to_list())
+    return Monitoring(
+        bool((tests.loc[pooled, "p_adjusted"] <= level).any()),
+        level,
+        labelled,
+        tests,
+        {
+            site: {
+                **{domain: _held_out(model, domain, quantity) for domain in model.domains},
+                site + NEW: values,
+            }
+            for site, quantities in sites.items()
+            for quantity, values in quantities.items()
+            if values.ndim == 1
+        },
+    )
+
+
+def compare(
+    values: Array, reference: Mapping[str, Array], permutations: int, rng: np.random.Generator
+) -> list[dict[str, Any]]:
+    """Test values of a site against the pool of the reference domains, and against each of them.
+
+    MMD² is the unbiased estimate. Its kernel is that of training for scalars, and
+    exp(−‖x − y‖² / median ‖x − y‖²) for features. The effect size of scalars is the probability
+    that a value of the site exceeds one of the reference, ties counting half: 0.5 without a
+    difference. That of features is 1 − (d̄_xx + d̄_yy) / (2 d̄_xy), with mean distances of different
+    samples: 0 without a difference, 1 where the two are far apart.
+
+    Args:
+        values: (n,) scalars, or (n, d) features of the site.
+        reference: the same of every domain.
+        permutations: number of permutations.
+        rng: source of subsamples and permutations.
+
+    Returns:
+        The test against the pool, then those against the domains; see :attr:`Monitoring.tests`.
+
+    References: Gretton et al., *A Kernel Two-Sample Test*, JMLR 2012; Székely and Rizzo, *Energy
+    Statistics*, JSPI 2013.
+    """
+    each = min(MAX_POOL // len(reference), *map(len, reference.values()))
+    site = _subsample(values, MAX_SITE, rng)
+    parts = [_subsample(part, each, rng) for part in reference.values()]
+    joined, n = np.concatenate([site, *parts]), len(site)
+    scalars = joined.ndim == 1
+    distances = np.empty((0, 0)) if scalars else _distances(joined)
+    gram = kernel_matrix(joined) if scalars else _feature_kernel(distances)
+    others = np.arange(n, len(joined)).reshape(len(parts), each)
+    rows = []
+    for name, own in [(POOL, others.ravel()), *zip(reference, others, strict=True)]:
+        both = np.concatenate([np.arange(n), own])
+        mmd2, p = two_sample_test(gram[np.ix_(both, both)], n, permutations, rng)
+        effect = (
+            _superiority(site, joined[own])
+            if scalars
+            else _separation(distances, np.arange(n), own)
+        )
+        rows.append(
+            {
+                "against": name,
+                "samples": n,
+                "reference_samples": len(own),
+                "mean": float(site.mean()) if scalars else None,
+                "reference_mean": float(joined[own].mean()) if scalars else None,
+                "mmd2": mmd2,
+                "effect": effect,
+                "p": p,
+            }
+        )
+    return rows
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """P-values adjusted for their number by Holm's method.
+
+    Example:
+        >>> [round(value, 3) for value in holm([0.04, 0.01, 0.03])]
+        [0.06, 0.03, 0.06]
+
+    Reference: Holm, *A Simple Sequentially Rejective Multiple Test Procedure*, 1979.
+    """
+    order = np.argsort(p, kind="stable")
+    adjusted = np.empty(len(p))
+    scaled = np.asarray(p)[order] * np.arange(len(p), 0, -1)
+    adjusted[order] = np.minimum(1, np.maximum.accumulate(scaled))
+    return [float(value) for value in adjusted]
+
+
+def _check_label(model: TrainedModel, data: Any, label: str | None) -> None:
+    """Raise ``ValueError`` with a cure for a table without the column of the label."""
+    if isinstance(model.preprocessing, TablePreprocessing):
+        columns = list(map(str, read_frame(data).columns))
+        wanted = label or model.config.data_options.get("label")
+        if wanted is not None and wanted not in columns:
+            raise ValueError(
+                f"The table has no column '{wanted}', the label. Name it with --label (label=…), "
+                "or compare without labels: --unlabelled (labelled=False)."
+            )
+
+
+def _unlabelled(
+    model: TrainedModel,
+    data: Any,
+    batch_size: int,
+    on_skip: OnSkip | None,
+    on_progress: OnProgress | None,
+) -> dict[Quantity, Array]:
+    outputs = model.outputs(
+        data, batch_size=batch_size, features=True, on_skip=on_skip, on_progress=on_progress
+    )
+    found: dict[Quantity, Array] = {}
+    if model.classes:
+        found["confidence"] = model.predictions(outputs.logits)[1].numpy().astype(float)
+    if outputs.features is not None:
+        found["features"] = outputs.features.numpy().astype(float)
+    if not found:
+        raise ValueError(
+            "The model is a regression whose network returns no features: data without labels "
+            "have nothing to compare."
+        )
+    return found
+
+
+def _held_out(model: TrainedModel, domain: str, quantity: Quantity) -> Array:
+    return np.asarray(getattr(model.held_out[domain], quantity), float)
+
+
+def _check_permutations(permutations: int, level: float, tests: int) -> None:
+    """Raise ``ValueError`` if no p-value, adjusted for so many tests, could raise the alarm."""
+    least = math.ceil(tests / level) - 1
+    if permutations < least:
+        raise ValueError(
+            f"At level {level:g} with {tests} tests against the pool, permutations must be at "
+            f"least {least}, got {permutations}."
+        )
+
+
+def _check_sizes(samples: Mapping[str, Array]) -> None:
+    for name, values in samples.items():
+        if len(values) < 2:
+            raise ValueError(f"'{name}' has {len(values)} samples; a test needs at least 2.")
+
+
+def _subsample(values: Array, limit: int, rng: np.random.Generator) -> Array:
+    return values if len(values) <= limit else values[rng.permutation(len(values))[:limit]]
+
+
+def _distances(x: Array) -> Array:
+    """Euclidean distances (n, n) of the rows of x (n, d)."""
+    x = x - x.mean(0)  # the smaller the norms, the less their difference is rounded
+    norms = (x**2).sum(1)
+    squares = np.maximum(0, norms[:, None] + norms - 2 * x @ x.T)
+    np.fill_diagonal(squares, 0)
+    return np.asarray(np.sqrt(squares))
+
+
+def _feature_kernel(distances: Array) -> Array:
+    squares = distances**2
+    typical = float(np.median(squares[~np.eye(len(squares), dtype=bool)]))
+    return np.asarray(np.exp(-squares / (typical or 1.0)))
+
+
+def _superiority(x: Array, y: Array) -> float:
+    """P(x > y) + P(x = y) / 2 of two samples."""
+    ordered = np.sort(y)
+    below, upto = (np.searchsorted(ordered, x, side) for side in ("left", "right"))
+    return float((below + upto).mean() / (2 * len(y)))
+
+
+def _separation(distances: Array, x: NDArray[np.intp], y: NDArray[np.intp]) -> float:
+    """1 − (d̄_xx + d̄_yy) / (2 d̄_xy) of the rows x and y, at least 0."""
+    within = sum(distances[np.ix_(own, own)].sum() / (len(own) * (len(own) - 1)) for own in (x, y))
+    across = float(distances[np.ix_(x, y)].mean())
+    return max(0.0, 1 - float(within) / (2 * across)) if across > 0 else 0.0

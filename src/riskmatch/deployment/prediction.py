@@ -1,0 +1,117 @@
+"""Predict the classes of new inputs, as a table."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from riskmatch.data import OnProgress
+from riskmatch.deployment.inputs import OnSkip
+from riskmatch.deployment.model import BATCH, Outputs, TrainedModel, load_model
+from riskmatch.files import csv_text, write_whole
+from riskmatch.validation import check_option
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from riskmatch.deployment.inputs import Inputs
+
+SUFFIXES = (".csv", ".parquet")
+_FORMULA = tuple("=+-@")
+"""First characters of text that a spreadsheet takes for a formula."""
+
+
+def predict(
+    model: TrainedModel | Path | str,
+    inputs: Inputs,
+    out: Path | str | None = None,
+    *,
+    batch_size: int = BATCH,
+    on_skip: OnSkip | None = None,
+    on_progress: OnProgress | None = None,
+) -> pd.DataFrame:
+    """Predict the class of every input; inputs that cannot be read are left out.
+
+    Args:
+        model: a model, or its folder.
+        inputs: a folder of images, at any depth, or a manifest with a column ``path``; a table; a
+            tensor or array (n, …); what the model was trained on decides.
+        out: file to write, ``.csv`` or ``.parquet``; it appears whole or not at all.
+        batch_size: inputs per forward pass.
+        on_skip: called with each input that cannot be read, and the cause; by default a warning.
+        on_progress: called with the number of inputs that are done.
+
+    Returns:
+        One row per input: ``path``, or ``row`` from 1; ``class``, ``confidence`` (the probability
+        of that class) and the probability ``p_NAME`` of every class; of a regression
+        ``prediction``.
+
+    Raises:
+        ValueError: the inputs are not those of the model, or none can be read.
+
+    Example:
+        >>> import tempfile, torch, riskmatch
+        >>> options = {"out": tempfile.mkdtemp(), "steps": 4, "data_options": {"samples": 50}}
+        >>> run = riskmatch.train("colored-digits", "erm", **options)
+        >>> folder = riskmatch.save_model(run, run.folder / "model")
+        >>> list(predict(folder, torch.zeros(3, 2, 8, 8)).columns)
+        ['row', 'class', 'confidence', 'p_0', 'p_1']
+    """
+    if out is not None:
+        check_table_file(Path(out))
+    if not isinstance(model, TrainedModel):
+        model = load_model(model)
+    outputs = model.outputs(
+        inputs, batch_size=batch_size, on_skip=on_skip or _warn, on_progress=on_progress
+    )
+    table = _table(model, outputs)
+    if out is not None:
+        write_table(table, Path(out))
+    return table
+
+
+def check_table_file(path: Path) -> None:
+    """Raise unless a table can be written to a file of this name."""
+    check_option("file type", path.suffix, SUFFIXES)
+    if path.suffix == ".parquet" and find_spec("pyarrow") is None:
+        raise ImportError("Parquet files need pip install 'riskmatch[parquet]'; or write a .csv.")
+
+
+def write_table(table: pd.DataFrame, path: Path) -> None:
+    """Write a table as CSV or Parquet, whole or not at all."""
+    if path.suffix == ".csv":
+        if "class" in table:
+            table = table.assign(**{"class": table["class"].map(csv_text)})
+        data = table.to_csv(index=False, lineterminator="\n", float_format="%.7g").encode()
+    else:
+        file = io.BytesIO()
+        table.to_parquet(file, index=False)
+        data = file.getvalue()
+    write_whole(path, data)
+
+
+def _table(model: TrainedModel, outputs: Outputs) -> pd.DataFrame:
+    import pandas as pd
+
+    predicted, confidence = model.predictions(outputs.logits)
+    columns: dict[str, object] = {outputs.samples.column: list(map(_safe, outputs.names))}
+    if not model.classes:
+        return pd.DataFrame({**columns, "prediction": predicted.numpy()})
+    columns["class"] = [model.classes[label] for label in predicted.tolist()]
+    columns["confidence"] = confidence.numpy()
+    probabilities = outputs.logits.softmax(1).numpy()
+    columns |= {f"p_{name}": probabilities[:, k] for k, name in enumerate(model.classes)}
+    return pd.DataFrame(columns)
+
+
+def _safe(name: str) -> str:
+    """A name as UTF-8, and a path that looks like a formula with ``./`` before it."""
+    text = name.encode("utf-8", "backslashreplace").decode()
+    return f"./{text}" if text.startswith(_FORMULA) else text
+
+
+def _warn(name: str, cause: str) -> None:
+    warnings.warn(f"{name} is skipped: {cause}", stacklevel=6)

@@ -1,0 +1,229 @@
+"""Save the model of a run to a folder."""
+
+from __future__ import annotations
+
+import platform
+import warnings
+from dataclasses import fields
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save as to_bytes
+from torch import Tensor, nn
+
+from riskmatch import data
+from riskmatch.contract import RiskFunction, outputs
+from riskmatch.data import OnProgress
+from riskmatch.data.domain import Domain, DomainSet
+from riskmatch.deployment.advice import Expected
+from riskmatch.deployment.card import card, risk_figure
+from riskmatch.deployment.folder import (
+    CARD,
+    FIGURE,
+    HELD_OUT,
+    WEIGHTS,
+    check_writable,
+    write_folder,
+)
+from riskmatch.deployment.inputs import preprocessing_of
+from riskmatch.deployment.model import BATCH, Array, SampleScores
+from riskmatch.engine.assemble import domains_of, is_frozen, model_options, risk_of, split_all
+from riskmatch.engine.data_identity import check_unchanged, identity_of
+from riskmatch.engine.load import Run
+from riskmatch.engine.loop import AFTER_WARMUP
+from riskmatch.models import Backbone
+from riskmatch.models.embedding import embed
+from riskmatch.runs.config import RunConfig, acts_from
+from riskmatch.runs.findings import RunWarning
+
+MAX_HELD_OUT = 2000
+"""Most held-out samples of a domain in a model folder."""
+_BUILD = ("pretrained", "weights", "frozen", "views")
+"""Options of a backbone that matter before training alone."""
+
+
+def save_model(
+    run: Run,
+    path: Path | str,
+    *,
+    after_warmup: bool = False,
+    expected: Expected | None = None,
+    licence: str | None = None,
+    data_dir: Path | None = None,
+    device: torch.device | str = "cpu",
+    on_progress: OnProgress | None = None,
+) -> Path:
+    """Write the model of a finished run to a folder; see :mod:`riskmatch.deployment.folder`.
+
+    The network is that of the step which selection by ``train-val`` chooses, of a regression that
+    of the last step. A step at which the method does not act yet is warned about: the network is
+    ERM's.
+
+    Args:
+        run: the run.
+        path: the folder, which appears whole or not at all; an earlier model is replaced.
+        after_warmup: choose among the steps at which the method acts.
+        expected: accuracy to expect on a new domain.
+        licence: licence of the model, such as ``"MIT"``.
+        data_dir: folder that is searched first for files of the data set.
+        device: device of a frozen backbone.
+        on_progress: called while data are read.
+
+    Raises:
+        ValueError: the run is not finished, its method never acts where ``after_warmup``, or
+            something else is at ``path``.
+        DataChangedError: the data have changed since the run was trained.
+
+    Example:
+        >>> import tempfile, riskmatch
+        >>> options = {"out": tempfile.mkdtemp(), "steps": 4, "data_options": {"samples": 50}}
+        >>> run = riskmatch.train("colored-digits", "erm", **options)  # on all domains
+        >>> folder = save_model(run, run.folder / "model")
+        >>> sorted(path.name for path in folder.iterdir())
+        ['README.md', 'held_out.safetensors', 'model.json', 'risks.png', 'weights.safetensors']
+    """
+    path = Path(path)
+    check_writable(path)
+    if run.record.status != "done":
+        raise ValueError(f"The run in {run.folder} is not finished. Train it to its end first.")
+    config = run.config
+    step, rule = _chosen_step(run, after_warmup)
+    network = run.model(step=step)
+    if is_frozen(config):  # images, of which the features are in the cache
+        domains = run.instances.get("data", config)
+        if domains is None:
+            domains = data.load(config.data, config.data_options, data_dir, on_progress)
+    else:
+        domains = domains_of(config, data_dir, device, on_progress, run.instances)
+    check_unchanged(run.record, identity_of(domains), run.folder)
+    preprocessing = preprocessing_of(domains)
+    held_out = _held_out(run, network, domains, device, on_progress)
+    training = [domain.name for domain in domains.without(config.test_domains)]
+    values = {
+        "network": _network_values(config, network, domains),
+        "preprocessing": preprocessing.to_json(),
+        "classes": _classes(domains),
+        "domains": {
+            domain.name: {
+                "samples": len(domain),
+                "held_out": len(held_out[domain.name].risk),
+                "trained_on": domain.name in training,
+            }
+            for domain in domains.domains
+        },
+        "expected": None if expected is None else vars(expected),
+        "licence": licence,
+        "run": {
+            "id": config.id,
+            "config": config.to_json(),
+            "step": step,
+            "step_chosen_by": rule,
+            "data": identity_of(domains).to_json(),
+        },
+        "versions": _versions(),
+    }
+    tensors = {
+        f"{number}/{item.name}": torch.from_numpy(_stored(getattr(scores, item.name)))
+        for number, scores in enumerate(held_out.values())
+        for item in fields(scores)
+    }
+    weights = {name: value.detach().cpu().contiguous() for name, value in _state(network).items()}
+    files = {
+        WEIGHTS: to_bytes(weights),
+        HELD_OUT: to_bytes(tensors),
+        FIGURE: risk_figure(held_out, training, config.risk),
+        CARD: card(values, config, held_out).encode(),
+    }
+    write_folder(path, values, files)
+    return path
+
+
+def _chosen_step(run: Run, after_warmup: bool) -> tuple[int, str]:
+    """The step to ship, and the rule that chose it."""
+    start, last = acts_from(run.config), run.record.evaluations[-1].step
+    best = run.record.best_step(after_warmup)
+    acts = start == 0 or (start is not None and (last if best is None else best) > start)
+    if after_warmup and not acts:
+        raise ValueError(
+            f"The method {run.config.method} never acts in {run.folder}: train more steps than its "
+            "warm-up, or leave out after_warmup."
+        )
+    step = last if best is None else best
+    if not acts:
+        when = "never acts" if start is None else f"acts from step {start}"
+        warnings.warn(
+            f"The model is that of step {step}, and {run.config.method} {when}: the network is "
+            "still ERM's. For a later step: --after-warmup (after_warmup=True).",
+            RunWarning,
+            stacklevel=3,
+        )
+    return step, "last" if best is None else AFTER_WARMUP if after_warmup else "train-val"
+
+
+def _held_out(
+    run: Run,
+    network: nn.Module,
+    domains: DomainSet,
+    device: torch.device | str,
+    on_progress: OnProgress | None,
+) -> dict[str, SampleScores]:
+    """Scores of the validation split of every domain, evenly thinned."""
+    if is_frozen(run.config):
+        assert isinstance(network, Backbone)
+        domains = embed(domains, network.trunk, device=device, on_progress=on_progress)
+        network.cpu()
+        network = network.head
+    risk = risk_of(run.config, run.instances)
+    scored = {}
+    for name, splits in split_all(domains, run.config.trial).items():
+        total = len(splits["val"])
+        kept = min(total, MAX_HELD_OUT)
+        scored[name] = _score(network, splits["val"].take(torch.arange(kept) * total // kept), risk)
+    return scored
+
+
+@torch.no_grad()
+def _score(network: nn.Module, domain: Domain, risk: RiskFunction) -> SampleScores:
+    """Scores of the samples of a domain."""
+    parts = [outputs(network, x) for x in domain.x.split(BATCH)]
+    wide = [features for features, _ in parts if features is not None]
+    logits = torch.cat([values for _, values in parts])
+    return SampleScores.of(logits, domain.y, risk, torch.cat(wide) if wide else None)
+
+
+def _stored(values: Array) -> Array:
+    """Features in half precision where they fit, others as they are."""
+    if values.ndim == 2 and np.abs(values).max(initial=0) < np.finfo(np.float16).max:
+        return values.astype(np.float16)
+    return np.ascontiguousarray(values)
+
+
+def _network_values(config: RunConfig, network: nn.Module, domains: DomainSet) -> dict[str, Any]:
+    """What :func:`riskmatch.load_model` needs to build the network."""
+    body = network.trunk.preprocess if isinstance(network, Backbone) else None
+    options = model_options(config, domains.preprocessing)
+    return {
+        "name": config.model,
+        "input_shape": list(domains.input_shape),
+        "outputs": domains.outputs,
+        "dropout": config.dropout,
+        "options": {k: v for k, v in options.items() if k not in _BUILD},
+        "preprocess": None if body is None else repr(body),
+    }
+
+
+def _state(network: nn.Module) -> dict[str, Tensor]:
+    """State dict whose tensors share no memory, as safetensors requires."""
+    return {name: value.clone() for name, value in network.state_dict().items()}
+
+
+def _classes(domains: DomainSet) -> list[str]:
+    return list(domains.class_names) or [str(label) for label in range(domains.classes)]
+
+
+def _versions() -> dict[str, str]:
+    packages = ("riskmatch", "torch", "numpy", "safetensors")
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}

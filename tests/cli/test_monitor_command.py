@@ -1,0 +1,83 @@
+"""``riskmatch monitor``: exit codes, output and bad input."""
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from riskmatch.cli import main
+
+TRAIN = "train visits.csv --label late --domain site --method erm --all-domains --steps 60"
+
+
+def visits(path, seed, flip=False):
+    rng = np.random.default_rng(seed)
+    age, late = rng.normal(size=240), np.arange(240) % 2
+    sites = np.where(np.arange(240) < 120, "A", "B")
+    shown = 1 - late if flip else late
+    pd.DataFrame({"age": age + 3 * late, "site": sites, "late": shown}).to_csv(path, index=False)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with the model of a table, and tables of new sites."""
+    root = tmp_path_factory.mktemp("monitor")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        visits("visits.csv", 0)
+        visits("same.csv", 1)
+        visits("worse.csv", 1, flip=True)
+        pd.read_csv("same.csv").drop(columns="late").assign(age=99.0).to_csv("inputs.csv")
+        assert main([*shlex.split(TRAIN), "--save", "model", "--quiet"]) == 0
+    return root
+
+
+@pytest.fixture
+def shipped(trained, tmp_path, riskmatch):
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
+    return riskmatch
+
+
+def test_exit_code_one_is_the_alarm(shipped):
+    quiet, alarm = (shipped("monitor", "model", name) for name in ("same.csv", "worse.csv"))
+    assert (quiet.code, alarm.code) == (0, 1)
+    assert "No alarm" in quiet.out
+    assert "ALARM: the risks differ" in alarm.out
+    assert "descriptive" in alarm.out
+
+
+def test_json_and_figure(shipped):
+    words = "monitor model worse.csv --figure new/risks.svg --json --permutations 99"
+    found = json.loads(shipped(*words.split()).out)
+    assert found["alarm"] is True
+    assert [row["against"] for row in found["tests"]] == ["pool", "A", "B"] * 2
+    assert b"risk of a sample" in Path("new/risks.svg").read_bytes()
+
+
+def test_data_without_labels(shipped):
+    result = shipped("monitor", "model", "inputs.csv", "--unlabelled")
+    assert result.code == 1
+    assert "ALARM: the confidences and features (no labels) differ" in result.out
+
+
+@pytest.mark.parametrize(
+    ("words", "facts"),
+    [
+        ("monitor model inputs.csv", ["'late'", "--unlabelled"]),
+        ("monitor visits.csv same.csv", ["visits.csv", "--all-domains"]),
+        ("monitor model none.csv", ["none.csv"]),
+        ("monitor model same.csv --level 1.5", ["level", "1.5"]),
+        ("monitor model same.csv --permutations 3", ["permutations", "3"]),
+        ("monitor model same.csv --figure a.txt", ["--figure", ".txt", ".png"]),
+    ],
+)
+def test_bad_input_ends_with_one_line(shipped, words, facts):
+    result = shipped(*words.split())
+    assert result.code == 2
+    assert "Traceback" not in result.err
+    for fact in facts:
+        assert fact in result.err.splitlines()[-1]

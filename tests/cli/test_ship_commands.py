@@ -1,0 +1,227 @@
+"""``train --all-domains``, ``predict`` and ``evaluate``: a folder of images to predictions."""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from pets import CLASSES, DOMAINS, draw_pets
+from PIL import Image
+from tiny import DATA
+
+from riskmatch import load_model
+from riskmatch.cli import main
+from riskmatch.cli.train import parse_train
+from riskmatch.deployment import Advice, Expected, write_advice
+
+NETWORK = (
+    "--model lite0 --model-option pretrained=false --model-option size=32 "
+    "--data-option augment=false"
+)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with the images pets, and the folder of a model of them."""
+    root = tmp_path_factory.mktemp("ship")
+    pets = draw_pets(root / "pets", each=3)
+    advice = Advice(str(pets), "erm", {}, {"steps": 2, "eval_every": 2}, Expected(0.5, 0.3, 0.7))
+    write_advice(advice, root / "advice.json")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(root / "cache"))
+        words = f"train {pets} --all-domains --advice {root}/advice.json {NETWORK} --licence MIT"
+        assert main([*shlex.split(words), "--out", f"{root}/runs", "--save", f"{root}/model"]) == 0
+    return root
+
+
+@pytest.fixture
+def shipped(trained, tmp_path):
+    """The same in a folder of its own, as the current one."""
+    for name in ("pets", "model"):
+        shutil.copytree(trained / name, tmp_path / name)
+    return tmp_path
+
+
+def test_train_takes_method_options_and_expected_accuracy_from_the_advice(trained):
+    model = load_model(trained / "model")
+    assert (model.config.method, model.config.steps, model.config.test_domains) == ("erm", 2, ())
+    assert (model.classes, model.domains) == (CLASSES, DOMAINS)
+    assert model.expected == Expected(0.5, 0.3, 0.7)
+    assert model.values["licence"] == "MIT"
+    assert model.preprocessing.side == 36
+
+
+def test_options_that_are_given_win_over_the_advice(tmp_path):
+    advice = Advice("colored-digits", "rdm", {"weight": 5.0}, {"steps": 60, "lr": 0.1})
+    write_advice(advice, tmp_path / "advice.json")
+    words = [*DATA, "--all-domains", "--advice", str(tmp_path / "advice.json"), "--lr", "0.2"]
+    config = parse_train(words).config
+    assert (config.method, config.hparams["weight"], config.steps, config.lr) == ("rdm", 5, 60, 0.2)
+    other = parse_train([*words, "--method", "erm"]).config
+    assert (other.method, other.hparams, other.steps) == ("erm", {}, 60)
+
+
+def test_the_same_command_finds_the_run_done_and_writes_the_model_again(riskmatch):
+    words = ["train", *DATA, "--method", "erm", "--all-domains", "--steps", "2", "--json"]
+    first = json.loads(riskmatch(*words).out)
+    model = Path(first["model"])
+    assert model == Path(first["folder"]) / "model"
+    shutil.rmtree(model)
+    assert riskmatch(*words).code == 0
+    load_model(model)
+    assert "all domains" in riskmatch("show", first["folder"]).out
+
+
+def test_predictions_are_those_of_the_network_and_damaged_files_are_skipped(riskmatch, shipped):
+    (shipped / "pets/ink/cat/bad.png").write_bytes(b"no image")
+    (shipped / "pets/ink/cat/notes.txt").write_text("left out")
+    for out in ("p.csv", "deep/p.parquet"):
+        result = riskmatch("predict", "model", "pets", "-o", out, "--batch-size", "4")
+        assert result.code == 0
+        assert "18 predictions; 1 could not be read" in result.out
+        assert "skipped ink/cat/bad.png" in result.err
+    table, same = pd.read_csv("p.csv"), pd.read_parquet("deep/p.parquet")
+    pd.testing.assert_frame_equal(table, same, check_dtype=False, rtol=1e-5)
+    model = load_model("model")
+    files = [f"pets/{path}" for path in table["path"]]
+    assert sorted(table["path"]) == list(table["path"])
+    assert list(table["class"]) == list(model.predict(files))
+    np.testing.assert_allclose(table[["p_cat", "p_dog"]], model.predict_proba(files), atol=1e-5)
+    np.testing.assert_allclose(table["confidence"], table[["p_cat", "p_dog"]].max(axis=1))
+
+
+def test_a_manifest_for_predictions_needs_paths_alone(riskmatch, shipped):
+    Path("list.csv").write_text("path\npets/ink/cat/0.png\npets/none.png\npets/oil/dog/1.png\n")
+    result = riskmatch("predict", "model", "list.csv", "-o", "p.csv")
+    assert result.code == 0
+    assert "skipped pets/none.png" in result.err
+    assert list(pd.read_csv("p.csv")["path"]) == ["pets/ink/cat/0.png", "pets/oil/dog/1.png"]
+
+
+def test_evaluate_matches_classes_by_name(riskmatch, shipped):
+    model, accuracies = load_model("model"), {}
+    for domain in DOMAINS:
+        files = {label: sorted(Path("pets", domain, label).iterdir()) for label in CLASSES}
+        right = [model.predict(paths) == label for label, paths in files.items()]
+        accuracies[domain] = np.concatenate(right).mean()
+    whole = json.loads(riskmatch("evaluate", "model", "pets", "--json").out)
+    assert {row["domain"]: row["accuracy"] for row in whole["domains"]} == accuracies
+    assert all(row["trained_on"] and row["samples"] == 6 for row in whole["domains"])
+    shutil.rmtree("pets/ink")
+    for domain in ("oil", "photo"):  # dog is now label 0
+        shutil.rmtree(f"pets/{domain}/cat")
+    dogs = json.loads(riskmatch("evaluate", "model", "pets", "--json").out)["domains"]
+    files = [f"pets/oil/dog/{k}.png" for k in range(3)]
+    assert dogs[0]["accuracy"] == np.mean(model.predict(files) == "dog")
+    shown = riskmatch("evaluate", "model", "pets")
+    assert "expected on a new domain: 0.500 [0.300, 0.700] (90%)" in shown.out
+    assert "oil (trained on)" in shown.out
+
+
+def huge(path):
+    Image.new("1", (20_000, 10_000)).save(path)
+
+
+BAD = {
+    "no model": ("predict pets pets -o p.csv", None, ["pets", "model.json", "--all-domains"]),
+    "no folder of a model": ("predict nowhere pets -o p.csv", None, ["nowhere"]),
+    "tampered weights": (
+        "predict model pets -o p.csv",
+        lambda: os.truncate("model/weights.safetensors", 5000),
+        ["weights.safetensors", "5,000 bytes", "checksum"],
+    ),
+    "JSON of another version": (
+        "predict model pets -o p.csv",
+        lambda: Path("model/model.json").write_text('{"format": "riskmatch model 7"}'),
+        ["riskmatch model 7", "riskmatch model 1"],
+    ),
+    "no input": ("predict model nothing -o p.csv", None, ["nothing"]),
+    "an empty folder": ("predict model empty -o p.csv", lambda: os.mkdir("empty"), ["no images"]),
+    "no image bytes": (
+        "predict model a.png -o p.csv",
+        lambda: Path("a.png").write_bytes(b"GIF"),
+        ["a.png", "None of the 1 inputs", "unknown image format", "replace"],
+    ),
+    "a huge image": (
+        "predict model a.png -o p.csv",
+        lambda: huge("a.png"),
+        ["None of the 1", "a.png", "200000000 pixels"],
+    ),
+    "a manifest without paths": (
+        "predict model a.csv -o p.csv",
+        lambda: Path("a.csv").write_text("file\nx.png\n"),
+        ["'path'", "'file'"],
+    ),
+    "another file type": ("predict model pets -o p.xlsx", None, [".xlsx", ".parquet"]),
+    "a batch of none": ("predict model pets -o p.csv --batch-size 0", None, ["batch_size", "0"]),
+    "a class that the model does not have": (
+        "evaluate model pets",
+        lambda: os.rename("pets/oil/cat", "pets/oil/kat"),
+        ["'kat'", "'cat'"],
+    ),
+    "a level beyond 1": ("evaluate model pets --level 2", None, ["level", "2"]),
+    "advice of another version": (
+        "train pets --all-domains --advice a.json",
+        lambda: Path("a.json").write_text('{"format": "riskmatch advice 7"}'),
+        ["a.json", "riskmatch advice 7", "riskmatch advise"],
+    ),
+    "all domains and a test domain": (
+        "train pets --method erm --all-domains --test-domain ink",
+        None,
+        ["--all-domains", "test domain"],
+    ),
+    "a place of the model that is taken": (
+        f"train pets --method erm --all-domains --save pets --steps 1 {NETWORK}",
+        None,
+        ["pets", "another path"],
+    ),
+    "--save without --all-domains": (
+        "train pets --method erm --test-domain ink --save m",
+        None,
+        ["--save", "--all-domains"],
+    ),
+    "the wrong suffix of an export": ("export model -o m.pt2", None, [".pt2", ".onnx"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_ends_with_one_line_and_no_file(riskmatch, shipped, monkeypatch, case):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shipped / "cache"))
+    words, prepare, facts = BAD[case]
+    if prepare:
+        prepare()
+    result = riskmatch(*shlex.split(words))
+    message = result.err.splitlines()[-1]
+    assert result.code == 2
+    assert message.startswith("riskmatch: ")
+    assert "Traceback" not in result.err
+    for fact in facts:
+        assert fact in message
+    assert not list(shipped.glob("p.*")) + list(shipped.glob("m*.pt2")) + list(shipped.glob("m"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can mount a small disk")
+def test_a_full_disk_leaves_no_partial_file(riskmatch, shipped):
+    small = shipped / "small"
+    small.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(small)]
+    if subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("tmpfs cannot be mounted here")
+    try:
+        (small / "filler").write_bytes(b"x" * 15_000)
+        result = riskmatch("predict", "model", "pets", "-o", "small/p.parquet")
+        assert result.code == 2
+        assert "small/p.parquet: No space left" in result.err
+        assert [path.name for path in small.iterdir()] == ["filler"]
+        words = ["train", *DATA, "--method", "erm", "--all-domains", "--steps", "2"]
+        result = riskmatch(*words, "--save", "small/model")
+        assert result.code == 2
+        assert "No space left" in result.err
+        assert [path.name for path in small.iterdir()] == ["filler"]
+    finally:
+        subprocess.run(["umount", str(small)], check=True)

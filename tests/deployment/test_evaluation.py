@@ -1,0 +1,59 @@
+"""Intervals of an evaluation, and data that do not fit the model."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binomtest, norm
+
+import riskmatch
+from riskmatch.deployment.evaluation import wilson
+
+
+@pytest.mark.parametrize(("right", "n"), [(0, 5), (5, 5), (37, 50), (1, 2000)])
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_wilsons_interval_is_that_of_scipy(right, n, level):
+    expected = binomtest(right, n).proportion_ci(level, method="wilson")
+    low, high = wilson(right / n, n, norm.ppf((1 + level) / 2))
+    np.testing.assert_allclose((low, high), (expected.low, expected.high), atol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    torch.manual_seed(0)
+    x, y = torch.randn(60, 3), torch.arange(60) % 3
+    run = riskmatch.train(
+        {"A": (x, y), "B": (x + 1, y)},
+        "erm",
+        out=tmp_path_factory.mktemp("runs"),
+        steps=4,
+        model_options={"widths": [4]},
+    )
+    return riskmatch.load_model(riskmatch.save_model(run, run.folder / "model"))
+
+
+def test_accuracy_and_risk_are_those_of_the_network(model):
+    x, y = torch.randn(50, 3), torch.randint(3, (50,))
+    table = riskmatch.evaluate(model, {"C": (x, y), "A": (x[:9], y[:9])}, level=0.9)
+    _, logits = model.network(x)
+    losses = torch.nn.functional.cross_entropy(logits, y, reduction="none")
+    risks = losses.detach().double().numpy()
+    row = table.iloc[0]
+    assert row["accuracy"] == (logits.argmax(1) == y).double().mean()
+    np.testing.assert_allclose(row["risk"], risks.mean())
+    half = norm.ppf(0.95) * risks.std(ddof=1) / 50**0.5
+    np.testing.assert_allclose(
+        [row["risk_low"], row["risk_high"]], risks.mean() + half * np.array([-1, 1])
+    )
+    assert list(table["trained_on"]) == [False, True]
+
+
+def test_targets_of_a_regression_do_not_fit_a_classifier(model):
+    x = torch.randn(8, 3)
+    with pytest.raises(ValueError, match=r"a classifier.*a regression"):
+        riskmatch.evaluate(model, {"C": (x, x[:, 0])})
+    with pytest.raises(ValueError, match=r"\(n, 3\)"):
+        riskmatch.evaluate(model, {"C": (x[:, :2], torch.zeros(8, dtype=torch.long))})
+    with pytest.raises(ValueError, match="no inputs"):
+        model.predict(x[:0])
+    with pytest.raises(ValueError, match="'3'"):
+        riskmatch.evaluate(model, {"C": (x, torch.full((8,), 3))})

@@ -1,0 +1,105 @@
+"""Models of tables: preprocessing in the folder, predictions, evaluation, columns that differ."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import riskmatch
+from riskmatch.cli import main
+
+SMALL = {"steps": 20, "eval_every": 10, "model_options": {"widths": [8]}, "dropout": 0.0}
+
+
+def visits(n=120, seed=0):
+    rng = np.random.default_rng(seed)
+    age, ward = rng.normal(50, 20, n), rng.choice(["a", "b"], n)
+    return pd.DataFrame(
+        {
+            "age": np.where(rng.random(n) < 0.1, np.nan, age),
+            "ward": ward,
+            "visit": pd.date_range("2024-01-01", periods=n).strftime("%Y-%m-%d"),
+            "late": np.where((age > 50) ^ (ward == "a"), "yes", "no"),
+            "cost": 3 * age + 100.5,
+            "site": rng.choice(["north", "south"], n),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def late(tmp_path_factory):
+    """The folder of a classifier, trained on a CSV file beside it."""
+    root = tmp_path_factory.mktemp("table")
+    visits().to_csv(root / "visits.csv", index=False)
+    columns = {"label": "late", "domain": "site", "ignore": ["cost"]}
+    run = riskmatch.train(root / "visits.csv", "erm", out=root, **columns, **SMALL)
+    return riskmatch.save_model(run, root / "model")
+
+
+def test_rows_of_a_file_and_of_a_data_frame_are_prepared_as_in_training(late, tmp_path):
+    model, new = riskmatch.load_model(late), visits(seed=1)
+    assert (model.classes, model.domains) == (("no", "yes"), ("north", "south"))
+    new.loc[0, "ward"] = "never seen"
+    logits = model.network(model.preprocessing.transform(new))[1].detach()
+    np.testing.assert_allclose(model.predict_proba(new), logits.softmax(1), atol=1e-6)
+    new.drop(columns=["late", "cost", "site"]).to_parquet(tmp_path / "new.parquet")
+    table = riskmatch.predict(late, tmp_path / "new.parquet", tmp_path / "p.csv")
+    assert list(table["class"]) == list(model.predict(new))
+    assert list(pd.read_csv(tmp_path / "p.csv")["row"]) == list(range(1, 121))
+
+
+def test_evaluation_takes_the_columns_of_training(late, tmp_path):
+    model, new = riskmatch.load_model(late), visits(seed=1)
+    new["site"] = np.where(new["site"] == "north", "east", "south")
+    table = riskmatch.evaluate(model, new)
+    right = pd.Series(model.predict(new) == new["late"]).groupby(new["site"]).mean()
+    np.testing.assert_allclose(table["accuracy"], [right["east"], right["south"]])
+    assert list(table["trained_on"]) == [False, True]
+    new.drop(columns="site").to_csv(tmp_path / "fifth.csv", index=False)
+    whole = riskmatch.evaluate(model, tmp_path / "fifth.csv")
+    assert (list(whole["domain"]), list(whole["samples"])) == (["fifth"], [120])
+
+
+def test_a_regression_predicts_in_the_unit_of_its_label(tmp_path):
+    columns = {"label": "cost", "domain": "site", "ignore": ["late"]}
+    options = {**SMALL, "steps": 200, "lr": 0.01}
+    run = riskmatch.train(visits(), "erm", out=tmp_path, risk="squared", **columns, **options)
+    model = riskmatch.load_model(riskmatch.save_model(run, tmp_path / "model"))
+    new = visits(seed=1).dropna()
+    predicted = model.predict(new)
+    assert np.corrcoef(predicted, new["cost"])[0, 1] > 0.9
+    assert abs(predicted.mean() - new["cost"].mean()) < new["cost"].std()
+    with pytest.raises(ValueError, match="label="):
+        riskmatch.evaluate(model, new)
+    table = riskmatch.evaluate(model, new, label="cost", domain="site")
+    errors = (predicted - new["cost"]) / visits()["cost"].std(ddof=0)
+    expected = (errors**2).groupby(new["site"]).mean()
+    np.testing.assert_allclose(table["risk"], expected, rtol=1e-3)
+    exported = riskmatch.export(model, tmp_path / "m.pt2", format="torch", inputs=new)
+    program = torch.export.load(exported.path).module()
+    (again,) = program(model.preprocessing.transform(new))
+    np.testing.assert_allclose(again.detach(), predicted, rtol=1e-4)
+
+
+def test_the_export_of_a_table_is_checked_on_its_file(late, tmp_path):
+    assert riskmatch.export(late, tmp_path / "m.pt2", format="torch").checked == 100
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.drop(columns="age"), "'age' is missing"),
+        (lambda t: t.assign(age="old"), "'age' held numbers.*'old'"),
+        (lambda t: t.assign(visit=3.5), "'visit' held dates"),
+        (lambda t: t.assign(age=np.inf), "infinite"),
+        (lambda t: t[:0], "no rows"),
+    ],
+)
+def test_a_table_that_differs_is_refused_in_one_line(late, tmp_path, capsys, change, message):
+    change(visits(seed=1)).to_csv(tmp_path / "new.csv", index=False)
+    words = ["predict", str(late), str(tmp_path / "new.csv"), "-o", str(tmp_path / "p.csv")]
+    assert main(words) == 2
+    assert re.fullmatch(f"riskmatch: .*{message}.*\n", capsys.readouterr().err)
+    assert not (tmp_path / "p.csv").exists()
