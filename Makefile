@@ -4,10 +4,10 @@ STAMP  := .venv/.installed
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint bench clean
+.PHONY: help setup demo test test-all lint bench docs docs-serve clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## make .venv and install riskmatch with its tools
 
@@ -45,6 +45,17 @@ bench: $(STAMP)  ## time the core, the methods and the loader of images
 	@$(BIN)/python benchmarks/colored_mnist.py
 	@$(BIN)/python benchmarks/images.py
 
+docs: $(STAMP)-docs  ## build the site into site/; warnings are errors
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
+	@echo "open site/index.html"
+
+docs-serve: $(STAMP)-docs  ## show the site at http://127.0.0.1:8000 and follow changes
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+$(STAMP)-docs: $(STAMP)
+	@$(PIP) install -c constraints.txt -e '.[dev,docs]'
+	@touch $@
+
 clean:  ## remove .venv, caches and outputs
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist out
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist out site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
