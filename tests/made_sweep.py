@@ -4,7 +4,7 @@ from made_records import evaluation, run
 
 from riskmatch.report import comparison
 from riskmatch.report.selected import select
-from riskmatch.runs.frame import frame_of
+from riskmatch.runs.frame import results_of
 
 ERM = {("a", 0): 60.0, ("a", 1): 61.5, ("b", 0): 70.0, ("b", 1): 73.0}
 RDM = {("a", 0): 62.0, ("a", 1): 62.5, ("b", 0): 70.5, ("b", 1): 76.0}
@@ -58,12 +58,12 @@ def left_out(*domains, method="erm", **others):
 
 
 def per_domain_table(runs, data, rule="train-val", plan=()):
-    return comparison.per_domain_table(select(frame_of(runs), rule, plan)[data])
+    return comparison.per_domain_table(select(results_of(runs, plan), rule)[data])
 
 
 def overview_table(runs, rule="train-val", plan=()):
-    return comparison.overview_table(list(select(frame_of(runs), rule, plan).values()))
+    return comparison.overview_table(list(select(results_of(runs, plan), rule).values()))
 
 
 def efficiency_table(runs, data, rule="train-val", plan=()):
-    return comparison.efficiency_table(select(frame_of(runs), rule, plan)[data])
+    return comparison.efficiency_table(select(results_of(runs, plan), rule)[data])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -69,6 +69,8 @@ def test_unknown_option_names_the_nearest():
         ((1, 2), Sequence[int], None),
         (None, str | None, None),
         (1, float, None),
+        (10**30, int, "below 2^63"),
+        ({"weight": [10**30]}, Mapping[str, Any], "finite"),
     ],
 )
 def test_mismatch_names_the_expected_type(value, type_, expected):

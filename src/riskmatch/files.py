@@ -10,6 +10,7 @@ import errno
 import json
 import math
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,17 +18,39 @@ from pathlib import Path
 from typing import Any
 
 __all__ = [
+    "CONTROL",
+    "SETTLED",
+    "Stamp",
     "append_line",
     "check_regular",
+    "csv_text",
     "file_lock",
+    "file_stamp",
     "finite",
     "make_folder",
+    "printable",
     "read_file",
     "refuse_link",
     "to_json",
     "try_lock",
     "write_whole",
 ]
+
+CONTROL = r"\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+"""Range of a pattern: control characters, line ends, marks of direction and lone surrogates."""
+
+SETTLED = 2.0
+"""Seconds after which a change must show in a file's timestamps."""
+
+Stamp = tuple[int, int, int, int]
+"""Size, modification time, change time and inode of a file; they differ after any change. The last
+two reveal files that were exchanged by ``mv`` or ``cp -p``."""
+
+
+def file_stamp(path: Path) -> Stamp:
+    """The stamp of a file; one younger than :data:`SETTLED` may hide a change."""
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def check_regular(path: Path) -> None:
@@ -76,7 +99,8 @@ def write_whole(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except OSError:
+    except OSError as error:
+        error.filename = str(path)  # a full disk names no file
         temporary.unlink(missing_ok=True)
         raise
     if os.name == "nt":  # folders cannot be opened
@@ -141,6 +165,30 @@ def try_lock(path: Path, timeout: float | None = 0.0) -> Iterator[bool]:
         yield True
     finally:
         lock.release()
+
+
+def printable(text: object) -> str:
+    r"""Text on one line: control characters, which names of another origin may hold, are escaped.
+
+    Example:
+        >>> print(printable("a\nb\x1b[2J"))
+        a\nb\x1b[2J
+    """
+    return re.sub(f"[{CONTROL}]", lambda match: ascii(match[0])[1:-1], str(text))
+
+
+def csv_text(text: str) -> str:
+    """Text of a cell of CSV: on one line, and after an apostrophe if it looks like a formula.
+
+    Example:
+        >>> csv_text("=1+1"), csv_text("-1"), csv_text("cat")
+        ("'=1+1", '-1', 'cat')
+    """
+    try:
+        float(text)
+    except ValueError:
+        return ("'" if text.startswith(tuple("=+-@\t\r")) else "") + printable(text)
+    return text
 
 
 def to_json(value: Any, indent: int | None = None) -> str:

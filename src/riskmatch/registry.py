@@ -24,7 +24,7 @@ from typing import Any, Literal, cast, get_args
 
 from riskmatch.validation import check_option
 
-Kind = Literal["method", "data", "model", "divergence", "selection", "launcher"]
+Kind = Literal["method", "data", "model", "divergence", "selection", "launcher", "logger"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 GROUPS: dict[Kind, str] = {
@@ -34,6 +34,7 @@ GROUPS: dict[Kind, str] = {
     "divergence": "riskmatch.divergences",
     "selection": "riskmatch.selections",
     "launcher": "riskmatch.launchers",
+    "logger": "riskmatch.loggers",
 }
 """The entry-point group of each kind."""
 
@@ -44,6 +45,7 @@ NOUNS: dict[Kind, str] = {
     "divergence": "divergence",
     "selection": "selection rule",
     "launcher": "launcher",
+    "logger": "logger",
 }
 """What each kind is called in messages."""
 
@@ -54,6 +56,7 @@ _BUILT_IN: dict[Kind, str] = {
     "divergence": "riskmatch.divergence:DIVERGENCES",
     "selection": "riskmatch.selection:RULES",
     "launcher": "riskmatch.sweep.launchers:LAUNCHERS",
+    "logger": "riskmatch.engine.loggers:LOGGERS",
 }
 """Where each kind keeps its built-in parts: a mapping of names to parts, or a function giving one.
 

@@ -12,6 +12,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
 from typing import Any, Literal
 
 Value = float | int | str
@@ -255,14 +256,19 @@ def later(default: Any, absent: Any = MISSING) -> Any:
 
 def without_later(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
     """``values`` of a dataclass, less the later fields that say what their absence means."""
-    absent = {i.name: i.metadata["absent"] for i in fields(cls) if "absent" in i.metadata}
+    absent = _absent(cls)
     return {k: v for k, v in values.items() if k not in absent or v != absent[k]}
 
 
 def with_later(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
     """``values`` of a dataclass with the later fields they lack, as their absence means."""
-    absent = {i.name: i.metadata["absent"] for i in fields(cls) if "absent" in i.metadata}
-    return {**absent, **values}
+    return {**_absent(cls), **values}
+
+
+@cache
+def _absent(cls: type) -> dict[str, Any]:
+    """What the absence of each later field of a dataclass means."""
+    return {i.name: i.metadata["absent"] for i in fields(cls) if "absent" in i.metadata}
 
 
 def ranges(objective: type) -> dict[str, Tuned]:

@@ -105,8 +105,9 @@ def type_hints(make: Callable[..., Any]) -> Mapping[str, Any]:
 def mismatch(value: Any, type_: Any) -> str | None:
     """Expected type in words if ``value`` does not match the annotation ``type_``, else None.
 
-    An integer is a number; a boolean is neither; infinity and NaN match nothing. Annotations other
-    than plain types, lists, mappings and unions of these are not checked.
+    An integer is a number; a boolean is neither; infinity, NaN and integers of more than 64 bits
+    match nothing. Annotations other than plain types, lists, mappings and unions of these are not
+    checked.
 
     Example:
         >>> mismatch("big", int), mismatch(3, float), mismatch(True, int)
@@ -114,17 +115,22 @@ def mismatch(value: Any, type_: Any) -> str | None:
         >>> mismatch("big", float | None)
         'a number or None'
     """
-    if type(value) is type_ and type_ is not float:  # the usual case: sweeps check many values
-        return None
+    if type(value) is type_ and (type_ not in (int, float) or _is_finite(value)):
+        return None  # the usual case: sweeps check many values
     if not _is_finite(value):
-        return "finite"
+        return "below 2^63" if isinstance(value, int) else "finite"
     return None if not _is_checked(type_) or _matches(value, type_) else _noun(type_)
 
 
 def _is_finite(value: Any) -> bool:
-    """Whether every number in a value, or in the lists and tables in it, is finite."""
+    """Whether every number in a value, or in the lists and tables in it, is finite.
+
+    Integers of more than 64 bits are not: neither tensors nor data frames can hold them.
+    """
     if isinstance(value, float):
         return math.isfinite(value)
+    if isinstance(value, int):
+        return abs(value) < 2**63
     if isinstance(value, Mapping):
         return all(map(_is_finite, value.values()))
     return not isinstance(value, list | tuple) or all(map(_is_finite, value))

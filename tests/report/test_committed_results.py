@@ -1,6 +1,7 @@
 """The tables of the runs in results/ have the numbers of the tables committed beside them."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -8,7 +9,7 @@ import pytest
 
 from riskmatch.report.comparison import GAIN, tables_of
 from riskmatch.runs.frame import results
-from riskmatch.selection import choose
+from riskmatch.selection import choose, find_rule
 
 RESULTS = Path(__file__).parents[2] / "results"
 RULES = ("colored-mnist-best", "colored-mnist-last")
@@ -50,6 +51,14 @@ def test_fine_tuned_pacs():
     assert cells(table.markdown()) == cells((RESULTS / "pacs/fine-tuned/table.md").read_text())
     (costs,) = tables_of(RESULTS / "pacs/fine-tuned", costs=True)
     assert cells(costs.markdown()) == cells((RESULTS / "pacs/fine-tuned/costs.md").read_text())
+
+
+@pytest.mark.parametrize("folder", ["airport", "month", "food"])
+def test_real_tables(folder):
+    after = replace(find_rule("train-val"), after_warmup=True)
+    for rule, file in (("train-val", "table.md"), (after, "after-warmup.md")):
+        (table,) = tables_of(RESULTS / "tables" / folder, rule)
+        assert cells(table.markdown()) == cells((RESULTS / "tables" / folder / file).read_text())
 
 
 def test_costs_on_pacs():

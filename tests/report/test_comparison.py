@@ -15,15 +15,16 @@ from made_sweep import (
     RUNS,
     cells,
     efficiency_table,
+    left_out,
     overview_table,
     per_domain_table,
     sweep,
 )
 from scipy import stats
 
-from riskmatch.report.comparison import tables_of_frame
+from riskmatch.report.comparison import tables_of_results
 from riskmatch.report.tables import Gain
-from riskmatch.runs.frame import frame_of
+from riskmatch.runs.frame import results_of
 
 
 def test_cells_are_the_mean_and_standard_error_of_domainbed():
@@ -79,12 +80,15 @@ def test_the_overview_averages_each_trial_over_domains_first():
 def test_the_overview_comes_after_the_tables_of_data_sets_and_leaves_out_other_options():
     other = sweep("erm", ERM, data_options={"p": 1})
     runs = RUNS + sweep("erm", ERM, data="zoo") + other
-    titles = [table.caption.partition(":")[0] for table in tables_of_frame(frame_of(runs))]
+    titles = [table.caption.partition(":")[0] for table in tables_of_results(results_of(runs))]
     assert titles[:3] == ["toy", "toy, p 1", "zoo"]
-    overview = tables_of_frame(frame_of(runs))[-1]
+    overview = tables_of_results(results_of(runs))[-1]
     assert overview.columns[:3] == ("method", "toy", "zoo")
-    assert len(tables_of_frame(frame_of(RUNS))) == len(tables_of_frame(frame_of(RUNS + other))) - 1
-    costs = tables_of_frame(frame_of(runs), costs=True)
+    assert (
+        len(tables_of_results(results_of(RUNS)))
+        == len(tables_of_results(results_of(RUNS + other))) - 1
+    )
+    costs = tables_of_results(results_of(runs), costs=True)
     assert [table.columns[1] for table in costs] == ["batch size"] * 3
 
 
@@ -190,3 +194,11 @@ def test_costs_are_those_of_finished_runs_with_one_test_domain():
 def test_tables_need_no_torch():
     code = "import sys, riskmatch.report.comparison; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_leave_one_out_without_its_runs_names_the_cure():
+    alone = left_out("a", "b")
+    together = run(("b", "c"), evaluation(1, **dict.fromkeys("abc", (60, 50))))
+    for runs in (alone, [*left_out("a"), together]):
+        with pytest.raises(ValueError, match="riskmatch sweep plan --leave-two-out"):
+            tables_of_results(results_of(runs), "leave-one-out")

@@ -28,13 +28,14 @@ def test_captions_say_rule_draws_and_trials():
     assert "Missing" not in caption
 
 
-def test_captions_count_runs_that_harm_the_fit():
-    first, last = (
-        evaluation(step, **dict.fromkeys("abc", (acc, 50))) for step, acc in ((1, 90), (2, 80))
-    )
+def test_captions_count_runs_with_a_worse_fit_and_those_that_gain_on_the_test_domain():
+    first = evaluation(1, a=(50, 50), b=(90, 50), c=(90, 50))
+    last = evaluation(2, a=(60, 50), b=(80, 50), c=(80, 50))
     runs = [run("a", first, last, method=method) for method in ("erm", "coral")]
+    runs.append(run("a", first, evaluation(2, b=(80, 50), c=(80, 50), a=(50, 50)), method="mmd"))
     caption = per_domain_table(runs, "toy").caption
-    assert "harms the fit of the training domains: CORAL 1 of 1 runs." in caption
+    assert "gives up a shortcut: CORAL 1 of 1; MMD 1 of 1 runs." in caption
+    assert "with a higher accuracy on the test domain: CORAL 1 of 1 runs." in caption
 
 
 def test_captions_tell_replicates_from_trials_that_redraw():

@@ -47,3 +47,12 @@ def test_files_of_a_run_are_replaced_and_its_record_comes_last(tmp_path, monkeyp
     assert ray._read(tmp_path, RUN) == files
     assert written[-1] == FILE
     assert (folder / LOCK).exists()
+
+
+def test_files_of_a_run_are_not_written_through_links(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / RUN.id).mkdir()
+    (tmp_path / RUN.id / "checkpoints").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="link"):
+        ray._write(tmp_path, RUN, {f"{RUN.id}/checkpoints/2": b"2"})
+    assert list((tmp_path / "elsewhere").iterdir()) == []

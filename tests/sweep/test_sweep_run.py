@@ -227,3 +227,14 @@ def test_killed_helper_of_the_workers_is_replaced(tmp_path):
 
     board = run_all([tiny(), tiny(seed=1)], tmp_path, TWO, on_change=kill_helper)
     assert (len(board.done), board.failed) == (2, {})
+
+
+def test_worker_that_dies_while_the_sweep_is_interrupted_does_not_fail_its_run(tmp_path):
+    def interrupt(board):
+        if board.running:
+            for process in multiprocessing.active_children():
+                os.kill(process.pid, signal.SIGKILL)
+            raise KeyboardInterrupt
+
+    board = run_all([tiny(), tiny(seed=1)], tmp_path, TWO, on_change=interrupt)
+    assert (board.interrupted, len(board.waiting), board.failed) == (True, 2, {})

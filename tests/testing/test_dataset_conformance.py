@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from PIL import Image
@@ -56,6 +57,18 @@ def test_image_folder_conforms(check, augment, tmp_path, monkeypatch):
 @pytest.mark.parametrize("check", CHECKS, ids=named)
 def test_tensors_conform(check):
     check(lambda: load_data({"a": (X, Y), "b": (X + 1, Y)}))
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=named)
+def test_tables_conform_once_they_are_fitted(check):
+    columns = {
+        "u": [1.0, None] * 3,
+        "v": list("abcabc"),
+        "y": list("nynyny"),
+        "site": list("AABBAB"),
+    }
+    table = load_data(pd.DataFrame(columns), label="y", domain="site")
+    check(lambda: table.fitted(["B"]))
 
 
 def unannotated(*, size=3):

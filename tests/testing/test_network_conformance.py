@@ -18,6 +18,7 @@ OWN = {
     "mlp": NETWORKS["mlp"],
     "mlp xavier": partial(NETWORKS["mlp"], widths=(8,), init="xavier"),
     "cnn": partial(NETWORKS["cnn"], widths=(8, 16)),
+    "table": partial(NETWORKS["table"], cardinalities=(4, 3), widths=(8,)),
 }
 if find_spec("efficientnet_lite_pytorch"):
     OWN["lite0"] = partial(NETWORKS["lite0"], **SMALL)

@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from riskmatch import registry
-from riskmatch.defaults.values import FEATURES, FROZEN, ON_DATA, PATIENCE, PRESETS, data_key
+from riskmatch.defaults.values import (
+    FACTORS,
+    FEATURES,
+    FROZEN,
+    ON_DATA,
+    PATIENCE,
+    PRESETS,
+    TABLE,
+    data_key,
+)
 from riskmatch.registry import PartError
 from riskmatch.runs.config import RunConfig
 from riskmatch.space import TRAINING, Tuned, defaults, ranges, times, with_later, without_later
@@ -64,8 +73,8 @@ def resolve(
     chosen = _preset(method, preset, data)
     chosen |= defaults({n: entry for n, entry in chosen.items() if isinstance(entry, Tuned)})
     values = _overlay(values, chosen)
-    if frozen or data_key(data) == FEATURES:
-        values |= {name: times(values[name], FROZEN[name]) for name in FROZEN if name in values}
+    factors = _factors(data, frozen)
+    values |= {name: times(values[name], factors[name]) for name in factors if name in values}
     values = _overlay(values, _checked(method, given))
     if frozen:
         values["model_options"] = {**values["model_options"], "frozen": True}
@@ -95,11 +104,13 @@ def run_config(
         >>> config.model, config.hparams["weight"], config.hparams["warmup"]
         ('lite0', 1.0, 1500)
     """
+    from riskmatch.data.catalogue import is_path
     from riskmatch.data.images.index import normalised_name
 
     values = resolve(method, data, preset=preset, frozen=frozen, given=given)
-    if values["model_options"].get("frozen") and data_key(data) == FEATURES:
-        raise ValueError(f"{data} holds features already; leave out frozen.")
+    if values["model_options"].get("frozen") and data_key(data) in (FEATURES, TABLE):
+        contents = "features already" if data_key(data) == FEATURES else "a table, not images"
+        raise ValueError(f"{data} holds {contents}; leave out frozen.")
     cls = method_class(method)
     hparams = {name: values.pop(name) for name in _fields(cls) if name in values}
     if missing := [name for name in _fields(cls) if name not in hparams]:
@@ -115,6 +126,8 @@ def run_config(
             except ValueError:
                 if not data.startswith(registry.INSTANCE):
                     factory("data", data)  # a misspelt name has the defaults of no data set
+                if is_path(data) and not Path(data).exists():
+                    raise FileNotFoundError(f"There is no {data}.") from None
                 raise
     return RunConfig(
         data=_absolute(data),
@@ -125,18 +138,21 @@ def run_config(
     )
 
 
-def with_patience(given: Mapping[str, Any], frozen: bool) -> dict[str, Any]:
-    """Values given for a single run, which with a frozen backbone stops early by default.
+def with_patience(given: Mapping[str, Any], data: str | None, frozen: bool) -> dict[str, Any]:
+    """Values given for a single run; a head on features stops early by default.
 
-    It does unless ``steps`` or ``patience`` are given. The runs of a sweep do not, so that they
-    have equal steps.
+    That is a head on a frozen backbone or on a file of features, unless ``steps`` or ``patience``
+    are given. The runs of a sweep do not stop early, so that they have equal steps.
 
     Example:
-        >>> with_patience({"lr": 0.1}, frozen=True), with_patience({"steps": 10}, frozen=True)
-        ({'lr': 0.1, 'patience': 5}, {'steps': 10})
+        >>> with_patience({}, "pacs", frozen=True), with_patience({}, "features.npz", frozen=False)
+        ({'patience': 5}, {'patience': 5})
+        >>> with_patience({"steps": 10}, "pacs", frozen=True)
+        {'steps': 10}
     """
     frozen = frozen or bool((given.get("model_options") or {}).get("frozen"))
-    default = frozen and not given.keys() & {"steps", "patience"}
+    head_alone = frozen or data_key(data) == FEATURES
+    default = head_alone and not given.keys() & {"steps", "patience"}
     return {**given, "patience": PATIENCE} if default else dict(given)
 
 
@@ -176,11 +192,16 @@ def search_space(
 
     Values set by the data set or the preset are not drawn; ranges of the preset replace others.
     """
-    factors = FROZEN if frozen or data_key(data) == FEATURES else {}
+    factors = _factors(data, frozen)
     return {
         name: tuned.scaled(factors[name]) if name in factors else tuned
         for name, tuned in _space(method, data, preset).items()
     }
+
+
+def _factors(data: str | None, frozen: bool) -> Mapping[str, float]:
+    """Factors of defaults and ranges for these data."""
+    return FROZEN if frozen else FACTORS.get(data_key(data), {})
 
 
 def _space(method: Method | None, data: str | None, preset: str | None = None) -> dict[str, Tuned]:

@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from riskmatch.registry import INSTANCE
 from riskmatch.space import Choice, Tuned, Uniform
 
 PATH = "images"
 """Key of :data:`ON_DATA` for any folder of images or manifest."""
 FEATURES = "features-file"
 """Key of :data:`ON_DATA` for any file of features."""
+TABLE = "table-file"
+"""Key of :data:`ON_DATA` for any table, in a file or a data frame."""
+_DATA_FRAME = f"{INSTANCE}riskmatch.data.table.TableDomains"
 IMAGES = ("pacs", "vlcs", "officehome", "terraincognita", "domainnet", PATH)
 
 ByMethod = Mapping[str | None, Mapping[str, Any]]
@@ -74,12 +78,15 @@ ON_DATA: dict[str, ByMethod] = {
     **{name: {None: {"model": "lite0"}} for name in IMAGES},
     "domainnet": {None: {"model": "lite0", "eval_every": 1000}},
     FEATURES: {None: {"model": "linear"}},
+    TABLE: {None: {"model": "table", "dropout": 0.2, "steps": 2000, "eval_every": 200}},
 }
 """Values by data set, then by method."""
 
 FROZEN = {"lr": 20, "lr_after": 20, "warmup": 0.2}
 """Factors for a frozen backbone or a file of features: a head alone takes larger steps and a
 shorter warm-up."""
+FACTORS: dict[str, Mapping[str, float]] = {FEATURES: FROZEN, TABLE: {**FROZEN, "batch_size": 4}}
+"""Factors by key of a data set; rows of a table are small, so that batches can be large."""
 
 PATIENCE = 5
 """Evaluations without a lower validation risk after which a head alone stops, see
@@ -178,9 +185,14 @@ def data_key(data: str | None) -> str:
     """Key of a data set in :data:`ON_DATA`."""
     if data is None or data in ON_DATA:
         return data or ""
+    if data == _DATA_FRAME:
+        return TABLE
     from riskmatch.data.catalogue import is_path
     from riskmatch.data.features import is_features_file
+    from riskmatch.data.table import is_table
 
     if not is_path(data):
         return data
-    return FEATURES if is_features_file(Path(data)) else PATH
+    if is_features_file(Path(data)):
+        return FEATURES
+    return TABLE if is_table(Path(data)) else PATH

@@ -28,7 +28,7 @@ from riskmatch.report import titles
 from riskmatch.report.comparison import efficiency_table, overview_table, per_domain_table
 from riskmatch.report.selected import Selected, select
 from riskmatch.report.tables import Table
-from riskmatch.runs.frame import frame_of
+from riskmatch.runs.frame import results_of
 from riskmatch.sweep.plan import Protocol
 
 _JOBS_NOTE = "Runs trained at the same time share the processor; measure with --jobs 1."
@@ -59,7 +59,7 @@ def _experiment(
 ) -> Experiment:
     def write(finished: FinishedRuns) -> Output:
         configs = [run.config for run in finished.planned]
-        selected = select(frame_of(finished.records.values()), plan=configs)
+        selected = select(results_of(finished.records.values(), configs))
         return write_tables(f"Table {number}", tables(list(selected.values())), finished)
 
     def count(scope: Scope) -> int:

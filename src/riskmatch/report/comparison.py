@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, median
-
-import pandas as pd
 
 from riskmatch.report import titles
 from riskmatch.report.coverage import notes
@@ -29,9 +27,8 @@ from riskmatch.report.selected import (
     select,
 )
 from riskmatch.report.tables import Amount, Cell, Table, Trials
-from riskmatch.runs.config import RunConfig
-from riskmatch.runs.frame import read_results
-from riskmatch.selection import Rule, find_rule
+from riskmatch.runs.frame import Results, read_results
+from riskmatch.selection import Rule, check_accuracies, find_rule
 
 GAIN = "gain over ERM"
 """Title of the column of paired differences from ERM."""
@@ -59,31 +56,29 @@ def tables_of(
         rule: how runs and steps are chosen.
         costs: seconds, memory and accuracy by method, in place of accuracy by test domain.
     """
-    found = read_results(paths, begun=False)
-    found.warn()
-    return tables_of_frame(found.frame, rule, costs, found.plan)
+    results = read_results(paths, begun=False)
+    results.warn()
+    return tables_of_results(results, rule, costs)
 
 
-def tables_of_frame(
-    frame: pd.DataFrame,
-    rule: str | Rule = "train-val",
-    costs: bool = False,
-    plan: Iterable[RunConfig] = (),
+def tables_of_results(
+    results: Results, rule: str | Rule = "train-val", costs: bool = False
 ) -> list[Table]:
-    """As :func:`tables_of`, for a data frame of :func:`riskmatch.results`.
+    """As :func:`tables_of`, for runs that have been read.
 
     The table over all data sets leaves out runs with other data options than most.
 
     Raises:
         ValueError: the rule needs runs with two test domains, and there are none; or ``costs`` are
-            of runs with different batch sizes.
+            of runs with different batch sizes; or all runs are regressions.
     """
-    selected, rule = select(frame, rule, plan), find_rule(rule)
-    pairs = any((one.cases["test_domains"].map(len) > 1).any() for one in selected.values())
+    check_accuracies(results.evaluations)
+    selected, rule = select(results, rule), find_rule(rule)
+    pairs = any(one.cases["test_domain"].isna().any() for one in selected.values())
     if rule.domains == "left-out" and not pairs:
         raise ValueError(
-            f"The rule {rule.name} needs runs that hold out two domains, and there are none. Plan "
-            "them with riskmatch sweep plan --leave-two-out."
+            f"The rule {rule.name} needs runs that hold out another domain besides the test "
+            "domain, and there are none. Plan them with riskmatch sweep plan --leave-two-out."
         )
     if costs:
         return [efficiency_table(one) for one in selected.values()]
@@ -164,7 +159,7 @@ _UNEQUAL_BATCHES = (
 
 def _batch_sizes(selected: Selected) -> dict[RowKey, int]:
     """The batch size of the finished runs of every row."""
-    runs = selected.frame.drop_duplicates("run").set_index("run")["batch_size"]
+    runs = selected.results.runs.set_index("run")["batch_size"]
     sizes: dict[RowKey, int] = {}
     for key in selected.rows:
         own = selected.part(key, selected.alone)
@@ -187,7 +182,8 @@ def _costs(selected: Selected, key: RowKey) -> tuple[Cell, ...]:
     """
     own = selected.part(key, selected.alone)
     done = own.loc[own["status"] == "done", "run"]
-    evaluations = selected.frame[selected.frame["run"].isin(done)]
+    evaluations = selected.results.evaluations
+    evaluations = evaluations[evaluations["run"].isin(done)]
     before = evaluations.groupby("run")["step"].shift(fill_value=0)
     spent = evaluations["seconds_per_step"] * (evaluations["step"] - before).astype(float)
     times = spent[evaluations["step"] > before].groupby(evaluations["run"]).agg(math.fsum).dropna()

@@ -11,7 +11,6 @@ import pandas as pd
 
 from riskmatch.report.titles import domains_title
 from riskmatch.runs.config import PLAIN
-from riskmatch.runs.findings import harmed
 from riskmatch.selection import CASE, acts
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def methods_at_work(selected: Selected) -> list[str]:
     """How many choices precede the step at which the method acts, and how many runs never act."""
     chosen = selected.chosen
     runs = selected.cases[selected.cases["test_domain"].notna()].drop_duplicates("run")
-    last = runs["run"].map(selected.frame.groupby("run")["step"].max())
+    last = runs["run"].map(selected.results.evaluations.groupby("run")["step"].max())
     late = selected.rule.after_warmup & last.notna() & ~acts(runs["acts_from"], last)
     trained = [{*d} - {*t} for d, t in zip(runs["domains"], runs["test_domains"], strict=True)]
     alone = (pd.Series(trained, runs.index).map(len) == 1) & ~runs["method"].isin(PLAIN)
@@ -81,9 +80,10 @@ def methods_at_work(selected: Selected) -> list[str]:
         "The warm-up takes all steps, or the penalty has weight 0": runs["acts_from"].isna(),
         "One training domain, and so nothing to match": alone,
         "Left out, as the method has not acted": late,
-        "The method harms the fit of the training domains": runs["run"].isin(
-            harmed(selected.frame[selected.frame["run"].isin(runs["run"])])
-        ),
+        "Training risk of guessing or above": runs["fit"] == "lost",
+        "Worse fit of the training domains once the method acts, expected where it gives up a "
+        "shortcut": runs["fit"].isin(["worse", "gained"]),
+        "Of these, with a higher accuracy on the test domain": runs["fit"] == "gained",
     }
     return [
         *([f"{early}{f' ({by_method})' if by_method else ''}."] if warm_ups else []),
@@ -159,7 +159,7 @@ def unequal(selected: Selected) -> list[str]:
 
     A row is compared with ERM with the same network, test domain and trial.
     """
-    runs = selected.frame.drop_duplicates("run").set_index("run")
+    runs = selected.results.runs.set_index("run")
     phrases = {}
     for key in selected.rows:
         own, erm = (

@@ -35,12 +35,15 @@ def run_title(config: RunConfig) -> str:
     Example:
         >>> run_title(RunConfig("pacs", ("sketch",), "rdm"))
         'RDM on PACS without sketch'
+        >>> run_title(RunConfig("pacs", (), "rdm"))
+        'RDM on PACS, all domains'
     """
     return _title(variant(config), config.data, config.test_domains)
 
 
 def _title(variant: str, data: str, tests: Sequence[str]) -> str:
-    return f"{method_title(variant)} on {data_title(data)} without {domains_title(tests)}"
+    part = f" without {domains_title(tests)}" if tests else ", all domains"
+    return f"{method_title(variant)} on {data_title(data)}{part}"
 
 
 def run_titles(configs: Sequence[RunConfig]) -> list[str]:
@@ -50,9 +53,9 @@ def run_titles(configs: Sequence[RunConfig]) -> list[str]:
     settings do not tell apart get their ids.
 
     Example:
-        >>> one, two = (RunConfig("pacs", ("sketch",), "rdm", {"weight": w}) for w in (0.5, 5.0))
+        >>> one, two = (RunConfig("pacs", ("sketch",), "rdm", {"weight": w}) for w in (0.5, 5e3))
         >>> run_titles([one, two])
-        ['RDM on PACS without sketch, λ 0.5', 'RDM on PACS without sketch, λ 5']
+        ['RDM on PACS without sketch, λ 0.5', 'RDM on PACS without sketch, λ 5000']
     """
     alike: dict[str, list[RunConfig]] = defaultdict(list)
     for config in configs:
@@ -85,9 +88,9 @@ def _value(value: Any, others: Sequence[Any]) -> str:
     """A value in three significant digits, or in all that tell it from the others."""
     if not isinstance(value, float):
         return str(value)
-    short = f"{value:.3g}"
-    clash = any(isinstance(o, float) and o != value and f"{o:.3g}" == short for o in others)
-    return str(value) if clash else short
+    short = float(f"{value:.3g}")
+    clash = any(isinstance(o, float) and o != value and float(f"{o:.3g}") == short for o in others)
+    return str(value) if clash else f"{short:g}"  # 5000, not 5e+03
 
 
 def page_title(runs: pd.DataFrame) -> str:
@@ -113,8 +116,13 @@ def setup(configs: Iterable[RunConfig]) -> str:
     Example:
         >>> setup([RunConfig("pacs", ("sketch",), "erm", model="lite0", steps=1000)])
         'PACS, lite0, 1000 steps.'
+        >>> setup([RunConfig("pacs", ("sketch",), "erm", model="lite0", patience=5)])
+        'PACS, lite0, at most 5000 steps.'
     """
-    return _setup((c.data, c.model, c.model_options, c.steps) for c in configs)
+    return _setup(
+        (c.data, c.model, c.model_options, f"{'at most ' * bool(c.patience)}{c.steps}")
+        for c in configs
+    )
 
 
 def setup_of_frame(frame: pd.DataFrame) -> str:
@@ -122,12 +130,12 @@ def setup_of_frame(frame: pd.DataFrame) -> str:
     runs = frame.drop_duplicates("run")
     columns = (runs[name] for name in ("data", "model", "model_options", "steps"))
     return _setup(
-        (data, model, json.loads(options), steps)
+        (data, model, json.loads(options), str(steps))
         for data, model, options, steps in zip(*columns, strict=True)
     )
 
 
-def _setup(runs: Iterable[tuple[str, str, Mapping[str, Any], int]]) -> str:
+def _setup(runs: Iterable[tuple[str, str, Mapping[str, Any], str]]) -> str:
     parts = dict.fromkeys(
         f"{data_title(data)}, {model_title(model, options)}, {steps} steps"
         for data, model, options, steps in runs

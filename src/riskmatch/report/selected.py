@@ -13,7 +13,7 @@ import pandas as pd
 
 from riskmatch.report import titles
 from riskmatch.report.tables import Gain
-from riskmatch.runs.config import RunConfig
+from riskmatch.runs.frame import Results
 from riskmatch.selection import Rule, cases, choose_among, find_rule
 
 _Row = TypeVar("_Row")
@@ -49,10 +49,13 @@ class Selected:
     """Rows of :func:`riskmatch.selection.cases`; those of the plan, where there is one."""
     chosen: pd.DataFrame
     """Rows of :func:`riskmatch.selection.choose`."""
-    planned: bool
-    """Whether the cases are those of a plan."""
-    frame: pd.DataFrame
-    """All evaluations."""
+    results: Results
+    """All runs and evaluations."""
+
+    @property
+    def planned(self) -> bool:
+        """Whether the cases are those of a plan."""
+        return bool(self.results.plan)
 
     @cached_property
     def evaluated(self) -> pd.DataFrame:
@@ -124,39 +127,29 @@ class Selected:
         return fmean(trials) if trials else None
 
 
-def select(
-    frame: pd.DataFrame, rule: str | Rule = "train-val", plan: Iterable[RunConfig] = ()
-) -> dict[str, Selected]:
+def select(results: Results, rule: str | Rule = "train-val") -> dict[str, Selected]:
     """What a rule chooses on every data set, by its name, in the order of tables.
 
     Args:
-        frame: a data frame of :func:`riskmatch.results`.
+        results: runs; those that are not in their plan, where there is one, do not count.
         rule: how runs and steps are chosen.
-        plan: the runs there should be; other runs do not count.
     """
-    plan = tuple(plan)
-    return select_among(planned_cases(frame, plan), frame, find_rule(rule), bool(plan))
+    return select_among(planned_cases(results), results, find_rule(rule))
 
 
-def planned_cases(frame: pd.DataFrame, plan: Sequence[RunConfig]) -> pd.DataFrame:
+def planned_cases(results: Results) -> pd.DataFrame:
     """The cases of runs, or of a plan where there is one; see :func:`riskmatch.selection.cases`."""
-    table = cases(frame, plan)
-    return table[table["run"].isin({config.id for config in plan})] if plan else table
+    table = cases(results.runs, results.plan)
+    planned = {config.id for config in results.plan}
+    return table[table["run"].isin(planned)] if planned else table
 
 
-def select_among(
-    table: pd.DataFrame, frame: pd.DataFrame, rule: Rule, planned: bool
-) -> dict[str, Selected]:
+def select_among(table: pd.DataFrame, results: Results, rule: Rule) -> dict[str, Selected]:
     """As :func:`select`, of cases that are known already."""
-    chosen = choose_among(table, frame, rule)
+    chosen = choose_among(table, results.evaluations, rule)
     return {
         data: Selected(
-            data,
-            rule,
-            table[table["data"] == data],
-            chosen[chosen["data"] == data],
-            planned,
-            frame,
+            data, rule, table[table["data"] == data], chosen[chosen["data"] == data], results
         )
         for data in titles.in_order(set(table["data"]), titles.DATA)
     }
@@ -164,13 +157,13 @@ def select_among(
 
 def choices_by_run(selected: Selected) -> pd.DataFrame:
     """What the rule chooses among the steps of every single run; trials are numbers of runs."""
-    table, frame, rule = selected.cases, selected.frame, selected.rule
+    table, evaluations, rule = selected.cases, selected.results.evaluations, selected.rule
     if rule.domains != "left-out":
         alone = table.assign(trial=pd.factorize(table["run"])[0])
-        return choose_among(alone, frame, replace(rule, over="trial"))
+        return choose_among(alone, evaluations, replace(rule, over="trial"))
     partners = table[table["test_domain"].isna()]
     parts = [
-        choose_among(pd.concat([own, partners]), frame, rule)
+        choose_among(pd.concat([own, partners]), evaluations, rule)
         for _, own in table[table["test_domain"].notna()].groupby("run")
     ]
     return pd.concat(parts) if parts else selected.chosen

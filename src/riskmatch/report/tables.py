@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from statistics import fmean, pstdev, stdev
 from typing import Any, ClassVar
 
+from riskmatch.files import csv_text, printable
 from riskmatch.report.published import Published
 
 DECIMALS = 6
@@ -180,7 +181,7 @@ def format_cell(cell: Any, significant: bool = False) -> str:
         small = significant and abs(cell) < 10
         return f"{cell:.3g}".replace("-", "−") if small else one_decimal(cell)
     if isinstance(cell, str | Spread | Amount | Published):
-        return str(cell)
+        return printable(cell)
     return json.dumps(cell, ensure_ascii=False)
 
 
@@ -209,7 +210,7 @@ class Table:
     def markdown(self) -> str:
         """The table, aligned, under its caption."""
         texts = [[format_cell(cell).replace("|", r"\|") for cell in row] for row in self.rows]
-        rows = [list(self.columns), *texts]
+        rows = [[printable(column) for column in self.columns], *texts]
         widths = [max(3, *(len(row[k]) for row in rows)) for k in range(len(self.columns))]
         lines = [
             [cell.rjust(width) if k else cell.ljust(width) for k, (cell, width) in enumerate(pairs)]
@@ -217,7 +218,7 @@ class Table:
         ]
         rule = ["-" * (w - 1) + ":" if k else ":" + "-" * (w - 1) for k, w in enumerate(widths)]
         shown = (f"| {' | '.join(cells)} |" for cells in (lines[0], rule, *lines[1:]))
-        return "\n".join([self.caption, "", *shown])
+        return "\n".join([printable(self.caption), "", *shown])
 
     def latex(self) -> str:
         """The table for the package booktabs."""
@@ -254,18 +255,15 @@ class Table:
         """The table for programs: mean, error and n have columns of their own, to six decimals."""
         text = io.StringIO()
         rows = zip(*self._values(), strict=True)
-        csv.writer(text, lineterminator="\n").writerows([*map(_inert, row)] for row in rows)
+        csv.writer(text, lineterminator="\n").writerows(
+            [csv_text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows
+        )
         return text.getvalue()
 
     def to_json(self) -> dict[str, Any]:
         """The caption, and the rows of :meth:`csv` as mappings to numbers, text and None."""
         names, *rows = zip(*self._values(), strict=True)
         return {"caption": self.caption, "rows": [dict(zip(names, r, strict=True)) for r in rows]}
-
-
-def _inert(cell: Cell) -> Cell:
-    """Text that a spreadsheet would take for a formula, after an apostrophe."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(tuple("=+-@\t\r")) else cell
 
 
 def _numbers(cell: Cell) -> tuple[Cell, Cell, Cell]:
@@ -287,4 +285,4 @@ def _tex_row(cells: Sequence[Cell]) -> str:
 
 
 def _tex(text: str) -> str:
-    return "".join(_TEX.get(letter, letter) for letter in text)
+    return "".join(_TEX.get(letter, letter) for letter in printable(text))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 from riskmatch.registry import INSTANCE, is_own
+from riskmatch.runs.config import Average
 from riskmatch.runs.records import Split
 
 METHODS = {
@@ -26,6 +28,7 @@ METHODS = {
     "causirl": "CausIRL (CORAL)",
     "causirl mmd": "CausIRL (MMD)",
     "rdm moments": "RDM (two moments)",
+    "rdm variance moments": "RDM (every domain, two moments)",
     "rdm variance": "RDM (every domain, L)",
     "rdm": "RDM",
 }
@@ -49,7 +52,12 @@ def method_title(variant: str) -> str:
     Example:
         >>> method_title("rdm variance"), method_title("my_methods:Robust")
         ('RDM (every domain, L)', 'Robust')
+        >>> method_title("rdm swad")
+        'RDM + SWAD'
     """
+    name, _, average = variant.rpartition(" ")
+    if name and average in get_args(Average):
+        return f"{method_title(name)} + {average.upper()}"
     return METHODS.get(variant) or part_title(variant)
 
 

@@ -11,7 +11,8 @@ from typing import Literal, NamedTuple
 
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig, variant
-from riskmatch.runs.findings import inactive_runs
+from riskmatch.runs.findings import Fit, fit_of, inactive_runs, worse_fit_runs
+from riskmatch.runs.index import ReadRun, indexed
 from riskmatch.runs.lock import is_locked
 from riskmatch.runs.rows import read_rows
 from riskmatch.sweep.plan import PlannedRun
@@ -76,6 +77,8 @@ class Board:
     """Ids of the runs that other processes finished since the board was made."""
     steps: dict[str, int] = field(default_factory=dict)
     """Last known step of each run, by id."""
+    fits: dict[str, Fit] = field(default_factory=dict)
+    """How the fit of each run with a record became worse, by id."""
     _seconds: dict[Group, float] = field(default_factory=dict, repr=False)
     """Seconds of all timed steps."""
     _timed_steps: dict[Group, int] = field(default_factory=dict, repr=False)
@@ -85,17 +88,18 @@ class Board:
     @classmethod
     def from_folder(cls, configs: Sequence[RunConfig], out: Path) -> Board:
         """Make the board of ``configs`` and their ERM phases from the records in ``out``."""
-        board = cls([], out)
-        for config in with_erm_phases(configs):
-            progress = board.read_record(config)
-            if progress.status == "done":
-                board.done.append(config)
-            elif progress.status == "failed":
-                board.failed[config.id] = progress.error or "cause not recorded"
-            elif cause := board._phase_failure(config):
-                board.failed[config.id] = cause
-            else:
-                board.waiting.append(config)
+        board, runs = cls([], out), with_erm_phases(configs)
+        with indexed(out, len(runs)) as read_run:
+            for config in runs:
+                progress = board.read_record(config, read_run)
+                if progress.status == "done":
+                    board.done.append(config)
+                elif progress.status == "failed":
+                    board.failed[config.id] = progress.error or "cause not recorded"
+                elif cause := board._phase_failure(config):
+                    board.failed[config.id] = cause
+                else:
+                    board.waiting.append(config)
         return board
 
     @property
@@ -133,13 +137,15 @@ class Board:
         self.report_pace(config, seconds, step - self._step(config))
         self.steps[config.id] = step
 
-    def read_record(self, config: RunConfig) -> Progress:
+    def read_record(self, config: RunConfig, read_run: ReadRun = read_rows) -> Progress:
         """Read the record of a run, and report the steps that are new in it."""
-        progress = self._progress(config)
+        progress = self._progress(config, read_run)
         if progress.step > self._step(config):
             seconds = progress.seconds - self._read_seconds.get(config.id, 0.0)
             self.report_step(config, progress.step, seconds)
             self._read_seconds[config.id] = progress.seconds
+        if progress.fit is not None:
+            self.fits[config.id] = progress.fit
         return progress
 
     def report_pace(self, config: RunConfig, seconds: float, steps: int = 1) -> None:
@@ -202,8 +208,8 @@ class Board:
                 return config
         return None
 
-    def _progress(self, config: RunConfig) -> Progress:
-        return progress_of(self.out / config.id) if self.out else Progress()
+    def _progress(self, config: RunConfig, read_run: ReadRun = read_rows) -> Progress:
+        return progress_of(self.out / config.id, read_run) if self.out else Progress()
 
     def _locked(self, config: RunConfig) -> bool:
         return self.out is not None and is_locked(self.out / config.id)
@@ -239,8 +245,8 @@ class SweepStatus:
     """Time left with as many runs at a time as now; None before the first evaluation of a run."""
     inactive: list[str]
     """How many runs of each method never act, and why, one line each."""
-    harmful: list[str] = field(default_factory=list)
-    """How many runs of each method harm the fit of the training domains, one line each."""
+    worse_fit: list[str]
+    """How many runs of each method fit the training domains less well once it acts, a line each."""
 
     @property
     def total(self) -> Counter[State]:
@@ -262,7 +268,8 @@ def status_of(planned: Sequence[PlannedRun], out: Path) -> SweepStatus:
     for id, state in states.items():
         counts.setdefault(methods.get(id, ERM_PHASES), Counter())[state] += 1
     never = inactive_runs(run.config for run in planned)
-    return SweepStatus(counts, dict(board.failed), board.seconds_left, never)
+    worse = worse_fit_runs((methods[id], fit) for id, fit in board.fits.items() if id in methods)
+    return SweepStatus(counts, dict(board.failed), board.seconds_left, never, worse)
 
 
 @dataclass(frozen=True)
@@ -276,12 +283,14 @@ class Progress:
     """Step of the last evaluation."""
     seconds: float = 0.0
     """Seconds since the run started, at that step."""
+    fit: Fit | None = None
+    """How the fit became worse; None without a record."""
 
 
-def progress_of(folder: Path) -> Progress:
+def progress_of(folder: Path, read_run: ReadRun = read_rows) -> Progress:
     """The progress of the run in a folder; one that cannot be read has failed."""
     try:
-        rows = read_rows(folder)
+        rows = read_run(folder)
     except (ValueError, OSError) as error:  # fails its run, not the sweep
         return Progress("failed", str(error))
     if rows is None:
@@ -292,4 +301,5 @@ def progress_of(folder: Path) -> Progress:
         rows.error,
         rows.steps[-1] if rows.steps else 0,
         0.0 if math.isnan(seconds) else seconds,
+        fit_of(rows),
     )

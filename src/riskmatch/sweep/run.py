@@ -6,16 +6,16 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from riskmatch.data import OnProgress
 from riskmatch.defaults import resolve
+from riskmatch.files import refuse_link
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.findings import RunWarning, harmful_runs, inactive_runs, replaced_lr
-from riskmatch.runs.frame import read_results
+from riskmatch.runs.findings import RunWarning, inactive_runs, replaced_lr
 from riskmatch.runs.lock import BusyError, lock
 from riskmatch.sweep.board import Board, OnChange, SweepStatus, status_of
 from riskmatch.sweep.launchers import Launcher, Local, make_launcher, threads_per_job
@@ -211,9 +211,7 @@ def sweep_status(folder: Path | str) -> SweepStatus:
     Example:
         See :func:`plan_sweep`.
     """
-    planned = read(Path(folder))
-    harmful = harmful_runs(read_results(folder, begun=False).frame) if planned else []
-    return replace(status_of(planned, Path(folder) / RUNS), harmful=harmful)
+    return status_of(read(Path(folder)), Path(folder) / RUNS)
 
 
 def run_all(
@@ -242,7 +240,11 @@ def run_all(
         predictions: store the predictions of every sample at each evaluation.
         on_change: called before the first run, during runs and after every run.
         on_progress: called while data sets are loaded.
+
+    Raises:
+        OSError: ``out`` is a link.
     """
+    refuse_link(out)
     if retry:
         reopen(configs, out)
     board = Board.from_folder(configs, out)

@@ -70,16 +70,20 @@ class Worker:
     _loaded: tuple[str, DomainSet] | None = field(default=None, init=False, repr=False)
 
     def domains(self, run: RunConfig, on_progress: OnProgress | None = None) -> DomainSet:
-        """Return the data set of a run, loading it unless the last run had the same."""
+        """Return the data set of a run, loading it unless the last run had the same.
+
+        The preprocessing of a table depends on the test domains, too.
+        """
         from riskmatch.engine.assemble import domains_of
 
         values = run.to_json()
         options = values["data_options"], values["model_options"]
         key = json.dumps([run.data, run.model, *options])
-        if self._loaded is None or self._loaded[0] != key:
+        fitted = json.dumps([values["test_domains"], run.risk])
+        if self._loaded is None or self._loaded[0] not in (key, key + fitted):
             self._loaded = None  # frees the memory before the next data set is loaded
             domains = domains_of(run, self.settings.data_dir, self.device, on_progress)
-            self._loaded = key, domains
+            self._loaded = key + fitted if domains.preprocessing else key, domains
         return self._loaded[1]
 
     def train(self, run: RunConfig, report: Callable[[StepReport], None]) -> RunOutcome:

@@ -56,7 +56,7 @@ def test_gap_uses_training_samples_of_training_domains(tmp_path):
     assert lines[0].y == pytest.approx([worst for _, worst in truth])
 
 
-@pytest.mark.parametrize("figure", [accuracies, terms])
+@pytest.mark.parametrize("figure", [accuracies, terms, gap, matching])
 def test_curves_mark_the_step_at_which_the_method_acts(tmp_path, figure):
     runs = {"RDM": stored_run(tmp_path), "ERM": stored_run(tmp_path, "erm")}
     assert figure(runs).marks == {"RDM": 10.0}
@@ -202,10 +202,16 @@ def test_a_domain_has_one_colour_in_all_runs_and_figures(tmp_path):
     assert list(colours.values()) == [{colour} for colour in DOMAIN_COLOURS[:3]]
 
 
-def test_ablation_needs_runs_that_differ():
-    runs, _ = varied("weight", (0.1,))
-    with pytest.raises(ValueError, match="same weight and batch_size"):
-        ablation(frame_of(runs))
+def test_ablation_needs_runs_of_one_method_that_differ():
+    (runs, _), (others, _) = varied("weight", (0.1,)), varied("weight", (5.0,))
+    unrelated = [
+        replace(one, config=replace(one.config, method="coral", batch_size=8)) for one in others
+    ]
+    for given in (runs, [*runs, *unrelated]):
+        with pytest.raises(ValueError, match=r"same weight and batch_size.*one method"):
+            ablation(frame_of(given))
+    (line,) = ablation(frame_of([*runs, *others, *unrelated])).panels["toy"]
+    assert list(line.x) == [0.1, 5.0]
 
 
 def test_missing_predictions_name_the_cure(tmp_path):

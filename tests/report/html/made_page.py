@@ -47,9 +47,21 @@ def page_data(*, runs=1, training=TRAINING, test=TEST, classes=CLASSES, **change
     return data | changes
 
 
+def without_predictions(run):
+    """Remove what comes from predictions from the page data of a run."""
+    run |= {
+        "no_predictions": "nothing stored. To get them, train again",
+        "snapshots": [],
+        "matching": {"steps": [], "train": [], "val": []},
+        **dict.fromkeys(("chosen_step", "step_of_samples")),
+        **{name: {} for name in ("samples", "confusion", "calibration", "hardest")},
+    }
+
+
 def bare():
     """Page data of a run that failed before its first evaluation."""
     data = page_data()
+    without_predictions(data["runs"][0])
     data["runs"][0] |= {
         "status": "failed",
         "error": "RuntimeError: out of memory",
@@ -57,11 +69,9 @@ def bare():
         "reproduce": "",
         "curves": {
             **{name: [] for name in ("steps", "loss", "worst")},
+            "start": None,
             **{name: {} for name in ("accuracy", "risk", "terms", "raw")},
         },
-        "snapshots": [],
-        **dict.fromkeys(("chosen_step", "step_of_samples")),
-        **{name: {} for name in ("samples", "confusion", "calibration", "hardest")},
     }
     return data
 
@@ -102,13 +112,16 @@ def run(seed, method, training, test, classes):
     level = {name: 0.55 + 0.35 * rng.random() for name in domains}
     return {
         "id": f"{seed:04x}c0ffee",
-        "title": f"{method} · test {' '.join(test)[:20]} · seed {seed}",
+        "title": f"{method} on PACS without {' '.join(test)[:20]}",
         "method": method,
         "data": "pacs",
         "domains": domains,
         "parts_of_domains": {"train": "80 % part", "val": "20 % part"},
         "sizes": {name: {"train": 126, "val": 31} for name in domains},
         "chosen_step": steps[-3],
+        "no_predictions": "",
+        "findings": [],
+        "lost": False,
         "step_of_samples": steps[-1],
         "samples": {name: {"n": 60, "correct": 50, "of": 60} for name in domains},
         "training_domains": list(training),
@@ -146,6 +159,7 @@ def curves(rng, steps, level, training):
     penalty = (0.2 * np.exp(-np.array(steps) / 90) + 0.01 * rng.random(len(steps))).tolist()
     return {
         "steps": steps,
+        "start": 105,
         "accuracy": series(lambda top: 0.15 + (top - 0.15) * grown, 0.012),
         "risk": series(lambda top: 2 - 1.9 * top * grown, 0.03),
         "loss": (2 - 1.4 * grown).tolist(),

@@ -1,7 +1,7 @@
 """The page in a browser: no requests, all charts, working controls."""
 
 import pytest
-from made_page import HOSTILE, bare, page_data
+from made_page import HOSTILE, bare, page_data, without_predictions
 
 from riskmatch.report.html import render
 
@@ -86,9 +86,10 @@ def test_table_sorts_by_number_with_missing_values_last(visit):
 
 def test_select_another_run(visit, comparison):
     page = visit(comparison)
-    assert page.locator("article:visible h2").all_inner_texts() == ["ERM · test sketch · seed 0"]
-    page.get_by_label("Run").select_option(label="RDM · test sketch · seed 1")
-    assert page.locator("article:visible h2").all_inner_texts() == ["RDM · test sketch · seed 1"]
+    assert page.get_by_label("Run").locator("option").all_inner_texts()[0] == "ERM without sketch"
+    assert page.locator("article:visible h2").all_inner_texts() == ["ERM on PACS without sketch"]
+    page.get_by_label("Run").select_option(label="RDM without sketch")
+    assert page.locator("article:visible h2").all_inner_texts() == ["RDM on PACS without sketch"]
     assert series(page, "histogram") == {"art", "cartoon", "photo", "sketch"}
     link = page.get_by_role("link", name="Calibration")
     assert page.locator(link.get_attribute("href")).is_visible()
@@ -129,7 +130,6 @@ def test_hostile_names_are_text_and_fit(visit):
 )
 def test_narrow_screen_with_little_and_much_data(visit, make):
     page = visit(render(make()), 360)
-    assert page.locator("section").count() == 12
     assert not page.evaluate(SCROLLS)
 
 
@@ -148,20 +148,60 @@ TEN = tuple(f"class number {k}" for k in range(10))
 SIZES = [(width, scheme) for width in (1400, 420) for scheme in ("light", "dark")]
 
 
+PREDICTED = ("Risk distributions", "Matching loss", "Confusion", "Calibration", "Hardest samples")
+
+
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
+def test_run_without_predictions_has_one_note_and_no_empty_sections(visit, width, scheme):
+    data = page_data(runs=2)
+    without_predictions(data["runs"][0])
+    page = visit(render(data), width, color_scheme=scheme)
+
+    def in_menu(title):
+        return page.get_by_role("link", name=title, exact=True).is_visible()
+
+    (note,) = page.locator("article:visible .absent").all_inner_texts()
+    assert "train again" in note
+    assert not any(map(in_menu, PREDICTED))
+    assert all(map(in_menu, ("Learning curves", "Configuration")))
+    assert all(title in note for title in PREDICTED)
+    assert not page.locator("article:visible h3", has_text="Confusion").count()
+    page.get_by_label("Run").select_option("1")
+    assert all(map(in_menu, PREDICTED))
+    assert page.locator("article:visible .absent").count() == 0
+    assert series(page, "histogram") == {"art", "cartoon", "photo", "sketch"}
+    page.get_by_label("Run").select_option("0")
+    assert not any(map(in_menu, PREDICTED))
+    assert not page.evaluate(SCROLLS)
+
+
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
 def test_nothing_is_clipped_without_a_hint(visit, width, scheme):
-    page = visit(render(page_data(runs=2, classes=TEN)), width, color_scheme=scheme)
-    page.wait_for_function("document.querySelector('.scroll[data-wide]') || innerWidth > 1000")
+    data = page_data(runs=2, classes=TEN)
+    data["headline"]["rows"][0][0] = (
+        "RDM (every domain, L) on sites without a and b, weight decay 0.1"
+    )
+    page = visit(render(data), width, color_scheme=scheme)
+    page.locator(".card summary", has_text="Recall").first.click()
+    page.wait_for_function("document.querySelector('.card .scroll[data-tall]')")
     boxes = page.locator(".scroll:visible").evaluate_all(
         """nodes => nodes.map(node => ({
             wide: node.scrollWidth > node.clientWidth + 1,
+            tall: node.scrollHeight > node.clientHeight + 1,
             hint: getComputedStyle(node, "::before").content,
             confusion: Boolean(node.querySelector(".confusion")),
         }))"""
     )
     assert any(box["confusion"] for box in boxes)
-    assert all(("scroll" in box["hint"]) == box["wide"] for box in boxes)
+    assert all(("columns" in box["hint"]) == box["wide"] for box in boxes)
+    assert all(("rows" in box["hint"]) == box["tall"] for box in boxes)
+    labels = page.locator(".confusion:visible bdi")
+    assert labels.evaluate_all("all => all.every(n => n.scrollHeight <= n.clientHeight + 1)")
     assert any(box["wide"] for box in boxes) == (width < 500)
+    heads = page.locator("#headline .sort").evaluate_all("all => all.map(b => b.offsetHeight)")
+    assert len(set(heads)) == 1  # "test-val" stays on one line
+    names = page.locator("#headline tbody th bdi")
+    assert names.evaluate_all("all => all.every(n => n.scrollHeight <= n.clientHeight + 1)")
     assert not page.evaluate(SCROLLS)
 
 
@@ -172,7 +212,7 @@ def test_test_domain_has_the_number_of_the_headline(visit):
     curve["train"][-3], curve["val"][-3] = 125 / 126, 1.0
     page = visit(render(data))
     chart = page.locator("[data-chart=accuracy]")
-    assert chart.locator(".legend li", has_text="sketch").inner_text().find("80 % part") > 0
+    assert "80 % part 99.2" in chart.locator(".legend li", has_text="sketch").inner_text()
     titles = chart.locator(".mark title").evaluate_all("all => all.map(t => t.textContent)")
     assert any(title.startswith("sketch, step 270: 99.2") for title in titles)
     assert not any(title.startswith("sketch, step 270: 100") for title in titles)
@@ -181,6 +221,44 @@ def test_test_domain_has_the_number_of_the_headline(visit):
     assert chart.locator(".chosen title").text_content() == "chosen step 270"
     for section in ("confusion", "calibration", "hardest"):
         assert "50 of 60 samples right, 83.3 %" in page.locator(f"#run-0-{section}").inner_text()
+
+
+def test_charts_round_like_tables(visit):
+    data = page_data()
+    (run,) = data["runs"]
+    shares = {"art": 260 / 320, "cartoon": 0.8054601, "photo": 0.80546, "sketch": 0.8175}
+    for name, share in shares.items():
+        for part in ("train", "val"):
+            run["curves"]["accuracy"][name][part][-3] = share
+    run["sizes"] = {}
+    page = visit(render(data))
+    rows = page.locator("#run-0-curves .sortable tbody tr").all_inner_texts()
+    legend = page.locator("[data-chart=accuracy] .legend li").all_inner_texts()
+    printed = ["81.2", "80.5", "80.5", "81.8"]
+    assert [row.split()[2] for row in rows] == printed
+    assert [item.split()[-1] for item in legend] == printed
+    page.locator("[data-chart=accuracy] summary").click()
+    values = page.locator("[data-chart=accuracy] .numbers tbody tr", has_text="270").inner_text()
+    assert values.split() == ["270", *printed]
+
+
+def test_curves_mark_the_step_from_which_the_method_acts(visit, one_run):
+    page = visit(one_run)
+    for section, charts in (
+        ("curves", ("accuracy", "risk")),
+        ("terms", ["terms"]),
+        ("matching",) * 2,
+    ):
+        assert (
+            "step 105, from which the method acts" in page.locator(f"#run-0-{section}").inner_text()
+        )
+        for chart in [charts] if isinstance(charts, str) else charts:
+            titles = page.locator(f"[data-chart={chart}] .start title")
+            assert set(titles.all_text_contents()) == {"step 105: the method starts to act"}
+    assert "has not acted on the chosen model" not in page.locator("#run-0-curves").inner_text()
+    data = page_data()
+    data["runs"][0]["curves"]["start"] = data["runs"][0]["chosen_step"]
+    assert "has not acted on the chosen model" in render(data)
 
 
 def test_classes_have_recall_and_precision_with_counts(visit, one_run):
@@ -200,7 +278,7 @@ def test_slider_is_named_only_where_there_is_one(visit):
     page = visit(render(data))
     assert page.get_by_role("slider").count() == 0
     assert "slider" not in page.locator("#run-0-mmd").inner_text()
-    assert "at the last step" in page.locator("#run-0-mmd").inner_text()
+    assert "at step 300" in page.locator("#run-0-mmd").inner_text()
 
 
 def test_verdict_hyperparameters_and_matching_are_drawn(visit, comparison):

@@ -96,18 +96,20 @@ def test_chart_data_have_four_digits():
     assert len(charts["grids"]) == 2  # shared grids are stored once
 
 
-def test_absent_sections_give_the_reason():
-    text = " ".join(Reader(render(bare())).text.split())
+def test_absent_sections_are_listed_with_the_reason():
+    html = render(bare())
+    text = " ".join(Reader(html).text.split())
     for expected in (
-        "risks of single samples are not available",
-        "This run has no evaluation",
-        "predictions of this run are not available",
-        "holds no configuration",
-        "No command repeats this run",
+        "Not shown: Risk distributions, Distance between domains, Matching loss, Confusion, "
+        "Calibration, Hardest samples (nothing stored. To get them, train again).",
+        "Worst domain, Learning curves, Loss and penalty (the run has no evaluation yet).",
+        "Configuration (the record holds no configuration).",
+        "Reproduce (the run was imported",
         "RuntimeError: out of memory",
         "too few evaluations",
     ):
         assert expected in text
+    assert "run-0-risks-title" not in html
 
 
 def test_large_pages_show_fewer_steps_and_samples():

@@ -3,7 +3,7 @@
 import pytest
 from made_page import bare, page_data
 
-from riskmatch.report.html.summary import best_difference, closest_run, distance_change, summary
+from riskmatch.report.html.summary import closest_run, distance_change, summary
 
 
 def shot(step, value, p):
@@ -25,6 +25,8 @@ def run(*shots, worst=("a", "b", "b"), title="it"):
         "title": title,
         "training_domains": ["a", "b"],
         "snapshots": shots,
+        "findings": [],
+        "lost": False,
         "curves": {"worst": list(worst)},
     }
 
@@ -39,13 +41,17 @@ def test_single_run_names_the_worst_domain_and_the_change_of_distance():
     ]
 
 
-def test_run_that_harms_the_fit_is_named_first_and_its_distances_are_no_success():
-    one = {**run(shot(0, 0.5, 0.01), shot(300, 0.1, 0.2)), "findings": ["rdm harms the fit: …"]}
-    first, *others = summary({"comparison": None, "runs": [one]})
+def test_lost_run_is_named_first_and_its_distances_are_no_success():
+    shots = shot(0, 0.5, 0.01), shot(300, 0.1, 0.2)
+    lost = {**run(*shots), "findings": ["rdm harms the fit: …"], "lost": True}
+    first, *others = summary({"comparison": None, "runs": [lost]})
     assert first == "rdm harms the fit: …"
     assert not any("pairs" in sentence for sentence in others)
-    several = summary({"comparison": None, "runs": [one, run(title="ERM")]})
+    several = summary({"comparison": None, "runs": [lost, *[run(*shots, title="ERM")] * 2]})
     assert several[0] == "“it”: rdm harms the fit: …"
+    assert not any("closest" in sentence for sentence in several)
+    shortcut = {**run(*shots), "findings": ["rdm fits …"]}
+    assert "0 of 1 pairs" in summary({"comparison": None, "runs": [shortcut]})[-1]
 
 
 @pytest.mark.parametrize(
@@ -70,27 +76,11 @@ def test_several_runs_name_the_closest():
     )
 
 
-def test_methods_name_the_difference_with_the_highest_lower_end():
-    rows = [("EQRM", 20.0, -1.0, 41.0, 3), ("RDM", 19.5, 9.5, 29.5, 3), ("MMD", 0.5, 0.25, 0.75, 3)]
-    names = ("method", "mean", "low", "high", "pairs")
-    differences = [dict(zip(names, row, strict=True), against="ERM") for row in rows]
-    assert best_difference({"differences": differences}) == (
-        "On the test domains RDM is 19.5 points above ERM; the 95 % interval, 9.5 to 29.5 over "
-        "3 pairs, excludes zero."
-    )
-    alone = [{**differences[0], "mean": -2.0, "low": None, "high": None, "pairs": 1}]
-    assert best_difference({"differences": alone}) == (
-        "On the test domains EQRM is 2.0 points below ERM; no confidence interval from 1 pair."
-    )
-
-
 def test_without_predictions_the_common_worst_domain_is_named():
     data = page_data(runs=3)
     for one, worst in zip(data["runs"], ("art", "photo", "photo"), strict=True):
         one["snapshots"], one["curves"]["worst"] = [], ["cartoon", worst]
-    assert summary(data)[1] == (
-        "The training domain “photo” is the worst at the end of 2 of 3 runs."
-    )
+    assert summary(data) == ["The training domain “photo” is the worst at the end of 2 of 3 runs."]
 
 
 def test_too_few_evaluations():

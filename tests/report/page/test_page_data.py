@@ -133,9 +133,9 @@ def test_without_predictions_and_checkpoint(erm):
     )  # fmt: skip
     assert len(run["curves"]["loss"]) == 4
     assert data["headline"]["rows"][0][2] > 0
-    note = data["notes"][-1]
-    assert "neither predictions nor its last checkpoint" in note
-    assert note.endswith(f"{run['reproduce']} --out again")
+    assert "neither predictions nor its last checkpoint" in run["no_predictions"]
+    assert "train again with the command below" in run["no_predictions"]
+    assert run["reproduce"]
 
 
 def test_curves_have_the_step_at_which_the_method_acts(runs):
@@ -149,7 +149,7 @@ def test_damaged_checkpoint_gives_a_note(runs):
         checkpoint.write_bytes(b"no checkpoint")
     data = checked_data(folder)
     assert data["runs"][0]["snapshots"] == []
-    assert ".safetensors is truncated or damaged" in data["notes"][-1]
+    assert ".safetensors is truncated or damaged" in data["runs"][0]["no_predictions"]
 
 
 def test_several_runs_are_compared(runs):

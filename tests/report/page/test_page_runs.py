@@ -46,7 +46,7 @@ def page_of(tmp_path, *runs):
 
 
 def headline_of(page):
-    return headline(page, read_runs(page.frame) if len(page.runs) <= MAX_RUNS else [])
+    return headline(page, read_runs(page.runs) if len(page.runs) <= MAX_RUNS else [])
 
 
 def test_missing_runs_of_a_sweep_are_noted(tmp_path):
@@ -292,9 +292,9 @@ def test_every_test_domain_has_a_run_in_detail_the_hardest_first(tmp_path):
 @pytest.mark.parametrize(
     ("gains", "expected"),
     [
-        ((2, 2, 2, 2, 2, 3), "Better than ERM beyond its interval: RDM. Expect 62–92 %"),
+        ((2, 2, 2, 2, 2, 3), "beyond its interval: RDM (+2.2 ± 0.4). Expect 62–92 %"),
         ((2, -2, 2, -2, 1, -1), "No method is better than ERM beyond its interval. Expect 60–90 %"),
-        ((-2, -2, -2, -2, -2, -3), "interval; worse: RDM. Expect 60–90 %"),
+        ((-2, -2, -2, -2, -2, -3), "interval; worse: RDM (−2.2 ± 0.4). Expect 60–90 %"),
     ],
 )
 def test_verdict_follows_the_interval_of_the_gain(tmp_path, gains, expected):
@@ -313,7 +313,8 @@ def test_verdict_follows_the_interval_of_the_gain(tmp_path, gains, expected):
 
 
 def test_verdict_without_intervals_or_without_erm(tmp_path):
-    alone = verdict(page_of(tmp_path / "one", ERM, RDM))
+    on_a_path = [replace(one, config=replace(one.config, data="/my/sites")) for one in (ERM, RDM)]
+    alone = verdict(page_of(tmp_path / "one", *on_a_path))
     assert "One pair per method gives no interval" in alone["text"]
     assert "about 60 % on a; one test domain says little" in alone["text"]
     other = verdict(page_of(tmp_path / "two", RDM, made("b", 70.0, method="rdm")))
@@ -328,6 +329,18 @@ def test_notes_name_what_pairs_differ_in(tmp_path):
     assert "learning rate" in note
     same = notes(page_of(tmp_path / "same", ERM, RDM), 2)
     assert not any("more than the method" in n for n in same)
+
+
+def test_a_choice_of_the_warm_up_is_noted(tmp_path):
+    early, late = (
+        replace(one, config=replace(one.config, hparams={"warmup": warmup, "weight": 1.0}))
+        for one, warmup in ((RDM, 20), (RDM, 10))
+    )
+    (note,) = notes(page_of(tmp_path / "early", early), 1)
+    assert "the method has not acted on the chosen model" in note
+    assert notes(page_of(tmp_path / "late", late), 1) == []
+    several = notes(page_of(tmp_path / "both", early, ERM), 2)
+    assert any("1 of 2 chosen before the method acts (RDM 1 of 1)" in line for line in several)
 
 
 def test_percentages_have_one_decimal(tmp_path):

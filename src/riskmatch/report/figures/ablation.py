@@ -19,30 +19,33 @@ if TYPE_CHECKING:
 
 VARIED = {"weight": "matching coefficient λ", "batch_size": "batch size per domain"}
 """Hyper-parameters that can be varied, with their labels."""
+_GROUP = ["data", "variant", "model"]
 _COLUMNS = {"weight": "hparams/weight", "batch_size": "batch_size"}
 
 
 def ablation(frame: pd.DataFrame) -> Lines:
     """Accuracy averaged over test domains, against the hyper-parameter that differs.
 
+    Methods whose runs do not differ in it are left out.
+
     Args:
         frame: a data frame of :func:`riskmatch.results`.
     """
-    varied = [
-        n for n, column in _COLUMNS.items() if column in frame and frame[column].nunique() > 1
-    ]
-    if not varied:
-        raise ValueError(
-            f"These runs have the same {' and '.join(VARIED)}; give runs that differ in one of "
-            "them."
-        )
-    name = varied[0]
-    if others := _other_differences(frame[frame[_COLUMNS[name]].notna()], _COLUMNS[name]):
-        raise ValueError(
-            f"These runs differ in {', '.join(others)} besides {name}, so their accuracies do not "
-            f"show the effect of {name}; give runs that differ in {name} alone."
-        )
-    return ablation_plot(frame, name)
+    groups = frame.groupby(_GROUP)
+    for name, column in _COLUMNS.items():
+        varied = frame[groups[column].transform("nunique") > 1] if column in frame else frame[:0]
+        if varied.empty:
+            continue
+        if others := _other_differences(varied, column):
+            raise ValueError(
+                f"These runs differ in {', '.join(others)} besides {name}, so their accuracies do "
+                f"not show the effect of {name}; give runs that differ in {name} alone."
+            )
+        return ablation_plot(varied, name)
+    raise ValueError(
+        f"Of each method, these runs have the same {' and '.join(VARIED)}; give runs of one method "
+        "that differ in one of them."
+    )
 
 
 def ablation_plot(frame: pd.DataFrame, name: str) -> Lines:
@@ -87,7 +90,7 @@ def ablation_plot(frame: pd.DataFrame, name: str) -> Lines:
 def _other_differences(frame: pd.DataFrame, varied: str) -> list[str]:
     """Settings other than ``varied`` in which runs of one method on one data set differ."""
     settings = [*SETTINGS, *(name for name in frame if str(name).startswith("hparams/"))]
-    groups = frame.groupby(["data", "variant", "model"])
+    groups = frame.groupby(_GROUP)
     return [
         str(name).removeprefix("hparams/")
         for name in settings
@@ -98,12 +101,14 @@ def _other_differences(frame: pd.DataFrame, varied: str) -> list[str]:
 def _lines(frame: pd.DataFrame, column: str) -> dict[str, dict[str, dict[float, Trials]]]:
     """Accuracies of the trials, by data set, method and value of the hyper-parameter."""
     from riskmatch.report.selected import select
+    from riskmatch.runs.frame import Results
     from riskmatch.selection import RULES
 
     rule = replace(RULES["train-val"], after_warmup=True)
     lines: dict[str, dict[str, dict[float, Trials]]] = {}
-    for value, runs in frame.groupby(column):
-        for data, selected in select(runs, rule).items():
+    for value, own in frame.groupby(column):
+        results = Results(own.drop_duplicates("run"), own)
+        for data, selected in select(results, rule).items():
             for key in selected.rows:
                 if trials := selected.by_trial(key):
                     by_label = lines.setdefault(data, {}).setdefault(selected.label(*key), {})

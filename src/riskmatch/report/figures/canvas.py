@@ -151,17 +151,21 @@ def figure_style() -> Iterator[None]:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG, SVG or PDF, by the suffix of ``path``, atomically.
+    """Write a figure as PNG, SVG or PDF, by the suffix of ``path``, atomically."""
+    write_whole(path, render(figure, path.suffix.removeprefix(".")))
+
+
+def render(figure: Figure, format_: str) -> bytes:
+    """A figure as the bytes of a file: ``png``, ``svg`` or ``pdf``.
 
     Equal figures give equal bytes: no file contains a date.
     """
-    format_ = path.suffix.removeprefix(".")
     no_date: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     data = io.BytesIO()
     with figure_style(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # drawn as a box
         figure.savefig(data, format=format_, metadata=no_date.get(format_, {}))
-    write_whole(path, data.getvalue())
+    return data.getvalue()
 
 
 def fit_label(label: str, inches: float) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from riskmatch.files import read_file
 from riskmatch.report.figures.ablation import ablation
 from riskmatch.report.figures.canvas import SUFFIXES, save
 from riskmatch.report.figures.plot import Plot, read_plot
@@ -83,13 +84,16 @@ def plot_runs(name: str, runs: str | Path | Sequence[str | Path] = ()) -> Plot:
     if name.endswith(".json"):
         if runs:
             raise ValueError(f"{name} holds all its numbers; give no runs with it.")
-        return read_plot(Path(name).read_text("utf-8"))
+        try:
+            return read_plot(read_file(Path(name)).decode())
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
     check_option("figure", name, FIGURES)
     if not runs:
         raise ValueError(f"Give the folders of runs: riskmatch figure {name} runs/ID -o {name}.pdf")
     results = read_results(runs)
     results.warn()
-    evaluated = results.frame[results.frame["step"].notna()]
+    evaluated = results.frame.dropna(subset="step")
     if evaluated.empty:
         raise ValueError("None of these runs has an evaluation yet; there is nothing to draw.")
     type_ = FIGURES[name]

@@ -105,7 +105,7 @@ def read_plot(text: str) -> Plot:
         if kind == "bands":
             styles = _styles(values) if "styles" in values else {}
             return Bands(**values, panels=panels, styles=styles)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"This is not the JSON of a figure: {error!r}.") from error
     raise ValueError(
         f"This is not the JSON of a figure: unknown kind {kind!r}, expected 'lines', 'densities' "

@@ -47,7 +47,7 @@ def cdf(runs: Runs) -> Lines:
     right = bin_edges([values for panel in risks.values() for values in panel.values()])[-1]
     panels = {
         title: [
-            Curve(label, *_distribution_function(values, right), styles[label])
+            Curve(label, *distribution_function(values, right), styles[label])
             for label, values in panel.items()
         ]
         for title, panel in risks.items()
@@ -140,7 +140,7 @@ def domain_styles(
     }
 
 
-def _distribution_function(values: Array, right: float) -> tuple[list[float], list[float]]:
+def distribution_function(values: Array, right: float) -> tuple[list[float], list[float]]:
     """Corners of the step function F(x) = fraction of values ≤ x, from 0 to ``right``."""
     x = np.quantile(values, LEVELS, method="inverted_cdf")
     inside = x <= right

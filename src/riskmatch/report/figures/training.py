@@ -89,7 +89,7 @@ def gap(runs: Runs, start: int = 0) -> Lines:
             Curve(VARIANCE, steps, [variance for variance, _ in losses], LineStyle(BLUE, DASHED)),
         ]
     title = "Distributional variance L and its surrogate L̂ during training"
-    return Lines(title, STEP, note_on(runs), panels, MMD_LABEL, log=True)
+    return _matching_lines(title, runs, panels, start)
 
 
 def matching(runs: Runs, start: int = 0) -> Lines:
@@ -106,8 +106,7 @@ def matching(runs: Runs, start: int = 0) -> Lines:
             )
             for split, (label, style) in SPLITS.items()
         ]
-    title = "Matching loss L̂ during training"
-    return Lines(title, STEP, note_on(runs), panels, MMD_LABEL, log=True)
+    return _matching_lines("Matching loss L̂ during training", runs, panels, start)
 
 
 def matching_losses(samples: Sequence[Array]) -> tuple[float, float]:
@@ -127,6 +126,14 @@ def matching_losses(samples: Sequence[Array]) -> tuple[float, float]:
     variance = risk_matching_penalty(risks, domains, match="variance")
     worst = risk_matching_penalty(risks, domains, match="worst")
     return variance.item(), worst.item()
+
+
+def _matching_lines(
+    title: str, runs: Runs, panels: Mapping[str, Sequence[Curve]], start: int
+) -> Lines:
+    marks = {name: step for name, step in _starts(runs).items() if step > start}
+    note = note_on(runs) + _START * bool(marks)
+    return Lines(title, STEP, note, panels, MMD_LABEL, log=True, marks=marks)
 
 
 def _starts(runs: Runs) -> dict[str, float]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from riskmatch.data import OnProgress
 from riskmatch.files import finite, write_whole
-from riskmatch.report.html.summary import summary, worst_counts
+from riskmatch.report.html.summary import absent_sections, summary, worst_counts
 from riskmatch.report.html.tables import (
     domains_of,
     hardest_table,
@@ -26,6 +26,7 @@ from riskmatch.report.html.tables import (
 from riskmatch.report.page import page_data
 from riskmatch.report.style import DOMAIN_COLOURS
 from riskmatch.report.tables import format_cell
+from riskmatch.report.titles import data_title
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -72,8 +73,8 @@ MAX_CLASSES = 30
 """Beyond this number of classes the most confused pairs replace the confusion matrix."""
 MAX_PAIRS = 20
 """Most confused pairs shown."""
-DIGITS = 4
-"""Significant digits of the numbers of charts."""
+DIGITS, ACCURATE = 4, 8
+"""Significant digits of the numbers of charts; of accuracies, which tables print too."""
 
 
 def write_report(
@@ -134,6 +135,7 @@ def _render(
             notes=notes,
             max_examples=examples,
             sections=SECTIONS,
+            labels=_labels(data["runs"]),
             domain_numbers={name: number for number, name in enumerate(charts["domains"])},
             summary=summary(data),
             style=style,
@@ -143,6 +145,21 @@ def _render(
         )
     )
     return html.encode(errors="replace").decode()  # file names may hold surrogates
+
+
+def render_advice(**values: Any) -> str:
+    """HTML of ``riskmatch advise``, one page without scripts; the template names the values."""
+    style = _style()
+    template = _environment().get_template("advice.html")
+    html = template.render(style=style, policy=_policy(style, ""), **values)
+    return html.encode(errors="replace").decode()
+
+
+def _labels(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Titles of runs for the menu, without the data set where all have the same."""
+    data = {data_title(run["data"]) for run in runs}
+    name = f" on {data.pop()}" if len(data) == 1 else ""
+    return [run["title"].replace(name, "", 1) for run in runs]
 
 
 def _environment() -> Environment:
@@ -157,6 +174,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {"text": text, "percent": percent, "pick": pick, "cell": format_cell}
     environment.globals |= {
+        "absent_sections": absent_sections,
         "hardest_table": hardest_table,
         "sample_count": sample_count,
         "scores_table": scores_table,
@@ -211,8 +229,8 @@ def chart_data(data: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "domains": list(dict.fromkeys(name for run in runs for name in run["domains"])),
         "places": {name: k for run in runs[::-1] for k, name in enumerate(run["domains"])},
-        "hyperparameters": finite(data["hyperparameters"], DIGITS),
-        "differences": finite((data["comparison"] or {}).get("differences", []), DIGITS),
+        "hyperparameters": finite(data["hyperparameters"], ACCURATE),
+        "differences": finite((data["comparison"] or {}).get("differences", []), ACCURATE),
         "runs": runs,
     }
 
@@ -249,7 +267,10 @@ def _run_charts(run: Mapping[str, Any]) -> dict[str, Any]:
         "parts": run["parts_of_domains"],
         "chosen": run["chosen_step"],
         "samples": {name: sample_count(samples) for name, samples in run["samples"].items()},
-        "curves": finite(run["curves"], DIGITS),
+        "curves": {
+            **finite(run["curves"], DIGITS),
+            "accuracy": finite(run["curves"]["accuracy"], ACCURATE),
+        },
         "matching": finite(run["matching"], DIGITS),
         "snapshots": snapshots,
         "grids": [list(values) for values in grids],

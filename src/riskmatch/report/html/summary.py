@@ -9,7 +9,6 @@ from statistics import fmean
 from typing import Any
 
 from riskmatch.report.html.tables import text
-from riskmatch.report.tables import format_cell
 
 LEVEL = 0.05
 """Significance level of the permutation test."""
@@ -19,21 +18,19 @@ def summary(data: Mapping[str, Any]) -> list[str]:
     """At most two sentences, after what there is to say against single runs.
 
     For a single run: its worst domain, and how the distance between training domains changed. For
-    several: the difference of one method from ERM, and the runs with the closest domains.
+    several, below the verdict: the runs with the closest domains, and the most frequent worst one.
     """
     runs = data["runs"]
     if len(runs) == 1:
-        # Distributions that meet because the network is lost are no success.
-        change = "" if runs[0].get("findings") else distance_change(runs[0])
-        sentences = [worst_domain(runs[0]), change]
+        sentences = [worst_domain(runs[0]), distance_change(runs[0])]
     else:
-        sentences = [best_difference(data["comparison"]), closest_run(runs), common_worst(runs)]
+        sentences = [closest_run(runs), common_worst(runs)]
     warnings = [
         line if len(runs) == 1 else f"“{run['title']}”: {line}"
         for run in runs
-        for line in run.get("findings", ())
+        for line in run["findings"]
     ]
-    return [*warnings, *[sentence for sentence in sentences if sentence][:2]] or [
+    return [*warnings, *filter(None, sentences)] or [
         "These records hold too few evaluations for a summary."
     ]
 
@@ -41,7 +38,8 @@ def summary(data: Mapping[str, Any]) -> list[str]:
 def closest_run(runs: Sequence[Mapping[str, Any]]) -> str:
     """The runs with the smallest and the largest distance between training domains at the end.
 
-    Empty where runs have different training domains, whose distances do not compare.
+    Lost networks do not count. Empty where runs have different training domains, whose distances
+    do not compare.
     """
     if any(run["training_domains"] != runs[0]["training_domains"] for run in runs):
         return ""
@@ -49,6 +47,7 @@ def closest_run(runs: Sequence[Mapping[str, Any]]) -> str:
         (fmean(values), run["title"])
         for run in runs
         if run["snapshots"]
+        and not run["lost"]
         and (values := _pair_distances(run["snapshots"][-1], run["training_domains"])[0])
     ]
     if len(distances) < 2:
@@ -85,9 +84,12 @@ def common_worst(runs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def distance_change(run: Mapping[str, Any]) -> str:
-    """Mean MMD² between training domains at the first and at the last step."""
+    """Mean MMD² between training domains at the first and at the last step.
+
+    Empty where the network is lost: distributions that meet for that reason are no success.
+    """
     snapshots = run["snapshots"]
-    if not snapshots:
+    if not snapshots or run["lost"]:
         return ""
     last, p_values = _pair_distances(snapshots[-1], run["training_domains"])
     first, _ = _pair_distances(snapshots[0], run["training_domains"])
@@ -110,27 +112,6 @@ def distance_change(run: Mapping[str, Any]) -> str:
     )
 
 
-def best_difference(comparison: Mapping[str, Any] | None) -> str:
-    """The difference from ERM whose confidence interval has the highest lower end."""
-    rows = [d for d in (comparison or {}).get("differences", []) if d["mean"] is not None]
-    if not rows:
-        return ""
-    bounded = [d for d in rows if d["low"] is not None and d["high"] is not None]
-    best = max(bounded or rows, key=lambda d: d["low"] if bounded else d["mean"])
-    side = "above" if best["mean"] >= 0 else "below"
-    pairs = f"{best['pairs']} pair" + "s" * (best["pairs"] != 1)
-    if not bounded:
-        interval = f"no confidence interval from {pairs}"
-    else:
-        zero = "excludes" if best["low"] > 0 or best["high"] < 0 else "includes"
-        ends = f"{format_cell(best['low'])} to {format_cell(best['high'])}"
-        interval = f"the 95 % interval, {ends} over {pairs}, {zero} zero"
-    return (
-        f"On the test domains {best['method']} is {format_cell(abs(best['mean']))} points {side} "
-        f"{best['against']}; {interval}."
-    )
-
-
 def worst_counts(run: Mapping[str, Any]) -> list[tuple[str, int]]:
     """Domains that were worst, with the number of evaluations in which they were.
 
@@ -139,6 +120,34 @@ def worst_counts(run: Mapping[str, Any]) -> list[tuple[str, int]]:
         [('b', 2), ('a', 1)]
     """
     return Counter(name for name in run["curves"]["worst"] if name).most_common()
+
+
+def absent_sections(run: Mapping[str, Any]) -> dict[str, str]:
+    """Sections of a run without content, by id, each with the reason."""
+    no_predictions = run["no_predictions"]
+    no_steps = "" if run["curves"]["steps"] else "the run has no evaluation yet"
+    no_classes = no_predictions or "a regression has no classes"
+    content: dict[str, tuple[Any, str]] = {
+        "risks": (run["snapshots"], no_predictions),
+        "mmd": (run["snapshots"], no_predictions),
+        "worst": (worst_counts(run), no_steps or "the record does not name it"),
+        "curves": (run["curves"]["steps"], no_steps),
+        "terms": (run["curves"]["steps"], no_steps),
+        "matching": (
+            run["matching"]["steps"],
+            no_predictions
+            or "predictions of one step alone are stored; riskmatch train stores those of all",
+        ),
+        "confusion": (run["confusion"], no_classes),
+        "calibration": (run["calibration"], no_classes),
+        "hardest": (run["hardest"], no_classes),
+        "configuration": (run["config"], "the record holds no configuration"),
+        "reproduce": (
+            run["reproduce"],
+            "the run was imported, used objects passed in Python, or a part of it is unknown",
+        ),
+    }
+    return {id: reason for id, (present, reason) in content.items() if not present}
 
 
 def _pair_distances(

@@ -70,6 +70,7 @@ def scores_table(run: Mapping[str, Any]) -> tuple[str, list[str], list[list[Any]
         "used for",
         f"accuracy, {first} (%)",
         f"accuracy, {second} (%)",
+        f"mean risk, {first}",
         f"mean risk, {second}",
     ]
     rows = [
@@ -77,7 +78,7 @@ def scores_table(run: Mapping[str, Any]) -> tuple[str, list[str], list[list[Any]
             domain,
             "test" if domain in run["test_domains"] else "training",
             *(_accuracy(run, domain, part, place) for part in run["parts_of_domains"]),
-            _at(curves["risk"], domain, "val", place),
+            *(_at(curves["risk"], domain, part, place) for part in run["parts_of_domains"]),
         ]
         for domain in domains_of(run)
     ]

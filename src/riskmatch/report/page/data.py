@@ -105,7 +105,7 @@ def runs_in_detail(page: PageRuns) -> list[StoredRun]:
     accuracy first; then those of ERM and of the other methods, as far as there is room.
     """
     if len(page.runs) <= MAX_RUNS:
-        return read_runs(page.frame)
+        return read_runs(page.runs)
     ranked = [list(_by_method(one.main)) for one in page.by_data]
     first = {run for methods in ranked if methods for run in methods[0]}
     ids = dict.fromkeys(
@@ -172,18 +172,32 @@ def notes(page: PageRuns, shown: int) -> list[str]:
         lines.append("Runs that differ only in their seeds count as trials.")
     if minor := [titles.data_title(one.data) for one in page.by_data if not one.is_default]:
         lines.append(f"Methods are not compared on {'; '.join(minor)}, which few runs use.")
-    cases = table["test_domain"].notna().groupby(table["data"], sort=False).any()
+    whole = table["test_domains"].map(len) == 0
+    if whole.any():
+        lines.append(
+            f"{whole.sum()} of {len(runs)} runs were trained on all domains: no test domain."
+        )
+    tested = table[~whole]
+    cases = tested["test_domain"].notna().groupby(tested["data"], sort=False).any()
     if mixed := [titles.data_title(str(data)) for data in cases.index[~cases]]:
         lines.append(
             f"Runs on {'; '.join(mixed)} have several test domains and train on different "
             "domains, so they are not compared. For one run, give its folder."
         )
     several = len(page.by_data) > 1
-    lines += [
-        f"{titles.data_title(one.data)}: {line}" if several else line
-        for one in page.by_data
-        for line in methods_at_work(one.main)
-    ]
+    if len(runs) == 1:  # its findings say the rest
+        chosen = [one.main.chosen for one in page.by_data]
+        if any(not choices["acts"].all() for choices in chosen):
+            lines.append(
+                "The chosen step belongs to the warm-up: the method has not acted on the chosen "
+                "model."
+            )
+    else:
+        lines += [
+            f"{titles.data_title(one.data)}: {line}" if several else line
+            for one in page.by_data
+            for line in methods_at_work(one.main)
+        ]
     unfinished = int((runs["status"] != "done").sum())
     if unfinished:
         is_, its = ("is", "its") if unfinished == 1 else ("are", "their")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from riskmatch.data import OnProgress
-from riskmatch.defaults import given_for
+from riskmatch.defaults import given_for, with_patience
 from riskmatch.registry import INSTANCE, PartError
 from riskmatch.report.density import finite_risks
 from riskmatch.report.figures.training import matching_losses
@@ -29,9 +29,10 @@ from riskmatch.report.page.samples import (
 )
 from riskmatch.report.titles import part_titles
 from riskmatch.runs.config import RunConfig, acts_from
-from riskmatch.runs.findings import findings
+from riskmatch.runs.findings import findings, worse_fit
 from riskmatch.runs.predictions import ByDomain, Predictions
 from riskmatch.runs.records import Evaluation, RunRecord, Split, StoredRun
+from riskmatch.runs.rows import rows_of
 
 SPLITS: tuple[Split, ...] = ("train", "val")
 CALIBRATION_BINS = 15
@@ -57,7 +58,7 @@ class Details:
         """
         config, record = run.config, run.record
         command = train_command(config)
-        by_step = self._predictions(run, title, command, chosen)
+        by_step, no_predictions = self._predictions(run, bool(command), chosen)
         step = None
         if by_step:
             step = chosen if chosen in by_step else max(by_step)
@@ -89,6 +90,7 @@ class Details:
             "status": record.status,
             "error": record.error,
             "findings": findings(record),
+            "lost": bool((fit := worse_fit(rows_of(record))) and fit.lost),
             "config": config.to_json(),
             "parts": {
                 type_: {name: value for name, value in part.items() if value is not None}
@@ -98,6 +100,7 @@ class Details:
             "curves": curves(record),
             "matching": matching_curves(by_step, config.test_domains),
             "snapshots": snapshots({s: validation(shown) for s, shown in by_step.items()}),
+            "no_predictions": no_predictions,
             "step_of_samples": step,
             "samples": {domain: self._count(run, domain, p) for domain, p in joined.items()},
             "confusion": {domain: confusion(p, len(classes)) for domain, p in joined.items()},
@@ -119,17 +122,16 @@ class Details:
         }
 
     def _predictions(
-        self, run: StoredRun, title: str, command: str, chosen: int | None
-    ) -> dict[int, ByDomain]:
+        self, run: StoredRun, repeatable: bool, chosen: int | None
+    ) -> tuple[dict[int, ByDomain], str]:
+        """Predictions by step; where there are none, the reason and a cure."""
         try:
-            return predictions_by_step(run, self._data, chosen)
+            return predictions_by_step(run, self._data, chosen), ""
         except UNREADABLE as error:
             cause = str(error).rstrip(".")
-            note = f"{title}: no risk distributions, confusion or calibration ({cause})."
-            if command and isinstance(error, NotStoredError):
-                note += f" To get them, train again: {command} --out again"
-            self.notes.append(note)
-            return {}
+            if repeatable and isinstance(error, NotStoredError):
+                cause += "; to get them, train again with the command below and another --out"
+            return {}, cause
 
     @contextmanager
     def _without_pictures(self, title: str) -> Iterator[None]:
@@ -272,7 +274,7 @@ def train_command(config: RunConfig) -> str:
     except PartError:
         return ""
     frozen = given.get("model_options", {}).pop("frozen", False)
-    if frozen and "steps" not in given:
+    if with_patience({}, config.data, frozen) and "steps" not in given:
         given["patience"] = config.patience  # the command has a default of its own
     words = ["riskmatch", "train", config.data, "--method", config.method]
     for domain in config.test_domains:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -162,14 +162,15 @@ def verdict(page: PageRuns) -> dict[str, str] | None:
         return None
     best = max(levels, key=lambda key: fmean(levels[key].values()))
     if better:
-        text = f"Better than ERM beyond {_its(better)} interval: {_labels(better)}"
+        its = "its" if len(better) == 1 else "their"
+        text = f"Better than ERM beyond {its} interval: {_with_gains(better, gains)}"
     elif known:
         text = "No method is better than ERM beyond its interval"
     elif gains:
         text = "One pair per method gives no interval, so no method is called better than ERM"
     else:
         text = f"Nothing is compared with ERM: {row_label(*best)} has the highest average"
-    worse_too = f"; worse: {_labels(worse)}" if worse else ""
+    worse_too = f"; worse: {_with_gains(worse, gains)}" if worse else ""
     with_best = (
         "" if row_label(*best) == "ERM" and len(levels) == 1 else f" with {row_label(*best)}"
     )
@@ -182,31 +183,27 @@ def verdict(page: PageRuns) -> dict[str, str] | None:
     }
 
 
-def _levels(sets: Sequence[Any], key: RowKey) -> dict[str, float]:
-    """Mean accuracy of a row by test domain."""
+def _levels(sets: Sequence[Any], key: RowKey) -> dict[tuple[str, str], float]:
+    """Mean accuracy of a row by data set and test domain."""
     return {
-        f"{one.data}/{domain}": fmean(values)
+        (one.data, domain): fmean(values)
         for one in sets
         for domain, values in one.by_domain(key).items()
         if values
     }
 
 
-def _expected(levels: dict[str, float]) -> str:
+def _expected(levels: dict[tuple[str, str], float]) -> str:
     low, high = round(min(levels.values())), round(max(levels.values()))
     if len(levels) == 1:
-        (name,) = levels
-        return f"about {low} % on {name.partition('/')[2]}; one test domain says little of others"
+        ((_, domain),) = levels
+        return f"about {low} % on {domain}; one test domain says little of others"
     span = f"{low} %" if low == high else f"{low}–{high} %"
     return f"{span} over {len(levels)} test domains"
 
 
-def _labels(keys: Sequence[RowKey]) -> str:
-    return ", ".join(row_label(*key) for key in keys)
-
-
-def _its(keys: Sequence[RowKey]) -> str:
-    return "its" if len(keys) == 1 else "their"
+def _with_gains(keys: Sequence[RowKey], gains: Mapping[RowKey, Gain]) -> str:
+    return ", ".join(f"{row_label(*key)} ({gains[key]})" for key in keys)
 
 
 def _interval(method: str, against: str, gain: Gain) -> dict[str, Any]:

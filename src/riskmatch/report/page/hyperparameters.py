@@ -27,7 +27,7 @@ def hyperparameters(page: PageRuns) -> list[dict[str, Any]]:
 
 
 def _by_method(selected: Selected) -> list[dict[str, Any]]:
-    runs = selected.frame.drop_duplicates("run")
+    runs = selected.results.runs
     rows = choices_by_run(selected).merge(runs.drop(columns=["model", "variant", "data"]), on="run")
     columns = [*(str(name) for name in runs if str(name).startswith("hparams/")), *SETTINGS]
     entries = []

@@ -85,14 +85,9 @@ class PageRuns:
     """Data sets in the order of tables."""
 
     @property
-    def frame(self) -> pd.DataFrame:
-        """All evaluations, as :func:`riskmatch.results` returns them."""
-        return self.results.frame
-
-    @cached_property
     def runs(self) -> pd.DataFrame:
         """One row per run."""
-        return self.frame.drop_duplicates("run")
+        return self.results.runs
 
     @property
     def compared(self) -> list[DataSelection]:
@@ -119,7 +114,7 @@ def select_runs(paths: str | Path | Sequence[str | Path]) -> PageRuns:
         ValueError: every run is damaged.
     """
     results = read_results(paths)
-    table = planned_cases(results.frame, results.plan)
+    table = planned_cases(results)
     several = table["test_domain"].notna() & table["test_domains"].map(
         lambda tests: len(tests) > 1 and TEST_DOMAIN in tests
     )
@@ -129,7 +124,7 @@ def select_runs(paths: str | Path | Sequence[str | Path]) -> PageRuns:
     by_data: dict[str, dict[str, Selected]] = defaultdict(dict)
     for rules, own in ((DOMAINBED_RULES, table[~colored]), (COLORED_MNIST_RULES, table[colored])):
         for rule in rules:
-            for data, one in select_among(own, results.frame, rule, bool(results.plan)).items():
+            for data, one in select_among(own, results, rule).items():
                 by_data[data][rule.name] = one
     order = titles.in_order(set(by_data), titles.DATA)
     return PageRuns(results, table, tuple(DataSelection(d, by_data[d]) for d in order))

@@ -51,7 +51,7 @@ def summarise(
     See :mod:`riskmatch.report` for an example.
     """
     page = select_runs(paths)
-    runs = read_runs(page.frame) if len(page.runs) <= MAX_RUNS else []
+    runs = read_runs(page.runs) if len(page.runs) <= MAX_RUNS else []
     remarks = [
         *lost_without_another_domain(page),
         *weight_of_a_sample(runs),

@@ -135,13 +135,17 @@ class _WorkerProcess:
                 continue
             child.close()
             return cls(process, parent)
-        raise RuntimeError(
+        raise ChildProcessError(
             "The helper process that starts workers (Python's forkserver) was killed. If "
-            "memory ran out, use fewer jobs; repeat the command to continue"
+            "memory ran out, use fewer jobs; repeat the command to continue."
         ) from cause
 
-    def receive(self, board: Board, out: Path) -> None:
-        """Handle one message, or the death of the process, with which its run fails."""
+    def receive(self, board: Board, out: Path, stopping: bool = False) -> None:
+        """Handle one message, or the death of the process.
+
+        Its run fails with it, unless the sweep is ``stopping``: clusters send SIGTERM to all
+        processes, and a worker that has not begun its run ends at once.
+        """
         assert self.run is not None
         message: StepReport | RunOutcome
         try:
@@ -151,7 +155,9 @@ class _WorkerProcess:
             code = self.process.exitcode
             hint = "; if memory ran out, use fewer jobs" if code == -signal.SIGKILL else ""
             cause = f"the worker process died with exit code {code}{hint}"
-            message = record_failure(out, self.run, cause)
+            message = (
+                RunOutcome("interrupted") if stopping else record_failure(out, self.run, cause)
+            )
         if isinstance(message, StepReport):
             board.report_step(self.run, *message)
         else:
@@ -188,11 +194,10 @@ def _launch_processes(
 def _stop(workers: Sequence[_WorkerProcess], board: Board, out: Path) -> None:
     """Stop all worker processes; those that train write a checkpoint first."""
     for worker in workers:
-        if worker.process.is_alive():
-            with suppress(OSError):
-                worker.pipe.send(None)
+        with suppress(OSError):  # not only to those that seem alive: their helper may have died
+            worker.pipe.send(None)
     for worker in workers:
         while worker.run is not None:
-            worker.receive(board, out)
+            worker.receive(board, out, stopping=True)
         worker.process.join()
         worker.pipe.close()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from riskmatch.data import OnProgress
-from riskmatch.files import write_whole
+from riskmatch.files import make_folder, write_whole
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.lock import FILE as LOCK
@@ -178,7 +178,7 @@ class _Tasks(Jobs):
 
     def _lock_and_read(self, run: RunConfig) -> Files:
         """Lock a run, and read its files and those of its ERM phase, from which it starts."""
-        (self.out / run.id).mkdir(parents=True, exist_ok=True)
+        make_folder(self.out / run.id)
         with ExitStack() as stack:
             stack.enter_context(lock(self.out / run.id))
             self.locks[run.id] = stack.pop_all()
@@ -248,7 +248,7 @@ def _read(out: Path, run: RunConfig) -> dict[str, bytes]:
 def _write(out: Path, run: RunConfig, files: Files) -> None:
     """Write the files of a run, its record last, and remove those that it no longer has."""
     for name in sorted(files, key=lambda name: Path(name).name == records.FILE):
-        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        make_folder((out / name).parent)
         write_whole(out / name, files[name])
     for name in _read(out, run).keys() - files.keys():
         (out / name).unlink()

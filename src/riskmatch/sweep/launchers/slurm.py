@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from riskmatch.data import OnProgress
+from riskmatch.files import make_folder
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.lock import is_locked
 from riskmatch.sweep.board import Board, OnChange, RunOutcome
@@ -77,6 +78,7 @@ class Slurm(Launcher):
             return jobs
 
         settings = replace(settings, out=settings.out.resolve())
+        make_folder(settings.out / FOLDER)
         executor = self._executor(settings.out / FOLDER)
         worker = Worker(settings, "cuda" if self.gpus else "cpu")
         submitted = _SlurmJobs(executor, worker, self.cores, self.cluster == "local")

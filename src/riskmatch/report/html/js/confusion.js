@@ -52,5 +52,5 @@ function confusedPairs(run, domain, pairs) {
   return table(`Most confused pairs of classes in ${shorten(domain, 60)}`,
     ["true class", "predicted class", "samples", "% of the class"],
     pairs.map(([truth, predicted, count, all]) =>
-      [name(run.classes[truth]), name(run.classes[predicted]), count, Number(((100 * count) / all).toFixed(1))]));
+      [name(run.classes[truth]), name(run.classes[predicted]), count, percent(count / all)]));
 }

@@ -3,7 +3,11 @@
 function showRun(number) {
   view.run = number;
   each("article[data-run]", (node) => { node.hidden = Number(node.dataset.run) !== number; });
-  each("a[data-section]", (link) => { link.href = `#run-${number}-${link.dataset.section}`; });
+  each("a[data-section]", (link) => {
+    const id = `run-${number}-${link.dataset.section}`;
+    link.href = `#${id}`;
+    link.parentElement.hidden = !document.getElementById(id);
+  });
   each("#domains label", (label) => {
     const domain = PAGE.domains[label.querySelector("input").value];
     label.hidden = !PAGE.runs[number].domains.includes(domain);

@@ -17,7 +17,7 @@ function learning(run, width, { series, title, yLabel, format, text }) {
   const labelled = width > 520 && domains.length <= 12;
   const axes = chartFrame({
     title, width, yLabel, format, right: labelled ? 118 : 12, xLabel: "step →", height: 300,
-    text: domains.map((d) => `${d}: ${text(last(series[d][mainPart(run, d)]))} on the ${run.parts[mainPart(run, d)]} at the last step.`).join(" "),
+    text: domains.map((d) => `${d}: ${text(atChosen(run, series[d][mainPart(run, d)]))} on the ${run.parts[mainPart(run, d)]}.`).join(" "),
     x: extent(steps), y: extent(domains.flatMap((d) => [...(series[d].val ?? []), ...(series[d].train ?? [])])),
   });
   drawStart(run, axes);
@@ -36,7 +36,7 @@ function learning(run, width, { series, title, yLabel, format, text }) {
     axes.plot.append(svg("path", { class: `line ${hue}${strong}`, d: line(steps, main, axes.px, axes.py), "data-series": domain }));
     const every = Math.ceil(steps.length / Math.max(2, width / 40));
     main.forEach((value, i) => {
-      if (known(value) && (i % every === 0 || i === main.length - 1)) {
+      if (known(value) && (i % every === 0 || i === main.length - 1 || steps[i] === run.chosen)) {
         axes.plot.append(marker(domain, axes.px(steps[i]), axes.py(value),
           `${domain}, step ${steps[i]}: ${text(value)}`));
       }
@@ -45,10 +45,10 @@ function learning(run, width, { series, title, yLabel, format, text }) {
     if (known(end)) ends.push({ y: axes.py(end), text: domain, strong });
   }
   if (labelled) drawEndLabels(axes, ends);
-  const part = (d) => `${run.parts[mainPart(run, d)]} ${text(last(series[d][mainPart(run, d)]))}`;
+  const part = (d) => `${run.parts[mainPart(run, d)]} ${text(atChosen(run, series[d][mainPart(run, d)]))}`;
   return [legend(run, domains, part), axes.image,
-    valueTable(title, ["step", ...domains.map((d) => `${shorten(d, 60)}, ${run.parts[mainPart(run, d)]}`)],
-      () => steps.map((step, i) => [step, ...domains.map((d) => (series[d][mainPart(run, d)] ?? [])[i])]))];
+    valueTable(`${title}, ${yLabel}`, ["step", ...domains.map((d) => `${shorten(d, 60)}, ${run.parts[mainPart(run, d)]}`)],
+      () => steps.map((step, i) => [step, ...domains.map((d) => text((series[d][mainPart(run, d)] ?? [])[i]))]))];
 }
 
 // The part that is reported: of test domains the first one, of training domains validation.
@@ -61,8 +61,14 @@ function drawStart(run, axes) {
   const { start, steps } = run.curves;
   if (!start || start < steps[0] || start > steps.at(-1)) return;
   const x = axes.px(start).toFixed(1);
-  axes.plot.append(svg("line", { class: "leader", x1: x, x2: x, y1: axes.top, y2: axes.bottom },
+  axes.plot.append(svg("line", { class: "leader start", x1: x, x2: x, y1: axes.top, y2: axes.bottom },
     svg("title", {}, `step ${start}: the method starts to act`)));
+}
+
+// The value at the chosen step, as in the headline; without one, the last value.
+function atChosen(run, values) {
+  const place = run.curves.steps.indexOf(run.chosen);
+  return place < 0 ? last(values) : values?.[place];
 }
 
 function last(values) {
@@ -80,6 +86,7 @@ CHARTS.matching = (run, width) => {
     text: lines.map(([label, values]) => `${label}: ${number(last(values))} at the last step.`).join(" "),
     x: extent(steps), y: extent(positive), xLabel: "step →", yLabel: "matching loss, log scale",
   });
+  drawStart(run, axes);
   for (const [label, values, dash] of lines) {
     const shown = values.map((value) => (known(value) && value > 0 ? value : null));
     axes.plot.append(svg("path", { class: "line plain", "data-line": label, d: line(steps, shown, axes.px, axes.py), "stroke-dasharray": dash },

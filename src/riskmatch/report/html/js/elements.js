@@ -43,12 +43,16 @@ function number(value) {
 }
 
 function percent(value) {
-  return known(value) ? (100 * value).toFixed(1) : MISSING;
+  return known(value) ? points(100 * value) : MISSING;
 }
 
-// Percentage points with one decimal.
+// Percentage points with one decimal, rounded as in tables: 81.25, a tie, to the even 81.2.
 function points(value) {
-  return known(value) ? value.toFixed(1).replace("-", "−") : MISSING;
+  if (!known(value)) return MISSING;
+  const exact = Number(value.toFixed(6));
+  const tie = Number.isInteger(4 * exact) && !Number.isInteger(2 * exact);
+  const down = Math.trunc(10 * exact);
+  return (tie && down % 2 === 0 ? down / 10 : exact).toFixed(1).replace("-", "−");
 }
 
 function shorten(text, limit) {
@@ -64,7 +68,8 @@ function name(text) {
 function cell(tag, value, attributes = {}) {
   const shown = typeof value === "number" ? number(value) : (value ?? MISSING);
   const data = typeof value === "number" ? value : null;
-  return html(tag, { "data-value": data, class: data === null ? null : "number", ...attributes }, shown);
+  const brief = typeof value === "string" && value.length < 18 ? "brief" : null;
+  return html(tag, { "data-value": data, class: data === null ? brief : "number", ...attributes }, shown);
 }
 
 function table(caption, columns, rows) {

@@ -8,14 +8,14 @@ CHARTS.hyperparameters = (_, width) => PAGE.hyperparameters.map(({ method, chart
   return box;
 });
 
-function scatter(method, { title, log, points }, width) {
-  const xs = points.map(([x]) => x);
+function scatter(method, { title, log, points: runs }, width) {
+  const xs = runs.map(([x]) => x);
   const axes = chartFrame({
-    title: `Accuracy of ${method} against ${title}`, text: `${points.length} runs.`, width, height: 220,
-    x: extent(xs), y: extent(points.map(([, y]) => y)), xScale: log ? "log" : "linear", xLabel: `${title} →`, yLabel: "accuracy (%)",
+    title: `Accuracy of ${method} against ${title}`, text: `${runs.length} runs.`, width, height: 220,
+    x: extent(xs), y: extent(runs.map(([, y]) => y)), xScale: log ? "log" : "linear", xLabel: `${title} →`, yLabel: "accuracy (%)",
   });
-  for (const [x, y, domain] of points) {
-    axes.plot.append(marker(domain, axes.px(x), axes.py(y), `${domain}: ${title} ${number(x)}, ${y.toFixed(1)} %`));
+  for (const [x, y, domain] of runs) {
+    axes.plot.append(marker(domain, axes.px(x), axes.py(y), `${domain}: ${title} ${number(x)}, ${points(y)} %`));
   }
   return [html("figcaption", {}, html("b", {}, title)), axes.image];
 }

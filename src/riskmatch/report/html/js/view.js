@@ -41,11 +41,12 @@ function drawStep() {
   each("[data-step] [data-chart]", draw, article());
 }
 
-// Say beside a table that it is wider than its box; not every system shows scroll bars.
+// Say beside a table that it is larger than its box; not every system shows scroll bars.
 const overflow = new ResizeObserver((entries) => {
   for (const { target } of entries) {
     const box = target.closest(".scroll");
     box.toggleAttribute("data-wide", box.scrollWidth > box.clientWidth + 1);
+    box.toggleAttribute("data-tall", box.scrollHeight > box.clientHeight + 1);
   }
 });
 
