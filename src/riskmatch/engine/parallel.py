@@ -218,7 +218,7 @@ def joined_processes(device: str = "cpu") -> Iterator[Processes]:
     own = _local_device(device)
     if not joined:  # once: a group cannot be made again after it was destroyed
         dist.init_process_group("nccl" if own.type == "cuda" else "gloo")
-        atexit.register(dist.destroy_process_group)
+        atexit.register(_leave)
     control = dist.new_group(backend="gloo") if own.type == "cuda" else dist.group.WORLD
     processes = Processes(dist.get_rank(), dist.get_world_size(), own, control)
     stop = threading.Event()
@@ -270,6 +270,13 @@ def deferred_interrupts() -> Iterator[Callable[[], bool]]:
         yield lambda: interrupted
     finally:
         restore()
+
+
+def _leave() -> None:
+    dist.destroy_process_group()
+    # DistributedDataParallel keeps the threads of the group alive. One that still releases a tensor
+    # while the interpreter shuts down aborts the process.
+    time.sleep(0.2)
 
 
 def _local_device(device: str) -> torch.device:
