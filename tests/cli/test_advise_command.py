@@ -14,7 +14,7 @@ from pets import draw_pets
 from riskmatch import choose, load_model, results
 from riskmatch.cli import main
 from riskmatch.cli.progress import SweepDisplay
-from riskmatch.cli.train import parse_train
+from riskmatch.cli.train_options import parse_train
 from riskmatch.deployment import Advised, Expected, read_advice, write_advice
 from riskmatch.deployment.advising import advice_for
 from riskmatch.deployment.judging import harms, prediction_interval

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from riskmatch.cli.train import parse_train
+from riskmatch.cli.train_options import parse_train
 
 CALL = """
 import sys

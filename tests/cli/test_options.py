@@ -8,7 +8,7 @@ from tyro.conf import Positional
 from riskmatch.cli.errors import BadInput
 from riskmatch.cli.options import options_of
 from riskmatch.cli.parser import Parser, parse
-from riskmatch.cli.train import Setup, _parser
+from riskmatch.cli.train_options import Setup, _parser
 from riskmatch.objectives import methods
 
 

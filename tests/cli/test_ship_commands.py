@@ -16,7 +16,7 @@ from tiny import DATA
 
 from riskmatch import load_model
 from riskmatch.cli import main
-from riskmatch.cli.train import parse_train
+from riskmatch.cli.train_options import parse_train
 from riskmatch.deployment import Advice, Expected, write_advice
 
 NETWORK = (

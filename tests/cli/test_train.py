@@ -10,7 +10,7 @@ import pytest
 from tiny import train
 
 from riskmatch.cli.errors import BadInput
-from riskmatch.cli.train import parse_train
+from riskmatch.cli.train_options import parse_train
 from riskmatch.defaults import resolve
 from riskmatch.engine.loggers import CSV
 from riskmatch.runs import records

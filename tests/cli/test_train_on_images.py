@@ -12,7 +12,7 @@ pytest.importorskip("efficientnet_lite_pytorch", reason="needs the extra riskmat
 
 from pets import DOMAINS, draw_pets
 
-from riskmatch.cli.train import parse_train
+from riskmatch.cli.train_options import parse_train
 
 RUN = shlex.split(
     "--method rdm --test-domain oil --steps 4 --eval-every 2 --batch-size 2 --warmup 1"

@@ -10,7 +10,7 @@ pytest.importorskip("PIL", reason="needs the extra riskmatch[images]")
 
 from pets import DOMAINS, draw_pets
 
-from riskmatch.cli.train import parse_train
+from riskmatch.cli.train_options import parse_train
 from riskmatch.data.catalogue import known_domains
 
 RUN = shlex.split("--method erm --test-domain oil")

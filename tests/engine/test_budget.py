@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tiny_runs import assert_same_run, tiny
 
-from riskmatch.cli.train import parse_train
+from riskmatch.cli.train_options import parse_train
 from riskmatch.data import load
 from riskmatch.defaults import with_patience
 from riskmatch.engine import load_run

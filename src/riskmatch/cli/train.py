@@ -3,138 +3,25 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
-import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from math import isnan
-from pathlib import Path
-from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 from riskmatch.cli.errors import BadInput, CommandError, RunFailed, bad_input, cause_of
-from riskmatch.cli.options import Option, TableColumns, describe_keywords, options_of
-from riskmatch.cli.parser import Parser, toml_words
 from riskmatch.cli.progress import RunDisplay, clock, progress
-from riskmatch.defaults import (
-    factory,
-    method_class,
-    range_of,
-    resolve,
-    run_config,
-    search_space,
-    with_patience,
-)
-from riskmatch.deployment.advice import Advice, Expected, read_advice, with_advice
+from riskmatch.cli.train_options import TrainCommand, parse_train
 from riskmatch.deployment.folder import check_writable
 from riskmatch.files import printable, to_json
-from riskmatch.registry import built_in
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.findings import RunWarning, findings, replaced_lr
+from riskmatch.runs.findings import RunWarning, findings
 from riskmatch.runs.records import FILE, checkpoints
 
 if TYPE_CHECKING:
     from riskmatch.runs.records import Evaluation, RunRecord
-
-TEXT = """\
-Train one model with one method, on every domain of DATA but the test domains; or, with
---all-domains, on every domain, and write a folder with the model to ship.
-
-Options of DATA and of its network: riskmatch train DATA --help, or with --model NAME.
-Options of a method: riskmatch train DATA --method NAME --help
-
-Parts of your own are named package.module:Name, found from the current folder.
-
-examples
-  riskmatch train colored-digits --method rdm --test-domain 0.1
-  riskmatch train visits.csv --label late --domain airport --method rdm --test-domain JFK"""
-
-
-@dataclass(frozen=True)
-class Setup:
-    """Options that decide which further options there are, and their defaults."""
-
-    method: str | None = None
-    """Method: a name that riskmatch methods lists, or package.module:Name."""
-    frozen: bool = False
-    """Train the head alone, on the features of a frozen backbone; unless --steps or --patience are
-    given, it stops when the validation risk is flat, as on a file of features."""
-    preset: str | None = None
-    """paper, or authors-code for what its released code does; options that are given win."""
-    advice: Path | None = None
-    """File that riskmatch advise wrote: method, options and expected accuracy; options that are
-    given win."""
-    config: Path | None = None
-    """TOML file with any of these options; the command line wins."""
-
-
-@dataclass(frozen=True)
-class Execution:
-    """Options that do not change the result of a run."""
-
-    explain: bool = False
-    """Estimate time and memory from a few steps, print them, and train nothing."""
-    memory: float | None = None
-    """With --explain: memory in GB that --accumulate has to fit in."""
-    all_domains: bool = False
-    """Train on all domains, and write the model folder."""
-    save: Path | None = None
-    """The model folder of --all-domains; by default model in the folder of the run."""
-    after_warmup: bool = False
-    """Choose the step of --all-domains among those at which the method acts."""
-    licence: str | None = None
-    """Licence of the model, such as MIT, for its card."""
-    out: Path = Path("runs")
-    """Folder of all runs."""
-    data_dir: Path | None = None
-    """Folder searched first for the files of DATA."""
-    device: str = "auto"
-    """Device to train on: cpu, cuda:1, …; auto takes a GPU if there is one."""
-    resume: bool = False
-    """Continue this run from its last checkpoint."""
-    restart: bool = False
-    """Start this run again where it was interrupted or failed; its evaluations are removed."""
-    keep: Literal["best", "all"] = "best"
-    """Checkpoints to keep: the last two and those of the best steps by train-val, or all."""
-    log: tuple[str, ...] = ()
-    """Also write every evaluation as csv, tensorboard (both to the folder of the run), mlflow, or
-    with package.module:Name."""
-    quiet: bool = False
-    """Print nothing but errors."""
-    json: bool = False
-    """Print the last evaluation as JSON."""
-
-
-@dataclass(frozen=True)
-class TrainCommand(Execution):
-    """A parsed command line."""
-
-    config: RunConfig = field(kw_only=True)
-    command: str = field(kw_only=True)
-    """The command line, to copy."""
-    warning: str | None = field(default=None, kw_only=True)
-    """What the options do that one might not expect."""
-    expected: Expected | None = field(default=None, kw_only=True)
-    """Accuracy to expect on a new domain."""
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the run."""
-        return self.out / self.config.id
-
-    @property
-    def model(self) -> Path:
-        """The model folder."""
-        return self.save or self.folder / "model"
-
-    @property
-    def resume_command(self) -> str:
-        """The command that continues the run."""
-        words = [word for word in shlex.split(self.command) if word != "--restart"]
-        return shlex.join(words if self.resume else [*words, "--resume"])
 
 
 def run(words: Sequence[str]) -> int:
@@ -175,159 +62,6 @@ def _run_silently(words: Sequence[str]) -> int:
             raise
         return error.code
     return 0
-
-
-def parse_train(words: Sequence[str]) -> TrainCommand:
-    """Parse the words after ``riskmatch train``; ``--help`` prints the help and ends the process.
-
-    Example:
-        >>> command = parse_train("pacs --method rdm --test-domain sketch --weight 3".split())
-        >>> command.config.hparams["weight"]
-        3.0
-    """
-    parse_setup = Parser("riskmatch train", "", options_of(Setup)).parse_known
-    given = parse_setup(words)
-    written = toml_words(given["config"]) if "config" in given else []
-    setup = Setup(**{**(parse_setup(written) if written else {}), **given})
-    advice = None
-    with bad_input():
-        if setup.advice is not None:
-            advice = read_advice(setup.advice)
-            setup = replace(setup, method=setup.method or advice.method)
-        parser = _parser(setup)
-    without_help = [word for word in words if word not in ("-h", "--help")]
-    given = parser.parse(without_help)
-    if written:
-        try:
-            given = {**parser.parse(written, once=True), **given}
-        except BadInput as error:
-            raise BadInput(f"{setup.config}: {error}") from error
-    if len(without_help) < len(words):
-        with bad_input():
-            parser = _parser(setup, given.get("data"), given.get("model"))
-        parser.parse(["--help"])
-    columns = {
-        item.name: given.pop(item.name) for item in fields(TableColumns) if item.name in given
-    }
-    if options := TableColumns(**columns).data_options:
-        given["data_options"] = {**given.get("data_options", {}), **options}
-    return _command(setup, advice, given, shlex.join(["riskmatch", "train", *words]))
-
-
-def _parser(setup: Setup, data: str | None = None, model: str | None = None) -> Parser:
-    """Parser of the options of a method; its help shows the defaults on a data set."""
-    values = resolve(setup.method, data, preset=setup.preset, frozen=setup.frozen)
-    values |= with_patience({}, data, setup.frozen)
-    space = search_space(setup.method, data, preset=setup.preset, frozen=setup.frozen)
-
-    def with_defaults(cls: type) -> Iterator[Option]:
-        for option in options_of(cls):
-            tuned = space.get(option.name)
-            yield replace(
-                option,
-                default=values.get(option.name),
-                range=range_of(tuned.on(data)) if tuned else "",
-                negatable=option.type_ is bool,
-                aliases=("--backbone",) if option.name == "model" else (),
-            )
-
-    positional = replace(options_of(RunConfig)[0], positional=True, required=True)
-    text = "\n\n".join([TEXT, *_own_options(data, model, values["model"])])
-    parser = Parser("riskmatch train", text, [positional, *options_of(Setup)])
-    if setup.method:
-        parser.add(setup.method.rpartition(":")[2], with_defaults(method_class(setup.method)))
-    excluded = ("data", "method", "hparams")
-    parser.add("run", [o for o in with_defaults(RunConfig) if o.name not in excluded])
-    parser.add("table", options_of(TableColumns))
-    parser.add("execution", options_of(Execution))
-    parser.hints = _options_of_others(setup.method) if setup.method else {}
-    return parser
-
-
-def _own_options(data: str | None, model: str | None, usual: str) -> Iterator[str]:
-    """Help on the options of the data set and of the network, by default that of the data set.
-
-    Nothing without either, as it takes importing torch.
-    """
-    network = model or (usual if data else None)
-    for flag, kind, name in (("--data-option", "data", data), ("--model-option", "model", network)):
-        if name is None:
-            continue
-        lines = describe_keywords(factory(kind, name))  # type: ignore[arg-type]
-        if lines:
-            width = max(60, get_terminal_size().columns)
-            wrapped = [
-                textwrap.fill(line, width, initial_indent="  ", subsequent_indent="      ")
-                for line in lines
-            ]
-            yield "\n".join([f"options of {name}, as in {flag} KEY=VALUE", *wrapped])
-
-
-def _options_of_others(method: str) -> dict[str, str]:
-    """Errors for the options that only other methods have, by flag."""
-    owners: dict[str, list[str]] = {}
-    for name, cls in built_in("method").items():
-        for item in fields(cls):
-            owners.setdefault("--" + item.name.replace("_", "-"), []).append(name)
-    return {
-        flag: f"{method} has no option {flag}; it belongs to {', '.join(names)}."
-        for flag, names in owners.items()
-    }
-
-
-def _command(
-    setup: Setup, advice: Advice | None, given: dict[str, Any], command: str
-) -> TrainCommand:
-    if "data" not in given:
-        raise BadInput("Give a data set, such as colored-digits; riskmatch data list lists them.")
-    if setup.method is None:
-        raise BadInput("Give --method NAME; riskmatch methods lists them.")
-    if given.get("all_domains") and given.get("test_domains"):
-        raise BadInput("--all-domains leaves no test domain: leave out one of the two options.")
-    if not given.get("test_domains") and not given.get("all_domains"):
-        names = ", ".join(_domains(given))
-        raise BadInput(f"Give --test-domain, one of {names}; or --all-domains.")
-    if "memory" in given and not given.get("explain"):
-        raise BadInput("--memory is an option of --explain; a run is divided with --accumulate.")
-    for name in ("save", "licence", "after_warmup") if not given.get("all_domains") else ():
-        if name in given:
-            flag = name.replace("_", "-")
-            raise BadInput(f"--{flag} is an option of the model folder: add --all-domains.")
-    execution = {item.name: given[item.name] for item in fields(Execution) if item.name in given}
-    others = {"data", "test_domains", *execution, *(item.name for item in fields(Setup))}
-    values = {name: value for name, value in given.items() if name not in others}
-    if advice is not None:
-        values = with_advice(advice, setup.method, values)
-    values = with_patience(values, given["data"], setup.frozen)
-    with bad_input():
-        config = run_config(
-            setup.method,
-            given["data"],
-            given.get("test_domains", ()),
-            preset=setup.preset,
-            frozen=setup.frozen,
-            given=values,
-        )
-    warning = replaced_lr(config, values)
-    expected = advice.expected if advice else None
-    if advice is not None and advice.data != config.data:
-        warnings.warn(
-            f"The advice was computed on {advice.data}, the run trains on {config.data}.",
-            RunWarning,
-            stacklevel=2,
-        )
-    return TrainCommand(
-        config=config, command=command, warning=warning, expected=expected, **execution
-    )
-
-
-def _domains(given: dict[str, Any]) -> Sequence[str]:
-    from riskmatch.data.catalogue import known_domains, load
-
-    data = given["data"]
-    with bad_input():
-        names = known_domains(data)
-        return names or load(data, given.get("data_options"), given.get("data_dir")).names
 
 
 def _train(command: TrainCommand) -> RunRecord:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from riskmatch.cli.train import parse_train
+from riskmatch.cli.train_options import parse_train
 from riskmatch.defaults import run_config
 from riskmatch.objectives import methods
 from riskmatch.report.page.details import train_command
