@@ -48,6 +48,11 @@ def test_help_imports_neither_torch_nor_pandas(words):
     assert done.stdout
 
 
+def test_list_of_commands_imports_no_numpy():
+    code = "import sys, riskmatch.cli as c; c.main(['--help']); assert 'numpy' not in sys.modules"
+    assert "usage" in subprocess.check_output([sys.executable, "-c", code], text=True)
+
+
 @pytest.mark.parametrize("words", ["sweep status", "sweep table", "sweep table --costs"])
 def test_sweep_status_and_table_import_no_torch(words):
     sweep = str(Path(__file__).parents[2] / "results" / "pacs" / "fine-tuned")

@@ -72,12 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     try:
-        with (
-            inert_output(),
-            _current_folder_importable(),
-            _plain_warnings("--quiet" in words),
-            _stoppable(),
-        ):
+        with inert_output(), _current_folder_importable(), _stoppable():
             code = _run([word for word in words if word != "--debug"])
         sys.stdout.flush()
         return code
@@ -113,8 +108,10 @@ def _run(words: list[str]) -> int:
 
         noun = "option" if command.startswith("-") else "command"
         raise unknown(noun, command, ["--help", "--version"] if noun == "option" else COMMANDS)
+    module = import_module(f"riskmatch.cli.{command}{'_' * iskeyword(command)}")
     try:
-        code: int = import_module(f"riskmatch.cli.{command}{'_' * iskeyword(command)}").run(rest)
+        with _plain_warnings("--quiet" in rest):
+            code: int = module.run(rest)
     except SystemExit:  # help was printed
         return 0
     return code
