@@ -12,7 +12,7 @@ from riskmatch.runs.config import RunConfig
 from riskmatch.runs.identity import DataIdentity
 from riskmatch.runs.records import FILE, Evaluation, RecordError, Score
 from riskmatch.runs.rows import read_rows
-from riskmatch.sweep.board import Progress, progress_of
+from riskmatch.sweep.board import RunState, run_state
 
 CONFIG = RunConfig("colored-digits", ("0.1",), "rdm", {"weight": 3.0})
 
@@ -160,7 +160,7 @@ def test_identity_of_the_data_round_trips(folder):
 
 def test_progress_without_times(folder):
     records.append(folder, replace(evaluation(40), seconds=math.nan))
-    assert progress_of(folder) == Progress(step=40, seconds=0.0, fit="")
+    assert run_state(folder) == RunState(step=40, seconds=0.0, fit="")
 
 
 def test_rewind_removes_later_steps_and_the_end(folder):

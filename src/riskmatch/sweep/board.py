@@ -125,7 +125,7 @@ class Board:
             if self._locked(config):
                 self.external[config.id] = self.running.pop(config.id)
                 continue
-            progress = self._progress(config)
+            progress = self._state(config)
             if progress.status == "unfinished":
                 return config
             self.finished_elsewhere.add(config.id)
@@ -137,9 +137,9 @@ class Board:
         self.report_pace(config, seconds, step - self._step(config))
         self.steps[config.id] = step
 
-    def read_record(self, config: RunConfig, read_run: ReadRun = read_rows) -> Progress:
+    def read_record(self, config: RunConfig, read_run: ReadRun = read_rows) -> RunState:
         """Read the record of a run, and report the steps that are new in it."""
-        progress = self._progress(config, read_run)
+        progress = self._state(config, read_run)
         if progress.step > self._step(config):
             seconds = progress.seconds - self._read_seconds.get(config.id, 0.0)
             self.report_step(config, progress.step, seconds)
@@ -208,8 +208,8 @@ class Board:
                 return config
         return None
 
-    def _progress(self, config: RunConfig, read_run: ReadRun = read_rows) -> Progress:
-        return progress_of(self.out / config.id, read_run) if self.out else Progress()
+    def _state(self, config: RunConfig, read_run: ReadRun = read_rows) -> RunState:
+        return run_state(self.out / config.id, read_run) if self.out else RunState()
 
     def _locked(self, config: RunConfig) -> bool:
         return self.out is not None and is_locked(self.out / config.id)
@@ -273,7 +273,7 @@ def status_of(planned: Sequence[PlannedRun], out: Path) -> SweepStatus:
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunState:
     """Status of a run, and how far it is."""
 
     status: records.Status = "unfinished"
@@ -287,16 +287,16 @@ class Progress:
     """How the fit became worse; None without a record."""
 
 
-def progress_of(folder: Path, read_run: ReadRun = read_rows) -> Progress:
-    """The progress of the run in a folder; one that cannot be read has failed."""
+def run_state(folder: Path, read_run: ReadRun = read_rows) -> RunState:
+    """The state of the run in a folder; one that cannot be read has failed."""
     try:
         rows = read_run(folder)
     except (ValueError, OSError) as error:  # fails its run, not the sweep
-        return Progress("failed", str(error))
+        return RunState("failed", str(error))
     if rows is None:
-        return Progress()
+        return RunState()
     seconds = rows.last("seconds")  # NaN in imported records
-    return Progress(
+    return RunState(
         rows.status,
         rows.error,
         rows.steps[-1] if rows.steps else 0,
