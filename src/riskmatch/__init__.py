@@ -5,8 +5,9 @@
 >>> riskmatch.RiskMatching(weight=1.0)(risks, torch.tensor([0, 0, 1, 1])).loss.backward()
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from riskmatch.lazy import lazy_names
 
 if TYPE_CHECKING:
     from riskmatch.accumulation import accumulate as accumulate
@@ -35,28 +36,28 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
-    "Matching": "riskmatch.matching",
-    "RBFMixture": "riskmatch.divergence",
-    "RiskMatching": "riskmatch.matching",
-    "RiskMatchingClassifier": "riskmatch.estimators",
-    "RiskMatchingRegressor": "riskmatch.estimators",
-    "Run": "riskmatch.engine.load",
-    "accumulate": "riskmatch.accumulation",
-    "advise": "riskmatch.deployment.advising",
-    "choose": "riskmatch.selection",
-    "evaluate": "riskmatch.deployment.evaluation",
-    "export": "riskmatch.deployment.exporting",
-    "fit": "riskmatch.engine.step",
-    "load_data": "riskmatch.data",
-    "load_model": "riskmatch.deployment.model",
-    "load_run": "riskmatch.engine.load",
-    "mmd2": "riskmatch.divergence",
-    "monitor": "riskmatch.deployment.monitoring",
-    "predict": "riskmatch.deployment.prediction",
-    "results": "riskmatch.runs.frame",
-    "risk_matching_penalty": "riskmatch.matching",
-    "save_model": "riskmatch.deployment.saving",
-    "train": "riskmatch.engine.train",
+    "Matching": "matching",
+    "RBFMixture": "divergence",
+    "RiskMatching": "matching",
+    "RiskMatchingClassifier": "estimators",
+    "RiskMatchingRegressor": "estimators",
+    "Run": "engine.load",
+    "accumulate": "accumulation",
+    "advise": "deployment.advising",
+    "choose": "selection",
+    "evaluate": "deployment.evaluation",
+    "export": "deployment.exporting",
+    "fit": "engine.step",
+    "load_data": "data",
+    "load_model": "deployment.model",
+    "load_run": "engine.load",
+    "mmd2": "divergence",
+    "monitor": "deployment.monitoring",
+    "predict": "deployment.prediction",
+    "results": "runs.frame",
+    "risk_matching_penalty": "matching",
+    "save_model": "deployment.saving",
+    "train": "engine.train",
 }
 
 __all__ = [
@@ -85,17 +86,12 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # or every misspelt name would pass a type checker
+    _load, __dir__ = lazy_names(__name__, _HOMES)
 
     def __getattr__(name: str) -> Any:
-        """Import a public name on first use, so that torch is loaded only where it is needed."""
+        """A public name, imported on first use."""
         if name == "__version__":
             from importlib.metadata import version
 
             return version("riskmatch")
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+        return _load(name)

@@ -1,8 +1,9 @@
 """Domains and batches: data sets by name, from files and from objects in memory."""
 
 from collections.abc import Callable
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from riskmatch.lazy import lazy_names
 
 if TYPE_CHECKING:
     from riskmatch.data.catalogue import load
@@ -52,13 +53,4 @@ _HOMES = {
     "split": "sampler",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import a name on first use: facts about data sets can be read without torch."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,7 +1,8 @@
 """Models to ship: advice, the model folder, predictions, evaluation, export and monitoring."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from riskmatch.lazy import lazy_names
 
 if TYPE_CHECKING:
     from riskmatch.deployment.advice import Advice, Expected, read_advice, write_advice
@@ -57,13 +58,4 @@ _HOMES = {
     "write_advice": "advice",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import a name on first use: advice is read without torch."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

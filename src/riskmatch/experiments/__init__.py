@@ -23,8 +23,9 @@ To add a table or figure:
 Finding data, training, sharing of runs, progress and errors are handled by :func:`reproduce`.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from riskmatch.lazy import lazy_names
 
 if TYPE_CHECKING:
     from riskmatch.experiments.catalogue import EXPERIMENTS
@@ -61,21 +62,16 @@ __all__ = [
     "reproduce_all",
 ]
 
-_MODULES = {
+_HOMES = {
     "EXPERIMENTS": "catalogue",
     "demo": "demonstration",
-    **dict.fromkeys(("Budget", "Experiment", "FinishedRuns", "Outcome", "Output"), "experiment"),
-    "Scope": "experiment",
+    **dict.fromkeys(
+        ("Budget", "Experiment", "FinishedRuns", "Outcome", "Output", "Scope"), "experiment"
+    ),
+    **dict.fromkeys(
+        ("ExperimentInfo", "ReproductionError", "list_experiments", "reproduce", "reproduce_all"),
+        "reproduction",
+    ),
 }
-"""Modules of public names; the others are in ``reproduction``."""
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that torch is loaded only where needed."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES.get(name, 'reproduction')}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

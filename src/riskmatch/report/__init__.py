@@ -13,8 +13,9 @@
 ('ERM on colored-digits without 0.1', ('method', '0.1', 'average'))
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from riskmatch.lazy import lazy_names
 
 if TYPE_CHECKING:
     from riskmatch.report.comparison import tables_of
@@ -26,16 +27,11 @@ if TYPE_CHECKING:
 __all__ = ["draw_figure", "find_run", "summarise", "tables_of", "write_report"]
 
 _HOMES = {
-    "draw_figure": "riskmatch.report.figures",
-    "find_run": "riskmatch.report.stored_runs",
-    "summarise": "riskmatch.report.page",
-    "tables_of": "riskmatch.report.comparison",
-    "write_report": "riskmatch.report.html",
+    "draw_figure": "figures",
+    "find_run": "stored_runs",
+    "summarise": "page",
+    "tables_of": "comparison",
+    "write_report": "html",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name on first use: importing a single module loads no other."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)
