@@ -111,6 +111,9 @@ def test_harm_is_a_loss_beyond_its_interval_with_the_risks_side_by_side(folder):
     harm = found[("rdm moments", "0.1")]
     assert harm.interval == 0  # every sample is lost
     assert harm.figure.startswith(b"\x89PNG")
+    assert harm.acts == rows.loc[("rdm moments", "0.1"), "acts"]
+    assert "not by matching" not in str(replace(harm, acts=True))
+    assert "not by matching" in str(replace(harm, acts=False))
     shutil.rmtree(runs / run / "predictions")
     again = {(one.variant, one.domain): one for one in harms(selected, runs, ["0.9", "0.8", "0.1"])}
     base, own = (rows.loc[(name, "0.1"), "accuracy"] for name in ("erm", "rdm moments"))

@@ -1,4 +1,4 @@
-"""``riskmatch monitor``: exit codes, output and bad input."""
+"""``riskmatch monitor``: exit codes and output."""
 
 import json
 import shlex
@@ -62,22 +62,3 @@ def test_data_without_labels(shipped):
     result = shipped("monitor", "model", "inputs.csv", "--unlabelled")
     assert result.code == 1
     assert "ALARM: the confidences and features (no labels) differ" in result.out
-
-
-@pytest.mark.parametrize(
-    ("words", "facts"),
-    [
-        ("monitor model inputs.csv", ["'late'", "--unlabelled"]),
-        ("monitor visits.csv same.csv", ["visits.csv", "--all-domains"]),
-        ("monitor model none.csv", ["none.csv"]),
-        ("monitor model same.csv --level 1.5", ["level", "1.5"]),
-        ("monitor model same.csv --permutations 3", ["permutations", "3"]),
-        ("monitor model same.csv --figure a.txt", ["--figure", ".txt", ".png"]),
-    ],
-)
-def test_bad_input_ends_with_one_line(shipped, words, facts):
-    result = shipped(*words.split())
-    assert result.code == 2
-    assert "Traceback" not in result.err
-    for fact in facts:
-        assert fact in result.err.splitlines()[-1]

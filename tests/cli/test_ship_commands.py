@@ -1,17 +1,14 @@
 """``train --all-domains``, ``predict`` and ``evaluate``: a folder of images to predictions."""
 
 import json
-import os
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from pets import CLASSES, DOMAINS, draw_pets
-from PIL import Image
 from tiny import DATA
 
 from riskmatch import load_model
@@ -121,107 +118,3 @@ def test_evaluate_matches_classes_by_name(riskmatch, shipped):
     shown = riskmatch("evaluate", "model", "pets")
     assert "expected on a new domain: 0.500 [0.300, 0.700] (90%)" in shown.out
     assert "oil (trained on)" in shown.out
-
-
-def huge(path):
-    Image.new("1", (20_000, 10_000)).save(path)
-
-
-BAD = {
-    "no model": ("predict pets pets -o p.csv", None, ["pets", "model.json", "--all-domains"]),
-    "no folder of a model": ("predict nowhere pets -o p.csv", None, ["nowhere"]),
-    "tampered weights": (
-        "predict model pets -o p.csv",
-        lambda: os.truncate("model/weights.safetensors", 5000),
-        ["weights.safetensors", "5,000 bytes", "checksum"],
-    ),
-    "JSON of another version": (
-        "predict model pets -o p.csv",
-        lambda: Path("model/model.json").write_text('{"format": "riskmatch model 7"}'),
-        ["riskmatch model 7", "riskmatch model 1"],
-    ),
-    "no input": ("predict model nothing -o p.csv", None, ["nothing"]),
-    "an empty folder": ("predict model empty -o p.csv", lambda: os.mkdir("empty"), ["no images"]),
-    "no image bytes": (
-        "predict model a.png -o p.csv",
-        lambda: Path("a.png").write_bytes(b"GIF"),
-        ["a.png", "None of the 1 inputs", "unknown image format", "replace"],
-    ),
-    "a huge image": (
-        "predict model a.png -o p.csv",
-        lambda: huge("a.png"),
-        ["None of the 1", "a.png", "200000000 pixels"],
-    ),
-    "a manifest without paths": (
-        "predict model a.csv -o p.csv",
-        lambda: Path("a.csv").write_text("file\nx.png\n"),
-        ["'path'", "'file'"],
-    ),
-    "another file type": ("predict model pets -o p.xlsx", None, [".xlsx", ".parquet"]),
-    "a batch of none": ("predict model pets -o p.csv --batch-size 0", None, ["batch_size", "0"]),
-    "a class that the model does not have": (
-        "evaluate model pets",
-        lambda: os.rename("pets/oil/cat", "pets/oil/kat"),
-        ["'kat'", "'cat'"],
-    ),
-    "a level beyond 1": ("evaluate model pets --level 2", None, ["level", "2"]),
-    "advice of another version": (
-        "train pets --all-domains --advice a.json",
-        lambda: Path("a.json").write_text('{"format": "riskmatch advice 7"}'),
-        ["a.json", "riskmatch advice 7", "riskmatch advise"],
-    ),
-    "all domains and a test domain": (
-        "train pets --method erm --all-domains --test-domain ink",
-        None,
-        ["--all-domains", "test domain"],
-    ),
-    "a place of the model that is taken": (
-        f"train pets --method erm --all-domains --save pets --steps 1 {NETWORK}",
-        None,
-        ["pets", "another path"],
-    ),
-    "--save without --all-domains": (
-        "train pets --method erm --test-domain ink --save m",
-        None,
-        ["--save", "--all-domains"],
-    ),
-    "the wrong suffix of an export": ("export model -o m.pt2", None, [".pt2", ".onnx"]),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_bad_input_ends_with_one_line_and_no_file(riskmatch, shipped, monkeypatch, case):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(shipped / "cache"))
-    words, prepare, facts = BAD[case]
-    if prepare:
-        prepare()
-    result = riskmatch(*shlex.split(words))
-    message = result.err.splitlines()[-1]
-    assert result.code == 2
-    assert message.startswith("riskmatch: ")
-    assert "Traceback" not in result.err
-    for fact in facts:
-        assert fact in message
-    assert not list(shipped.glob("p.*")) + list(shipped.glob("m*.pt2")) + list(shipped.glob("m"))
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can mount a small disk")
-def test_a_full_disk_leaves_no_partial_file(riskmatch, shipped):
-    small = shipped / "small"
-    small.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(small)]
-    if subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("tmpfs cannot be mounted here")
-    try:
-        (small / "filler").write_bytes(b"x" * 15_000)
-        result = riskmatch("predict", "model", "pets", "-o", "small/p.parquet")
-        assert result.code == 2
-        assert "small/p.parquet: No space left" in result.err
-        assert [path.name for path in small.iterdir()] == ["filler"]
-        words = ["train", *DATA, "--method", "erm", "--all-domains", "--steps", "2"]
-        result = riskmatch(*words, "--save", "small/model")
-        assert result.code == 2
-        assert "No space left" in result.err
-        assert [path.name for path in small.iterdir()] == ["filler"]
-    finally:
-        subprocess.run(["umount", str(small)], check=True)

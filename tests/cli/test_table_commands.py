@@ -1,4 +1,4 @@
-"""Commands on tables: train, sweep, report, doctor, list; malformed input is one line."""
+"""Commands on tables: train, sweep, report, doctor, list."""
 
 import json
 from pathlib import Path
@@ -120,43 +120,3 @@ def test_list_of_one_data_set(riskmatch, monkeypatch, tmp_path):
     assert (pets["domains"], pets["classes"], pets["samples"]) == (["ink", "oil", "photo"], 2, 12)
     assert one_line(riskmatch("data", "list", "nowhere/pets"), "There is no nowhere/pets")
     assert one_line(riskmatch("data", "doctor", "pets", *COLUMNS), "label is for tables", "pets")
-
-
-def test_malformed_input_is_one_line(riskmatch, table):
-    train = ("--method", "erm", "--test-domain", "JFK", *FAST)
-    files = {
-        "empty.csv": "",
-        "header.csv": "late,airport,x\n",
-        "twice.csv": "late,airport,x,x\nyes,JFK,1,2\n",
-        "label.csv": "late,airport,x\nyes,JFK,1\n,LGA,2\n",
-        "domain.csv": "late,airport,x\nyes,JFK,1\nno,,2\n",
-        "one-domain.csv": "late,airport,x\nyes,JFK,1\nno,JFK,2\n",
-        "one-class.csv": "late,airport,x\n" + "no,JFK,1\nno,LGA,2\n" * 4,
-        "infinite.csv": "late,airport,x\nyes,JFK,inf\nno,LGA,2\n",
-        "nothing.csv": "late,airport,x\nyes,JFK,\nno,LGA,\n",
-        "tiny.csv": "late,airport,x\nyes,JFK,1\nno,LGA,2\nno,LGA,2\n",
-    }
-    facts = {
-        "empty.csv": ("empty.csv is empty",),
-        "header.csv": ("0 rows",),
-        "twice.csv": ("'x' twice", "rename"),
-        "label.csv": ("'late'", "row 2", "Fill"),
-        "domain.csv": ("'airport'", "row 2", "Fill"),
-        "one-domain.csv": ("one domain only, 'JFK'", "choose"),
-        "one-class.csv": ("one class only", "Add another"),
-        "infinite.csv": ("'x' has infinite", "row 1", "--ignore"),
-        "nothing.csv": ("'x' has no values", "--ignore"),
-        "tiny.csv": ("'JFK' has 1 sample",),
-    }
-    for name, text in files.items():
-        Path(name).write_text(text)
-        assert one_line(riskmatch("train", name, *COLUMNS, *train), *facts[name]), name
-    assert one_line(riskmatch("train", "visits.csv", *train), "--label NAME", "'distance'")
-    assert one_line(riskmatch("train", "nowhere.csv", *COLUMNS, *train), "There is no nowhere.csv")
-    assert one_line(riskmatch("train", "visits.csv", *COLUMNS, *train[:3], "JFQ"), "'JFQ'", "'JFK'")
-    assert one_line(riskmatch("train", "colored-digits", *COLUMNS, *train), "'label'")
-    wrong = ("--label", "latte", "--domain", "airport")
-    assert one_line(riskmatch("data", "doctor", "visits.csv", *wrong), "'latte'", "'late'")
-    sheet = ("--sheet", "sheet.png", "--quiet")
-    assert one_line(riskmatch("data", "doctor", "visits.csv", *COLUMNS, *sheet), "--sheet")
-    assert not Path("runs").exists()

@@ -1,14 +1,11 @@
 """Models of tables: preprocessing in the folder, predictions, evaluation, columns that differ."""
 
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
 import riskmatch
-from riskmatch.cli import main
 
 SMALL = {"steps": 20, "eval_every": 10, "model_options": {"widths": [8]}, "dropout": 0.0}
 
@@ -85,21 +82,3 @@ def test_a_regression_predicts_in_the_unit_of_its_label(tmp_path):
 
 def test_the_export_of_a_table_is_checked_on_its_file(late, tmp_path):
     assert riskmatch.export(late, tmp_path / "m.pt2", format="torch").checked == 100
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda t: t.drop(columns="age"), "'age' is missing"),
-        (lambda t: t.assign(age="old"), "'age' held numbers.*'old'"),
-        (lambda t: t.assign(visit=3.5), "'visit' held dates"),
-        (lambda t: t.assign(age=np.inf), "infinite"),
-        (lambda t: t[:0], "no rows"),
-    ],
-)
-def test_a_table_that_differs_is_refused_in_one_line(late, tmp_path, capsys, change, message):
-    change(visits(seed=1)).to_csv(tmp_path / "new.csv", index=False)
-    words = ["predict", str(late), str(tmp_path / "new.csv"), "-o", str(tmp_path / "p.csv")]
-    assert main(words) == 2
-    assert re.fullmatch(f"riskmatch: .*{message}.*\n", capsys.readouterr().err)
-    assert not (tmp_path / "p.csv").exists()

@@ -51,9 +51,10 @@ def run(words: Sequence[str]) -> int:
     """Embed, write the file, and print its size."""
     options = parse(Embed, "embed", words, {"backbone": ("--model",)})
     prepare_output(options.out, "--out", (".parquet", ".npz"))
-    from riskmatch.engine.device import resolve_device
+    from riskmatch.engine.device import keep_freed_memory, resolve_device
     from riskmatch.models.embedding import embed_to_file
 
+    keep_freed_memory()
     try:
         with bad_input(), progress("images", options.quiet) as on_progress:
             rows, width = embed_to_file(

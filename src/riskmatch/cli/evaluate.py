@@ -21,12 +21,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Evaluate:
-    """Evaluate a model on every domain of labelled data, with intervals.
-
-    Example:
-      riskmatch evaluate runs/3f2a…/model new-site
-    """
+class Labelled:
+    """Options of commands that read labelled data."""
 
     model: Positional[Path]
     """Folder of the model, as riskmatch train --all-domains writes it."""
@@ -36,14 +32,36 @@ class Evaluate:
     """Column of the label of a table; by default that of training."""
     domain: str | None = None
     """Column of the domain of a table; by default that of training, or all rows are one domain."""
-    level: float = 0.95
-    """Level of the intervals."""
     data_options: Mapping[str, Any] = field(default_factory=dict)
     """Option of the data set; by default those of training if it is the same."""
     data_dir: Path | None = None
     """Folder searched first for the files of DATA."""
     batch_size: int = 32
     """Samples per forward pass."""
+
+    def reading(self, display: Display) -> dict[str, Any]:
+        """Arguments of :func:`riskmatch.evaluate` that say how the data are read."""
+        return {
+            "label": self.label,
+            "domain": self.domain,
+            "options": self.data_options or None,
+            "data_dir": self.data_dir,
+            "batch_size": self.batch_size,
+            "on_skip": lambda name, cause: display.log(f"skipped {name}: {cause}"),
+            "on_progress": display.progress,
+        }
+
+
+@dataclass(frozen=True)
+class Evaluate(Labelled):
+    """Evaluate a model on every domain of labelled data, with intervals.
+
+    Example:
+      riskmatch evaluate runs/3f2a…/model new-site
+    """
+
+    level: float = 0.95
+    """Level of the intervals."""
     quiet: bool = False
     """Show no progress."""
     json: bool = False
@@ -59,18 +77,7 @@ def run(words: Sequence[str]) -> int:
     keep_freed_memory()
     with bad_input(), Display(options.quiet, "samples") as display:
         model = load_model(options.model)
-        table = evaluate(
-            model,
-            options.data,
-            label=options.label,
-            domain=options.domain,
-            level=options.level,
-            options=options.data_options or None,
-            data_dir=options.data_dir,
-            batch_size=options.batch_size,
-            on_skip=lambda name, cause: display.log(f"skipped {name}: {cause}"),
-            on_progress=display.progress,
-        )
+        table = evaluate(model, options.data, level=options.level, **options.reading(display))
     if options.json:
         expected = model.values["expected"]
         print(to_json({"domains": table.to_dict("records"), "expected": expected}, indent=2))

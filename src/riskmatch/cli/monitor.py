@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
 from riskmatch.cli.errors import bad_input, prepare_output
+from riskmatch.cli.evaluate import Labelled
 from riskmatch.cli.parser import parse
 from riskmatch.cli.progress import Display
 from riskmatch.files import printable, to_json
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Monitor:
+class Monitor(Labelled):
     """Test whether the risks of a new site are distributed like those of training.
 
     Every domain of DATA is a new site. Exit code 1 is the alarm: the permutation test against the
@@ -31,8 +32,6 @@ class Monitor:
       riskmatch monitor runs/3f2a…/model new-site --figure risks.png
     """
 
-    model: Positional[Path]
-    """Folder of the model, as riskmatch train --all-domains writes it."""
     data: Positional[str]
     """Labelled data as for riskmatch evaluate; with --unlabelled inputs as for predict."""
     unlabelled: bool = False
@@ -45,16 +44,6 @@ class Monitor:
     """Seed of subsamples and permutations."""
     figure: Path | None = None
     """File for the distribution functions of the risks or confidences: .png, .svg or .pdf."""
-    label: str | None = None
-    """Column of the label of a table; by default that of training."""
-    domain: str | None = None
-    """Column of the domain of a table; by default that of training, or all rows are one site."""
-    data_options: Mapping[str, Any] = field(default_factory=dict)
-    """Option of the data set; by default those of training if it is the same."""
-    data_dir: Path | None = None
-    """Folder searched first for the files of DATA."""
-    batch_size: int = 32
-    """Samples per forward pass."""
     quiet: bool = False
     """Print nothing but errors."""
     json: bool = False
@@ -78,13 +67,7 @@ def run(words: Sequence[str]) -> int:
             level=options.level,
             permutations=options.permutations,
             seed=options.seed,
-            label=options.label,
-            domain=options.domain,
-            options=options.data_options or None,
-            data_dir=options.data_dir,
-            batch_size=options.batch_size,
-            on_skip=lambda name, cause: display.log(f"skipped {name}: {cause}"),
-            on_progress=display.progress,
+            **options.reading(display),
         )
         if options.figure is not None:
             from riskmatch.report.figures.canvas import save

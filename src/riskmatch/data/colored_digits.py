@@ -9,8 +9,8 @@ from torch.nn import functional as F
 from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.data.sampler import stream
 
-AGREEMENT = {"0.9": 0.9, "0.8": 0.8, "0.1": 0.1}
-"""Probability that the colour agrees with the label, by domain."""
+AGREEMENT = ("0.9", "0.8", "0.1")
+"""Probabilities that the colour agrees with the label, the names of the domains."""
 LABEL_NOISE = 0.25
 
 
@@ -40,17 +40,17 @@ def colored_digits(*, samples: int = 5000, seed: int = 0) -> DomainSet:
     """
     if samples < 1:
         raise ValueError(f"samples of colored-digits must be at least 1, got {samples}.")
-    images, digits = _digits()
+    images, digits = grey_digits()
     order = torch.randperm(len(images), generator=stream("colored-digits", seed))
     domains = []
     for k, name in enumerate(AGREEMENT):
         rows = order[k :: len(AGREEMENT)]
         generator = stream("colored-digits", seed, name)
-        domains.append(_colored(name, images[rows], digits[rows], samples, generator))
+        domains.append(colored(name, images[rows], digits[rows], samples, generator))
     return DomainSet("colored-digits", tuple(domains), classes=2)
 
 
-def _digits() -> tuple[Tensor, Tensor]:
+def grey_digits() -> tuple[Tensor, Tensor]:
     """(1797, 8, 8) images in [0, 1] and (1797,) digits."""
     from sklearn.datasets import load_digits  # type: ignore[import-untyped]
 
@@ -58,12 +58,16 @@ def _digits() -> tuple[Tensor, Tensor]:
     return torch.tensor(digits.images / 16, dtype=torch.float32), torch.tensor(digits.target)
 
 
-def _colored(
+def colored(
     name: str, images: Tensor, digits: Tensor, samples: int, generator: torch.Generator
 ) -> Domain:
+    """A domain of samples from (n, 8, 8) images and (n,) digits.
+
+    Its name is the probability that the colour agrees with the label.
+    """
     pick = torch.randint(len(images), (samples,), generator=generator)
     label = (digits[pick] >= 5) ^ (torch.rand(samples, generator=generator) < LABEL_NOISE)
-    color = label ^ (torch.rand(samples, generator=generator) >= AGREEMENT[name])
+    color = label ^ (torch.rand(samples, generator=generator) >= float(name))
     channels = F.one_hot(color.long(), 2)[:, :, None, None]  # (samples, 2, 1, 1)
     return Domain(name, channels * _jittered(images[pick][:, None], generator), label.long())
 

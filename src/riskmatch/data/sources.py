@@ -122,7 +122,7 @@ def _benchmark_source(benchmark: Benchmark) -> DataSource:
 MNIST = Downloads("mnist", find_mnist, get_mnist)
 
 DATASETS: dict[str, DataSource] = {
-    "colored-digits": DataSource(colored_digits, tuple(AGREEMENT), 2, 15_000, "CC BY 4.0"),
+    "colored-digits": DataSource(colored_digits, AGREEMENT, 2, 15_000, "CC BY 4.0"),
     "colored-mnist": DataSource(
         colored_mnist, ("0.1", "0.2", "0.9"), 2, 80_000, "CC BY-SA 3.0", MNIST
     ),

@@ -152,10 +152,8 @@ def is_table(path: Path) -> bool:
         else:
             with open(path, encoding="utf-8-sig") as file:
                 names, _ = _header(file.readline())
-    except (OSError, ValueError):
-        return False  # to be read as a manifest, which names the cause
-    except ImportError:
-        return True  # reading it names what is missing
+    except (OSError, ValueError, ImportError):
+        return True  # reading it names the cause
     image, *others = MANIFEST_COLUMNS
     manifest = image in names and any(name in names for name in others)
     return not manifest and "features" not in names

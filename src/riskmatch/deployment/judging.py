@@ -82,6 +82,8 @@ class Harm:
     risk: float | None = None
     """Mean risk of the domain."""
     erm_risk: float | None = None
+    acts: bool = True
+    """Whether matching has started by the step that was chosen."""
     figure: bytes = field(default=b"", repr=False)
     """PNG of the risks of all domains with ERM and with matching."""
 
@@ -90,9 +92,10 @@ class Harm:
         risk = ""
         if self.risk is not None and self.erm_risk is not None:
             risk = f"; its mean risk changes from {self.erm_risk:.3f} to {self.risk:.3f}"
+        early = "; not by matching, which starts after the step chosen" * (not self.acts)
         return (
             f"{method_title(self.variant)} lowers the accuracy on {self.domain} from "
-            f"{100 * self.erm_accuracy:.1f} to {100 * self.accuracy:.1f}{by}{risk}."
+            f"{100 * self.erm_accuracy:.1f} to {100 * self.accuracy:.1f}{by}{risk}{early}."
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -202,7 +205,7 @@ def held_out_checks(selected: Selected, name: str) -> dict[str, tuple[Expected, 
     pairs = own[own["test_domain"].isna()]
     evaluations = selected.results.evaluations.set_index(["run", "step"])
     checks = {}
-    for domain, (run, step, accuracy) in _chosen(selected, name).items():
+    for domain, (run, step, accuracy, _) in _chosen(selected, name).items():
         partners = [
             (str(pair), other)
             for pair, tests, draw in zip(
@@ -233,14 +236,14 @@ def harms(selected: Selected, runs: Path, domains: Sequence[str]) -> Iterator[Ha
     erm = _chosen(selected, "erm")
     for key in selected.rows:
         if key.variant.split()[0] == "rdm":
-            for domain, (run, step, accuracy) in _chosen(selected, key.variant).items():
-                erm_run, erm_step, erm_accuracy = erm[domain]
+            for domain, (run, step, accuracy, acts) in _chosen(selected, key.variant).items():
+                erm_run, erm_step, erm_accuracy, _ = erm[domain]
                 try:
                     mine = predictions.read(runs / run, step)
                     theirs = predictions.read(runs / erm_run, erm_step)
                 except (OSError, ValueError):
                     if erm_accuracy - accuracy > TOLERANCE:
-                        yield Harm(key.variant, domain, accuracy, erm_accuracy, None)
+                        yield Harm(key.variant, domain, accuracy, erm_accuracy, None, acts=acts)
                     continue
                 ours, before = (part[domain][selected.rule.reported] for part in (mine, theirs))
                 change = (ours.predicted == ours.label) * 1.0 - (before.predicted == before.label)
@@ -258,14 +261,15 @@ def harms(selected: Selected, runs: Path, domains: Sequence[str]) -> Iterator[Ha
                         half,
                         float(np.mean(finite_risks(ours))),
                         float(np.mean(finite_risks(before))),
+                        acts,
                         _figure(panels, domain, domains),
                     )
 
 
-def _chosen(selected: Selected, name: str) -> dict[str, tuple[str, int, float]]:
-    """Run, step and accuracy that the rule chose for a method, by domain left out."""
+def _chosen(selected: Selected, name: str) -> dict[str, tuple[str, int, float, bool]]:
+    """Run, step and accuracy that the rule chose for a method, and whether it acts, by domain."""
     own = selected.part(RowKey(name, ""), selected.chosen)
-    columns = (own[column].tolist() for column in ("run", "step", "accuracy"))
+    columns = (own[column].tolist() for column in ("run", "step", "accuracy", "acts"))
     return dict(zip(own["test_domain"].tolist(), zip(*columns, strict=True), strict=True))
 
 

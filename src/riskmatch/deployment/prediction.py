@@ -96,13 +96,13 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
 def _table(model: TrainedModel, outputs: Outputs) -> pd.DataFrame:
     import pandas as pd
 
-    predicted, confidence = model.predictions(outputs.logits)
+    predicted, _ = model.predictions(outputs.logits)
     columns: dict[str, object] = {outputs.samples.column: list(map(_safe, outputs.names))}
     if not model.classes:
         return pd.DataFrame({**columns, "prediction": predicted.numpy()})
     columns["class"] = [model.classes[label] for label in predicted.tolist()]
-    columns["confidence"] = confidence.numpy()
     probabilities = outputs.logits.softmax(1).numpy()
+    columns["confidence"] = probabilities.max(1)
     columns |= {f"p_{name}": probabilities[:, k] for k, name in enumerate(model.classes)}
     return pd.DataFrame(columns)
 

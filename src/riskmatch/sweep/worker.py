@@ -75,6 +75,7 @@ class Worker:
         The preprocessing of a table depends on the test domains, too.
         """
         from riskmatch.engine.assemble import domains_of
+        from riskmatch.engine.device import keep_freed_memory
 
         values = run.to_json()
         options = values["data_options"], values["model_options"]
@@ -82,6 +83,7 @@ class Worker:
         fitted = json.dumps([values["test_domains"], run.risk])
         if self._loaded is None or self._loaded[0] not in (key, key + fitted):
             self._loaded = None  # frees the memory before the next data set is loaded
+            keep_freed_memory()
             domains = domains_of(run, self.settings.data_dir, self.device, on_progress)
             self._loaded = key + fitted if domains.preprocessing else key, domains
         return self._loaded[1]
@@ -95,10 +97,8 @@ class Worker:
                 it raises stops the run after a checkpoint.
         """
         from riskmatch.engine import Progress
-        from riskmatch.engine.device import keep_freed_memory
         from riskmatch.engine.run import train
 
-        keep_freed_memory()
         reported, stepped = time.monotonic(), False
 
         def on_step(progress: Progress) -> None:

@@ -1,0 +1,219 @@
+"""Check what `riskmatch advise` and `riskmatch monitor` promise.
+
+    python benchmarks/ship.py coverage WORK [SET …]
+    python benchmarks/ship.py alarms WORK
+
+`coverage` counts how often the prediction interval of `advise` contains the truth. For every domain
+of a data set `advise` sees the others alone; then the recommended method is trained on the others
+and scored on the domain. Sets are digits, food, month and pacs, which needs a folder WORK/pacs,
+domain/class/image. WORK keeps the runs, so that the same command continues.
+
+`alarms` trains ERM on WORK/pacs without each domain in turn, on frozen features. It counts false
+alarms of `monitor` on random parts of the held-out risks, and tests images of the domain left out.
+
+Results are written to `results/ship`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from tables import LABELS, flights, food
+
+import riskmatch
+from riskmatch.data import Domain, DomainSet
+from riskmatch.data.colored_digits import colored, grey_digits
+from riskmatch.deployment.monitoring import POOL, compare
+
+RESULTS = Path(__file__).resolve().parent.parent / "results" / "ship"
+AGREEMENTS = ("0.9", "0.8", "0.7", "0.6", "0.1")
+ROWS = 1000
+"""Most rows of a domain of a table."""
+TABLES = {"food": (food, "town"), "month": (flights, "month")}
+SETS = ("digits", "food", "month", "pacs")
+SEARCH: dict[str, dict[str, Any]] = {
+    "digits": {"methods": ["rdm"], "draws": 1},
+    "food": {"methods": ["rdm"], "draws": 1, "choices": {"steps": 400, "eval_every": 100}},
+    "month": {"methods": ["erm"], "draws": 1, "choices": {"steps": 400, "eval_every": 100}},
+    "pacs": {},
+}
+"""What `advise` compares; the whole search on frozen PACS alone."""
+RESAMPLES, PERMUTATIONS, LEVEL, SITE = 1000, 199, 0.05, 200
+"""Resamples of the pool, permutations of each test, level, and samples that are a new site."""
+EACH = 50
+"""Images of each class of a domain that is a new site."""
+
+
+def digits(*, without: str = "") -> DomainSet:
+    """Coloured digits of five domains, no digit in two of them."""
+    images, labels = grey_digits()
+    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
+    domains = list[Domain]()
+    for k, name in enumerate(AGREEMENTS):
+        rows, generator = order[k :: len(AGREEMENTS)], torch.Generator().manual_seed(k)
+        domains.append(colored(name, images[rows], labels[rows], 2000, generator))
+    kept = tuple(domain for domain in domains if domain.name != without)
+    return DomainSet("five-colours", kept, classes=2)
+
+
+@cache
+def table(name: str) -> pd.DataFrame:
+    """At most ``ROWS`` rows of every domain of a table."""
+    make, domain = TABLES[name]
+    rows = make().sample(frac=1, random_state=0)
+    return rows.groupby(domain).head(ROWS).sort_index()
+
+
+def names_of(name: str, work: Path) -> list[str]:
+    """Domains of a set."""
+    if name == "digits":
+        return list(AGREEMENTS)
+    if name == "pacs":
+        return sorted(path.name for path in (work / "pacs").iterdir())
+    return list(map(str, sorted(table(name)[TABLES[name][1]].unique())))
+
+
+def prepared(name: str, work: Path, without: str) -> tuple[str, dict[str, Any]]:
+    """The data of a set without a domain, and their options; ``""`` leaves none out."""
+    if name == "digits":
+        return "ship:digits", {"without": without}
+    path = work / (f"{name}-without-{without}" if without else name)
+    if name == "pacs":
+        path.mkdir(exist_ok=True)
+        for domain in names_of(name, work):
+            if domain != without and not (path / domain).exists():
+                (path / domain).symlink_to((work / "pacs" / domain).resolve())
+        return str(path), {}
+    domain = TABLES[name][1]
+    whole, path = table(name), path.with_suffix(".csv")
+    whole[whole[domain].astype(str) != without].to_csv(path, index=False)
+    return str(path), {"label": LABELS[name.replace("month", "flights")], "domain": domain}
+
+
+def coverage(work: Path, names: list[str]) -> None:
+    """Write the interval and the truth of every domain, and the table of counts."""
+    file = RESULTS / "coverage.json"
+    rows = json.loads(file.read_text()) if file.exists() else []
+    for name in names:
+        rows = [row for row in rows if row["set"] != name]
+        for without in names_of(name, work):
+            data, options = prepared(name, work, without)
+            search = dict(SEARCH[name])
+            search["choices"] = {**search.get("choices", {}), "data_options": options}
+            found = riskmatch.advise(data, work / f"advice-{name}-{without}", **search)
+            whole, options = prepared(name, work, "")
+            given = {**found.advice.given, "data_options": options}
+            runs = work / f"truth-{name}-{without}"
+            riskmatch.train(whole, found.advice.method, without, out=runs, resume=True, **given)
+            (choice,) = riskmatch.choose(runs).itertuples()
+            row = {"set": name, "domain": without, "method": found.best.variant}
+            row |= vars(found.best.expected) | {"truth": choice.accuracy}
+            rows.append(row | {"inside": row["low"] <= row["truth"] <= row["high"]})
+            print(json.dumps(rows[-1]), flush=True)
+    write("coverage", rows, coverage_table(rows))
+
+
+def coverage_table(rows: list[dict[str, Any]]) -> str:
+    """A row per domain, and the counts by set."""
+    lines = ["| set | domain | recommended | expected | 90 % interval | truth | inside |"]
+    lines.append("| :-- | :-- | :-- | --: | --: | --: | :-- |")
+    for row in rows:
+        interval = f"{100 * row['low']:.1f} to {100 * row['high']:.1f}"
+        lines.append(
+            f"| {row['set']} | {row['domain']} | {row['method']} | {100 * row['accuracy']:.1f} | "
+            f"{interval} | {100 * row['truth']:.1f} | {'yes' if row['inside'] else 'no'} |"
+        )
+    lines += ["", "| set | inside | of | share |", "| :-- | --: | --: | --: |"]
+    for name in [*dict.fromkeys(row["set"] for row in rows), "all"]:
+        inside = [row["inside"] for row in rows if name in ("all", row["set"])]
+        share = f"{100 * np.mean(inside):.0f} %"
+        lines.append(f"| {name} | {sum(inside)} | {len(inside)} | {share} |")
+    return "\n".join(lines) + "\n"
+
+
+def alarms(work: Path) -> None:
+    """Write false alarms on resamples of the pool and the test of the domain left out, of PACS."""
+    rows = []
+    for without in names_of("pacs", work):
+        data, _ = prepared("pacs", work, without)
+        run = riskmatch.train(data, "erm", frozen=True, out=work / "monitored", resume=True)
+        model = riskmatch.load_model(riskmatch.save_model(run, work / f"model-{without}"))
+        held = {name: scores.risk.astype(float) for name, scores in model.held_out.items()}
+        found = riskmatch.monitor(model, site(work, without))
+        (new,) = found.tests[found.tests["against"] == POOL].to_dict("records")
+        row = {"domain": without, "false_alarms": false_alarms(held), "alarm": found.alarm}
+        rows.append(row | {name: new[name] for name in ("samples", "p", "effect")})
+        print(json.dumps(rows[-1]), flush=True)
+    lines = [
+        f"| domain left out | alarms on {RESAMPLES:,} resamples | alarm on it | p | effect |",
+        "| :-- | --: | :-- | --: | --: |",
+    ]
+    for row in rows:
+        alarm = "yes" if row["alarm"] else "no"
+        rate = f"{100 * row['false_alarms']:.1f} %"
+        lines.append(
+            f"| {row['domain']} | {rate} | {alarm} | {row['p']:.2g} | {row['effect']:.2f} |"
+        )
+    write("monitor", rows, "\n".join(lines) + "\n")
+
+
+def site(work: Path, domain: str) -> str:
+    """A folder of some images of one domain, as a new site."""
+    root = work / f"site-{domain}"
+    for label in (work / "pacs" / domain).iterdir():
+        (root / domain / label.name).mkdir(parents=True, exist_ok=True)
+        for file in sorted(label.iterdir())[:EACH]:
+            link = root / domain / label.name / file.name
+            if not link.exists():
+                link.symlink_to(file.resolve())
+    return str(root)
+
+
+def false_alarms(risks: dict[str, Any]) -> float:
+    """Share of alarms at level 0.05 where the site is a random part of the pool."""
+    rng, alarms = np.random.default_rng(0), 0
+    each = min(map(len, risks.values()))
+    for _ in range(RESAMPLES):
+        pool = {name: rng.permutation(values)[:each] for name, values in risks.items()}
+        chosen = np.zeros((len(pool), each), bool)
+        chosen.flat[rng.permutation(chosen.size)[:SITE]] = True
+        new = np.stack([*pool.values()])[chosen]
+        rest = {
+            name: values[~own] for own, (name, values) in zip(chosen, pool.items(), strict=True)
+        }
+        alarms += compare(new, rest, PERMUTATIONS, rng)[0]["p"] <= LEVEL
+    return alarms / RESAMPLES
+
+
+def write(name: str, values: Any, text: str) -> None:
+    """Write JSON values and their table."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(values, indent=1) + "\n")
+    (RESULTS / f"{name}.md").write_text(text)
+    print(text)
+
+
+def main() -> None:
+    """Run the command that is named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    intervals = commands.add_parser("coverage")
+    intervals.add_argument("work", type=Path)
+    intervals.add_argument("sets", nargs="*", default=SETS)
+    commands.add_parser("alarms").add_argument("work", type=Path)
+    given = parser.parse_args()
+    if given.command == "coverage":
+        coverage(given.work, list(given.sets))
+    else:
+        alarms(given.work)
+
+
+if __name__ == "__main__":
+    main()
