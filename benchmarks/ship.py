@@ -3,10 +3,11 @@
     python benchmarks/ship.py coverage WORK [SET …]
     python benchmarks/ship.py alarms WORK
 
-`coverage` counts how often the prediction interval of `advise` contains the truth. For every domain
-of a data set `advise` sees the others alone; then the recommended method is trained on the others
-and scored on the domain. Sets are digits, food, month and pacs, which needs a folder WORK/pacs,
-domain/class/image. WORK keeps the runs, so that the same command continues.
+`coverage` counts how often the prediction interval of `advise` contains the truth. `advise` by
+`leave-one-out` trains without every pair of domains. For a domain d, the runs without d and another
+domain are those of advice that never saw d: they give the interval, and the run without d alone the
+truth. Sets are digits, food, month and pacs, which needs a folder WORK/pacs, domain/class/image.
+WORK keeps the runs, so that the same command continues.
 
 `alarms` trains ERM on WORK/pacs without each domain in turn, on frozen features. It counts false
 alarms of `monitor` on random parts of the held-out risks, and tests images of the domain left out.
@@ -18,12 +19,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from tables import LABELS, flights, food
 
@@ -34,24 +33,24 @@ from riskmatch.deployment.monitoring import POOL, compare
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "ship"
 AGREEMENTS = ("0.9", "0.8", "0.7", "0.6", "0.1")
-ROWS = 1000
-"""Most rows of a domain of a table."""
 TABLES = {"food": (food, "town"), "month": (flights, "month")}
-SETS = ("digits", "food", "month", "pacs")
+ROWS = 400
+"""Most rows of a domain of a table."""
+SHORT = {"steps": 300, "eval_every": 100}
 SEARCH: dict[str, dict[str, Any]] = {
     "digits": {"methods": ["rdm"], "draws": 1},
-    "food": {"methods": ["rdm"], "draws": 1, "choices": {"steps": 400, "eval_every": 100}},
-    "month": {"methods": ["erm"], "draws": 1, "choices": {"steps": 400, "eval_every": 100}},
+    "food": {"methods": ["rdm"], "draws": 1, "choices": SHORT},
+    "month": {"methods": ["erm"], "draws": 1, "choices": SHORT},
     "pacs": {},
 }
-"""What `advise` compares; the whole search on frozen PACS alone."""
-RESAMPLES, PERMUTATIONS, LEVEL, SITE = 1000, 199, 0.05, 200
+"""What `advise` compares: the whole search on frozen PACS, defaults elsewhere."""
+RESAMPLES, PERMUTATIONS, LEVEL, SITE = 1000, 99, 0.05, 200
 """Resamples of the pool, permutations of each test, level, and samples that are a new site."""
 EACH = 50
 """Images of each class of a domain that is a new site."""
 
 
-def digits(*, without: str = "") -> DomainSet:
+def digits() -> DomainSet:
     """Coloured digits of five domains, no digit in two of them."""
     images, labels = grey_digits()
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
@@ -59,65 +58,38 @@ def digits(*, without: str = "") -> DomainSet:
     for k, name in enumerate(AGREEMENTS):
         rows, generator = order[k :: len(AGREEMENTS)], torch.Generator().manual_seed(k)
         domains.append(colored(name, images[rows], labels[rows], 2000, generator))
-    kept = tuple(domain for domain in domains if domain.name != without)
-    return DomainSet("five-colours", kept, classes=2)
+    return DomainSet("five-colours", tuple(domains), classes=2)
 
 
-@cache
-def table(name: str) -> pd.DataFrame:
-    """At most ``ROWS`` rows of every domain of a table."""
+def prepared(name: str, work: Path) -> tuple[str, dict[str, Any]]:
+    """A data set and its options."""
+    if name not in TABLES:
+        return ("ship:digits" if name == "digits" else str((work / name).resolve())), {}
     make, domain = TABLES[name]
-    rows = make().sample(frac=1, random_state=0)
-    return rows.groupby(domain).head(ROWS).sort_index()
-
-
-def names_of(name: str, work: Path) -> list[str]:
-    """Domains of a set."""
-    if name == "digits":
-        return list(AGREEMENTS)
-    if name == "pacs":
-        return sorted(path.name for path in (work / "pacs").iterdir())
-    return list(map(str, sorted(table(name)[TABLES[name][1]].unique())))
-
-
-def prepared(name: str, work: Path, without: str) -> tuple[str, dict[str, Any]]:
-    """The data of a set without a domain, and their options; ``""`` leaves none out."""
-    if name == "digits":
-        return "ship:digits", {"without": without}
-    path = work / (f"{name}-without-{without}" if without else name)
-    if name == "pacs":
-        path.mkdir(exist_ok=True)
-        for domain in names_of(name, work):
-            if domain != without and not (path / domain).exists():
-                (path / domain).symlink_to((work / "pacs" / domain).resolve())
-        return str(path), {}
-    domain = TABLES[name][1]
-    whole, path = table(name), path.with_suffix(".csv")
-    whole[whole[domain].astype(str) != without].to_csv(path, index=False)
-    return str(path), {"label": LABELS[name.replace("month", "flights")], "domain": domain}
+    rows = make().sample(frac=1, random_state=0).groupby(domain).head(ROWS).sort_index()
+    rows.to_csv(work / f"{name}.csv", index=False)
+    label = LABELS["flights" if name == "month" else name]
+    return str(work / f"{name}.csv"), {"label": label, "domain": domain}
 
 
 def coverage(work: Path, names: list[str]) -> None:
     """Write the interval and the truth of every domain, and the table of counts."""
-    file = RESULTS / "coverage.json"
-    rows = json.loads(file.read_text()) if file.exists() else []
+    rows = stored("coverage")
     for name in names:
+        data, options = prepared(name, work)
+        search = dict(SEARCH[name])
+        search["choices"] = {**search.get("choices", {}), "data_options": options}
+        advice = work / f"advice-{name}" / "advice.json"
+        if not advice.exists():
+            riskmatch.advise(data, advice.parent, selection="leave-one-out", **search)
+        values = json.loads(advice.read_text())
         rows = [row for row in rows if row["set"] != name]
-        for without in names_of(name, work):
-            data, options = prepared(name, work, without)
-            search = dict(SEARCH[name])
-            search["choices"] = {**search.get("choices", {}), "data_options": options}
-            found = riskmatch.advise(data, work / f"advice-{name}-{without}", **search)
-            whole, options = prepared(name, work, "")
-            given = {**found.advice.given, "data_options": options}
-            runs = work / f"truth-{name}-{without}"
-            riskmatch.train(whole, found.advice.method, without, out=runs, resume=True, **given)
-            (choice,) = riskmatch.choose(runs).itertuples()
-            row = {"set": name, "domain": without, "method": found.best.variant}
-            row |= vars(found.best.expected) | {"truth": choice.accuracy}
-            rows.append(row | {"inside": row["low"] <= row["truth"] <= row["high"]})
-            print(json.dumps(rows[-1]), flush=True)
-    write("coverage", rows, coverage_table(rows))
+        for domain, check in values["checks"].items():
+            expected, truth = check["expected"], check["accuracy"]
+            inside = expected["low"] <= truth <= expected["high"]
+            row = {"set": name, "domain": domain, "method": values["method"], **expected}
+            rows.append(row | {"truth": truth, "inside": inside})
+        write("coverage", rows, coverage_table(rows))
 
 
 def coverage_table(rows: list[dict[str, Any]]) -> str:
@@ -140,17 +112,23 @@ def coverage_table(rows: list[dict[str, Any]]) -> str:
 
 def alarms(work: Path) -> None:
     """Write false alarms on resamples of the pool and the test of the domain left out, of PACS."""
-    rows = []
-    for without in names_of("pacs", work):
-        data, _ = prepared("pacs", work, without)
-        run = riskmatch.train(data, "erm", frozen=True, out=work / "monitored", resume=True)
+    rows = stored("monitor")
+    for without in sorted(path.name for path in (work / "pacs").iterdir()):
+        if without in [row["domain"] for row in rows]:
+            continue
+        runs, (pacs, _) = work / "monitored", prepared("pacs", work)
+        run = riskmatch.train(pacs, "erm", without, frozen=True, out=runs, resume=True)
         model = riskmatch.load_model(riskmatch.save_model(run, work / f"model-{without}"))
-        held = {name: scores.risk.astype(float) for name, scores in model.held_out.items()}
+        held = {name: model.held_out[name].risk.astype(float) for name in model.domains}
         found = riskmatch.monitor(model, site(work, without))
         (new,) = found.tests[found.tests["against"] == POOL].to_dict("records")
         row = {"domain": without, "false_alarms": false_alarms(held), "alarm": found.alarm}
         rows.append(row | {name: new[name] for name in ("samples", "p", "effect")})
-        print(json.dumps(rows[-1]), flush=True)
+        write("monitor", rows, alarms_table(rows))
+
+
+def alarms_table(rows: list[dict[str, Any]]) -> str:
+    """A row per domain left out."""
     lines = [
         f"| domain left out | alarms on {RESAMPLES:,} resamples | alarm on it | p | effect |",
         "| :-- | --: | :-- | --: | --: |",
@@ -161,7 +139,7 @@ def alarms(work: Path) -> None:
         lines.append(
             f"| {row['domain']} | {rate} | {alarm} | {row['p']:.2g} | {row['effect']:.2f} |"
         )
-    write("monitor", rows, "\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
 
 
 def site(work: Path, domain: str) -> str:
@@ -177,7 +155,7 @@ def site(work: Path, domain: str) -> str:
 
 
 def false_alarms(risks: dict[str, Any]) -> float:
-    """Share of alarms at level 0.05 where the site is a random part of the pool."""
+    """Share of alarms where the site is a random part of the pool, tested against the rest."""
     rng, alarms = np.random.default_rng(0), 0
     each = min(map(len, risks.values()))
     for _ in range(RESAMPLES):
@@ -185,11 +163,15 @@ def false_alarms(risks: dict[str, Any]) -> float:
         chosen = np.zeros((len(pool), each), bool)
         chosen.flat[rng.permutation(chosen.size)[:SITE]] = True
         new = np.stack([*pool.values()])[chosen]
-        rest = {
-            name: values[~own] for own, (name, values) in zip(chosen, pool.items(), strict=True)
-        }
+        rest = {name: pool[name][~own] for name, own in zip(pool, chosen, strict=True)}
         alarms += compare(new, rest, PERMUTATIONS, rng)[0]["p"] <= LEVEL
     return alarms / RESAMPLES
+
+
+def stored(name: str) -> list[dict[str, Any]]:
+    """Rows that an earlier call has written."""
+    file = RESULTS / f"{name}.json"
+    return json.loads(file.read_text()) if file.exists() else []
 
 
 def write(name: str, values: Any, text: str) -> None:
@@ -206,7 +188,7 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     intervals = commands.add_parser("coverage")
     intervals.add_argument("work", type=Path)
-    intervals.add_argument("sets", nargs="*", default=SETS)
+    intervals.add_argument("sets", nargs="*", default=[*SEARCH])
     commands.add_parser("alarms").add_argument("work", type=Path)
     given = parser.parse_args()
     if given.command == "coverage":

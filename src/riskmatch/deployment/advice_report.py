@@ -13,7 +13,7 @@ from typing import Any
 from riskmatch.deployment.advice import Advice, Expected
 from riskmatch.deployment.judging import BOOSTING, Harm, MethodResult, recommended, results_table
 from riskmatch.report.html.render import render_advice
-from riskmatch.report.tables import Table, format_cell
+from riskmatch.report.tables import Table
 from riskmatch.report.titles import data_title
 from riskmatch.selection import RULES
 
@@ -143,7 +143,7 @@ class Advised:
             notes=self.notes,
             caption=table.caption,
             columns=table.columns,
-            rows=[[format_cell(cell) for cell in row] for row in table.rows],
+            rows=table.rows,
             method=self.best.title,
             settings=[(name, json.dumps(value)) for name, value in settings.items()],
             command=self.command,
