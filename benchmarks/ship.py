@@ -36,16 +36,19 @@ AGREEMENTS = ("0.9", "0.8", "0.7", "0.6", "0.1")
 TABLES = {"food": (food, "town"), "month": (flights, "month")}
 ROWS = 400
 """Most rows of a domain of a table."""
-SHORT = {"steps": 300, "eval_every": 100}
+SHORT: dict[str, Any] = {"methods": ["erm"], "draws": 1}
+STEPS = {"steps": 300, "eval_every": 100}
 SEARCH: dict[str, dict[str, Any]] = {
-    "digits": {"methods": ["rdm"], "draws": 1},
-    "food": {"methods": ["rdm"], "draws": 1, "choices": SHORT},
-    "month": {"methods": ["erm"], "draws": 1, "choices": SHORT},
+    "digits": SHORT,
+    "food": {**SHORT, "choices": STEPS},
+    "month": {**SHORT, "choices": STEPS},
     "pacs": {},
 }
-"""What `advise` compares: the whole search on frozen PACS, defaults elsewhere."""
-RESAMPLES, PERMUTATIONS, LEVEL, SITE = 1000, 99, 0.05, 200
-"""Resamples of the pool, permutations of each test, level, and samples that are a new site."""
+"""What `advise` compares: the whole search on frozen PACS, ERM with its defaults elsewhere."""
+RESAMPLES, PERMUTATIONS, LEVEL = 1000, 99, 0.05
+"""Resamples of the pool, and permutations and level of each test."""
+POOLED, SITE = 150, 100
+"""Held-out samples of each domain in the pool, and samples of it that are a new site."""
 EACH = 50
 """Images of each class of a domain that is a new site."""
 
@@ -57,7 +60,7 @@ def digits() -> DomainSet:
     domains = list[Domain]()
     for k, name in enumerate(AGREEMENTS):
         rows, generator = order[k :: len(AGREEMENTS)], torch.Generator().manual_seed(k)
-        domains.append(colored(name, images[rows], labels[rows], 2000, generator))
+        domains.append(colored(name, images[rows], labels[rows], 1000, generator))
     return DomainSet("five-colours", tuple(domains), classes=2)
 
 
@@ -157,7 +160,7 @@ def site(work: Path, domain: str) -> str:
 def false_alarms(risks: dict[str, Any]) -> float:
     """Share of alarms where the site is a random part of the pool, tested against the rest."""
     rng, alarms = np.random.default_rng(0), 0
-    each = min(map(len, risks.values()))
+    each = min(POOLED, *map(len, risks.values()))
     for _ in range(RESAMPLES):
         pool = {name: rng.permutation(values)[:each] for name, values in risks.items()}
         chosen = np.zeros((len(pool), each), bool)
