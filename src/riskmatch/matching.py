@@ -273,9 +273,10 @@ class MatchedRisks:
     def _check_sizes(self, least: int, purpose: str) -> None:
         if least == 1 or is_traced(self.which):
             return
-        sizes = self.groups.sizes[self.which]
-        if bool((sizes < least).any()):
-            label = self.groups.labels[self.which[sizes.argmin()]]
+        which = self.which.cpu().numpy()
+        sizes = self.groups.sizes.cpu().numpy()[which]
+        if sizes.min() < least:
+            label = self.groups.labels[which[sizes.argmin()]]
             name = self.names[int(label)] if self.names else int(label)
             raise ValueError(
                 f"Domain {name} has {int(sizes.min())} sample in this batch, and {purpose} needs "

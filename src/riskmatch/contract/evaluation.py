@@ -150,15 +150,23 @@ class Eval:
     @cached_property
     def domain_risks(self) -> Tensor:
         """(m,) the mean risk of each domain."""
-        sizes = self.batch.sizes
-        if sizes.count(sizes[0]) == len(sizes):
-            return self.risks.view(len(sizes), -1).mean(1)
-        return torch.stack([part.mean() for part in self.per_domain(self.risks)])
+        return self.domain_means(self.risks)
 
     @cached_property
     def risk(self) -> Tensor:
         """() the mean of the domain risks."""
-        return self.domain_risks.mean()
+        return self.risks.mean() if self._equal_sizes else self.domain_risks.mean()
+
+    def domain_means(self, values: Tensor) -> Tensor:
+        """(m,) the mean of ``values`` (n,) in each domain of the batch."""
+        if self._equal_sizes:
+            return values.view(len(self.batch.sizes), -1).mean(1)
+        return torch.stack([part.mean() for part in self.per_domain(values)])
+
+    @property
+    def _equal_sizes(self) -> bool:
+        sizes = self.batch.sizes
+        return sizes.count(sizes[0]) == len(sizes)
 
     def per_domain(self, values: Tensor) -> tuple[Tensor, ...]:
         """``values`` (n, …) cut into the domains of the batch."""

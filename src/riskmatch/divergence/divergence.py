@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from riskmatch.divergence import few
 from riskmatch.divergence.checks import check_finite, check_scalars, is_traced
 from riskmatch.divergence.few import Array, is_few
 
@@ -37,8 +38,6 @@ class Groups:
     """(m,) how many samples carry each label."""
     averaging: Tensor | None = None
     """(m, n) float32, the matrix of the means, where the same groups come again and again."""
-    kept: dict[Pool, Tensor] = field(default_factory=dict, repr=False)
-    """Contrasts that were computed before."""
 
     @classmethod
     def of(cls, labels: Tensor) -> Groups:
@@ -102,7 +101,7 @@ class Groups:
         """() the group with the largest mean of ``values`` (n,), which have no graph."""
         if self.averaging is None and is_few(values) and is_few(self.index):
             sums = np.bincount(self.index.numpy(), values.numpy(), len(self))
-            return torch.tensor((sums / self.sizes.numpy()).argmax())
+            return torch.from_numpy(np.asarray((sums / self.sizes.numpy()).argmax()))
         return self.means(values).argmax()
 
     def weights(self, pool: Pool) -> Tensor:
@@ -111,19 +110,29 @@ class Groups:
         1/(m·n_e) where domains have equal weight, 1/n where samples have. They sum to one over the
         samples.
         """
-        sizes = self.sizes.cpu().double()  # Apple's GPUs have no float64
+        sizes = self.sizes.cpu()  # Apple's GPUs have no float64
+        if is_few(sizes):
+            return torch.from_numpy(_weights(sizes.numpy(), pool))
+        sizes = sizes.double()
         if pool == "domains":
             return 1 / (len(self) * sizes)
         return torch.ones_like(sizes) / sizes.sum()
 
-    def contrasts(self, pool: Pool) -> Tensor:
-        """(m, m) float64 on the CPU: row e has the weights of group e minus those of the pool."""
-        found = self.kept.get(pool)
-        if found is None:
-            found = (1 / self.sizes.cpu().double()).diag() - self.weights(pool)
-            if self.averaging is not None:  # these groups come again
-                self.kept[pool] = found
-        return found
+    def contrasts(self, which: Tensor, pool: Pool) -> Tensor:
+        """(k, m) float64 on the CPU: the weights of each group of ``which`` minus the pool's."""
+        sizes, chosen = self.sizes.cpu(), which.cpu()
+        if is_few(sizes) and is_few(chosen):
+            counts, places = sizes.numpy(), chosen.numpy()
+            rows = np.subtract.outer(np.zeros(len(places)), _weights(counts, pool))
+            rows[np.arange(len(places)), places] += 1 / counts[places]
+            return torch.from_numpy(rows)
+        return ((1 / sizes.double()).diag() - self.weights(pool))[chosen]
+
+
+def _weights(sizes: Array, pool: Pool) -> Array:
+    if pool == "domains":
+        return 1 / (len(sizes) * sizes)
+    return np.full(len(sizes), 1 / sizes.sum())
 
 
 def _grouped(labels: Array) -> tuple[Array, Array, Array]:
@@ -142,6 +151,17 @@ def risk_variance(values: Tensor, groups: Groups, which: Tensor, pool: Pool) -> 
 
     The pool's is Σ w(r − μ)² / (1 − Σ w²), with the samples' weights w.
     """
+    if not few.is_few(values) or is_traced(which):
+        return _risk_variance(values, groups, which, pool)
+    sizes = groups.sizes.numpy()
+    value, gradient = few.variance(
+        few.as_array(values), groups.index.numpy(), sizes, _weights(sizes, pool), which.numpy()
+    )
+    formula = partial(_risk_variance, groups=groups, which=which, pool=pool)
+    return few.as_tensor(values, value, gradient, formula)
+
+
+def _risk_variance(values: Tensor, groups: Groups, which: Tensor, pool: Pool) -> Tensor:
     weights = groups.weights(pool).to(values)[groups.index]
     factors = 1 / (len(which) * (groups.sizes[which] - 1).to(values.dtype))
     shares = torch.zeros_like(groups.sizes, dtype=values.dtype).scatter(0, which, factors)

@@ -33,10 +33,9 @@ def kernel_forms(
     samples: Tensor,
     groups: Tensor,
     rows: Tensor,
-    coefs: Tensor,
     kernel: RBFMixture,
     method: Method = "auto",
-    balanced: bool = True,
+    coefs: Tensor | None = None,
 ) -> Tensor:
     """The weighted sum of kernel forms above, differentiable once in ``samples``.
 
@@ -45,40 +44,42 @@ def kernel_forms(
     Args:
         samples: (n,) floating point.
         groups: (n,) integers in [0, m).
-        rows: (r, m) weights of the groups in each form.
-        coefs: (r,) factors of the forms.
+        rows: (r, m) float64, weights of the groups in each form.
         kernel: the RBF mixture.
         method: ``"dense"`` (all pairs), ``"grid"`` (linear time), or ``"auto"`` by size.
-        balanced: whether every row's weights sum to zero over the samples.
+        coefs: (r,) factors of the forms. By default they are 1/r, and the weights of every row sum
+            to zero over the samples.
 
     Returns:
         () in float64 for float64 samples, else in float32.
     """
     check_option("method", method, _METHODS)
     with_grad = torch.is_grad_enabled() and samples.requires_grad
+    traced, balanced = is_traced(samples), coefs is None
+    if balanced and not traced and method != "dense":
+        found = _few(samples, groups, rows, kernel)
+        if found is not None:
+            return few.as_tensor(samples, *found)
+    if coefs is None:
+        coefs = rows.new_full((len(rows),), 1 / len(rows))
     options = (list(kernel.bandwidths), kernel.reduction, method, balanced, with_grad)
-    if is_traced(samples):  # an operator is opaque to the compiler
+    if traced:  # an operator is opaque to the compiler
         evaluate: Callable[..., tuple[Tensor, Tensor]] = _Transformable.apply
         if torch.compiler.is_compiling():
             evaluate = _operator
         return evaluate(samples, groups, rows, coefs, *options)[0]
-    known = _few(samples, groups, rows, coefs, kernel) if balanced and method != "dense" else None
-    value, grad = known or _evaluate(samples, groups, rows, coefs, *options)
-    return _known(samples, value, grad) if with_grad else value
+    value, grad = _evaluate(samples, groups, rows, coefs, *options)
+    return few.known(samples, value, grad) if with_grad else value
 
 
 def _few(
-    samples: Tensor, groups: Tensor, rows: Tensor, coefs: Tensor, kernel: RBFMixture
-) -> tuple[Tensor, Tensor] | None:
+    samples: Tensor, groups: Tensor, rows: Tensor, kernel: RBFMixture
+) -> tuple[float, few.Array] | None:
     """Value and gradient by NumPy; None where torch is faster."""
     if samples.numel() < _DENSE_BELOW or not few.is_few(samples):
         return None
-    out, arrays = _result_dtype(samples), (groups.numpy(), rows.numpy(), coefs.numpy())
-    x = samples.detach().double().numpy()
-    found = few.evaluate(x, *arrays, kernel, _order(samples))
-    if found is None:
-        return None
-    return torch.tensor(found[0], dtype=out), torch.from_numpy(found[1]).to(out)
+    x = few.as_array(samples)
+    return few.kernel_forms(x, groups.numpy(), rows.numpy(), kernel, _order(samples))
 
 
 def _evaluate(
@@ -141,46 +142,6 @@ def _result_dtype(samples: Tensor) -> torch.dtype:
     return torch.float64 if samples.dtype == torch.float64 else torch.float32
 
 
-_ONCE = (
-    "riskmatch: the kernel MMD is differentiable once, and a second derivative was asked for "
-    "(backward through a gradient taken with create_graph=True). Use divergence='moments', which "
-    "supports any order, or take the MMD out of the gradient that is differentiated."
-)
-
-
-class _Known(torch.autograd.Function):
-    """A value whose gradient is known: the cheapest function to call."""
-
-    @staticmethod
-    def forward(ctx: Any, samples: Tensor, value: Tensor, grad: Tensor) -> Tensor:
-        ctx.save_for_backward(samples, grad)
-        return value
-
-    @staticmethod
-    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, None, None]:
-        samples, grad = ctx.saved_tensors
-        product = (outer * grad).to(samples.dtype)
-        if torch.is_grad_enabled():  # create_graph=True
-            product = _final(samples, product)
-        return product, None, None
-
-
-class _Final(torch.autograd.Function):
-    """A gradient that must not be differentiated again."""
-
-    @staticmethod
-    def forward(ctx: Any, samples: Tensor, gradient: Tensor) -> Tensor:
-        return gradient.view_as(gradient)
-
-    @staticmethod
-    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, Tensor]:
-        raise RuntimeError(_ONCE)
-
-
-_known: Callable[[Tensor, Tensor, Tensor], Tensor] = _Known.apply
-_final: Callable[[Tensor, Tensor], Tensor] = _Final.apply
-
-
 def _setup_context(
     ctx: torch.autograd.function.FunctionCtx,
     inputs: tuple[Any, ...],
@@ -195,7 +156,7 @@ def _backward(
     ctx: torch.autograd.function.FunctionCtx, value_grad: Tensor | None, grad_grad: Tensor | None
 ) -> tuple[Tensor | None, ...]:
     if grad_grad is not None:
-        raise RuntimeError(_ONCE)
+        raise RuntimeError(few.ONCE)
     if value_grad is None:
         return (None,) * 9
     (grad,) = ctx.saved_tensors  # type: ignore[attr-defined]

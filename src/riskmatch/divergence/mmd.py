@@ -97,9 +97,9 @@ class MMD(Divergence):
         self, risks: Tensor, groups: Groups, which: Tensor, pool: Pool = "domains"
     ) -> Tensor:
         """The mean of MMD² between each group of ``which`` and the pool: one pass for all."""
-        rows = groups.contrasts(pool)[which.cpu()]  # (k, m); Apple's GPUs have no float64
+        rows = groups.contrasts(which, pool)
         if not self.unbiased:
-            return self._forms(risks, groups.index, rows)
+            return kernel_forms(risks, groups.index, rows, self.kernel, self.method)
         right = groups.weights(pool).expand_as(rows)
         return self._matched(risks, groups.index, groups.sizes.cpu(), rows + right, right)
 
@@ -109,14 +109,10 @@ class MMD(Divergence):
         """The mean over k pairs of distributions, each a row of weights (k, m) on the groups."""
         rows = left - right
         if not self.unbiased:
-            return self._forms(samples, groups, rows)
+            return kernel_forms(samples, groups, rows, self.kernel, self.method)
         coefs = torch.full_like(rows[:, 0], 1 / len(rows))
         # Without the pairs of a sample with itself, ΣΣ w w k is divided by 1 − Σ w².
         squares = [side.square() @ sizes.double() for side in (left, right)]  # (k,) Σ w²
         rows = torch.cat([rows, left, right])
         coefs = torch.cat([coefs, *(coefs * square / (1 - square) for square in squares)])
-        return kernel_forms(samples, groups, rows, coefs, self.kernel, self.method, balanced=False)
-
-    def _forms(self, samples: Tensor, groups: Tensor, rows: Tensor) -> Tensor:
-        coefs = rows.new_full((len(rows),), 1 / len(rows))
-        return kernel_forms(samples, groups, rows, coefs, self.kernel, self.method)
+        return kernel_forms(samples, groups, rows, self.kernel, self.method, coefs)

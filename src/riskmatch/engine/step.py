@@ -93,7 +93,9 @@ class Stepper:
     def step(self, batch: Batch | Share) -> dict[str, Any]:
         """Take one step on ``batch``; return the numbers of it, see :func:`fit`."""
         optimizer = self.enter_phase()
-        optimizer.zero_grad(set_to_none=True)
+        for group in optimizer.param_groups:
+            for weight in group["params"]:
+                weight.grad = None
         ev, terms = self._backward(batch)
         if self.settings.clip is not None:
             nn.utils.clip_grad_norm_(self.trainable(), self.settings.clip)
@@ -209,7 +211,7 @@ def _numbers(terms: Terms, ev: Eval) -> dict[str, Any]:
     out: dict[str, Any] = {"loss": sum(parts.values()), **parts}
     out |= {f"raw {name}": value.item() for name, value in terms.raw.items()}
     if "risks" in ev.__dict__:
-        out["worst domain"] = ev.batch.names[int(ev.domain_risks.detach().argmax())]
+        out["worst domain"] = ev.batch.names[int(ev.domain_means(ev.risks.detach()).argmax())]
     return out
 
 
