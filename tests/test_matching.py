@@ -151,6 +151,18 @@ def test_the_parts_and_their_sum():
     assert out.worst == 10
 
 
+def test_variance_of_few_risks_is_differentiable_twice():
+    risks, domains = batch(5, 3)
+    risks = risks.double().detach().requires_grad_()
+    criterion = RiskMatching(0.0, variance_weight=1.0, pool="samples")
+
+    def variance(values):
+        return criterion(values, domains).variance
+
+    assert torch.autograd.gradcheck(variance, risks)
+    assert torch.autograd.gradgradcheck(variance, risks)
+
+
 def test_the_variance_match_regularises_every_domain():
     risks, domains = batch(6, 4, 9)
     out = RiskMatching(match="variance", variance_weight=1.0, pool="samples")(risks, domains)
