@@ -4,7 +4,7 @@ STAMP  := .venv/.installed
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint bench docs docs-serve clean
+.PHONY: help setup demo test test-all lint bench docs docs-serve pictures clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ docs: $(STAMP)-docs  ## build the site into site/; warnings are errors
 
 docs-serve: $(STAMP)-docs  ## show the site at http://127.0.0.1:8000 and follow changes
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+pictures: $(STAMP)  ## make the pictures of the site again: gallery, screenshot of a report
+	@OMP_NUM_THREADS=1 $(BIN)/python docs/pictures.py
 
 $(STAMP)-docs: $(STAMP)
 	@$(PIP) install -c constraints.txt -e '.[dev,docs]'

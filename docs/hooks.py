@@ -36,7 +36,12 @@ VERBS = {
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages, and every file of the repository that a page links to."""
-    for name, text in {"command-line.md": command_line(), "methods.md": methods()}.items():
+    generated = {
+        "command-line.md": command_line(),
+        "gallery.md": gallery_page(),
+        "methods.md": methods(),
+    }
+    for name, text in generated.items():
         files.append(File.generated(config, name, content=text))
     waiting = [file for file in files if file.is_documentation_page()]
     while waiting:
@@ -89,7 +94,8 @@ def on_post_template(output_content: str, template_name: str, config: MkDocsConf
 def in_repository(uri: str) -> str:
     """Path in the repository of a page of the site."""
     inside = (ROOT / "docs" / uri).exists()
-    return f"docs/{uri}" if inside or not (ROOT / uri).exists() else uri
+    source = uri[:-3] + ".py" if uri.startswith("examples/") else uri
+    return f"docs/{uri}" if inside or not (ROOT / source).exists() else uri
 
 
 def in_site(path: str) -> str:
@@ -121,8 +127,30 @@ def publish(path: str, config: MkDocsConfig) -> File:
     source = (ROOT / path).read_text("utf-8")
     title, _, text = (ast.get_docstring(ast.parse(source)) or path).partition("\n")
     code = source.partition('"""\n\n')[2] if source.startswith('"""') else source
-    page = f"# {title}\n\n{text.strip()}\n\n`{path}`\n\n```python\n{code}```\n"
+    picture = f"assets/gallery/{Path(path).stem}.png"
+    shown = f"![{title}](../docs/{picture})\n\n" * (ROOT / "docs" / picture).exists()
+    page = f"# {title}\n\n{shown}{text.strip()}\n\n`{path}`\n\n```python\n{code}```\n"
     return File.generated(config, in_site(path), content=page)
+
+
+def gallery_page() -> str:
+    """Every example with a picture: title, picture, the first paragraph of its text."""
+    parts = [
+        "# Gallery",
+        "Scripts of less than 80 lines that run within a minute on a laptop, without downloads. "
+        "`python examples/NAME.py` writes the picture to `out/`; `make pictures` makes all "
+        "pictures of this site again.",
+    ]
+    for path in sorted((ROOT / "examples").glob("*.py")):
+        if (ROOT / "docs" / "assets" / "gallery" / f"{path.stem}.png").exists():
+            docstring = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+            title, text = docstring.split("\n\n")[:2]
+            parts.append(
+                f"## {title.rstrip('.')}\n\n"
+                f"[![{title}](assets/gallery/{path.stem}.png)](../examples/{path.name})\n\n"
+                f"{' '.join(text.split())} [`{path.name}`](../examples/{path.name})"
+            )
+    return "\n\n".join(parts) + "\n"
 
 
 class _Captured(BaseException):

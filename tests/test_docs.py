@@ -1,5 +1,6 @@
 """Code, commands, links and numbers of README.md and of the pages in docs/ hold."""
 
+import json
 import re
 import shlex
 from contextlib import suppress
@@ -14,17 +15,31 @@ from PIL import Image
 import riskmatch
 from riskmatch.cli.app import main
 from riskmatch.cli.parser import Parser
+from riskmatch.defaults.values import PRESETS
 from riskmatch.deployment import Advice, Expected, write_advice
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {path.name: path.read_text("utf-8") for path in sorted((ROOT / "docs").glob("*.md"))}
 PAGES["README.md"] = (ROOT / "README.md").read_text("utf-8")
-GENERATED = ("command-line.md", "methods.md")
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+GENERATED = ("command-line.md", "gallery.md", "methods.md")
 ELSEWHERE = "import onnxruntime"  # tests/integration/test_onnx.py runs this block
 MEASURED = [  # pages that quote results
-    *("choosing.md", "findings.md", "index.md", "risk-distributions.md", "selection.md"),
-    "when-it-helps.md",
+    *("choosing.md", "findings.md", "index.md", "reproducing.md", "risk-distributions.md"),
+    *("selection.md", "tutorial-engineer.md", "tutorial-researcher.md", "when-it-helps.md"),
 ]
+RUN = ("extending.md", "reports.md", "selection.md")  # their commands only read a sweep
+TYPED = ("index.md", "tutorial-engineer.md", "tutorial-researcher.md")
+"""Pages whose commands tests/integration/test_newcomer.py runs as they stand."""
+PARSED = {  # pages whose commands are parsed and not run, and why
+    "README.md": "trains and sweeps for hours; the same verbs are in the tutorials",
+    "choosing.md": "needs PACS",
+    "domainbed.md": "needs an old sweep: tests/cli/test_import.py",
+    "models.md": "the commands of the engineer's tutorial",
+    "reproducing.md": "trains for hours; tests/experiments and tests/cli run the smoke budget",
+    "scale.md": "needs PACS, a cluster or several machines: tests/integration",
+    "tables.md": "the commands of the engineer's tutorial, on a table of the reader's own",
+}
 NOT_MEASURED = {"index.md": {"2.4"}}  # the version of torch
 
 
@@ -143,6 +158,19 @@ def test_commands_are_parsed(page, folder, monkeypatch, capsys):
             assert code == 0, line + capsys.readouterr().err
 
 
+def test_commands_are_run_or_it_is_said_why_not():
+    assert {page for page in PAGES if commands(page)} == {*RUN, *TYPED, *PARSED}
+
+
+@pytest.mark.parametrize("page", RUN)
+def test_commands_that_read_a_sweep_run(page, folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    for line in commands(page):
+        program, *words = shlex.split(line, comments=True)
+        assert program == "riskmatch"
+        assert main(words) == 0, line + capsys.readouterr().err
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "README.md"])
 def test_links_lead_to_files(page):
     for link in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", PAGES[page]):
@@ -159,6 +187,36 @@ def test_numbers_are_in_the_results_that_the_page_links_to(page):
     known = set(re.findall(r"(?<![\w.])\d+\.\d+", results)) | NOT_MEASURED.get(page, set())
     assert numbers
     assert numbers - known == set()
+
+
+def test_the_gallery_is_short_and_has_its_pictures():
+    scripts = [path for path in EXAMPLES if "[PNG]" in path.read_text("utf-8")]
+    assert 6 <= len(scripts) <= 10
+    pictures = {path.stem for path in (ROOT / "docs" / "assets" / "gallery").iterdir()}
+    assert pictures == {path.stem for path in scripts}
+    for path in scripts:
+        assert len(path.read_text("utf-8").splitlines()) < 80, path.name
+        assert any(f"assets/gallery/{path.stem}.png" in page for page in PAGES.values()) or (
+            any(path.name in page for page in PAGES.values())
+        ), path.name
+
+
+def test_every_value_of_the_presets_has_a_source():
+    table = PAGES["paper-and-code.md"].partition("## Where every value")[2]
+    named = set(re.findall(r"`(\w+)`", table))
+    for preset in PRESETS.values():
+        for layer in (preset.choices, *preset.by_data.values()):
+            for choices in layer.values():
+                assert choices.keys() <= named
+
+
+def test_the_audit_of_the_authors_logs_is_that_of_the_findings():
+    found = json.loads((ROOT / "results" / "authors-logs" / "audit.json").read_text("utf-8"))
+    counts = "{test_domains} test domains × {trials} trials × {draws} draws".format(**found)
+    assert f"{found['runs']} runs: {counts}" in PAGES["findings.md"]
+    batches = found["hparams"]["batch_size"]["drawn"]
+    assert f"batch sizes from {batches[0]} to {batches[-1]}" in PAGES["findings.md"]
+    assert all(row["acts"] for row in found["train-val"])
 
 
 def test_the_reference_has_every_public_name():

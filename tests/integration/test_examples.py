@@ -6,8 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+PICTURES = EXAMPLES.parent / "docs" / "assets" / "gallery"
+GALLERY = [path for path in sorted(EXAMPLES.glob("*.py")) if "[PNG]" in path.read_text("utf-8")]
 # A torchvision built for another torch cannot be imported, and these frameworks import it.
 DRIVER = """
 import contextlib, runpy, sys
@@ -31,13 +34,20 @@ def run(*command: str) -> str:
         ("lightning_module", "lightning", "'penalty'"),
         ("huggingface_trainer", "transformers", "train_loss"),
         ("skorch_net", "skorch", "valid_acc"),
-        ("scikit_learn", "sklearn", "RDM, weight 30"),
     ],
 )
 def test_script_trains(script, package, printed):
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed; make test-all installs it")
     assert printed in run(sys.executable, "-c", DRIVER, str(EXAMPLES / f"{script}.py"))
+
+
+@pytest.mark.parametrize("script", [p.stem for p in GALLERY])
+def test_script_of_the_gallery_draws_its_picture(script, tmp_path):
+    picture = tmp_path / "folder" / "picture.png"
+    run(sys.executable, str(EXAMPLES / f"{script}.py"), str(picture))
+    with Image.open(picture) as drawn, Image.open(PICTURES / f"{script}.png") as committed:
+        assert drawn.size == committed.size
 
 
 def test_plain_ddp_gives_the_same_weights_with_any_number_of_processes():
