@@ -129,7 +129,7 @@ def publish(path: str, config: MkDocsConfig) -> File:
     code = source.partition('"""\n\n')[2] if source.startswith('"""') else source
     picture = f"assets/gallery/{Path(path).stem}.png"
     shown = f"![{title}](../docs/{picture})\n\n" * (ROOT / "docs" / picture).exists()
-    page = f"# {title}\n\n{shown}{text.strip()}\n\n`{path}`\n\n```python\n{code}```\n"
+    page = f"# {title.rstrip('.')}\n\n{shown}{text.strip()}\n\n`{path}`\n\n```python\n{code}```\n"
     return File.generated(config, in_site(path), content=page)
 
 

@@ -32,10 +32,14 @@ def test_reference_is_generated(site):
     assert "<math" in interface
     assert ":func:" not in interface
     assert "$$" not in interface
+    gallery = (site / "gallery.html").read_text("utf-8")
+    assert 'src="assets/gallery/own_loop.png"' in gallery
+    assert 'href="examples/own_loop.html"' in gallery
+    assert "../assets/gallery/own_loop.png" in (site / "examples/own_loop.html").read_text("utf-8")
     assert "RiskMatchingNet" in (site / "examples" / "skorch_net.html").read_text("utf-8")
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (420, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (420, "light"), (420, "dark")])
 def test_pages_open_from_the_disk_and_fit_the_window(site, width, scheme):
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
@@ -48,7 +52,7 @@ def test_pages_open_from_the_disk_and_fit_the_window(site, width, scheme):
         page.on("console", lambda message: faults.append(message.text))
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("request", lambda request: faults.append(request.url) if is_remote(request) else 0)
-        for path in sorted(set(site.glob("*.html")) - {site / "404.html"}):  # for servers alone
+        for path in sorted(set(site.rglob("*.html")) - {site / "404.html"}):  # for servers alone
             page.goto(path.as_uri())
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path.name
         page.goto((site / "index.html").as_uri())
