@@ -2,8 +2,7 @@
 
 RDM on coloured digits for four values of λ, with two moments and with the whole kernel, and ERM
 as λ = 0. The scales of λ differ by divergence. The accuracy on the training domains needs no
-labels of the test domain: it falls where the shortcut is given up, and falls further where the
-penalty outweighs the risk.
+labels of the test domain: it falls where the shortcut is given up.
 
 Run: python examples/choosing_weight.py [PNG]
 """

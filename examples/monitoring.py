@@ -38,7 +38,7 @@ def main(out: str = "out/monitoring.png") -> None:
             training, "erm", label="late", domain="airport", steps=200, out=folder
         )
         model = riskmatch.save_model(run, Path(folder) / "model")
-        report = riskmatch.monitor(model, new)
+        report = riskmatch.monitor(model, new, label="late", domain="airport")
     tests = report.tests[report.tests["against"] == "pool"]
     print(tests[["site", "mean", "reference_mean", "effect", "p_adjusted"]].to_string(index=False))
     Path(out).parent.mkdir(parents=True, exist_ok=True)

@@ -67,8 +67,9 @@ def main(out: str = "out/scikit_learn.png", steps: int = 120) -> pd.DataFrame:
         accuracies[label] = right.groupby(table.site, sort=False).mean()
     result = pd.DataFrame(accuracies)
     print(result.round(3).to_string())
-    axes = result.plot.bar(rot=0, ylabel="accuracy", figsize=(6, 3))
+    axes = result.plot.bar(rot=0, ylabel="accuracy", figsize=(6, 3), ylim=(0, 1))
     axes.set(title="four sites of training, and a fifth")
+    axes.legend(loc="upper left", ncols=2, frameon=False)
     Path(out).parent.mkdir(parents=True, exist_ok=True)
     plt.savefig(out, dpi=150, bbox_inches="tight")
     return result

@@ -26,7 +26,7 @@ GENERATED = ("command-line.md", "gallery.md", "methods.md")
 ELSEWHERE = "import onnxruntime"  # tests/integration/test_onnx.py runs this block
 MEASURED = [  # pages that quote results
     *("choosing.md", "findings.md", "index.md", "reproducing.md", "risk-distributions.md"),
-    *("selection.md", "tutorial-engineer.md", "tutorial-researcher.md", "when-it-helps.md"),
+    *("selection.md", "tutorial-engineer.md", "when-it-helps.md"),
 ]
 RUN = ("extending.md", "reports.md", "selection.md")  # their commands only read a sweep
 TYPED = ("index.md", "tutorial-engineer.md", "tutorial-researcher.md")
