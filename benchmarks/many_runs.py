@@ -1,9 +1,9 @@
 """Time and memory of commands on a sweep of 20,000 runs and on 200,000 images.
 
-    python benchmarks/many_runs.py FOLDER [LABEL]
+    python benchmarks/many_runs.py FOLDER [LABEL [COMMAND …]]
 
-writes the sweep and the images to FOLDER unless they are there (1.6 GB), runs every command on them
-and adds a row per command under LABEL to ``results/bench/many_runs.json``: of several calls, the
+writes the sweep and the images to FOLDER unless they are there (1.6 GB), runs every COMMAND, or all, on
+them and adds a row per command under LABEL to ``results/bench/many_runs.json``: of several calls, the
 one with the least processor time. Commands on the sweep are measured without an index of the
 records and, where the first one wrote it, with it. Memory is the peak of the process.
 """
@@ -140,12 +140,13 @@ def main() -> None:
         known[command] = least
         measure.save("many_runs", record, table_of(by_label))
 
-    for command in ON_RUNS:
+    chosen = sys.argv[3:] or (*ON_RUNS, *ON_IMAGES)
+    for command in (command for command in ON_RUNS if command in chosen):
         index.unlink(missing_ok=True)
         add(label, command, folder)
         if index.exists():
             add(f"{label}, with index", command, folder)
-    for command in ON_IMAGES:
+    for command in (command for command in ON_IMAGES if command in chosen):
         add(label, command, images)
 
 

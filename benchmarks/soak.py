@@ -58,6 +58,8 @@ from riskmatch.runs.records import FILE
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 LIMIT = 60.0
 """Seconds after which a command hangs."""
+PAUSE = 0.005
+"""Seconds between two looks at a process."""
 KILLS, SWEEPS, LEVELS, INPUTS = 100, 5, 40, 100
 Outcome = tuple[int, list[str]]
 """How many attacks were made, and those that did not hold."""
@@ -77,12 +79,11 @@ def forked(action: Callable[[], object], log: Path, after: float = LIMIT) -> int
             except BaseException:
                 traceback.print_exc()
         os._exit(code)
-    end = time.monotonic() + after
-    while time.monotonic() < end:
+    for _ in range(round(after / PAUSE)):  # not by the clock: this process may be stopped, too
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status)
-        time.sleep(0.005)
+        time.sleep(PAUSE)
     os.kill(pid, signal.SIGKILL)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 

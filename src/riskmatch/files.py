@@ -86,8 +86,10 @@ def make_folder(path: Path) -> None:
     path.mkdir(parents=True, exist_ok=True)
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, *parts: Any) -> None:
     """Write a file that appears whole or not at all, and is on disk when this returns.
+
+    Its content are ``parts``, bytes or arrays, one after another.
 
     A link at ``path`` is replaced.
     """
@@ -95,7 +97,7 @@ def write_whole(path: Path, data: bytes) -> None:
     try:
         temporary.unlink(missing_ok=True)  # of a process that was killed, or a link
         with open(temporary, "xb") as file:
-            file.write(data)
+            file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

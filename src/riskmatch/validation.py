@@ -136,6 +136,7 @@ def _is_finite(value: Any) -> bool:
     return not isinstance(value, list | tuple) or all(map(_is_finite, value))
 
 
+@cache
 def _is_checked(type_: Any) -> bool:
     if get_origin(type_) in (Union, UnionType):
         return all(_is_checked(part) for part in get_args(type_) if part is not NoneType)

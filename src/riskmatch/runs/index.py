@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
+from numpy.typing import NDArray
 
 from riskmatch.files import SETTLED, Stamp, file_stamp, read_file, refuse_link, write_whole
 from riskmatch.runs.config import RunConfig
@@ -29,6 +30,8 @@ from riskmatch.runs.rows import Block, RunRows, read_rows
 INDEX = "index.bin"
 MANY = 1000
 """An index is written when so many records had to be parsed."""
+LARGE = 1 << 20
+"""Numbers in an array of :class:`_Store`."""
 
 _MALFORMED = AttributeError, LookupError, RecursionError, TypeError, ValueError
 """Errors of values that are not those of an index."""
@@ -58,7 +61,7 @@ def indexed(folder: Path, runs: int) -> Iterator[ReadRun]:
         return
     known, settled = _load(folder / INDEX), time.time_ns() - int(SETTLED * 1e9)
     used: dict[str, _Entry] = {}
-    parsed = 0
+    store, parsed = _Store(), 0
 
     def read_run(run: Path) -> RunRows | None:
         nonlocal parsed
@@ -75,21 +78,35 @@ def indexed(folder: Path, runs: int) -> Iterator[ReadRun]:
         parsed += 1
         read = read_rows(run)
         if read is not None and max(stamp[1:3]) < settled:
-            used[run.name] = _entry(stamp, read)
+            used[run.name] = _entry(stamp, read, store)
         return read
 
     yield read_run
     if parsed >= MANY:
         with suppress(OSError):  # such as a folder that may not be written
             refuse_link(folder)
-            write_whole(folder / INDEX, _encode(used))
+            write_whole(folder / INDEX, *_encode(used))
 
 
-def _entry(stamp: Stamp, rows: RunRows) -> _Entry:
+class _Store:
+    """Copies of arrays in a few large ones: many small ones would leave gaps in memory."""
+
+    def __init__(self) -> None:
+        self._free = np.empty(0)
+
+    def copy(self, array: NDArray[np.float64]) -> NDArray[np.float64]:
+        if array.size > self._free.size:
+            self._free = np.empty(max(LARGE, array.size))
+        own, self._free = self._free[: array.size], self._free[array.size :]
+        own[:] = array.ravel()
+        return own.reshape(array.shape)
+
+
+def _entry(stamp: Stamp, rows: RunRows, store: _Store) -> _Entry:
     config = {item.name: getattr(rows.config, item.name) for item in fields(RunConfig)}
     ended, evaluated = (rows.status, rows.error), (rows.steps, rows.worst_domains, rows.domains)
     head = json.dumps((rows.run, config, *ended, rows.classes, *evaluated))
-    return _Entry(stamp, head, list(rows.blocks))
+    return _Entry(stamp, head, [(names, store.copy(numbers)) for names, numbers in rows.blocks])
 
 
 def _rows(entry: _Entry) -> RunRows:
@@ -98,7 +115,7 @@ def _rows(entry: _Entry) -> RunRows:
     return RunRows(run, made, status, error, classes, steps, worst, domains, entry.blocks)
 
 
-def _encode(entries: dict[str, _Entry]) -> bytes:
+def _encode(entries: dict[str, _Entry]) -> list[Any]:
     """A line with the version, a line of JSON, the numbers of all blocks, and a checksum."""
     names: dict[tuple[str, ...], int] = {}
     runs = {
@@ -107,7 +124,7 @@ def _encode(entries: dict[str, _Entry]) -> bytes:
     }
     parts: list[Any] = [_title(), json.dumps({"names": list(names), "runs": runs}).encode(), b"\n"]
     parts += (np.ascontiguousarray(rows) for entry in entries.values() for _, rows in entry.blocks)
-    return b"".join([*parts, _checksum(parts)])
+    return [*parts, _checksum(parts)]
 
 
 def _load(path: Path) -> dict[str, _Entry]:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 from riskmatch.files import append_line, make_folder, read_file, to_json, write_whole
 from riskmatch.runs.config import RunConfig, acts_from
@@ -356,9 +356,18 @@ def entry(path: Path, number: int, line: str | bytes) -> dict[str, Any]:
         RecordError: it is not a line of a record, or is out of place.
     """
     try:
-        values: dict[str, Any] = json.loads(line)
+        values = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise damage(path, number, f"is not JSON: {error}") from error
+    return check_entry(path, number, values)
+
+
+def check_entry(path: Path, number: int, values: Any) -> dict[str, Any]:
+    """Check and return the values of a decoded line.
+
+    Raises:
+        RecordError: they are not those of a line of a record, or are out of place.
+    """
     kind = values.get("kind") if isinstance(values, dict) else None
     if not isinstance(kind, str) or kind not in _KEYS or not _KEYS[kind] <= values.keys():
         raise damage(path, number, "is not a line of a record")
@@ -370,7 +379,7 @@ def entry(path: Path, number: int, line: str | bytes) -> dict[str, Any]:
         raise damage(path, number, f"cannot be read (worst_domain is {worst!r})")
     if (kind == "config") != (number == 1):
         raise damage(path, number, "is out of place: a record starts with its only configuration")
-    return values
+    return cast(dict[str, Any], values)
 
 
 _KEYS = {

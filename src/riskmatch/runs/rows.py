@@ -5,6 +5,7 @@ Every line is decoded and checked, so that whatever reads a run this way finds t
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ NUMBERS = "loss", "seconds", "seconds_per_step", "peak_memory"
 _QUANTILES = re.compile(r', "quantiles": \[[-+0-9.e, nul]*\]')
 """Most of the text of an evaluation, replaced by :data:`_NONE`."""
 _NONE = ', "quantiles": []'
+_END = "\n"
 
 Block = tuple[tuple[str, ...], NDArray[np.float64]]
 """Names of columns, and their numbers (evaluations, columns)."""
@@ -71,12 +73,10 @@ def read_rows(folder: Path) -> RunRows | None:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise records.damage(path, line, f"is not UTF-8: {error.reason}") from None
-    first, *rest = _QUANTILES.sub(_NONE, text).split("\n")[:-1] or [""]
-    if not first:
+    if not text.strip("\n"):
         return None
-    begin = records.entry(path, 1, first)
+    begin, *entries = _entries(path, _QUANTILES.sub(_NONE, text)[:-1])
     run = records.parse(path, 1, records.header, begin)
-    entries = [records.entry(path, number, line) for number, line in enumerate(rest, 2)]
     end = entries[-1] if entries and entries[-1]["kind"] == "end" else {}
     evaluations = [
         records.parse(path, number, _flat, entry)
@@ -86,6 +86,18 @@ def read_rows(folder: Path) -> RunRows | None:
     id = begin.get("id") or run.config.id
     ended = replace(run, status=end.get("status", "unfinished"), error=end.get("error"))
     return _rows(id, ended, evaluations)
+
+
+def _entries(path: Path, text: str) -> list[dict[str, Any]]:
+    """Values of all lines, decoded at once, which is faster; one by one where one is damaged."""
+    try:
+        values = json.loads(f"[{text.replace(_END, ',')}]")
+    except (ValueError, RecursionError):
+        values = []
+    if len(values) != text.count(_END) + 1:
+        lines = enumerate(text.split(_END), 1)
+        return [records.entry(path, number, line) for number, line in lines]
+    return [records.check_entry(path, number, entry) for number, entry in enumerate(values, 1)]
 
 
 def rows_of(run: RunRecord) -> RunRows:
@@ -126,7 +138,10 @@ def _flat(entry: Mapping[str, Any]) -> _Flat:
             numbers += (score["accuracy"], score["risk"])
             for quantile in score["quantiles"]:  # none but where they have another form
                 float(0 if quantile is None else quantile)
-    known = [np.nan if number is None else float(number) for number in numbers]
+    try:
+        known = list(map(float, numbers))
+    except TypeError:  # null, or no number
+        known = [np.nan if number is None else float(number) for number in numbers]
     splits = tuple(map(tuple, scores.values()))
     names = _names(tuple(terms), tuple(raw), tuple(scores), splits)
     return int(entry["step"]), entry["worst_domain"], tuple(scores), names, known

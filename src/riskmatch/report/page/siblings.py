@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from riskmatch.data.images.benchmarks import BENCHMARKS
 from riskmatch.report.page.selections import PageRuns
 from riskmatch.report.selected import Selected, choices_by_run
 
@@ -50,10 +51,13 @@ def _measured(selected: Selected) -> Iterator[str]:
 
 
 def _pictures(selected: Selected, data_dir: Path | None) -> Iterator[str]:
-    from riskmatch.data.catalogue import resolve
+    name = str(selected.cases["own_data"].iloc[0])
+    if name in BENCHMARKS and BENCHMARKS[name].images > MAX_IMAGES:
+        return
+    from riskmatch.data.catalogue import resolve  # imports torch
 
     try:
-        data = resolve(str(selected.cases["own_data"].iloc[0]))
+        data = resolve(name)
         if not data.has_image_files:
             return
         index = data.index(data_dir)
