@@ -2,10 +2,10 @@
 
     python benchmarks/many_runs.py FOLDER [LABEL [COMMAND …]]
 
-writes the sweep and the images to FOLDER unless they are there (1.6 GB), runs every COMMAND, or all, on
-them and adds a row per command under LABEL to ``results/bench/many_runs.json``: of several calls, the
-one with the least processor time. Commands on the sweep are measured without an index of the
-records and, where the first one wrote it, with it. Memory is the peak of the process.
+writes the sweep and the images to FOLDER unless they are there (1.6 GB), runs every COMMAND, or all
+of them, and adds a row per command under LABEL to ``results/bench/many_runs.json``: of several
+calls, the one with the least processor time. Commands on the sweep are measured without an index of
+the records and, where the first one wrote it, with it. Memory is the peak of the process.
 """
 
 from __future__ import annotations
