@@ -109,6 +109,7 @@ def test_of_a_sweep_only_the_planned_runs_count(tmp_path):
     "line",
     [
         "{]",
+        '{"kind": "end", "status": "done"\n"error": null}',
         '{"kind": "evaluation", "step": 1}',
         '{"kind": "evaluation", "step": 30, "scores": {"a": {"train": 1}}, "loss": 1, "terms": {}, '
         '"raw": {}, "worst_domain": "", "seconds": 1, "seconds_per_step": 1, "peak_memory": 1}',
