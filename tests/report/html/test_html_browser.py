@@ -261,6 +261,44 @@ def test_curves_mark_the_step_from_which_the_method_acts(visit, one_run):
     assert "has not acted on the chosen model" in render(data)
 
 
+def test_a_start_before_the_first_evaluation_is_told_but_not_drawn(visit):
+    data = page_data()
+    curves = data["runs"][0]["curves"]
+    curves["steps"] = [step + 400 for step in curves["steps"]]
+    page = visit(render(data))
+    text = page.locator("#run-0-curves").inner_text()
+    assert "acts from step 105, before the first evaluation" in text
+    assert "solid vertical line" not in text
+    assert page.locator("[data-chart=accuracy] .start").count() == 0
+
+
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
+def test_long_names_of_methods_and_settings_are_whole(visit, width, scheme):
+    data = page_data(runs=3)
+    for row, against in zip(
+        data["comparison"]["differences"], ("ERM, mlp", "ERM, cnn"), strict=True
+    ):
+        row |= {"method": "RDM (two moments), mlp", "against": against}
+    data["runs"][0]["config"]["test_domains"] = [f"test {k / 10}" for k in range(11)]
+    page = visit(render(data), width, color_scheme=scheme)
+    names = page.locator("[data-chart=differences] text.name").evaluate_all(
+        "all => all.map(node => [node.firstChild.data, node.getBBox().x])"
+    )
+    assert len(names) == 2
+    assert all(left >= 0 for _, left in names)
+    if width > 500:
+        assert {name for name, _ in names} == {"RDM (two moments), mlp"}
+    values = page.locator("#run-0-configuration td bdi")
+    assert values.evaluate_all("all => all.every(n => n.scrollHeight <= n.clientHeight + 1)")
+
+
+def test_the_list_of_domains_shows_all_of_thirteen(visit):
+    names = tuple(f"site {k}" for k in range(13))
+    page = visit(render(page_data(training=names[:3], test=names[3:])), 1400)
+    boxes = page.locator("#domains .boxes")
+    assert boxes.evaluate("node => node.scrollHeight <= node.clientHeight + 1")
+
+
 def test_classes_have_recall_and_precision_with_counts(visit, one_run):
     page = visit(one_run)
     card = page.locator(".card", has_text="sketch")

@@ -80,7 +80,9 @@ def test_without_predictions_the_common_worst_domain_is_named():
     data = page_data(runs=3)
     for one, worst in zip(data["runs"], ("art", "photo", "photo"), strict=True):
         one["snapshots"], one["curves"]["worst"] = [], ["cartoon", worst]
-    assert summary(data) == ["The training domain “photo” is the worst at the end of 2 of 3 runs."]
+    assert summary(data) == [
+        "2 of the 3 runs in detail end with “photo” as the worst training domain."
+    ]
 
 
 def test_too_few_evaluations():

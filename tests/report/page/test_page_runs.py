@@ -265,6 +265,12 @@ def test_colored_mnist_has_the_numbers_of_table_1():
             assert by_domain[label][p] == spread(table1[(*key, best)], f"p = {p}")
     oracle = table["rows"][-1]
     assert oracle[1] == spread(table1["oracle", "random", best], "p = 0.9")
+    decided = verdict(page)
+    assert "mlp (+47.8 ± 2.9); RDM (two moments), ERM-initialised mlp (" in decided["text"]
+    assert (
+        "With RDM (two moments), ERM-initialised mlp, expect about 74 % on 0.9" in decided["text"]
+    )
+    assert "the choice uses the test domain itself" in decided["rule"]
 
 
 def test_colored_mnist_without_the_papers_test_domain_uses_other_rules(tmp_path):
@@ -292,7 +298,7 @@ def test_every_test_domain_has_a_run_in_detail_the_hardest_first(tmp_path):
 @pytest.mark.parametrize(
     ("gains", "expected"),
     [
-        ((2, 2, 2, 2, 2, 3), "beyond its interval: RDM (+2.2 ± 0.4). Expect 62–92 %"),
+        ((2, 2, 2, 2, 2, 3), "beyond its interval: RDM (+2.2 ± 0.4). With RDM, expect 62–92 %"),
         ((2, -2, 2, -2, 1, -1), "No method is better than ERM beyond its interval. Expect 60–90 %"),
         ((-2, -2, -2, -2, -2, -3), "interval; worse: RDM (−2.2 ± 0.4). Expect 60–90 %"),
     ],
@@ -310,6 +316,7 @@ def test_verdict_follows_the_interval_of_the_gain(tmp_path, gains, expected):
     assert "3 test domains" in decided["text"]
     assert "95 % t-interval" in decided["rule"]
     assert "train-val" in decided["rule"]
+    assert "optimistic" not in decided["rule"]
 
 
 def test_verdict_without_intervals_or_without_erm(tmp_path):

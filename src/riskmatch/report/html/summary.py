@@ -74,13 +74,13 @@ def worst_domain(run: Mapping[str, Any]) -> str:
 
 
 def common_worst(runs: Sequence[Mapping[str, Any]]) -> str:
-    """The training domain that is worst at the end of most runs."""
+    """The training domain that is worst at the end of most of the runs shown in detail."""
     last = Counter(worst[-1] for run in runs if (worst := run["curves"]["worst"]) and worst[-1])
     if not last:
         return ""
     name, count = last.most_common(1)[0]
     total = sum(last.values())
-    return f"The training domain “{name}” is the worst at the end of {count} of {total} runs."
+    return f"{count} of the {total} runs in detail end with “{name}” as the worst training domain."
 
 
 def distance_change(run: Mapping[str, Any]) -> str:

@@ -64,7 +64,9 @@ def scores_table(run: Mapping[str, Any]) -> tuple[str, list[str], list[list[Any]
     """
     curves, chosen = run["curves"], run["chosen_step"]
     place = curves["steps"].index(chosen) if chosen in curves["steps"] else -1
-    first, second = run["parts_of_domains"].values()
+    first, second = (
+        part.replace(" ", "\N{NO-BREAK SPACE}") for part in run["parts_of_domains"].values()
+    )
     columns = [
         "domain",
         "used for",

@@ -171,15 +171,16 @@ def verdict(page: PageRuns) -> dict[str, str] | None:
     else:
         text = f"Nothing is compared with ERM: {row_label(*best)} has the highest average"
     worse_too = f"; worse: {_with_gains(worse, gains)}" if worse else ""
-    with_best = (
-        "" if row_label(*best) == "ERM" and len(levels) == 1 else f" with {row_label(*best)}"
-    )
+    only_erm = row_label(*best) == "ERM" and len(levels) == 1
+    expect = "Expect" if only_erm else f"With {row_label(*best)}, expect"
+    oracle = any(one.main.rule.domains == "test" for one in page.compared)
     return {
-        "text": f"{text}{worse_too}. Expect {_expected(levels[best])}{with_best}.",
+        "text": f"{text}{worse_too}. {expect} {_expected(levels[best])}.",
         "rule": "Rule: a method is better or worse than ERM where the 95 % t-interval of its "
         "paired gains excludes zero; intervals are not corrected for the number of methods. The "
         "expected accuracy is the range over test domains, each the mean over trials, by "
-        f"{_main_rules(page)}, of the best such method, else of ERM.",
+        f"{_main_rules(page)}, of the best such method, else of ERM."
+        + (" It is optimistic: the choice uses the test domain itself." if oracle else ""),
     }
 
 
@@ -203,7 +204,8 @@ def _expected(levels: dict[tuple[str, str], float]) -> str:
 
 
 def _with_gains(keys: Sequence[RowKey], gains: Mapping[RowKey, Gain]) -> str:
-    return ", ".join(f"{row_label(*key)} ({gains[key]})" for key in keys)
+    labels = [f"{row_label(*key)} ({gains[key]})" for key in keys]
+    return ("; " if any("," in label for label in labels) else ", ").join(labels)
 
 
 def _interval(method: str, against: str, gain: Gain) -> dict[str, Any]:

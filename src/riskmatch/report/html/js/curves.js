@@ -105,7 +105,7 @@ CHARTS.terms = (run, width) => {
   const { steps, loss, terms, raw } = run.curves;
   const parts = [["loss", loss ?? [], "sum of the terms"],
     ...Object.entries(terms ?? {}).map(([key, values]) => [key, values, "term of the loss"]),
-    ...Object.entries(raw ?? {}).map(([key, values]) => [key, values, "unweighted penalty"])]
+    ...Object.entries(raw ?? {}).map(([key, values]) => [key, values, own(terms, key) ? "without its weight" : "not part of the loss"])]
     .filter(([, values]) => values.some(known));
   if (!parts.length) return [message("The records of this run hold no loss.")];
   return [panels(parts, width, { minWidth: 260, maxWidth: 420 }, ([key, values, note], panelWidth) => {

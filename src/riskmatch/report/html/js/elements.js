@@ -38,7 +38,7 @@ function known(value) {
 function number(value) {
   if (!known(value)) return MISSING;
   let text = Math.abs(value) >= 1000 ? value.toFixed(0) : String(Number(value.toPrecision(3)));
-  if (value && Math.abs(value) < 1e-3) text = value.toExponential(1);
+  if (value && Math.abs(value) < 1e-3) text = String(Number(value.toPrecision(2)).toExponential());
   return text.replaceAll("-", "−");
 }
 
