@@ -71,6 +71,14 @@ def test_missing_runs_are_named_from_the_plan():
     )
 
 
+def test_many_missing_runs_of_a_method_are_counted():
+    plan = [r.config for r in RUNS]
+    whole = [r for domain in "ab" for r in runs_of("rdm", domain, 0)]
+    begun = without(*whole, *(runs_of("rdm", domain, 1)[0] for domain in "ab"))
+    caption = per_domain_table(begun, "toy", plan=plan).caption
+    assert "Missing: RDM: 6 of 8 runs." in caption
+
+
 def test_missing_runs_are_named_without_a_plan_too():
     table = per_domain_table(without(*runs_of("erm", "a", 0), runs_of("rdm", "b", 1)[0]), "toy")
     assert (

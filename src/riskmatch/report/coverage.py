@@ -26,7 +26,7 @@ SETTINGS = {
 _WHOLE_TRIALS = "Averages are over the trials that have every test domain."
 _AFTER = ", among the steps at which the method acts"
 FEW = 3
-"""More missing runs are not named."""
+"""More missing runs of a place, and more places of a row, are not named."""
 
 
 def notes(selected: Selected) -> str:
@@ -287,17 +287,22 @@ def gaps(
         if phrase := _everywhere(own, found):
             phrases.append(f"{row}: {phrase}")
             continue
+        places = []
         for domains in dict.fromkeys(place.domains for place in own):
             here = {place: n for place, n in own.items() if place.domains == domains}
             if len(here) > 1 and (phrase := _everywhere(here, found)):
-                phrases.append(f"{row} on {domains}: {phrase}")
+                places.append(f"{row} on {domains}: {phrase}")
                 continue
-            phrases += [
+            places += [
                 f"{row} on {domains}, trial {place.trial}: {n - found.get(place, 0)} of {n} runs"
                 f"{_ids((names or {}).get(place, ()))}"
                 for place, n in sorted(here.items())
                 if found.get(place, 0) < n
             ]
+        if len(places) > FEW:
+            lack = sum(max(0, n - found.get(place, 0)) for place, n in own.items())
+            places = [f"{row}: {lack} of {sum(own.values())} runs"]
+        phrases += places
     return phrases
 
 
