@@ -10,10 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch.func import grad, vmap
 
 from riskmatch import RiskMatching, risk_matching_penalty
-from riskmatch.divergence import Groups
+from riskmatch.divergence import MMD, Groups
 
 DIVERGENCES = ["mmd", "moments", "energy", "wasserstein-1", "wasserstein-2"]
 DOMAINS = torch.tensor([0] * 30 + [1] * 50 + [2] * 20)
@@ -104,7 +106,8 @@ def test_labels_may_be_lists_arrays_and_columns(labels, convert):
     risks = torch.tensor([1.0, 1.1, 0.0, 0.1])
     out = RiskMatching()(risks, convert(labels))
     assert torch.equal(out.loss, RiskMatching()(risks, torch.tensor([1, 1, 0, 0])).loss)
-    assert list(map(str, out.domains if isinstance(out.domains, tuple) else out.domains.tolist()))
+    found = out.domains if isinstance(out.domains, tuple) else out.domains.tolist()
+    assert list(found) == sorted(set(labels))
     assert out.worst_domain == labels[0]
     assert out.domain_risks.tolist() == pytest.approx([0.05, 1.05])
 
@@ -113,6 +116,54 @@ def test_groups_made_once_serve_every_step():
     groups = Groups.of(DOMAINS)
     risks = risks_of(100)
     assert torch.equal(RiskMatching()(risks, groups).loss, RiskMatching()(risks, DOMAINS).loss)
+
+
+@given(
+    st.lists(st.integers(2, 12), min_size=2, max_size=4),
+    st.integers(0, 99),
+    st.sampled_from(DIVERGENCES),
+    st.sampled_from([torch.float32, torch.float64]),
+    st.sampled_from([torch.int8, torch.uint16, torch.int64, list, np.asarray, pd.Series]),
+)
+@settings(deadline=None, max_examples=40)
+def test_transforms_and_types_agree_on_ragged_shuffled_batches(
+    sizes, seed, divergence, dtype, labels
+):
+    """Function transforms equal backward, and types of labels change nothing."""
+    generator = torch.Generator().manual_seed(seed)
+    domains = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    domains = domains[torch.randperm(len(domains), generator=generator)]
+    risks = torch.rand(2, len(domains), generator=generator, dtype=torch.float64).to(dtype)
+    given_labels = (
+        domains.to(labels) if isinstance(labels, torch.dtype) else labels(domains.numpy())
+    )
+
+    def loss(risks, labels=given_labels):
+        return RiskMatching(2.0, "variance", divergence, variance_weight=0.1)(risks, labels).loss
+
+    leaf = risks.clone().requires_grad_()
+    plain = torch.stack([loss(row, domains) for row in leaf])
+    plain.sum().backward()
+    close = (
+        {"rtol": 1e-4, "atol": 1e-5} if dtype == torch.float32 else {"rtol": 1e-9, "atol": 1e-12}
+    )
+    assert torch.equal(torch.stack([loss(row) for row in risks]), plain)
+    torch.testing.assert_close(vmap(loss)(risks), plain, **close)
+    torch.testing.assert_close(vmap(grad(loss))(risks), leaf.grad, **close)
+
+
+@pytest.mark.parametrize("divergence", [*DIVERGENCES, MMD(unbiased=True)])
+@pytest.mark.parametrize("match", ["worst", "variance"])
+def test_no_tensor_is_made_on_the_default_device(divergence, match):
+    """The risks decide where everything is computed: a default device without data is no harm."""
+    criterion = RiskMatching(2.0, match, divergence, variance_weight=0.1)
+    risks, labels = risks_of(300).requires_grad_(), ["a", "b", "c"] * 100
+    expected = criterion(risks, labels).loss.item()
+    with torch.device("meta"):
+        out = criterion(risks, labels)
+        out.loss.backward()
+    assert out.loss.item() == expected
+    assert risks.grad.device.type == "cpu"
 
 
 # Risks that are not finite

@@ -207,7 +207,7 @@ class RiskMatching(nn.Module):
             variance=variance,
             domains=batch.names or batch.groups.labels,
             domain_risks=domain_risks,
-            worst=batch.groups.labels.take(batch.worst),
+            worst=batch.groups.labels.index_select(0, batch.worst.reshape(1)).squeeze(0),
         )
 
     def extra_repr(self) -> str:

@@ -36,6 +36,18 @@ def test_frozen_pacs():
     assert table.columns[-1] == GAIN == "gain over ERM"
 
 
+def test_choices_on_frozen_pacs_that_precede_the_method():
+    """The numbers of the results' README, and none where the choice is among later steps."""
+    frame = results(RESULTS / "pacs/frozen")
+    chosen = choose(frame)
+    early = chosen[~chosen["acts"]].groupby("variant").size().to_dict()
+    assert early == {"rdm": 7, "eqrm": 4, "irm": 2, "vrex": 1, "fishr": 1}
+    later = choose(frame, after_warmup=True)
+    assert len(later) == len(chosen) == 14 * 4 * 3
+    start = frame.drop_duplicates("run").set_index("run")["acts_from"][later["run"]]
+    assert ((start.to_numpy() == 0) | (later["step"].to_numpy() > start.to_numpy())).all()
+
+
 @pytest.mark.parametrize("folder", ["pacs/frozen", "pacs/efficiency", "figures"])
 def test_batches_of_committed_rdm_runs_on_pacs_are_equal(folder):
     """So that weighing samples or domains equally in the pool differs by rounding alone."""

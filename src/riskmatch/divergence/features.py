@@ -86,10 +86,10 @@ def feature_mmd2(samples: Sequence[Tensor]) -> Tensor:
     m = len(samples)
     if m == 1:
         return samples[0].new_zeros(())
-    sizes = torch.tensor([len(sample) for sample in samples])
-    groups = torch.arange(m).repeat_interleave(sizes)
+    sizes = torch.tensor([len(sample) for sample in samples], device="cpu")
+    groups = torch.arange(m, device="cpu").repeat_interleave(sizes)
     # Mean of K̄_ii + K̄_jj − 2 K̄_ij over pairs: 2/m within a domain, −2/(m(m−1)) across.
-    pairs = torch.eye(m).double() * 2 / (m - 1) - 2 / (m * (m - 1))
+    pairs = torch.eye(m, device="cpu").double() * 2 / (m - 1) - 2 / (m * (m - 1))
     pool = torch.cat(list(samples))
     weights = (pairs / (sizes[:, None] * sizes)).to(pool)
     value: Tensor = _KernelSum.apply(  # type: ignore[no-untyped-call]

@@ -108,7 +108,9 @@ class RBFMixture:
             )
         pool = pool.sort().values
         if len(pool) > _MEDIAN_SAMPLES:
-            ranks = torch.linspace(0, len(pool) - 1, _MEDIAN_SAMPLES, dtype=torch.float64)
+            ranks = torch.linspace(
+                0, len(pool) - 1, _MEDIAN_SAMPLES, dtype=torch.float64, device="cpu"
+            )
             pool = pool[ranks.round().long()]
         distances = torch.pdist(pool[:, None])
         spread = float(distances.median()) if len(distances) else 0.0

@@ -83,13 +83,13 @@ class MMD(Divergence):
         if weights is not None:  # one group per value of y
             left = torch.cat([weights.new_full((1,), 1 / len(x)), torch.zeros_like(weights)])
             right = torch.cat([weights.new_zeros(1), weights])
-            sizes = torch.ones(len(y) + 1, dtype=torch.long)
+            sizes = torch.ones(len(y) + 1, dtype=torch.long, device="cpu")
             sizes[0] = len(x)
             groups = torch.arange(1 - len(x), len(y) + 1, device=x.device).clamp(min=0)
         else:
             groups = (torch.arange(len(x) + len(y), device=x.device) >= len(x)).long()
-            sizes = torch.tensor([len(x), len(y)])
-            left, right = 1 / sizes.double() * torch.eye(2)
+            sizes = torch.tensor([len(x), len(y)], device="cpu")
+            left, right = 1 / sizes.double() * torch.eye(2, device="cpu")
         rows = left.double().cpu()[None], right.double().cpu()[None]
         return self._matched(torch.cat([x, y]), groups, sizes, *rows)
 

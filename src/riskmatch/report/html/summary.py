@@ -80,7 +80,10 @@ def common_worst(runs: Sequence[Mapping[str, Any]]) -> str:
         return ""
     name, count = last.most_common(1)[0]
     total = sum(last.values())
-    return f"{count} of the {total} runs in detail end with “{name}” as the worst training domain."
+    end = "ends" if count == 1 else "end"
+    return (
+        f"{count} of the {total} runs in detail {end} with “{name}” as the worst training domain."
+    )
 
 
 def distance_change(run: Mapping[str, Any]) -> str:
