@@ -46,7 +46,7 @@ bench: $(STAMP)  ## time the core, the methods and the loader of images
 	@$(BIN)/python benchmarks/images.py
 
 docs: $(STAMP)-docs  ## build the site into site/; warnings are errors
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 	@echo "open site/index.html"
 
 docs-serve: $(STAMP)-docs  ## show the site at http://127.0.0.1:8000 and follow changes

@@ -255,9 +255,10 @@ def fit(
         >>> loader = DataLoader(samples, batch_size=20, shuffle=True)
         >>> optim = lambda weights: torch.optim.RAdam(weights, lr=0.01)
         >>> history = fit(nn.Linear(2, 2), VREx(weight=1.0), loader, optim)
-        >>> sorted(history[0])
+        >>> first = history[0]
+        >>> sorted(first)
         ['loss', 'penalty', 'raw penalty', 'risk', 'worst domain']
-        >>> history[0]["worst domain"] in "abc"
+        >>> first["worst domain"] in "abc"
         True
     """
     memory, settings = memory or Memory(), settings or StepSettings()
