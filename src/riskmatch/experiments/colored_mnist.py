@@ -15,6 +15,9 @@ domains a step would compare 2.5 · 10⁹ pairs of features, which takes minutes
 Eastwood et al. divide the loss of IRM and VREx by the penalty's weight, and that of EQRM by the
 ratio of its first gradient norm to ERM's. That is left out here: every method starts with a fresh
 Adam, whose steps do not depend on the scale of the loss except through its ε.
+
+ERM with RDM's switch is a control: after the ERM phase it has RDM's fresh Adam and its schedule,
+and no penalty.
 """
 
 from __future__ import annotations
@@ -107,6 +110,16 @@ _ERM: dict[str, Any] = {
 
 METHODS: dict[str, MethodGrid] = {
     "erm": MethodGrid("ERM", **_ERM),
+    "erm-switch": MethodGrid(
+        "ERM with RDM's switch",
+        "erm-switch",
+        (600,),
+        600,
+        "steps",
+        "steps",
+        hparams={"warmup": 0, "lr_after": LR},
+        inits=("erm",),
+    ),
     "groupdro": MethodGrid(
         "GroupDRO", "groupdro", (1e-3, 1e-2, 0.1, 0.5, 1.0), 0.1, "eta", "η", 1000
     ),

@@ -68,7 +68,7 @@ def list_experiments(data_dir: Path | str | None = None) -> list[ExperimentInfo]
 
     Example:
         >>> list_experiments()[0].runs["paper"]
-        980
+        990
     """
     folder = None if data_dir is None else Path(data_dir)
     infos = []

@@ -59,6 +59,7 @@ RULES: dict[Table1Rule, str] = {
 """Selection rules with their titles."""
 STYLES = {
     "erm": LineStyle(GREY, width=2.0),
+    "erm-switch": LineStyle(GREY, DASHED),
     "groupdro": LineStyle(ORANGE),
     "iga": LineStyle(ORANGE, DASHED),
     "irm": LineStyle(BLUE),
