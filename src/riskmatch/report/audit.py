@@ -1,0 +1,242 @@
+"""Logs of a sweep against what was published about it.
+
+For runs imported from DomainBed or a fork of it: how many trials and draws there are, where the
+hyper-parameters lie in the published ranges, what each rule of selection reports and how many of
+the printed numbers that reproduces, and how much the result depends on the draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import median
+
+import pandas as pd
+
+from riskmatch.report import titles
+from riskmatch.report.published import PAPER, PER_DOMAIN, TABLE2
+from riskmatch.report.selected import (
+    RowKey,
+    Selected,
+    choices_by_run,
+    planned_cases,
+    select_among,
+)
+from riskmatch.report.tables import Cell, Table, Trials, one_decimal
+from riskmatch.runs.frame import Results
+from riskmatch.selection import RULES, Rule, check_accuracies
+
+SUFFIXES = {
+    "_lambda": "weight",
+    "penalty_anneal_iters": "warmup",
+    "burnin_iters": "warmup",
+    "resnet_dropout": "dropout",
+}
+"""Ends of DomainBed's names of hyper-parameters, and the names that they have here."""
+LR_AFTER = ("dgpm_lr", "rdm_lr", "eqrm_lr")
+PROTOCOL = {"draws in a trial": "20", "trials": "10", "steps": "5000"}
+"""What the paper says of its own runs on images."""
+_TRAIN_VAL = RULES["train-val"]
+_BEST = Rule("best on test", "the accuracy on the test domain itself", "test", "train")
+
+
+def audit_tables(results: Results) -> list[Table]:
+    """The tables of the audit, for every data set and method in turn.
+
+    Args:
+        results: runs of a sweep, as :func:`riskmatch.runs.domainbed.read_domainbed` reads them.
+
+    Raises:
+        ValueError: no run has an accuracy.
+    """
+    check_accuracies(results.evaluations)
+    table = planned_cases(results)
+    warmups = {run: _named(values).get("warmup") for run, values in _hparams(results.runs).items()}
+    # A step of DomainBed is counted from 0, so that an evaluation follows step + 1 updates.
+    starts = table["run"].map(lambda run: max((warmups[run] or 0) - 1, 0))
+    table = table.assign(acts_from=starts.astype("Int64"))
+    return [
+        made
+        for one in select_among(table, results, _TRAIN_VAL).values()
+        for key in one.rows
+        for made in _audit(one, key)
+    ]
+
+
+def _audit(selected: Selected, key: RowKey) -> list[Table]:
+    own = selected.part(key, selected.alone)
+    name = f"{selected.label(*key)} on {titles.data_title(selected.data)}"
+    runs = selected.results.runs.set_index("run").loc[own["run"].unique()]
+    return [
+        _protocol(name, own, runs, key.variant == "rdm" and selected.data in PER_DOMAIN),
+        _ranges(name, runs.reset_index(), selected.data, key.variant),
+        _rules(name, selected, key),
+        _draws(name, selected, key),
+    ]
+
+
+def _protocol(name: str, own: pd.DataFrame, runs: pd.DataFrame, printed: bool) -> Table:
+    """Numbers of trials, draws and steps."""
+    draws = own.groupby(["test_domain", "trial"])["run"].nunique()
+    counts = {
+        "runs": str(len(runs)),
+        "test domains": str(own["test_domain"].nunique()),
+        "trials": _values(own.groupby("test_domain")["trial"].nunique()),
+        "draws in a trial": _values(draws),
+        "steps": _values(runs["steps"]),
+        "steps between evaluations": _values(runs["eval_every"]),
+    }
+    rows = [
+        (what, value, PROTOCOL.get(what) if printed else None) for what, value in counts.items()
+    ]
+    return Table(
+        f"{name}: protocol, in the logs and in the paper.", ("", "logs", "paper"), (*rows,)
+    )
+
+
+def _ranges(name: str, runs: pd.DataFrame, data: str, variant: str) -> Table:
+    """Hyper-parameters beside the ranges of the paper and of its released code."""
+    from riskmatch.defaults import search_space
+    from riskmatch.registry import PartError
+
+    spaces = {}
+    for preset in ("paper", "authors-code"):
+        try:
+            spaces[preset] = search_space(variant.split()[0], data, preset=preset)
+        except PartError:
+            spaces[preset] = {}
+    values = pd.DataFrame(list(map(_named, _hparams(runs).values())))
+    rows: list[tuple[Cell, ...]] = []
+    for column in sorted(set(values) - {"hparams_seed"}):
+        known = values[column].dropna().tolist()
+        cells: list[Cell] = [_span(known)]
+        for space in spaces.values():
+            tuned = space[column].on(data) if column in space else None
+            if tuned is None:
+                cells += [None, None]
+                continue
+            outside = sum(value not in tuned.range and value != tuned.default for value in known)
+            cells += [f"{tuned.default:g}, {tuned.range}", outside]
+        rows.append((column, *cells))
+    columns = ("hyper-parameter", "logs", "paper", "outside", "released code", "outside")
+    return Table(
+        f"{name}: hyper-parameters of {len(values)} runs, smallest and largest, beside the "
+        "default and the range of the paper and of its released code. Outside: runs with "
+        "a value that is neither the default nor in the range.",
+        columns,
+        tuple(rows),
+    )
+
+
+def _rules(name: str, selected: Selected, key: RowKey) -> Table:
+    """What each rule of selection reports, and how many printed numbers that is."""
+    evaluations = selected.results.evaluations
+    starts = selected.cases.drop_duplicates("run").set_index("run")["acts_from"]
+    begins = evaluations["run"].map(starts).fillna(0)
+    before = replace(selected.results, evaluations=evaluations[evaluations["step"] <= begins])
+    variants: dict[str, tuple[Rule, Results]] = {
+        "train-val": (_TRAIN_VAL, selected.results),
+        "train-val, once the method acts": (
+            replace(_TRAIN_VAL, after_warmup=True),
+            selected.results,
+        ),
+        "train-val, before the method acts": (_TRAIN_VAL, before),
+        "test-val (oracle, last step)": (RULES["test-val"], selected.results),
+        "best step on the test domain": (_BEST, selected.results),
+    }
+    if selected.cases["test_domain"].isna().any():
+        variants["leave-one-out"] = (RULES["leave-one-out"], selected.results)
+    printed = PER_DOMAIN.get(selected.data, {}).get(key.variant)
+    rows: list[tuple[Cell, ...]] = []
+    for title, (rule, results) in variants.items():
+        if results.evaluations.empty:
+            continue
+        made = select_among(selected.cases, results, rule)[selected.data]
+        cells = {domain: Trials(values) for domain, values in made.by_domain(key).items()}
+        average = Trials(made.by_trial(key))
+        steps = selected.part(key, made.chosen)
+        acting = f"{int(steps['acts'].sum())} of {len(steps)}"
+        equal = None
+        if printed:
+            shown = [(text, printed.columns.get(domain)) for domain, text in cells.items()]
+            shown.append((average, TABLE2[key.variant].columns[selected.data]))
+            same = [
+                ours == theirs
+                for cell, published in shown
+                if published
+                for ours, theirs in zip(_texts(cell), map(one_decimal, published), strict=True)
+            ]
+            equal = f"{sum(same)} of {len(same)}"
+        rows.append((title, *(cells[d] for d in selected.domains), average, acting, equal))
+    if printed:
+        average = TABLE2[key.variant].columns[selected.data]
+        theirs = (printed.columns.get(domain) for domain in selected.domains)
+        rows.append(("paper", *theirs, average, None, None))
+    return Table(
+        f"{name}: accuracy in per cent by rule of selection, mean ± standard error over trials. "
+        "Acts: choices of a step at which the method acts. Equal: numbers, means and errors, that "
+        f"equal those printed in {PAPER}.",
+        ("selection", *selected.domains, "average", "acts", "equal"),
+        tuple(rows),
+    )
+
+
+def _draws(name: str, selected: Selected, key: RowKey) -> Table:
+    """Accuracy of every draw at the step that its own validation chooses."""
+    own = selected.part(key, choices_by_run(selected))
+    trials = selected.cases.drop_duplicates("run").set_index("run")["trial"]
+    chosen = selected.accuracies(key)
+    rows: list[tuple[Cell, ...]] = []
+    for (domain, trial), part in own.groupby(["test_domain", own["run"].map(trials)]):
+        values = sorted(100 * part["accuracy"])
+        agreement = part["score"].corr(part["accuracy"], "spearman")
+        spread = (values[0], float(median(values)), values[-1], values[-1] - values[0])
+        cells = (len(values), *spread, chosen.get((domain, trial)), agreement)
+        rows.append((f"{domain}, trial {trial}", *cells))
+    return Table(
+        f"{name}: accuracy on the test domain over draws, each at the step of its best validation "
+        "accuracy, and of the draw that train-val chooses. Rank correlation: of the validation "
+        "accuracy on training domains with the accuracy on the test domain, over draws.",
+        ("test domain", "draws", "lowest", "median", "highest", "range", "chosen", "rank corr."),
+        tuple(rows),
+    )
+
+
+def _texts(cell: Trials) -> tuple[str, str]:
+    """Mean and error as they are printed."""
+    return one_decimal(cell.mean or 0.0), one_decimal(cell.error or 0.0)
+
+
+def _hparams(runs: pd.DataFrame) -> dict[str, dict[str, float]]:
+    """Numbers among the hyper-parameters of every run, by their names in the logs."""
+    names = [str(name) for name in runs if str(name).startswith("hparams/")]
+    kept = runs[["run", "lr", "weight_decay", "dropout", "batch_size", *names]]
+    return {
+        str(values.pop("run")): {
+            str(name).removeprefix("hparams/"): float(value)
+            for name, value in values.items()
+            if isinstance(value, int | float) and not isinstance(value, bool) and value == value
+        }
+        for values in kept.to_dict("records")
+    }
+
+
+def _named(logged: Mapping[str, float]) -> dict[str, float]:
+    """Hyper-parameters by the names that they have here."""
+    named = {}
+    for name, value in logged.items():
+        ends = [ours for end, ours in SUFFIXES.items() if name.endswith(end)]
+        named["lr_after" if name in LR_AFTER else ends[0] if ends else name] = value
+    return named
+
+
+def _values(numbers: pd.Series[int]) -> str:
+    """The distinct values of some numbers: ``5``, or ``4 to 5``."""
+    low, high = int(numbers.min()), int(numbers.max())
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def _span(values: Sequence[float]) -> str:
+    """Smallest and largest value."""
+    low, high = min(values), max(values)
+    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
