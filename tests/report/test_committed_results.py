@@ -1,6 +1,7 @@
 """The tables of the runs in results/ have the numbers of the tables committed beside them."""
 
 import csv
+import runpy
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
@@ -63,6 +64,21 @@ def test_fine_tuned_pacs():
     assert cells(table.markdown()) == cells((RESULTS / "pacs/fine-tuned/table.md").read_text())
     (costs,) = tables_of(RESULTS / "pacs/fine-tuned", costs=True)
     assert cells(costs.markdown()) == cells((RESULTS / "pacs/fine-tuned/costs.md").read_text())
+
+
+def benchmark(name):
+    return runpy.run_path(str(RESULTS.parent / "benchmarks" / f"{name}.py"))
+
+
+def test_selection_without_the_test_domain_on_colored_mnist():
+    table = benchmark("flatness")["table"]()
+    assert table.markdown() in (RESULTS / "colored-mnist/flat.md").read_text()
+
+
+def test_difficulty():
+    study = benchmark("difficulty")
+    table = study["table"](study["read"]())
+    assert table.markdown() == (RESULTS / "difficulty/difficulty.md").read_text().strip()
 
 
 @pytest.mark.parametrize("folder", ["airport", "month", "food"])

@@ -59,14 +59,20 @@ def grey_digits() -> tuple[Tensor, Tensor]:
 
 
 def colored(
-    name: str, images: Tensor, digits: Tensor, samples: int, generator: torch.Generator
+    name: str,
+    images: Tensor,
+    digits: Tensor,
+    samples: int,
+    generator: torch.Generator,
+    noise: float = LABEL_NOISE,
 ) -> Domain:
     """A domain of samples from (n, 8, 8) images and (n,) digits.
 
-    Its name is the probability that the colour agrees with the label.
+    Its name is the probability that the colour agrees with the label; ``noise`` is the share of
+    flipped labels.
     """
     pick = torch.randint(len(images), (samples,), generator=generator)
-    label = (digits[pick] >= 5) ^ (torch.rand(samples, generator=generator) < LABEL_NOISE)
+    label = (digits[pick] >= 5) ^ (torch.rand(samples, generator=generator) < noise)
     color = label ^ (torch.rand(samples, generator=generator) >= float(name))
     channels = F.one_hot(color.long(), 2)[:, :, None, None]  # (samples, 2, 1, 1)
     return Domain(name, channels * _jittered(images[pick][:, None], generator), label.long())

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
+from typing import Any
 
 import pandas as pd
 
 from riskmatch.report import titles
-from riskmatch.report.published import PAPER, PER_DOMAIN, TABLE2
+from riskmatch.report.published import PAPER, PER_DOMAIN, TABLE2, Published
 from riskmatch.report.selected import (
     RowKey,
     Selected,
@@ -36,6 +37,7 @@ SUFFIXES = {
 LR_AFTER = ("dgpm_lr", "rdm_lr", "eqrm_lr")
 PROTOCOL = {"draws in a trial": "20", "trials": "10", "steps": "5000"}
 """What the paper says of its own runs on images."""
+AVERAGE = "average"
 _TRAIN_VAL = RULES["train-val"]
 _BEST = Rule("best on test", "the accuracy on the test domain itself", "test", "train")
 
@@ -107,7 +109,7 @@ def _ranges(name: str, runs: pd.DataFrame, data: str, variant: str) -> Table:
             spaces[preset] = {}
     values = pd.DataFrame(list(map(_named, _hparams(runs).values())))
     rows: list[tuple[Cell, ...]] = []
-    for column in sorted(set(values) - {"hparams_seed"}):
+    for column in sorted({str(name) for name in values} - {"hparams_seed"}):
         known = values[column].dropna().tolist()
         cells: list[Cell] = [_span(known)]
         for space in spaces.values():
@@ -146,39 +148,44 @@ def _rules(name: str, selected: Selected, key: RowKey) -> Table:
     }
     if selected.cases["test_domain"].isna().any():
         variants["leave-one-out"] = (RULES["leave-one-out"], selected.results)
-    printed = PER_DOMAIN.get(selected.data, {}).get(key.variant)
+    printed = _printed(selected.data, key.variant)
+    columns = (*selected.domains, AVERAGE)
     rows: list[tuple[Cell, ...]] = []
     for title, (rule, results) in variants.items():
         if results.evaluations.empty:
             continue
         made = select_among(selected.cases, results, rule)[selected.data]
-        cells = {domain: Trials(values) for domain, values in made.by_domain(key).items()}
-        average = Trials(made.by_trial(key))
+        cells = {**made.by_domain(key), AVERAGE: made.by_trial(key)}
+        trials = {column: Trials(cells[column]) for column in columns}
+        same = [
+            ours == theirs
+            for column in columns
+            if column in printed
+            for ours, theirs in zip(
+                _texts(trials[column]), map(one_decimal, printed[column]), strict=True
+            )
+        ]
         steps = selected.part(key, made.chosen)
         acting = f"{int(steps['acts'].sum())} of {len(steps)}"
-        equal = None
-        if printed:
-            shown = [(text, printed.columns.get(domain)) for domain, text in cells.items()]
-            shown.append((average, TABLE2[key.variant].columns[selected.data]))
-            same = [
-                ours == theirs
-                for cell, published in shown
-                if published
-                for ours, theirs in zip(_texts(cell), map(one_decimal, published), strict=True)
-            ]
-            equal = f"{sum(same)} of {len(same)}"
-        rows.append((title, *(cells[d] for d in selected.domains), average, acting, equal))
+        equal = f"{sum(same)} of {len(same)}" if same else None
+        rows.append((title, *trials.values(), acting, equal))
     if printed:
-        average = TABLE2[key.variant].columns[selected.data]
-        theirs = (printed.columns.get(domain) for domain in selected.domains)
-        rows.append(("paper", *theirs, average, None, None))
+        rows.append(("paper", *map(printed.get, columns), None, None))
     return Table(
         f"{name}: accuracy in per cent by rule of selection, mean ± standard error over trials. "
         "Acts: choices of a step at which the method acts. Equal: numbers, means and errors, that "
         f"equal those printed in {PAPER}.",
-        ("selection", *selected.domains, "average", "acts", "equal"),
+        ("selection", *columns, "acts", "equal"),
         tuple(rows),
     )
+
+
+def _printed(data: str, variant: str) -> dict[str, Published]:
+    """Numbers that the paper prints of a method, by test domain, and their average."""
+    row, overview = PER_DOMAIN.get(data, {}).get(variant), TABLE2.get(variant)
+    if row is None or overview is None:
+        return {}
+    return {**row.columns, AVERAGE: overview.columns[data]}
 
 
 def _draws(name: str, selected: Selected, key: RowKey) -> Table:
@@ -187,7 +194,8 @@ def _draws(name: str, selected: Selected, key: RowKey) -> Table:
     trials = selected.cases.drop_duplicates("run").set_index("run")["trial"]
     chosen = selected.accuracies(key)
     rows: list[tuple[Cell, ...]] = []
-    for (domain, trial), part in own.groupby(["test_domain", own["run"].map(trials)]):
+    groups: Any = own.groupby(["test_domain", own["run"].map(trials)])
+    for (domain, trial), part in groups:
         values = sorted(100 * part["accuracy"])
         agreement = part["score"].corr(part["accuracy"], "spearman")
         spread = (values[0], float(median(values)), values[-1], values[-1] - values[0])
