@@ -80,10 +80,11 @@ def test_protocol_and_ranges_count_what_lies_outside(tmp_path):
     found = audited(tmp_path)
     assert found["protocol"]["trials"] == ("2", "10")
     assert found["protocol"]["draws in a trial"] == ("3", "20")
-    assert found["ranges"]["batch_size"] == ("60 to 101", *("88, U(70, 100)", 16) * 2)
-    assert found["ranges"]["weight"][2] == 0
-    assert found["ranges"]["warmup"][:1] == ("300",)
-    assert found["ranges"]["warmup"][2] == 24
+    ranges = found["ranges"]
+    # Draw 0 of each of 8 cases is the default; of the two others, 60 and 101 lie outside.
+    assert ranges["batch_size"] == ("88", "60 to 101", "88", *("U(70, 100)", 16) * 2)
+    assert ranges["weight"][:5] == ("1", "2 to 3", "5.0", "U(0.1, 10)", 0)
+    assert ranges["warmup"][:5] == ("300", "300", "1500", "U(800, 2700)", 16)
 
 
 def test_spread_over_draws_is_that_of_each_draw_at_its_best_step(tmp_path):
@@ -104,7 +105,7 @@ def test_methods_without_published_ranges_are_audited_too(tmp_path):
     random_sweep(tmp_path, draws=2, algorithm="SagNet", dataset="SVIRO")
     found = audited(tmp_path)
     assert found["protocol"]["draws in a trial"] == ("2", None)
-    assert found["ranges"]["lr"][1:] == (None,) * 4
+    assert found["ranges"]["lr"][2:] == (None,) * 5
     assert "leave-one-out" in found["rules"]
 
 
@@ -116,4 +117,5 @@ def test_authors_logs_reproduce_every_printed_number():
     found = audited(root)
     assert found["protocol"]["trials"] == ("2", "10")
     assert found["rules"]["train-val"][-2:] == ("8 of 8", "10 of 10")
-    assert found["ranges"]["batch_size"][2] == 8
+    assert found["ranges"]["batch_size"][:2] == ("80", "60 to 96")
+    assert found["ranges"]["batch_size"][4] == 8

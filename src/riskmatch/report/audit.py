@@ -101,31 +101,33 @@ def _ranges(name: str, runs: pd.DataFrame, data: str, variant: str) -> Table:
     from riskmatch.defaults import search_space
     from riskmatch.registry import PartError
 
-    spaces = {}
+    spaces = []
     for preset in ("paper", "authors-code"):
         try:
-            spaces[preset] = search_space(variant.split()[0], data, preset=preset)
+            spaces.append(search_space(variant.split()[0], data, preset=preset))
         except PartError:
-            spaces[preset] = {}
+            spaces.append({})
     values = pd.DataFrame(list(map(_named, _hparams(runs).values())))
+    defaults = values[values["hparams_seed"] == 0]  # DomainBed's draw 0
+    drawn = values[values["hparams_seed"] != 0]
     rows: list[tuple[Cell, ...]] = []
     for column in sorted({str(name) for name in values} - {"hparams_seed"}):
-        known = values[column].dropna().tolist()
-        cells: list[Cell] = [_span(known)]
-        for space in spaces.values():
-            tuned = space[column].on(data) if column in space else None
-            if tuned is None:
-                cells += [None, None]
-                continue
-            outside = sum(value not in tuned.range and value != tuned.default for value in known)
-            cells += [f"{tuned.default:g}, {tuned.range}", outside]
+        known = drawn[column].dropna().tolist()
+        cells: list[Cell] = [_span(defaults[column].dropna().tolist()), _span(known)]
+        published = [space[column].on(data) if column in space else None for space in spaces]
+        cells.append(f"{published[0].default}" if published[0] else None)
+        for tuned in published:
+            outside = [value for value in known if tuned and value not in tuned.range]
+            cells += [f"{tuned.range}", len(outside)] if tuned else [None, None]
         rows.append((column, *cells))
-    columns = ("hyper-parameter", "logs", "paper", "outside", "released code", "outside")
     return Table(
-        f"{name}: hyper-parameters of {len(values)} runs, smallest and largest, beside the "
-        "default and the range of the paper and of its released code. Outside: runs with "
-        "a value that is neither the default nor in the range.",
-        columns,
+        f"{name}: hyper-parameters of {len(values)} runs. Outside: drawn values, of "
+        f"{len(drawn)}, that the range does not contain.",
+        (
+            "hyper-parameter",
+            *("default, logs", "drawn, logs", "default, paper"),
+            *("range, paper", "outside", "range, released code", "outside"),
+        ),
         tuple(rows),
     )
 
@@ -244,7 +246,9 @@ def _values(numbers: pd.Series[int]) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
-def _span(values: Sequence[float]) -> str:
-    """Smallest and largest value."""
+def _span(values: Sequence[float]) -> str | None:
+    """Smallest and largest value; None of none."""
+    if not values:
+        return None
     low, high = min(values), max(values)
     return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
