@@ -145,4 +145,4 @@ def test_authors_logs_can_be_shown(riskmatch):
         ["RDM", "88.4 ± 0.2", "81.3 ± 1.6", "97.1 ± 0.1", "81.8 ± 1.1", 87.2]
     ]
     assert values["headline"]["rows"][0][:2] == ["RDM", "87.2 ± 0.7"]
-    assert values["notes"] == []
+    assert values["notes"] == ["0 of 8 chosen before the method acts."]

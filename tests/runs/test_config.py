@@ -112,6 +112,11 @@ def test_committed_runs_keep_their_ids(name):
         ("eqrm", {"quantile": 0.75, "warmup": 100}, {}, None),
         ("mine.methods:Mine", {"weight": 1.0, "warmup": 10}, {}, 10),
         ("mine.methods:Mine", {"strength": 0.0}, {}, 0),
+        # As DomainBed logs them, where an evaluation at step s follows s + 1 updates.
+        ("rdm", {"rdm_lambda": 5.0, "rdm_penalty_anneal_iters": 60}, {}, 59),
+        ("vrex", {"vrex_penalty_anneal_iters": 1000}, {}, None),
+        ("eqrm", {"eqrm_burnin_iters": 0}, {}, 0),
+        ("SagNet", {"penalty_anneal_iters": "soon"}, {}, 0),
     ],
 )
 def test_method_acts_from_the_end_of_its_warm_up(method, hparams, fields, expected):

@@ -20,7 +20,7 @@ from riskmatch.report.selected import (
     RowKey,
     Selected,
     choices_by_run,
-    planned_cases,
+    select,
     select_among,
 )
 from riskmatch.report.tables import Cell, Table, Trials, one_decimal
@@ -52,14 +52,9 @@ def audit_tables(results: Results) -> list[Table]:
         ValueError: no run has an accuracy.
     """
     check_accuracies(results.evaluations)
-    table = planned_cases(results)
-    warmups = {run: _named(values).get("warmup") for run, values in _hparams(results.runs).items()}
-    # A step of DomainBed is counted from 0, so that an evaluation follows step + 1 updates.
-    starts = table["run"].map(lambda run: max((warmups[run] or 0) - 1, 0))
-    table = table.assign(acts_from=starts.astype("Int64"))
     return [
         made
-        for one in select_among(table, results, _TRAIN_VAL).values()
+        for one in select(results, _TRAIN_VAL).values()
         for key in one.rows
         for made in _audit(one, key)
     ]

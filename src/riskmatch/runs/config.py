@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
@@ -197,6 +198,7 @@ def acts_from(config: RunConfig) -> int | None:
     ``pretrain`` of the run give it: 0 for methods without one, and for ERM. A method never acts
     where the warm-up takes all steps, or its penalty has ``weight`` 0. An evaluation at step s
     follows s steps, so those of a run that acts from w > 0 show the method where s > w.
+    DomainBed counts steps from 0, so for an imported run that is where s is at least its warm-up.
 
     Example:
         >>> acts_from(RunConfig("pacs", ("photo",), "rdm", {"weight": 5.0, "warmup": 1500}))
@@ -206,8 +208,24 @@ def acts_from(config: RunConfig) -> int | None:
     """
     if config.method in PLAIN:
         return 0
-    start = max(config.hparams.get("warmup", 0), config.pretrain)
+    start = warmup_of(config)
+    if "warmup" not in config.hparams:
+        start = max(start - 1, 0)
+    start = max(start, config.pretrain)
     return None if start >= config.steps or config.hparams.get("weight") == 0 else start
+
+
+def warmup_of(config: RunConfig) -> int:
+    """Steps of the warm-up of a method, also by its names in imported logs; 0 without one."""
+    for name, value in config.hparams.items():
+        number = isinstance(value, int | float) and math.isfinite(value)
+        if number and (name == "warmup" or name.endswith(_LOGGED_WARMUPS)):
+            return int(value)
+    return 0
+
+
+_LOGGED_WARMUPS = ("penalty_anneal_iters", "burnin_iters")
+"""Ends of DomainBed's names of the steps before a penalty."""
 
 
 @cache

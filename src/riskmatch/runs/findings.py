@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from riskmatch.runs.config import PLAIN, RunConfig, acts_from, variant
+from riskmatch.runs.config import PLAIN, RunConfig, acts_from, variant, warmup_of
 from riskmatch.runs.records import RunRecord
 from riskmatch.runs.rows import RunRows, rows_of
 
@@ -46,7 +46,7 @@ def inactive(config: RunConfig, domains: Sequence[str] = ()) -> str | None:
     if cause is None:
         return None
     problem = {
-        _WARM_UP: f"{method} never leaves its warm-up: warmup is {config.hparams.get('warmup')} "
+        _WARM_UP: f"{method} never leaves its warm-up: warmup is {warmup_of(config)} "
         f"and the run has {config.steps} steps",
         _WEIGHT: f"{method} has no effect: its penalty has weight 0",
         _DOMAINS: f"{method} has one training domain, and so nothing to match",
