@@ -209,15 +209,15 @@ def test_fields_that_make_another_method_are_part_of_the_variant():
 
 
 def test_a_rule_of_the_users_own(tmp_path, monkeypatch):
-    (tmp_path / "my_rules.py").write_text(
+    (tmp_path / "last_step_rules.py").write_text(
         "from riskmatch.selection import Rule\n"
         'LAST = Rule("last", "the accuracy", domains="training", step="last", reported="val")\n'
         "NUMBER = 3\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    assert picked([ONE], "my_rules:LAST") == (1, 2, 10)
-    with pytest.raises(ValueError, match=r"my_rules:NUMBER.* must be .*Rule, got int"):
-        choose([ONE], "my_rules:NUMBER")
+    assert picked([ONE], "last_step_rules:LAST") == (1, 2, 10)
+    with pytest.raises(ValueError, match=r"last_step_rules:NUMBER.* must be .*Rule, got int"):
+        choose([ONE], "last_step_rules:NUMBER")
 
 
 def several(accuracies, seed=0, names="abc", data="toy", **others):
