@@ -52,7 +52,7 @@ NOTE = """\
 processor seconds. *Originally*: measured by hand, records read one by one. *Earlier*, *before*: one
 data frame of all columns; *before*, `sweep status` read every line of the records too. *Now*: runs
 and evaluations apart; the first command parses all records and writes the index that the next ones
-read."""
+read. The rows of `show` and of images are older than the other rows of *now*."""
 
 
 def evaluations(rng: random.Random) -> list[str]:

@@ -139,7 +139,8 @@ def gallery_page() -> str:
         "# Gallery",
         "Scripts of less than 80 lines that run within a minute on a laptop, without downloads. "
         "`python examples/NAME.py` writes the picture to `out/`; `make pictures` makes all "
-        "pictures of this site again.",
+        "pictures of this site again. Their settings were chosen to illustrate, after a few tries; "
+        "for evidence, see [What we found](findings.md).",
     ]
     for path in sorted((ROOT / "examples").glob("*.py")):
         if (ROOT / "docs" / "assets" / "gallery" / f"{path.stem}.png").exists():
