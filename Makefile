@@ -21,10 +21,11 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)  ## ERM against RDM on coloured digits, in about a minute
 	@$(BIN)/riskmatch demo --out out/demo
 
-test: lint  ## lint, then the tests and the doctests; what needs heavy frameworks is skipped
-	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal -rs
+test: lint  ## lint, then the tests and the doctests; tests/integration is left to test-all
+	@echo "skipping tests/integration: it takes minutes and needs Ray, ONNX, Lightning, …; make test-all runs it"
+	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal -rs --ignore tests/integration
 
-test-all: $(STAMP)-all  ## install the heavy frameworks and run the tests that need them
+test-all: $(STAMP)-all  ## install the heavy frameworks and run tests/integration
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -q tests/integration -rs
 
 $(STAMP)-all: $(STAMP)
