@@ -68,9 +68,7 @@ def test_a_regression_predicts_in_the_unit_of_its_label(tmp_path):
     predicted = model.predict(new)
     assert np.corrcoef(predicted, new["cost"])[0, 1] > 0.9
     assert abs(predicted.mean() - new["cost"].mean()) < new["cost"].std()
-    with pytest.raises(ValueError, match="label="):
-        riskmatch.evaluate(model, new)
-    table = riskmatch.evaluate(model, new, label="cost", domain="site")
+    table = riskmatch.evaluate(model, new)
     errors = (predicted - new["cost"]) / visits()["cost"].std(ddof=0)
     expected = (errors**2).groupby(new["site"]).mean()
     np.testing.assert_allclose(table["risk"], expected, rtol=1e-3)
@@ -82,3 +80,14 @@ def test_a_regression_predicts_in_the_unit_of_its_label(tmp_path):
 
 def test_the_export_of_a_table_is_checked_on_its_file(late, tmp_path):
     assert riskmatch.export(late, tmp_path / "m.pt2", format="torch").checked == 100
+
+
+def test_a_model_of_a_data_frame_knows_its_columns(tmp_path):
+    frame = visits().drop(columns="cost").rename(columns={"late": 0})
+    run = riskmatch.train(frame, "erm", out=tmp_path, label="0", domain="site", **SMALL)
+    model = riskmatch.load_model(riskmatch.save_model(run, tmp_path / "model"))
+    assert model.table == {"label": "0", "domain": "site"}
+    found = riskmatch.monitor(model, frame, permutations=99)
+    assert list(dict.fromkeys(found.tests["site"])) == ["north", "south"]
+    with pytest.raises(ValueError, match="no column '0', the label"):
+        riskmatch.monitor(model, frame.drop(columns=[0]))

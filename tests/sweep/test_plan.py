@@ -1,5 +1,6 @@
 import json
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
@@ -71,6 +72,19 @@ def test_fixed_draws_are_the_same_in_every_trial():
     drawn = draws_by_place(fixed=True)
     assert len(set(drawn.values())) == 20
     assert drawn[7, 0] == drawn[7, 2] == draws_by_place(fixed=False)[7, 0]
+
+
+def test_draws_do_not_depend_on_the_path_of_the_data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("photos", "moved"):
+        Path(name).mkdir()
+
+    def drawn(data):
+        runs = Protocol(data, ("rdm",), (("a",),), draws=3, trials=2).runs()
+        return [(run.config.lr, run.config.batch_size, run.config.hparams) for run in runs]
+
+    assert drawn("photos") == drawn("./photos") == drawn(str(tmp_path / "moved"))
+    assert drawn("photos") != drawn("pacs")
 
 
 def test_more_draws_trials_or_methods_change_no_run():

@@ -49,6 +49,8 @@ class TableDomains(DomainSet):
     """(n,) number of each sample's row in the table, from 1, by domain."""
     label: str = ""
     """Column of the label."""
+    domain: str = ""
+    """Column of the domain."""
 
     def fitted(self, test_domains: Sequence[str] = (), *, regression: bool = False) -> DomainSet:
         """Inputs of a network, with preprocessing fitted to all domains but ``test_domains``.
@@ -283,6 +285,7 @@ def table_domains(
         texts=texts,
         rows=dict(zip(domain_names, (rows + 1 for rows in positions), strict=True)),
         label=label,
+        domain=domain,
     )
 
 

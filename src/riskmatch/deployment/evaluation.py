@@ -181,9 +181,10 @@ def _table(
     model: TrainedModel, data: Any, label: str | None, domain: str | None
 ) -> Iterator[LabelledInputs]:
     assert isinstance(model.preprocessing, TablePreprocessing)
-    frame, name = read_frame(data), Path(data).stem if isinstance(data, str | Path) else "table"
-    columns, trained = list(map(str, frame.columns)), model.config.data_options
-    label, usual = label or trained.get("label"), trained.get("domain")
+    frame = read_frame(data).rename(columns=str)
+    name = Path(data).stem if isinstance(data, str | Path) else "table"
+    columns, usual = list(frame.columns), model.table.get("domain")
+    label = label or model.table.get("label")
     if label is None:
         raise ValueError(f"Give label=, the column of the label, one of {', '.join(columns)}.")
     for column in [label, *([domain] if domain else [])]:

@@ -120,6 +120,13 @@ class TrainedModel:
     """All of ``model.json``."""
     own_risk: RiskFunction | None = field(default=None, repr=False)
 
+    @property
+    def table(self) -> Mapping[str, str]:
+        """Columns ``label`` and ``domain`` of the table of training; empty for other data."""
+        columns: Mapping[str, str] | None
+        columns = self.values.get("table", self.config.data_options)  # older folders have no key
+        return columns or {}
+
     @cached_property
     def risk(self) -> RiskFunction:
         """The per-sample loss."""

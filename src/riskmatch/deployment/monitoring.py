@@ -275,7 +275,7 @@ def _check_label(model: TrainedModel, data: Any, label: str | None) -> None:
     """Raise ``ValueError`` with a cure for a table without the column of the label."""
     if isinstance(model.preprocessing, TablePreprocessing):
         columns = list(map(str, read_frame(data).columns))
-        wanted = label or model.config.data_options.get("label")
+        wanted = label or model.table.get("label")
         if wanted is not None and wanted not in columns:
             raise ValueError(
                 f"The table has no column '{wanted}', the label. Name it with --label (label=…), "

@@ -18,6 +18,7 @@ from riskmatch import data
 from riskmatch.contract import RiskFunction, outputs
 from riskmatch.data import OnProgress
 from riskmatch.data.domain import Domain, DomainSet
+from riskmatch.data.table import TableDomains
 from riskmatch.deployment.advice import Expected
 from riskmatch.deployment.card import card, risk_figure
 from riskmatch.deployment.folder import (
@@ -105,6 +106,7 @@ def save_model(
     values = {
         "network": _network_values(config, network, domains),
         "preprocessing": preprocessing.to_json(),
+        "table": _table_columns(run),
         "classes": _classes(domains),
         "domains": {
             domain.name: {
@@ -161,6 +163,15 @@ def _chosen_step(run: Run, after_warmup: bool) -> tuple[int, str]:
             stacklevel=3,
         )
     return step, "last" if best is None else AFTER_WARMUP if after_warmup else "train-val"
+
+
+def _table_columns(run: Run) -> dict[str, str] | None:
+    """Columns of the label and the domain, where the data are a table."""
+    table, options = run.instances.data, run.config.data_options
+    if isinstance(table, TableDomains):
+        return {"label": table.label, "domain": table.domain}
+    named = {name: options[name] for name in ("label", "domain") if name in options}
+    return named or None
 
 
 def _held_out(

@@ -20,6 +20,7 @@ from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
+from riskmatch.data.catalogue import is_path
 from riskmatch.defaults import field_names, run_config, search_space
 from riskmatch.files import write_whole
 from riskmatch.runs.config import RunConfig, variant
@@ -177,7 +178,8 @@ class Protocol:
         choices = {n: value for n, value in self.choices.items() if n in field_names(method)}
         drawn = {}
         if number > 0:
-            seed = _seed(self.data, method, 0 if self.fixed_draws else trial, number)
+            name = "" if is_path(self.data) else self.data  # a moved folder has the same draws
+            seed = _seed(name, method, 0 if self.fixed_draws else trial, number)
             space = search_space(method, self.data, preset=self.preset, frozen=self.frozen)
             drawn = draw(space, seed, self.data)
         given = {**drawn, **choices, "seed": trial, "trial": trial}
