@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from riskmatch.deployment.advice import Advice, Expected, read_advice, write_advice
     from riskmatch.deployment.advice_report import Advised
     from riskmatch.deployment.advising import advise
-    from riskmatch.deployment.evaluation import evaluate, score_domains
+    from riskmatch.deployment.evaluation import evaluate
     from riskmatch.deployment.exporting import Exported, export
     from riskmatch.deployment.folder import ModelError
     from riskmatch.deployment.model import SampleScores, TrainedModel, load_model
@@ -33,7 +33,6 @@ __all__ = [
     "predict",
     "read_advice",
     "save_model",
-    "score_domains",
     "write_advice",
 ]
 
@@ -54,7 +53,6 @@ _HOMES = {
     "predict": "prediction",
     "read_advice": "advice",
     "save_model": "saving",
-    "score_domains": "evaluation",
     "write_advice": "advice",
 }
 

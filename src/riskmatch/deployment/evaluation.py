@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,17 +91,8 @@ def evaluate(
         raise ValueError(f"level must be in (0, 1), got {level}.")
     if not isinstance(model, TrainedModel):
         model = load_model(model)
-    scored = score_domains(
-        model,
-        data,
-        label=label,
-        domain=domain,
-        options=options,
-        data_dir=data_dir,
-        batch_size=batch_size,
-        on_skip=on_skip,
-        on_progress=on_progress,
-    )
+    reading = Reading(label, domain, options, data_dir, batch_size, on_skip, on_progress)
+    scored = score_domains(model, data, reading)
     z = float(ndtri((1 + level) / 2))
     rows = [
         {"domain": name, "trained_on": name in model.domains, **_row(scores, z)}
@@ -109,29 +101,35 @@ def evaluate(
     return pd.DataFrame(rows)
 
 
-def score_domains(
-    model: TrainedModel,
-    data: Any,
-    *,
-    label: str | None = None,
-    domain: str | None = None,
-    options: Mapping[str, Any] | None = None,
-    data_dir: Path | None = None,
-    batch_size: int = BATCH,
-    on_skip: OnSkip | None = None,
-    on_progress: OnProgress | None = None,
-) -> dict[str, SampleScores]:
-    """Scores of every sample of labelled data by domain; arguments as of :func:`evaluate`."""
+@dataclass(frozen=True)
+class Reading:
+    """How labelled data are read; see the arguments of :func:`evaluate`."""
+
+    label: str | None
+    domain: str | None
+    options: Mapping[str, Any] | None
+    data_dir: Path | None
+    batch_size: int
+    on_skip: OnSkip | None
+    on_progress: OnProgress | None
+
+
+def score_domains(model: TrainedModel, data: Any, reading: Reading) -> dict[str, SampleScores]:
+    """Scores of every sample of labelled data by domain."""
     if isinstance(model.preprocessing, TablePreprocessing):
-        parts = _table(model, data, label, domain)
+        parts = _table(model, data, reading)
     elif isinstance(data, str | Path) and isinstance(model.preprocessing, ImagePreprocessing):
-        parts = _images(model, str(data), data_dir)
+        parts = _images(model, str(data), reading)
     else:
-        parts = _domains(model, data, options, data_dir, on_progress)
+        parts = _domains(model, data, reading)
     scored = {}
     for name, inputs, y in parts:
         outputs = model.outputs(
-            inputs, batch_size=batch_size, features=True, on_skip=on_skip, on_progress=on_progress
+            inputs,
+            batch_size=reading.batch_size,
+            features=True,
+            on_skip=reading.on_skip,
+            on_progress=reading.on_progress,
         )
         labels = y[list(outputs.rows)]
         scored[name] = SampleScores.of(outputs.logits, labels, model.risk, outputs.features)
@@ -177,14 +175,12 @@ LabelledInputs = tuple[str, InputSamples, Tensor]
 """Name, inputs and labels of a domain, labels as those of the model."""
 
 
-def _table(
-    model: TrainedModel, data: Any, label: str | None, domain: str | None
-) -> Iterator[LabelledInputs]:
+def _table(model: TrainedModel, data: Any, reading: Reading) -> Iterator[LabelledInputs]:
     assert isinstance(model.preprocessing, TablePreprocessing)
     frame = read_frame(data).rename(columns=str)
     name = Path(data).stem if isinstance(data, str | Path) else "table"
     columns, usual = list(frame.columns), model.table.get("domain")
-    label = label or model.table.get("label")
+    label, domain = reading.label or model.table.get("label"), reading.domain
     if label is None:
         raise ValueError(f"Give label=, the column of the label, one of {', '.join(columns)}.")
     for column in [label, *([domain] if domain else [])]:
@@ -206,8 +202,8 @@ def _table(
         yield name, samples(x[rows], model.preprocessing), y[rows]
 
 
-def _images(model: TrainedModel, data: str, data_dir: Path | None) -> Iterator[LabelledInputs]:
-    index = resolve(data).index(data_dir)
+def _images(model: TrainedModel, data: str, reading: Reading) -> Iterator[LabelledInputs]:
+    index = resolve(data).index(reading.data_dir)
     labels, numbers = torch.tensor(index.labels), np.array(index.domains)
     y = _relabelled(labels, index.class_names, model, index.name)
     for number, name in enumerate(index.domain_names):
@@ -216,19 +212,14 @@ def _images(model: TrainedModel, data: str, data_dir: Path | None) -> Iterator[L
         yield name, samples(files, model.preprocessing), y[rows]
 
 
-def _domains(
-    model: TrainedModel,
-    data: Any,
-    options: Mapping[str, Any] | None,
-    data_dir: Path | None,
-    on_progress: OnProgress | None,
-) -> Iterator[LabelledInputs]:
+def _domains(model: TrainedModel, data: Any, reading: Reading) -> Iterator[LabelledInputs]:
+    named: dict[str, Any] = {}
     if isinstance(data, str | Path):
+        options = reading.options
         if options is None and str(data) == model.config.data:
             options = model.config.data_options
-        domains = load_data(data, options=options, data_dir=data_dir, on_progress=on_progress)
-    else:
-        domains = load_data(data, on_progress=on_progress)
+        named = {"options": options, "data_dir": reading.data_dir}
+    domains = load_data(data, **named, on_progress=reading.on_progress)
     if bool(domains.classes) != bool(model.classes):
         kinds = ("a regression", "a classifier")
         raise ValueError(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from riskmatch.data import OnProgress
 from riskmatch.data.preprocessing import TablePreprocessing
-from riskmatch.deployment.evaluation import score_domains
+from riskmatch.deployment.evaluation import Reading, score_domains
 from riskmatch.deployment.inputs import OnSkip, read_frame
 from riskmatch.deployment.model import BATCH, TrainedModel, load_model
 from riskmatch.report.density import bin_edges
@@ -156,17 +156,8 @@ def monitor(
     sites: dict[str, dict[Quantity, Array]] = {}
     if labelled:
         _check_label(model, data, label)
-        scored = score_domains(
-            model,
-            data,
-            label=label,
-            domain=domain,
-            options=options,
-            data_dir=data_dir,
-            batch_size=batch_size,
-            on_skip=on_skip,
-            on_progress=on_progress,
-        )
+        reading = Reading(label, domain, options, data_dir, batch_size, on_skip, on_progress)
+        scored = score_domains(model, data, reading)
         sites = {name: {"risk": scores.risk.astype(float)} for name, scores in scored.items()}
     else:
         name = Path(data).name if isinstance(data, str | Path) else "new site"

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -179,6 +180,7 @@ def _environment() -> Environment:
         "sample_count": sample_count,
         "scores_table": scores_table,
         "settings": settings,
+        "version": version("riskmatch"),
         "worst_counts": worst_counts,
     }
     return environment
