@@ -148,6 +148,8 @@ def test_four_sites_of_a_table_are_chosen_for_by_leave_one_out(riskmatch):
         assert check["expected"] == pytest.approx(vars(expected))
     assert list(values["checks"]) == list("ABCD")
     assert "90 % are promised" in values["notes"][-1]
+    assert values["most_frequent_class"] == 0.5  # half of every site is late
+    assert "most frequent class of the other domains: 50.0 %" in values["findings"][1]
     boosting = values["methods"][-1]["accuracies"]
     assert list(boosting) == list("ABCD")
     assert min(boosting.values()) > 0.8

@@ -158,17 +158,17 @@ CASES = {
     "bytes that are no image": (
         "predict model a.png -o p.csv",
         lambda: Path("a.png").write_bytes(b"GIF"),
-        ["a.png", "None of the 1 inputs", "unknown image format", "replace"],
+        ["a.png", "No input of 1", "unknown image format", "replace"],
     ),
     "a truncated image": (
         "predict model a.png -o p.csv",
         lambda: Path("a.png").write_bytes(Path("pets/ink/cat/0.png").read_bytes()[:900]),
-        ["a.png", "None of the 1 inputs"],
+        ["a.png", "No input of 1"],
     ),
     "a huge image": (
         "predict model a.png -o p.csv",
         lambda: Image.new("1", (20_000, 10_000)).save("a.png"),
-        ["None of the 1", "a.png", "200000000 pixels"],
+        ["No input of 1", "a.png", "200000000 pixels"],
     ),
     "a manifest without paths": (
         "predict model a.csv -o p.csv",
@@ -242,6 +242,12 @@ CASES = {
         table(lambda t: t.drop(columns="late")),
         ["'late'", "--unlabelled"],
     ),
+    "an evaluation without labels": (
+        "evaluate late new.csv",
+        table(lambda t: t.drop(columns="late")),
+        ["'late'", "--label", "ward"],
+    ),
+    "images without labels": ("monitor model pets/ink/cat", None, ["domain/class", "--unlabelled"]),
     "a figure that is none": (
         "monitor late visits.csv --figure p.txt",
         None,

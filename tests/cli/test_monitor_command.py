@@ -1,6 +1,7 @@
 """``riskmatch monitor``: exit codes and output."""
 
 import json
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -62,3 +63,4 @@ def test_data_without_labels(shipped):
     result = shipped("monitor", "model", "inputs.csv", "--unlabelled")
     assert result.code == 1
     assert "ALARM: the confidences and features (no labels) differ" in result.out
+    assert re.search(r"inputs +confidence +pool \(48\)", result.out)

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from riskmatch.deployment.judging import BOOSTING, method_results, prediction_interval, recommended
+from riskmatch.deployment.judging import (
+    BOOSTING,
+    majority_accuracy,
+    method_results,
+    prediction_interval,
+    recommended,
+)
 
 ABC = [("a",), ("b",), ("c",)]
 
@@ -32,6 +38,13 @@ def test_siblings_count_as_one_domain():
     accuracies = {"erm": dict(zip("abcd", (0.5, 0.7, 0.6, 0.8), strict=True))}
     (found,) = method_results(accuracies, [("a", "b"), ("c",), ("d",)])
     assert found.expected == prediction_interval([0.6, 0.6, 0.8])
+
+
+def test_the_most_frequent_class_is_that_of_the_other_domains():
+    counts = {"a": [9, 1], "b": [4, 6], "c": [1, 4]}
+    assert majority_accuracy(counts, [("a",), ("b", "c")]) == pytest.approx(
+        (0.1 + (0.4 + 0.2) / 2) / 2
+    )
 
 
 def results(**gains):

@@ -47,6 +47,13 @@ def test_rows_of_a_file_and_of_a_data_frame_are_prepared_as_in_training(late, tm
     assert list(pd.read_csv(tmp_path / "p.csv")["row"]) == list(range(1, 121))
 
 
+def test_the_card_lists_the_columns(late):
+    card = (late / "README.md").read_text()
+    assert "A classifier of 2 classes (network table), trained with ERM on 2 domains." in card
+    assert "columns age (number), ward (category), visit (date)\n" in card
+    assert "- method: ERM\n" in card
+
+
 def test_evaluation_takes_the_columns_of_training(late, tmp_path):
     model, new = riskmatch.load_model(late), visits(seed=1)
     new["site"] = np.where(new["site"] == "north", "east", "south")

@@ -61,7 +61,11 @@ def run(words: Sequence[str]) -> int:
     elif not options.quiet:
         taken = exported.metadata["input"]
         shape = ", ".join(map(str, taken["shape"]))
-        print(f"{printable(exported.path)} takes inputs ({shape}), {taken['dtype']}")
+        what = {
+            "images": "RGB images, resized as its metadata state",
+            "table": "rows of load_model(…).preprocessing.transform(table)",
+        }.get(exported.metadata["preprocessing"]["kind"], "inputs of the network")
+        print(f"{printable(exported.path)} takes ({shape}), {taken['dtype']}: {what}")
         agreement = f"{exported.difference:.1g} on {exported.checked} real inputs"
         print(f"outputs agree with torch to {agreement}")
     return 0

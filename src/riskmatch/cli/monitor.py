@@ -88,15 +88,15 @@ def _print(found: Monitoring) -> None:
 
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     quantity = [] if found.labelled else ["quantity"]
-    for title in ("site", *quantity, "against"):
+    for title in ("site", *quantity, "against (samples)"):
         shown.add_column(title, overflow="fold")
-    for title in ("samples", "MMD²", "effect", "p", "p (Holm)"):
+    for title in ("MMD²", "effect", "p", "p (Holm)"):
         shown.add_column(title, justify="right", no_wrap=True)
     rows = found.tests.to_dict("records")
     for row in rows:
         shown.add_row(
-            *(Text(printable(row[name])) for name in ("site", *quantity, "against")),
-            f"{row['reference_samples']:,}",
+            *(Text(printable(row[name])) for name in ("site", *quantity)),
+            Text(f"{printable(row['against'])} ({row['reference_samples']:,})"),
             *(f"{row[name]:.2g}" for name in ("mmd2", "effect", "p", "p_adjusted")),
             style="bold" if row["against"] == "pool" else None,
         )

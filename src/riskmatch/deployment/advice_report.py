@@ -34,6 +34,8 @@ class Advised:
     left_out: Sequence[tuple[str, ...]]
     """Sets of domains that were left out in turn, each one domain or siblings."""
     results: Sequence[MethodResult]
+    majority: float
+    """Mean accuracy of predicting the most frequent class of the other domains."""
     hurts: Sequence[Harm]
     """Where risk matching is worse than ERM."""
     folder: Path
@@ -64,7 +66,9 @@ class Advised:
         found = [
             f"Expected accuracy on a new domain with {self.best.title}: "
             f"{100 * expected.accuracy:.1f} %, with a 90 % prediction interval for one new domain "
-            f"from {100 * expected.low:.1f} to {100 * expected.high:.1f} %."
+            f"from {100 * expected.low:.1f} to {100 * expected.high:.1f} %.",
+            f"For comparison, the most frequent class of the other domains: "
+            f"{100 * self.majority:.1f} %.",
         ]
         better = [one for one in self.results if one.beats_erm]
         found += [f"{one.title} beats ERM by {one.gain} points." for one in better]
@@ -124,6 +128,7 @@ class Advised:
             "selection": self.selection,
             "left_out": [list(group) for group in self.left_out],
             "methods": [one.to_json() for one in self.results],
+            "most_frequent_class": self.majority,
             "checks": {
                 domain: {"expected": vars(expected), "accuracy": accuracy}
                 for domain, (expected, accuracy) in self.checks.items()

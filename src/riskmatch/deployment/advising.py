@@ -24,6 +24,7 @@ from riskmatch.deployment.judging import (
     best_draw,
     harms,
     held_out_checks,
+    majority_accuracy,
     method_results,
     recommended,
 )
@@ -174,11 +175,16 @@ def advise(
     best = recommended(judged)
     config = best_draw(selected, best.variant, planned, groups).config
     advice = advice_for(config, best.expected)
+    counts = {
+        domain.name: domain.y.bincount(minlength=domains.classes).tolist()
+        for domain in domains.domains
+    }
     found = Advised(
         advice,
         selection,
         groups,
         judged,
+        majority_accuracy(counts, groups),
         list(harms(selected, out / RUNS, domains.names)),
         out,
         held_out_checks(selected, best.variant),

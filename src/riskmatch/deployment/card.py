@@ -67,10 +67,13 @@ def _sections(
     method, network = method_title(variant(config)), values["network"]["name"]
     yield f"# {_plain(data_title(config.data))}: {method}\n"
     task = (
-        f"a classifier of {len(values['classes'])} classes" if values["classes"] else "a regression"
+        f"A classifier of {len(values['classes'])} classes" if values["classes"] else "A regression"
     )
     note = ", at a step before the method acts" if _is_erm(values["run"], config) else ""
-    yield f"{_plain(network)}, {task}, trained with {method} on {len(trained)} domains{note}.\n"
+    yield (
+        f"{task} (network {_plain(network)}), trained with {method} on {len(trained)} domains"
+        f"{note}.\n"
+    )
     yield "## Use\n"
     yield "```console\nriskmatch predict MODEL INPUT -o predictions.csv\n```\n"
     yield '```python\nimport riskmatch\n\nriskmatch.load_model("MODEL").predict(inputs)\n```\n'
@@ -99,7 +102,8 @@ def _sections(
     yield f"![Densities of the held-out risks of every domain]({FIGURE})\n"
     yield "## Training\n"
     yield f"- data: {_plain(data_title(config.data))}"
-    yield f"- method: {method}, {_plain(json.dumps(dict(config.hparams)))}"
+    hparams = f", {_plain(json.dumps(dict(config.hparams)))}" if config.hparams else ""
+    yield f"- method: {method}{hparams}"
     yield f"- step {values['run']['step']} of {config.steps}: {_step(values['run'], config)}"
     size = config.batch_size or "whole domains"
     yield f"- batch size per domain {size}, learning rate {config.lr:g}"
@@ -114,7 +118,10 @@ def _inputs(preprocessing: Mapping[str, Any]) -> str:
     if preprocessing["kind"] == "tensors":
         shape = ", ".join(map(str, preprocessing["shape"]))
         return f"tensors of shape (n, {shape}), {preprocessing['dtype']}"
-    return "a table with the columns that model.json lists"
+    columns = [
+        f"{_plain(column['name'])} ({column['type']})" for column in preprocessing["columns"]
+    ]
+    return f"a table with the columns {', '.join(columns)}"
 
 
 def _table(

@@ -101,6 +101,10 @@ def evaluate(
     return pd.DataFrame(rows)
 
 
+class MissingLabels(ValueError):
+    """Data have no labels where they are expected."""
+
+
 @dataclass(frozen=True)
 class Reading:
     """How labelled data are read; see the arguments of :func:`evaluate`."""
@@ -181,10 +185,13 @@ def _table(model: TrainedModel, data: Any, reading: Reading) -> Iterator[Labelle
     name = Path(data).stem if isinstance(data, str | Path) else "table"
     columns, usual = list(frame.columns), model.table.get("domain")
     label, domain = reading.label or model.table.get("label"), reading.domain
-    if label is None:
-        raise ValueError(f"Give label=, the column of the label, one of {', '.join(columns)}.")
-    for column in [label, *([domain] if domain else [])]:
-        check_option(f"column of '{name}'", column, columns)
+    if label not in columns:
+        raise MissingLabels(
+            f"The table has no column '{label}', the label. Name it with --label (label=…), one of "
+            f"{', '.join(columns)}."
+        )
+    if domain is not None:
+        check_option(f"column of '{name}'", domain, columns)
     if model.classes:
         names, codes = encoded(frame[label], "label")
         y = _relabelled(torch.from_numpy(codes), names, model, name)
@@ -203,7 +210,11 @@ def _table(model: TrainedModel, data: Any, reading: Reading) -> Iterator[Labelle
 
 
 def _images(model: TrainedModel, data: str, reading: Reading) -> Iterator[LabelledInputs]:
-    index = resolve(data).index(reading.data_dir)
+    named = resolve(data)
+    try:
+        index = named.index(reading.data_dir)
+    except ValueError as error:  # images that are not in folders of classes
+        raise MissingLabels(str(error)) from error
     labels, numbers = torch.tensor(index.labels), np.array(index.domains)
     y = _relabelled(labels, index.class_names, model, index.name)
     for number, name in enumerate(index.domain_names):

@@ -128,6 +128,25 @@ def prediction_interval(values: Sequence[float], level: float = LEVEL) -> Expect
     return Expected(mean, max(0.0, mean - half), min(1.0, mean + half), level)
 
 
+def majority_accuracy(counts: Mapping[str, Sequence[int]], left_out: LeftOut) -> float:
+    """Mean accuracy on domains left out of predicting the most frequent class of the others.
+
+    Args:
+        counts: number of samples of each class, by domain.
+        left_out: sets of domains; siblings count as one domain, with their mean accuracy.
+
+    Example:
+        >>> majority_accuracy({"A": [8, 2], "B": [6, 4], "C": [3, 7]}, [("A",), ("B",), ("C",)])
+        0.5
+    """
+    accuracies = []
+    for group in left_out:
+        others = np.sum([own for name, own in counts.items() if name not in group], axis=0)
+        frequent = int(np.argmax(others))
+        accuracies.append(fmean(counts[name][frequent] / sum(counts[name]) for name in group))
+    return fmean(accuracies)
+
+
 def method_results(
     accuracies: Mapping[str, Mapping[str, float]], left_out: LeftOut
 ) -> list[MethodResult]:

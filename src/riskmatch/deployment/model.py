@@ -207,7 +207,7 @@ class TrainedModel:
                 wide.append(part.flatten(1).float())
             report("predicting", positions[-1] + 1, len(source))
         if not rows:
-            raise ValueError(f"None of the {len(source):,} inputs can be read: {causes[0]}")
+            raise ValueError(f"No input of {len(source):,} can be read: {causes[0]}")
         return Outputs(source, tuple(rows), torch.cat(logits), torch.cat(wide) if wide else None)
 
 

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riskmatch.data import OnProgress
-from riskmatch.data.preprocessing import TablePreprocessing
-from riskmatch.deployment.evaluation import Reading, score_domains
-from riskmatch.deployment.inputs import OnSkip, read_frame
+from riskmatch.deployment.evaluation import MissingLabels, Reading, score_domains
+from riskmatch.deployment.inputs import OnSkip
 from riskmatch.deployment.model import BATCH, TrainedModel, load_model
 from riskmatch.report.density import bin_edges
 from riskmatch.report.figures.charts import Curve
@@ -155,12 +154,17 @@ def monitor(
         model = load_model(model)
     sites: dict[str, dict[Quantity, Array]] = {}
     if labelled:
-        _check_label(model, data, label)
         reading = Reading(label, domain, options, data_dir, batch_size, on_skip, on_progress)
-        scored = score_domains(model, data, reading)
+        try:
+            scored = score_domains(model, data, reading)
+        except MissingLabels as error:
+            cure = "Without labels, compare confidences and features: --unlabelled (labelled=False)"
+            raise ValueError(f"{error} {cure}.") from error
         sites = {name: {"risk": scores.risk.astype(float)} for name, scores in scored.items()}
     else:
-        name = Path(data).name if isinstance(data, str | Path) else "new site"
+        name = "new site"
+        if isinstance(data, str | Path):
+            name = Path(data).stem if Path(data).is_file() else Path(data).name
         sites[name] = _unlabelled(model, data, batch_size, on_skip, on_progress)
     _check_permutations(permutations, level, sum(map(len, sites.values())))
     rng, rows = np.random.default_rng(seed), []
@@ -260,18 +264,6 @@ def holm(p: Sequence[float]) -> list[float]:
     scaled = np.asarray(p)[order] * np.arange(len(p), 0, -1)
     adjusted[order] = np.minimum(1, np.maximum.accumulate(scaled))
     return [float(value) for value in adjusted]
-
-
-def _check_label(model: TrainedModel, data: Any, label: str | None) -> None:
-    """Raise ``ValueError`` with a cure for a table without the column of the label."""
-    if isinstance(model.preprocessing, TablePreprocessing):
-        columns = list(map(str, read_frame(data).columns))
-        wanted = label or model.table.get("label")
-        if wanted is not None and wanted not in columns:
-            raise ValueError(
-                f"The table has no column '{wanted}', the label. Name it with --label (label=…), "
-                "or compare without labels: --unlabelled (labelled=False)."
-            )
 
 
 def _unlabelled(
