@@ -136,8 +136,8 @@ def majority_accuracy(counts: Mapping[str, Sequence[int]], left_out: LeftOut) ->
         left_out: sets of domains; siblings count as one domain, with their mean accuracy.
 
     Example:
-        >>> majority_accuracy({"A": [8, 2], "B": [6, 4], "C": [3, 7]}, [("A",), ("B",), ("C",)])
-        0.5
+        >>> majority_accuracy({"A": [8, 2], "B": [6, 4], "C": [4, 6]}, [("A",), ("B",), ("C",)])
+        0.6
     """
     accuracies = []
     for group in left_out:
