@@ -90,6 +90,26 @@ def test_leave_one_out_pairs_runs_of_any_seed_but_of_one_trial():
     assert picked([ONE, *seeded, *same_seed], "leave-one-out") == (1, 1, 50)
 
 
+def averaged(record, average):
+    return replace(record, config=replace(record.config, average=average))
+
+
+@pytest.mark.parametrize(("average", "step"), [("ema", 1), ("swa", 2), ("swad", 2)])
+def test_the_average_over_a_window_is_that_of_the_last_step(average, step):
+    one = averaged(ONE, average)
+    assert picked([one], "train-val") == (1, step, 49 + step)
+    assert one.best_step() == step
+
+
+def test_leave_one_out_pairs_averages_whose_windows_end_at_different_steps():
+    shorter = [replace(pairs, evaluations=pairs.evaluations[:1]) for pairs in PAIRS[:2]]
+    runs = [averaged(one, "swad") for one in (ONE, TWO, *shorter, *PAIRS[2:])]
+    # draw 1: 50 at step 1, its last; draw 2: 54
+    assert picked(runs, "leave-one-out") == (2, 2, 61)
+    better = [averaged(pair("c", v, 1, 90), "swad") for v in "ab"]
+    assert picked([*runs[:2], *better, *runs[4:]], "leave-one-out") == (1, 2, 51)
+
+
 @pytest.mark.parametrize("rule", ["train-val", "test-val"])
 def test_runs_with_two_test_domains_are_not_draws_of_runs_with_one(rule):
     (choice,) = choose([ONE, *PAIRS], rule)

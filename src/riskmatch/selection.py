@@ -22,7 +22,9 @@ one with the smaller learning rate, batch size, weight decay, dropout and hyper-
 method by name, so that neither ids nor paths nor a plan count. A score that is NaN is never chosen.
 Runs that have not finished count with the steps they have.
 
-With ``after_warmup`` a rule chooses among the steps at which the method acts.
+With ``after_warmup`` a rule chooses among the steps at which the method acts. A run that averages
+its weights over a window of steps, ``swa`` or ``swad``, counts with its last step alone, at which
+the average is complete.
 
 How runs become cases is described at :func:`cases`.
 """
@@ -40,7 +42,7 @@ import pandas as pd
 
 from riskmatch import registry
 from riskmatch.runs.cases import CASE, cases
-from riskmatch.runs.config import RunConfig
+from riskmatch.runs.config import WHOLE_AT_END, RunConfig
 from riskmatch.runs.frame import read_results
 from riskmatch.runs.records import Split
 
@@ -248,9 +250,12 @@ def _candidates(table: pd.DataFrame, evaluations: pd.DataFrame, rule: Rule) -> p
     columns = [name for name in evaluations if str(name).startswith("accuracy/")]
     known = evaluations["step"].notna() & evaluations["run"].isin(table["run"])
     evaluations = evaluations.loc[known, ["run", "step", *columns]]
-    own = evaluations
-    if rule.step == "last":
-        own = own.sort_values("step", kind="stable").drop_duplicates("run", keep="last")
+    averaged = evaluations["run"].isin(table.loc[table["average"].isin(WHOLE_AT_END), "run"])
+    # The window of swad may end runs of the same draw at different steps.
+    evaluations = evaluations.assign(moment=evaluations["step"].mask(averaged, -1))
+    if averaged.any():
+        evaluations = pd.concat([evaluations[~averaged], _last(evaluations[averaged])])
+    own = _last(evaluations) if rule.step == "last" else evaluations
     needed = ["run", "test_domain", "test_domains", "domains", "acts_from"]
     rows = table.loc[table["test_domain"].notna(), needed].merge(own, on="run")
     rows["acts"] = acts(rows["acts_from"], rows["step"])
@@ -273,14 +278,19 @@ def _candidates(table: pd.DataFrame, evaluations: pd.DataFrame, rule: Rule) -> p
     return rows[["run", "test_domain", "step", "acts", "score", "accuracy"]]
 
 
+def _last(evaluations: pd.DataFrame) -> pd.DataFrame:
+    """The last evaluation of every run."""
+    return evaluations.sort_values("step", kind="stable").drop_duplicates("run", keep="last")
+
+
 def _with_left_out(
     rows: pd.DataFrame, table: pd.DataFrame, evaluations: pd.DataFrame, split: str
 ) -> pd.DataFrame:
     """``rows`` with a column ``accuracy/left-out/DOMAIN`` for each domain that pairs left out.
 
-    It holds the accuracy on that domain of the run of the same draw, at the same step, that held it
-    out besides the test domain; one of the same seed is preferred. Draws of DomainBed are matched
-    by their number, since forks log the test domains among the hyper-parameters.
+    It holds the accuracy on that domain of the run of the same draw, at the same moment, that held
+    it out besides the test domain; one of the same seed is preferred. Draws of DomainBed are
+    matched by their number, since forks log the test domains among the hyper-parameters.
     """
     runs = table.drop_duplicates("run")
     number, size = runs["number"].astype(object), runs["test_domains"].map(len)
@@ -299,10 +309,10 @@ def _with_left_out(
     matches["other_seed"] = matches["seed"] != matches["seed_of_pair"]
     matches = matches.sort_values(["other_seed", "run_of_pair"]).drop_duplicates(["run", "other"])
     for other, match in matches[["run", "run_of_pair"]].groupby(matches["other"]):
-        known = evaluations[["run", "step"]].set_axis(["run_of_pair", "step"], axis="columns")
+        known = evaluations[["run", "moment"]].set_axis(["run_of_pair", "moment"], axis="columns")
         known[f"accuracy/left-out/{other}"] = _accuracy(evaluations, split, str(other))
         left_out = match.merge(known, on="run_of_pair").drop(columns="run_of_pair")
-        rows = rows.merge(left_out, how="left", on=["run", "step"])
+        rows = rows.merge(left_out, how="left", on=["run", "moment"])
     return rows
 
 

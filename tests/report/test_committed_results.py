@@ -153,3 +153,26 @@ def test_the_spread_of_table1(rule):
         row["p = 0.9 mean"],
         row["p = 0.9 sd"],
     )
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "t"), [("digits", "ColoredDigits", 4.3027), ("pacs", "PACS, frozen", 2.2010)]
+)
+def test_averages_differ_in_the_average_alone(folder, name, t):
+    """And the gains at the last step are those of the table, with Student's 97.5 % point ``t``."""
+    frame = results(RESULTS / "averaging" / folder).sort_values("step")
+    last = frame.drop_duplicates("run", keep="last").copy()
+    pairs = ["method", "test_domains", "trial"]
+    settings = ["lr", "batch_size", "steps", "eval_every", "seed", "acts_from", "hparams/weight"]
+    assert (last.groupby(pairs)[settings].nunique(dropna=False) == 1).all(axis=None)
+    last["accuracy"] = [
+        row[f"accuracy/train/{row['test_domains'][0]}"] for _, row in last.iterrows()
+    ]
+    rows = cells((RESULTS / "averaging/averaging.md").read_text())
+    for method, own in last.groupby("method"):
+        wide = 100 * own.pivot(index=pairs, columns="average", values="accuracy")
+        (row,) = (r for r in rows if r[:3] == [name, method.upper(), "last"])
+        for average, cell in zip(("swa", "swad"), row[-2:], strict=True):
+            gains = list(wide[average] - wide["none"])
+            half = t * stdev(gains) / len(gains) ** 0.5
+            assert cell == f"{fmean(gains):+.1f} ± {half:.1f}".replace("-", "−")

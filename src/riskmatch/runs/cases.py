@@ -41,7 +41,7 @@ def cases(frame: pd.DataFrame, plan: Iterable[RunConfig] = ()) -> pd.DataFrame:
         The columns of ``CASE``; ``own_data`` and ``own_trial``, as the run has them; ``number``,
         DomainBed's ``hparams_seed``; ``place``, the rank of the run by its hyper-parameters; and of
         :func:`riskmatch.results` ``run``, ``test_domains``, ``domains``, ``method``, ``seed``,
-        ``draw``, ``acts_from``, ``fit``, ``status``, ``steps``, ``pretrain``,
+        ``draw``, ``acts_from``, ``fit``, ``status``, ``steps``, ``pretrain``, ``average``,
         ``data_options`` and ``model_options``.
     """
     runs = frame.drop_duplicates("run", ignore_index=True)
@@ -67,7 +67,7 @@ def cases(frame: pd.DataFrame, plan: Iterable[RunConfig] = ()) -> pd.DataFrame:
 
 _KEPT = [
     *("run", "data", "model", "method", "variant", "test_domains", "domains", "trial", "seed"),
-    *("draw", "acts_from", "fit", "status", "steps", "pretrain"),
+    *("draw", "acts_from", "fit", "status", "steps", "pretrain", "average"),
     *("data_options", "model_options"),
 ]
 

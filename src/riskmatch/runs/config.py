@@ -18,6 +18,8 @@ Schedule = Literal["constant", "cosine", "cosine-after-warmup"]
 Risk = Literal["cross-entropy", "squared", "huber"]
 Optim = Literal["adam", "adamw", "sgd"]
 Average = Literal["none", "ema", "swa", "swad"]
+WHOLE_AT_END: tuple[Average, ...] = ("swa", "swad")
+"""Averages over a window of steps: a run has them at its end, and rules choose its last step."""
 
 
 @dataclass(frozen=True)

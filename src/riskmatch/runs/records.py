@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 from riskmatch.files import append_line, make_folder, read_file, to_json, write_whole
-from riskmatch.runs.config import RunConfig, acts_from
+from riskmatch.runs.config import WHOLE_AT_END, RunConfig, acts_from
 from riskmatch.runs.identity import DataIdentity
 
 FILE, PLAN, CHECKPOINTS = "records.jsonl", "plan.jsonl", "checkpoints"
@@ -123,11 +123,12 @@ class RunRecord:
 
         It is the first with the highest mean accuracy, or for a regression the lowest mean risk, on
         the validation splits of the training domains, with ``after_warmup`` of those at which the
-        method acts.
+        method acts. Of a run that averages its weights over a window of steps it is the last.
         """
         start = acts_from(self.config) if after_warmup else 0
         best, highest = None, -math.inf
-        for evaluation in self.evaluations:
+        at_end = self.config.average in WHOLE_AT_END
+        for evaluation in self.evaluations[-1:] if at_end else self.evaluations:
             acts = start == 0 or (start is not None and evaluation.step > start)
             if acts and (score := self._validation_score(evaluation)) > highest:
                 best, highest = evaluation.step, score
