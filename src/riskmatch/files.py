@@ -56,13 +56,14 @@ def file_stamp(path: Path) -> Stamp:
 def check_regular(path: Path) -> None:
     """Raise ``OSError`` unless ``path`` is a regular file that this process may read.
 
-    Opening a pipe or a device could block forever.
+    Opening a pipe, a socket or a device could block forever.
     """
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "It is a pipe or a device, not a file", str(path))
+        reason = "It is a pipe, a socket or a device; put a regular file in its place"
+        raise OSError(errno.EINVAL, reason, str(path))
     if not os.access(path, os.R_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 

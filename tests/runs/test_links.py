@@ -109,7 +109,7 @@ def test_linked_folders_of_a_sweep_and_of_tensorboard_are_refused(folder, tmp_pa
 
 def test_pipe_in_place_of_a_record_does_not_block(folder):
     os.mkfifo(folder / records.FILE)
-    with pytest.raises(OSError, match="pipe or a device"):
+    with pytest.raises(OSError, match="a pipe, a socket or a device"):
         records.find(folder)
 
 

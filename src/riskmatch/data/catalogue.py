@@ -20,6 +20,7 @@ from riskmatch.data.images.index import ImageIndex, index_folder
 from riskmatch.data.images.manifest import index_manifest, is_manifest
 from riskmatch.data.sources import DATASETS, DataSource, image_source
 from riskmatch.data.table import TableDomains, is_table, load_table
+from riskmatch.files import check_regular
 from riskmatch.registry import Part, PartError
 from riskmatch.validation import check_option, check_options
 
@@ -202,6 +203,8 @@ def find_images(name: str, data_dir: Path | None = None) -> tuple[Path, Benchmar
     if is_path(name):
         if not Path(name).exists():
             raise FileNotFoundError(f"There is no {name}.")
+        if not Path(name).is_dir():
+            check_regular(Path(name))
         if is_features_file(Path(name)):
             raise ValueError(
                 f"{name} holds features, not images. Give the data set that they were computed "

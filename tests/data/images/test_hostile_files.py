@@ -3,6 +3,8 @@
 import gzip
 import io
 import os
+import shlex
+import socket
 from dataclasses import replace
 
 import pytest
@@ -10,6 +12,8 @@ from mirror import Mirror, serving
 from PIL import EpsImagePlugin, Image
 from trees import pacs_files, small_pacs, tarred, zipped
 
+from riskmatch import load_data
+from riskmatch.cli import main
 from riskmatch.data import mnist
 from riskmatch.data.doctor import examine
 from riskmatch.data.doctor.contact_sheet import contact_sheet
@@ -62,14 +66,42 @@ def test_pipe_with_the_name_of_an_image_does_not_block(pictures, tmp_path, linke
         file.symlink_to(tmp_path / "pipe")
     else:
         os.mkfifo(file)
-    with pytest.raises(ImageError, match=r"0\.png .*pipe or a device"):
+    with pytest.raises(ImageError, match=r"0\.png .*a pipe, a socket or a device"):
         decode(file, 8)
-    with pytest.raises(OSError, match="pipe or a device"):
+    with pytest.raises(OSError, match="a pipe, a socket or a device"):
         cached_file(pictures, ["a/cat/0.png"], 8, tmp_path / "cache")
     (pictures / "a" / "notes").symlink_to(tmp_path / "pipe")
     kinds = {f.path: f.kind for f in examine(pictures).findings if f.path}
     assert kinds["a/cat/0.png"] == "unreadable"
     assert kinds["a/notes"] == "stray"
+
+
+@pytest.mark.parametrize("name", ["m.csv", "m.jsonl", "m.parquet", "m.npz", "1.png", "pets"])
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+def test_data_set_that_is_no_regular_file_is_refused_without_opening_it(
+    name, kind, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX) as listener:
+        if kind == "socket":
+            listener.bind(name)
+        elif kind == "pipe":
+            os.mkfifo(name)
+        else:
+            os.symlink(os.devnull, name)
+    for words in (
+        ["data", "doctor"],
+        shlex.split("train --method erm --test-domain a"),
+        ["embed", "--out", "f.npz"],
+    ):
+        assert main([*words, f"./{name}"]) == 2
+        message = capsys.readouterr().err
+        assert message.endswith(
+            f"{name}: It is a pipe, a socket or a device; put a regular file in its place.\n"
+        )
+        assert message.count("\n") == 1
+    with pytest.raises(OSError, match="a pipe, a socket or a device"):
+        load_data(f"./{name}")
 
 
 def test_pixels_are_limited_whatever_other_code_sets(pictures, monkeypatch):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from riskmatch.files import check_regular
 from riskmatch.validation import check_option
 
 FORMATS = {
@@ -141,6 +142,7 @@ def scan(root: Path) -> Iterator[Entry]:
     if not root.exists():
         raise FileNotFoundError(f"There is no folder {root}.")
     if not root.is_dir():
+        check_regular(root)
         raise NotADirectoryError(f"{root} is a file, not a folder of domains; {LAYOUT}.")
     for domain in _children(root):
         if not domain.is_dir():
