@@ -13,6 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 _NOUNS = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
 _LISTS = {Sequence: (list, tuple), tuple: (tuple,)}
+_origin = cache(get_origin)  # sweeps check many values
 
 
 def check_option(name: str, value: object, options: Iterable[str]) -> None:
@@ -146,7 +147,9 @@ def _is_checked(type_: Any) -> bool:
 
 
 def _matches(value: Any, type_: Any) -> bool:
-    origin = get_origin(type_)
+    if type(value) is type_:
+        return True
+    origin = _origin(type_)
     if origin in (Union, UnionType):
         return any(_matches(value, part) for part in get_args(type_))
     if origin in _LISTS:

@@ -88,7 +88,7 @@ class Selected:
         pairs = zip(self.cases["variant"], self.cases["model"], strict=True)
         return in_method_order((pair[0], RowKey(*pair)) for pair in sorted(set(pairs)))
 
-    @property
+    @cached_property
     def models(self) -> tuple[str, ...]:
         """The networks."""
         return tuple(sorted({key.model for key in self.rows}))

@@ -147,8 +147,13 @@ class RunConfig:
         Fields declared with :func:`~riskmatch.space.later` are left out where they equal what
         their absence means, so that records and ids of earlier versions do not change.
         """
+        values: dict[str, Any] = json.loads(json.dumps(self._values()))
+        return values
+
+    def _values(self) -> dict[str, Any]:
+        """The fields but for later ones that equal what their absence means."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
-        return without_later(type(self), json.loads(json.dumps(values)))
+        return without_later(type(self), values)
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> RunConfig:
@@ -160,7 +165,7 @@ class RunConfig:
     @cached_property
     def id(self) -> str:
         """First 16 hexadecimal digits of the SHA-256 of the configuration."""
-        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        text = json.dumps(self._values(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
