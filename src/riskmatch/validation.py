@@ -13,7 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 _NOUNS = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
 _LISTS = {Sequence: (list, tuple), tuple: (tuple,)}
-_origin = cache(get_origin)  # sweeps check many values
+_origin: Callable[[Any], Any] = cache(get_origin)  # sweeps check many values
 
 
 def check_option(name: str, value: object, options: Iterable[str]) -> None:

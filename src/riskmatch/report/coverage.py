@@ -234,13 +234,14 @@ def missing(selected: Selected) -> list[str]:
     every pair of domains. Rules that choose one draw for all trials need no more than that draw in
     every trial, so for them nothing is missing.
     """
-    found = Counter(_places(selected, selected.evaluated).values())
+    places = _places(selected, selected.cases)
+    evaluated = dict.fromkeys(selected.evaluated["run"])
+    found = Counter(places[run] for run in evaluated)
     if selected.planned:
-        planned = _places(selected, selected.cases)
         names = defaultdict(list)
-        for run in planned.keys() - set(selected.evaluated["run"]):
-            names[planned[run]].append(run)
-        return gaps(Counter(planned.values()), found, names)
+        for run in places.keys() - evaluated.keys():
+            names[places[run]].append(run)
+        return gaps(Counter(places.values()), found, names)
     if selected.rule.over == "all trials":
         return []
     single = set(selected.alone["test_domains"].map(domains_title))

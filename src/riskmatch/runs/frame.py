@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import shlex
 import warnings
 from array import array
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -20,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig, acts_from, variant
@@ -163,7 +162,7 @@ def run_folders(path: Path) -> list[Path]:
     if (path / records.FILE).exists():
         return [path]
     inside = path / RUNS if (path / RUNS).is_dir() else path
-    return sorted(folder for folder in inside.iterdir() if _holds_run(folder))
+    return sorted(filter(_holds_run, inside.iterdir()), key=lambda folder: folder.name)
 
 
 def _holds_run(folder: Path) -> bool:
@@ -189,9 +188,8 @@ class _Columns:
         self._worst: list[str | None] = []
         self._same: dict[str | None, str | None] = {}
         """One object for each name of a domain."""
-        self._numbers: dict[str, array[float]] = defaultdict(
-            lambda: array("d"), {name: array("d") for name in NUMBERS}
-        )
+        self._blocks: dict[tuple[str, ...], list[tuple[int, NDArray[np.float64]]]] = {NUMBERS: []}
+        """First row and numbers of blocks, by the names of their columns."""
 
     def add(self, rows: RunRows, folder: str = "") -> None:
         """Add a run with its evaluations, unless it is there already."""
@@ -209,9 +207,7 @@ class _Columns:
         self._steps.extend(rows.steps)
         self._worst.extend(self._same.setdefault(name, name) for name in rows.worst_domains)
         for names, numbers in rows.blocks:
-            for name, column in zip(names, numbers.T, strict=True):
-                _pad(self._numbers[name], place)
-                self._numbers[name].frombytes(column.tobytes())
+            self._blocks.setdefault(names, []).append((place, numbers))
             place += len(numbers)
 
     def runs(self) -> pd.DataFrame:
@@ -221,16 +217,21 @@ class _Columns:
         return pd.concat([runs, hparams], axis=1)
 
     def evaluations(self) -> pd.DataFrame:
-        """A row for every evaluation; no more can be added afterwards."""
+        """A row for every evaluation."""
         runs = pd.Series(list(self.ids), dtype="str")
         columns: dict[str, Any] = {
             "run": runs.repeat(list(self.ids.values())).array,
             "step": pd.array(np.array(self._steps), dtype="Int64"),
             "worst_domain": pd.array(self._worst, dtype="str"),
         }
-        for name in sorted(self._numbers, key=_group):
-            _pad(self._numbers[name], len(self._steps))
-            columns[name] = np.frombuffer(self._numbers[name]) if self._steps else np.zeros(0)
+        names = dict.fromkeys(name for names in self._blocks for name in names)
+        columns |= {name: np.full(len(self._steps), np.nan) for name in sorted(names, key=_group)}
+        for own, blocks in self._blocks.items():
+            if blocks:
+                rows = np.concatenate([np.arange(len(block)) + place for place, block in blocks])
+                numbers = np.concatenate([block for _, block in blocks])
+                for name, column in zip(own, numbers.T, strict=True):
+                    columns[name][rows] = column
         return pd.DataFrame(columns, copy=False)
 
 
@@ -258,12 +259,6 @@ _GROUPS = ("term", "raw", "gradient", "accuracy", "risk")
 def _group(column: str) -> int:
     """The place of a column of numbers: those that every run has come first."""
     return _GROUPS.index(column.partition("/")[0]) if "/" in column else -1
-
-
-def _pad(column: array[float], size: int) -> None:
-    """Fill a column up with NaN."""
-    if len(column) < size:
-        column.extend([math.nan] * (size - len(column)))
 
 
 _canonical = json.JSONEncoder(sort_keys=True).encode

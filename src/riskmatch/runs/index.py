@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import reduce
 from importlib.metadata import version
 from pathlib import Path
@@ -78,7 +78,8 @@ def indexed(folder: Path, runs: int) -> Iterator[ReadRun]:
         parsed += 1
         read = read_rows(run)
         if read is not None and max(stamp[1:3]) < settled:
-            used[run.name] = _entry(stamp, read, store)
+            used[run.name] = entry = _entry(stamp, read, store)
+            return replace(read, blocks=entry.blocks)
         return read
 
     yield read_run
