@@ -24,8 +24,7 @@ from riskmatch.runs.records import FILE, RunRecord, Status
 NUMBERS = "loss", "seconds", "seconds_per_step", "peak_memory"
 """Numbers of an evaluation that every run has."""
 _QUANTILES = re.compile(r', "quantiles": \[[-+0-9.e, nul]*\]')
-"""Most of the text of an evaluation, replaced by :data:`_NONE`."""
-_NONE = ', "quantiles": []'
+"""Most of the text of an evaluation, which is left out."""
 _END = "\n"
 
 Block = tuple[tuple[str, ...], NDArray[np.float64]]
@@ -75,7 +74,8 @@ def read_rows(folder: Path) -> RunRows | None:
         raise records.damage(path, line, f"is not UTF-8: {error.reason}") from None
     if not text.strip("\n"):
         return None
-    begin, *entries = _entries(path, _QUANTILES.sub(_NONE, text)[:-1])
+    short, left_out = _QUANTILES.subn("", text)
+    begin, *entries = _entries(path, short[:-1])
     run = records.parse(path, 1, records.header, begin)
     end = entries[-1] if entries and entries[-1]["kind"] == "end" else {}
     evaluations = [
@@ -85,7 +85,14 @@ def read_rows(folder: Path) -> RunRows | None:
     ]
     id = begin.get("id") or run.config.id
     ended = replace(run, status=end.get("status", "unfinished"), error=end.get("error"))
-    return _rows(id, ended, evaluations)
+    try:
+        rows = _rows(id, ended, evaluations)
+    except (OverflowError, TypeError, ValueError):  # a value is no number
+        records.find(folder)  # raises an error that names the line
+        raise
+    if left_out != sum(len(numbers) * _scores(names) for names, numbers in rows.blocks):
+        records.find(folder)  # raises, unless quantiles just have another form
+    return rows
 
 
 def _entries(path: Path, text: str) -> list[dict[str, Any]]:
@@ -106,12 +113,12 @@ def rows_of(run: RunRecord) -> RunRows:
     return _rows(run.config.id, run, evaluations)
 
 
-_Flat = tuple[int, str | None, tuple[str, ...], tuple[str, ...], list[float]]
-"""Step, worst domain, domains, names of columns and their numbers."""
+_Flat = tuple[int, str | None, tuple[str, ...], tuple[str, ...], list[Any]]
+"""Step, worst domain, domains, names of columns and their numbers, of which NaN may be None."""
 
 
 def _rows(id: str, run: RunRecord, evaluations: Sequence[_Flat]) -> RunRows:
-    blocks: list[tuple[tuple[str, ...], list[list[float]]]] = []
+    blocks: list[tuple[tuple[str, ...], list[list[Any]]]] = []
     for _, _, _, names, numbers in evaluations:
         if not blocks or blocks[-1][0] is not names:
             blocks.append((names, []))
@@ -125,26 +132,26 @@ def _rows(id: str, run: RunRecord, evaluations: Sequence[_Flat]) -> RunRows:
         [step for step, *_ in evaluations],
         [worst for _, worst, *_ in evaluations],
         tuple(dict.fromkeys(domain for _, _, domains, *_ in evaluations for domain in domains)),
-        [(names, np.array(numbers)) for names, numbers in blocks],
+        [(names, np.array(numbers, float)) for names, numbers in blocks],
     )
 
 
 def _flat(entry: Mapping[str, Any]) -> _Flat:
     """An evaluation as columns, from its line in the record."""
     terms, raw, scores = entry["terms"], entry["raw"], entry["scores"]
-    numbers = [*(entry[name] for name in NUMBERS), *terms.values(), *raw.values()]
+    numbers = [*map(entry.__getitem__, NUMBERS), *terms.values(), *raw.values()]
     for own in scores.values():
         for score in own.values():
-            numbers += (score["accuracy"], score["risk"])
-            for quantile in score["quantiles"]:  # none but where they have another form
-                float(0 if quantile is None else quantile)
-    try:
-        known = list(map(float, numbers))
-    except TypeError:  # null, or no number
-        known = [np.nan if number is None else float(number) for number in numbers]
+            numbers += score["accuracy"], score["risk"]
     splits = tuple(map(tuple, scores.values()))
     names = _names(tuple(terms), tuple(raw), tuple(scores), splits)
-    return int(entry["step"]), entry["worst_domain"], tuple(scores), names, known
+    return int(entry["step"]), entry["worst_domain"], tuple(scores), names, numbers
+
+
+@lru_cache(maxsize=1024)
+def _scores(names: tuple[str, ...]) -> int:
+    """Number of scores of an evaluation with these columns."""
+    return sum(name.startswith("risk/") for name in names)
 
 
 @lru_cache(maxsize=1024)
