@@ -135,7 +135,6 @@ SAMPLES = {"classes": ["a"], "samples": {"d": ""}, "content": ""}
         (3, "terms", [{"risk": "x"}]),
         (3, "scores", [{"a": {"val": {"accuracy": 1, "risk": 1, "quantiles": 5}}}]),
         (3, "scores", [{"a": {"val": {"accuracy": 1, "risk": 1}}}]),
-        (3, "scores", [{"a": {"val": {"accuracy": 1, "risk": 1}}}]),
         (3, "scores", [{"a": {"val": {"accuracy": "x", "risk": 1, "quantiles": []}}}]),
     ],
 )
