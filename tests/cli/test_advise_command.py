@@ -213,6 +213,7 @@ def test_failed_runs_are_left_out_unless_they_are_those_of_erm(riskmatch):
         ("advise colored-digits --methods rmd", ["'rmd'"]),
         ("advise colored-digits --leave-out-together 0.9+0.7", ["'0.7'"]),
         ("advise colored-digits --draws 0", ["draws", "0"]),
+        ("advise colored-digits --option average=swad", ["average", "riskmatch train"]),
         ("advise colored-digits --option weihgt=1", ["'weihgt'"]),
     ],
 )

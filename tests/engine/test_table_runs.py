@@ -1,5 +1,7 @@
 """Runs on tables: preprocessing with the run, resuming, regression, networks that do not fit."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ from riskmatch import load_run, train
 from riskmatch.data import load_data
 from riskmatch.defaults import resolve
 from riskmatch.models import build
+from riskmatch.runs.findings import RunWarning
 from riskmatch.sweep import plan_sweep, run_sweep
 from riskmatch.sweep.launchers import Local
 
@@ -132,6 +135,16 @@ def test_labels_and_networks_that_do_not_fit_are_refused(table, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"There is no .*nowhere.csv"):
         train(tmp_path / "nowhere.csv", "rdm", "JFK", **common)
     assert not (tmp_path / "runs").exists()
+
+
+def test_many_numbers_as_classes_are_warned_about(tmp_path):
+    frame = visits().assign(minutes=np.arange(90) % 21).drop(columns="late")
+    common = {**COLUMNS, **FAST, "out": tmp_path, "label": "minutes"}
+    with pytest.warns(RunWarning, match=r"has 21 different numbers.*squared"):
+        train(frame, "rdm", **common)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "The label", RunWarning)
+        train(frame, "rdm", **common, risk="squared")
 
 
 def test_sweep_fits_the_preprocessing_to_each_run(table, tmp_path):

@@ -116,7 +116,9 @@ def _print(found: Monitoring) -> None:
         "reference (0.5: no difference), of features from 0 (no difference) to 1.",
         soft_wrap=True,
     )
-    compared = "risks" if found.labelled else "confidences and features (no labels)"
+    names = dict.fromkeys(row["quantity"] for row in rows)
+    compared = " and ".join(name.rstrip("s") + "s" for name in names)
+    compared += "" if found.labelled else " (no labels)"
     result = f"No alarm: the {compared} do not differ significantly from those of training"
     if found.alarm:
         result = f"ALARM: the {compared} differ from those of training"

@@ -109,6 +109,11 @@ def advise(
     domains = load(data, choices.get("data_options", {}), data_dir, on_progress)
     if not domains.classes or choices.get("risk", "cross-entropy") in REGRESSION:
         raise ValueError(f"{data} is a regression, and advise compares accuracies.")
+    if choices.get("average", "none") != "none":
+        raise ValueError(
+            "advise compares methods without averaged weights: leave out average here, and give it "
+            "to riskmatch train."
+        )
     if domains.test_only:
         raise ValueError(
             f"advise leaves out every domain in turn, and {data} has domains that may not be "
@@ -175,6 +180,7 @@ def advise(
     best = recommended(judged)
     config = best_draw(selected, best.variant, planned, groups).config
     advice = advice_for(config, best.expected)
+    checks = held_out_checks(selected, best.variant)
     counts = {
         domain.name: domain.y.bincount(minlength=domains.classes).tolist()
         for domain in domains.domains
@@ -187,7 +193,7 @@ def advise(
         majority_accuracy(counts, groups),
         list(harms(selected, out / RUNS, domains.names)),
         out,
-        held_out_checks(selected, best.variant),
+        {name: checks[name] for name in domains.names if name in checks},
         data_dir,
         failures,
     )

@@ -15,7 +15,7 @@ from riskmatch.report.figures.canvas import render
 from riskmatch.report.figures.risks import TEST, density_plot
 from riskmatch.report.tables import Table
 from riskmatch.report.titles import data_title, method_title
-from riskmatch.runs.config import RunConfig, acts_from, variant
+from riskmatch.runs.config import WHOLE_AT_END, RunConfig, acts_from, variant
 
 if TYPE_CHECKING:
     from riskmatch.deployment.model import SampleScores
@@ -81,7 +81,8 @@ def _sections(
     if values["classes"]:
         yield f"- classes: {', '.join(map(_plain, values['classes']))}"
     yield f"- licence: {_plain(values['licence'] or 'not stated')}\n"
-    yield "## Accuracy on a new domain\n"
+    if values["classes"]:
+        yield "## Accuracy on a new domain\n"
     if values["expected"]:
         accuracy, low, high, level = (
             values["expected"][key] for key in ("accuracy", "low", "high", "level")
@@ -91,7 +92,7 @@ def _sections(
             f"prediction interval from {low:.1%} to {high:.1%}. `riskmatch advise` left one domain "
             "after the other out of training to estimate it.\n"
         )
-    else:
+    elif values["classes"]:
         yield "Not estimated; `riskmatch advise DATA` estimates it.\n"
     yield "## Held-out samples of the domains of training\n"
     yield (
@@ -104,7 +105,11 @@ def _sections(
     yield f"- data: {_plain(data_title(config.data))}"
     hparams = f", {_plain(json.dumps(dict(config.hparams)))}" if config.hparams else ""
     yield f"- method: {method}{hparams}"
-    yield f"- step {values['run']['step']} of {config.steps}: {_step(values['run'], config)}"
+    score = "highest mean validation accuracy"
+    if not values["classes"]:
+        score = "lowest mean validation risk"
+    step = values["run"]["step"]
+    yield f"- step {step} of {config.steps}: {_step(values['run'], config, score)}"
     size = config.batch_size or "whole domains"
     yield f"- batch size per domain {size}, learning rate {config.lr:g}"
     yield f"- seed {config.seed}, run {config.id}; its configuration is in model.json"
@@ -151,10 +156,10 @@ def _is_erm(run: Mapping[str, Any], config: RunConfig) -> bool:
     return start is None or 0 < start >= run["step"]
 
 
-def _step(run: Mapping[str, Any], config: RunConfig) -> str:
+def _step(run: Mapping[str, Any], config: RunConfig, score: str) -> str:
     chosen = "the last"
-    if run["step_chosen_by"] != "last":
-        chosen = "the first with the highest mean validation accuracy over the domains of training"
+    if run["step_chosen_by"] != "last" and config.average not in WHOLE_AT_END:
+        chosen = f"the first with the {score} over the domains of training"
     start = acts_from(config)
     if _is_erm(run, config):
         when = "never acts" if start is None else f"acts from step {start}"

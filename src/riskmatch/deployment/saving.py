@@ -60,8 +60,8 @@ def save_model(
     """Write the model of a finished run to a folder; see :mod:`riskmatch.deployment.folder`.
 
     The network is that of the step which selection by ``train-val`` chooses, of a regression that
-    of the last step. A step at which the method does not act yet is warned about: the network is
-    ERM's.
+    of the lowest mean validation risk. A step at which the method does not act yet is warned about:
+    the network is ERM's.
 
     Args:
         run: the run.

@@ -30,7 +30,7 @@ from riskmatch.data.domain import Domain, DomainSet, NamedTensors
 from riskmatch.data.features import random_view
 from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.data.sampler import Sampler, stream
-from riskmatch.data.table import TableDomains
+from riskmatch.data.table import MAX_CLASSES, TableDomains
 from riskmatch.defaults import method_class
 from riskmatch.engine.data_identity import identity_of, identity_of_table, with_identity
 from riskmatch.engine.evaluate import ValidationViews, evaluation_mode
@@ -269,13 +269,21 @@ def validation_views(config: RunConfig, domains: DomainSet, step: int) -> Valida
 
 
 def _check_classes(domains: DomainSet, training: tuple[str, ...]) -> None:
-    """Refuse data of a single class; warn of classes that only test domains have."""
+    """Refuse data of a single class; warn of classes that only test domains have or are numbers."""
     if domains.classes == 1:
         raise ValueError(
             f"'{domains.name}' has one class only, so every prediction is right. Add another class."
         )
     if not domains.classes:  # a regression
         return
+    numbers = all(name.lstrip("+-").isdigit() for name in domains.class_names)
+    if domains.preprocessing is not None and numbers and domains.classes > MAX_CLASSES:
+        warnings.warn(
+            f"The label of '{domains.name}' has {domains.classes:,} different numbers, which are "
+            "taken as classes. For a regression, set the risk to squared or huber.",
+            RunWarning,
+            stacklevel=4,
+        )
     labels = {domain.name: set(domain.y.unique().tolist()) for domain in domains.domains}
     seen = set().union(*(labels[name] for name in training))
     for name, own in labels.items():
