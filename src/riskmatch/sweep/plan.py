@@ -20,7 +20,6 @@ from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
-from riskmatch.data.catalogue import is_path
 from riskmatch.defaults import field_names, run_config, search_space
 from riskmatch.files import write_whole
 from riskmatch.runs.config import RunConfig, variant
@@ -175,6 +174,8 @@ class Protocol:
 
     def _config(self, number: int, trial: int, method: str) -> RunConfig:
         """Configure the runs of a draw, but for their test domains."""
+        from riskmatch.data.catalogue import is_path  # imports torch, which other commands need not
+
         choices = {n: value for n, value in self.choices.items() if n in field_names(method)}
         drawn = {}
         if number > 0:
