@@ -72,7 +72,7 @@ def examine(
     findings += check_counts(index, copy)
     findings += check_classes(index, copy)
     files = list[Inspection]()
-    for file in inspect_files([index.file(row) for row in range(len(index))], jobs):
+    for file in inspect_files(map(index.file, range(len(index))), jobs):
         row = len(files)
         findings += check_file(index.paths[row], index.domain_names[index.domains[row]], file)
         files.append(file)

@@ -28,8 +28,8 @@ Pair = tuple[int, int]
 """Two rows of an index, the lower first."""
 SIBLING_SHARE, SIBLING_IMAGES = 0.05, 3
 """Domains are siblings that have this share of the smaller one, and so many images, in common."""
-CHUNK = 1 << 13
-"""Pairs of thumbnails compared at a time, in about 100 MB."""
+CHUNK = 1 << 12
+"""Pairs of thumbnails compared at a time, in about 50 MB."""
 
 
 def check_duplicates(
@@ -120,7 +120,7 @@ def siblings(index: ImageIndex, pairs: Sequence[Pair]) -> list[Siblings]:
 
 def siblings_in(index: ImageIndex) -> list[Siblings]:
     """The same, after reading every image."""
-    files = list(inspect_files([index.file(row) for row in range(len(index))], None))
+    files = list(inspect_files(map(index.file, range(len(index)))))
     same, near = duplicate_pairs(files)
     return siblings(index, [*same, *near])
 

@@ -6,9 +6,10 @@ import hashlib
 import os
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -143,14 +144,15 @@ def inspect_file(path: Path) -> Inspection:
         return Inspection(content, format_, error=reason, truncated=truncated)
 
 
-def inspect_files(paths: Sequence[Path], jobs: int | None = None) -> Iterator[Inspection]:
+def inspect_files(paths: Iterable[Path], jobs: int | None = None) -> Iterator[Inspection]:
     """Inspect files in order, in ``jobs`` threads: Pillow decodes without the interpreter lock."""
     check_pillow()
+    paths = iter(paths)
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as threads:
-        for start in range(0, len(paths), CHUNK):
+        while chunk := list(islice(paths, CHUNK)):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # findings report what Pillow warns about
-                inspections = list(threads.map(inspect_file, paths[start : start + CHUNK]))
+                inspections = list(threads.map(inspect_file, chunk))
             yield from inspections
 
 
