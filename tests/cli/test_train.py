@@ -73,7 +73,10 @@ def test_json_and_quiet(riskmatch):
 def test_interrupt_prints_the_command_to_continue(riskmatch, number):
     words = train("erm", "--steps", "100000", "--eval-every", "20")
     command = [sys.executable, "-m", "riskmatch.cli", *words]
-    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as process:
+    before = signal.signal(number, signal.SIG_DFL)  # nohup makes children ignore SIGHUP
+    process = subprocess.Popen(command, stdout=-1, stderr=-1, text=True)
+    signal.signal(number, before)
+    with process:
         first = process.stderr.readline()
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
