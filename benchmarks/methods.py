@@ -76,8 +76,7 @@ def parts_of_penalty() -> dict[str, Callable[[], object]]:
     """The penalty of the risks of a small step with autograd, and its arithmetic alone."""
     risks = torch.rand(96, generator=torch.Generator().manual_seed(0)).mul_(4).requires_grad_()
     groups, divergence = Groups.in_order((32, 32, 32), torch.device("cpu")), MMD()
-    rows = groups.contrasts(torch.tensor([2]), "domains")
-    arrays = few.as_array(risks), groups.index.numpy(), rows.numpy()
+    arrays = few.as_array(risks), groups.arrays.index, groups.arrays.contrasts("domains", 2)
 
     def with_autograd() -> None:
         risks.grad = None

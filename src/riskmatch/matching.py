@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from riskmatch import registry
 from riskmatch.distributed import average_over_processes, gather_risks
-from riskmatch.divergence import MMD, Divergence, Groups, Pool, risk_variance
+from riskmatch.divergence import MMD, Divergence, Groups, Pool, few, risk_variance
 from riskmatch.divergence.checks import (
     NonFiniteError,
     all_finite,
@@ -22,6 +24,7 @@ from riskmatch.divergence.checks import (
     is_traced,
 )
 from riskmatch.divergence.divergence import at_least_float32
+from riskmatch.divergence.forms import order_of
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -77,6 +80,7 @@ def risk_matching_penalty(
 
     Reference: Nguyen et al., *Domain Generalisation via Risk Distribution Matching*, WACV 2024.
     """
+    _check_options(match, pool, nonfinite)
     return MatchedRisks(risks, domains, match, pool, nonfinite).penalty(_resolve(divergence))
 
 
@@ -162,9 +166,7 @@ class RiskMatching(nn.Module):
         for name, value in (("weight", weight), ("variance_weight", variance_weight)):
             if not 0 <= value < float("inf"):
                 raise ValueError(f"{name} must be a finite number ≥ 0, got {value!r}.")
-        check_option("match", match, _MATCHES)
-        check_option("pool", pool, _POOLS)
-        check_option("nonfinite", nonfinite, _NONFINITE)
+        _check_options(match, pool, nonfinite)
         self.weight = weight
         self.match: Match = match
         self.divergence = _resolve(divergence)
@@ -229,9 +231,6 @@ class MatchedRisks:
         pool: Pool,
         nonfinite: NonFinite = "raise",
     ) -> None:
-        check_option("match", match, _MATCHES)
-        check_option("pool", pool, _POOLS)
-        check_option("nonfinite", nonfinite, _NONFINITE)
         check_scalars("risks", risks)
         self.names: tuple[str, ...] = ()
         if isinstance(domains, Groups):
@@ -240,15 +239,31 @@ class MatchedRisks:
             labels, self.names = _labels(domains, risks)
             self.groups = Groups.of(labels)
         self.risks = at_least_float32(risks)
+        self.match: Match = match
         self.pool: Pool = pool
-        self.finite = all_finite(risks)
+        self._few: few.FewSamples | None = None
+        if few.is_few(risks) and not is_traced(self.groups.index):
+            values = few.as_array(self.risks)
+            self._few = few.FewSamples(values, self.groups.arrays, order_of(risks))
+            self.finite = math.isfinite(values.sum()) or bool(np.isfinite(values).all())
+        else:
+            self.finite = all_finite(risks)
         if not self.finite and nonfinite == "raise":
             raise _nonfinite(risks, self.groups, self.names)
-        self.worst = self.groups.highest(self.risks.detach())
-        if match == "worst":
-            self.which = self.worst[None]
-        else:
-            self.which = torch.arange(len(self.groups), device=risks.device)
+
+    @property
+    def worst(self) -> Tensor:
+        """() the place of the domain with the largest mean risk."""
+        if self._few is not None:
+            return torch.from_numpy(np.asarray(self._few.worst))
+        return self.groups.means(self.risks.detach()).argmax()
+
+    @property
+    def which(self) -> Tensor:
+        """(k,) the places of the domains to match with the pool."""
+        if self.match == "worst":
+            return self.worst[None]
+        return torch.arange(len(self.groups), device=self.risks.device)
 
     def domain_risks(self) -> Tensor:
         """(m,) the mean risk of each domain."""
@@ -261,6 +276,9 @@ class MatchedRisks:
         if not is_traced(self.groups.sizes) and len(self.groups) == 1:
             return (self.risks * 0).sum()
         self._check_sizes(divergence.min_samples, type(divergence).__name__)
+        known = self._few_penalty(divergence)
+        if known is not None:
+            return few.differentiable(self.risks, known)
         return divergence.to_pool(self.risks, self.groups, self.which, self.pool)
 
     def variance(self) -> Tensor:
@@ -270,8 +288,59 @@ class MatchedRisks:
         self._check_sizes(2, "variance regularisation")
         return risk_variance(self.risks, self.groups, self.which, self.pool)
 
+    def terms(
+        self, divergence: Divergence, factors: Mapping[str, float]
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Penalty ``matching`` and ``variance`` with their factors, and the penalty without.
+
+        A term with factor 0 is left out.
+        """
+        parts, raw = {}, {}
+        if factors["matching"]:
+            raw["matching"] = self.penalty(divergence)
+            parts["matching"] = factors["matching"] * raw["matching"]
+        if factors["variance"]:
+            parts["variance"] = factors["variance"] * self.variance()
+        return parts, raw
+
+    def few_terms(
+        self, divergence: Divergence, factors: Mapping[str, float]
+    ) -> tuple[dict[str, few.Known], dict[str, Tensor]] | None:
+        """As :meth:`terms`, with the mean ``risk`` of the domains, and with their gradients.
+
+        Returns:
+            None where the risks are not few, or the divergence is computed by torch alone.
+        """
+        if self._few is None or not self.finite or len(self.groups) == 1:
+            return None
+        values, groups, _ = self._few
+        terms, raw = {"risk": groups.mean_of_means(values)}, {}
+        if factors["matching"]:
+            self._check_sizes(divergence.min_samples, type(divergence).__name__)
+            penalty = self._few_penalty(divergence)
+            if penalty is None:
+                return None
+            terms["matching"], raw["matching"] = penalty, few.as_tensor(penalty.value, self.risks)
+        if factors["variance"]:
+            self._check_sizes(2, "variance regularisation")
+            terms["variance"] = groups.variance(values, self.pool, self._few_group)
+        return {name: term.times(factors[name]) for name, term in terms.items()}, raw
+
+    def _few_penalty(self, divergence: Divergence) -> few.Known | None:
+        if self._few is None:
+            return None
+        return divergence.few_to_pool(self._few, self._few_group, self.pool)
+
+    @property
+    def _few_group(self) -> int | None:
+        """Of few risks: the domain to match with the pool; None for all."""
+        assert self._few is not None
+        return self._few.worst if self.match == "worst" else None
+
     def _check_sizes(self, least: int, purpose: str) -> None:
-        if least == 1 or is_traced(self.which):
+        if least == 1 or (self._few is not None and self._few.groups.smallest >= least):
+            return
+        if is_traced(self.which):
             return
         which = self.which.cpu().numpy()
         sizes = self.groups.sizes.cpu().numpy()[which]
@@ -283,6 +352,12 @@ class MatchedRisks:
                 f"{least} per domain to estimate a variance. Take larger batches, or a divergence "
                 "that needs no variance, such as 'mmd'."
             )
+
+
+def _check_options(match: str, pool: str, nonfinite: str) -> None:
+    check_option("match", match, _MATCHES)
+    check_option("pool", pool, _POOLS)
+    check_option("nonfinite", nonfinite, _NONFINITE)
 
 
 def _resolve(divergence: str | Divergence) -> Divergence:
@@ -304,8 +379,6 @@ def _labels(domains: Any, risks: Tensor) -> tuple[Tensor, tuple[str, ...]]:
     """Integer labels (n,) on the device of ``risks``, and the names they stand for, if any."""
     names: tuple[str, ...] = ()
     if not isinstance(domains, Tensor):
-        import numpy as np
-
         values = np.asarray(domains)
         if values.dtype.kind in "OUST" and all(isinstance(value, str) for value in values.flat):
             distinct, codes = np.unique(values.astype(str), return_inverse=True)

@@ -8,12 +8,13 @@ from riskmatch.contract.objective import (
     Objective,
     OptimFactory,
     OptimSpec,
-    Terms,
 )
 from riskmatch.contract.risks import RiskFunction, cross_entropy_risks, risk_function
+from riskmatch.contract.terms import KnownTerms, Terms
 
 __all__ = [
     "Eval",
+    "KnownTerms",
     "Memory",
     "MissingFeaturesError",
     "Needs",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import ClassVar, Literal
 
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from riskmatch.contract.evaluation import Eval
+from riskmatch.contract.terms import Terms
 from riskmatch.space import TRAINING, Tuned, check_valid
 from riskmatch.validation import check_option
 
@@ -81,7 +83,7 @@ class OptimSpec:
         """
         if step < warmup:
             return self
-        return replace(self, lr=self.lr if lr is None else lr, generation=1)
+        return _second_phase(self, self.lr if lr is None else lr)
 
     def build(self, params: list[Tensor]) -> torch.optim.Optimizer:
         """The optimiser of ``params``."""
@@ -101,6 +103,11 @@ _OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adamw": torch.optim.AdamW,
     "sgd": torch.optim.SGD,
 }
+
+
+@lru_cache(maxsize=8)  # asked for in every step
+def _second_phase(spec: OptimSpec, lr: float) -> OptimSpec:
+    return replace(spec, lr=lr, generation=1)
 
 
 @dataclass
@@ -158,42 +165,6 @@ class Memory:
         """The domains with state under ``name``, sorted."""
         prefix = f"{name}/"
         return sorted(key.removeprefix(prefix) for key in self.state if key.startswith(prefix))
-
-
-@dataclass(frozen=True)
-class Terms:
-    """The named terms of a step's loss, and diagnostics to log beside them.
-
-    Example:
-        >>> Terms({"risk": torch.tensor(1.0), "penalty": torch.tensor(0.5)}).loss
-        tensor(1.5000)
-    """
-
-    parts: Mapping[str, Tensor]
-    """Their sum is the loss."""
-    raw: Mapping[str, Tensor] = field(default_factory=dict)
-    """Unweighted penalties and the like."""
-
-    @classmethod
-    def penalised(
-        cls, risk: Tensor, weight: float, penalty: Callable[[], Tensor], name: str = "penalty"
-    ) -> Terms:
-        """``risk`` plus ``weight`` times a penalty, which is not computed where the weight is zero.
-
-        Example:
-            >>> Terms.penalised(torch.tensor(1.0), 2.0, lambda: torch.tensor(3.0)).parts
-            {'risk': tensor(1.), 'penalty': tensor(6.)}
-        """
-        if not weight:
-            return cls({"risk": risk})
-        value = penalty()
-        return cls({"risk": risk, name: weight * value}, raw={name: value})
-
-    @property
-    def loss(self) -> Tensor:
-        """() the sum of the parts."""
-        first, *others = self.parts.values()
-        return sum(others, start=first)
 
 
 @dataclass(frozen=True)

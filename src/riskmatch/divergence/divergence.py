@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
@@ -36,8 +36,6 @@ class Groups:
     """(n,) the position in ``labels`` of each sample's label."""
     sizes: Tensor
     """(m,) how many samples carry each label."""
-    averaging: Tensor | None = None
-    """(m, n) float32, the matrix of the means, where the same groups come again and again."""
 
     @classmethod
     def of(cls, labels: Tensor) -> Groups:
@@ -72,10 +70,12 @@ class Groups:
         labels = torch.arange(len(sizes), device=device)
         counts = torch.tensor(sizes, device=device)
         index = labels.repeat_interleave(counts)
-        averaging = None
-        if is_few(index):
-            averaging = (index == labels[:, None]).float() / counts[:, None]
-        return cls(labels, index, counts, averaging)
+        return cls(labels, index, counts)
+
+    @cached_property
+    def arrays(self) -> few.GroupArrays:
+        """The groups of few samples on the CPU as arrays."""
+        return few.GroupArrays(self.index.numpy(), self.sizes.numpy())
 
     def __len__(self) -> int:
         """How many groups there are."""
@@ -90,19 +90,10 @@ class Groups:
 
     def means(self, values: Tensor) -> Tensor:
         """(m,) the mean of ``values`` (n,) in each group."""
-        if self.averaging is not None and values.dtype == self.averaging.dtype:
-            return self.averaging @ values
         # Adding up in float32 would be 1e-4 off at a million samples. Apple's GPUs have no float64.
         wide = values.dtype if values.device.type == "mps" else torch.float64
         sums = values.new_zeros(len(self), dtype=wide).index_add(0, self.index, values.to(wide))
         return (sums / self.sizes).to(values.dtype)
-
-    def highest(self, values: Tensor) -> Tensor:
-        """() the group with the largest mean of ``values`` (n,), which have no graph."""
-        if self.averaging is None and is_few(values) and is_few(self.index):
-            sums = np.bincount(self.index.numpy(), values.numpy(), len(self))
-            return torch.from_numpy(np.asarray((sums / self.sizes.numpy()).argmax()))
-        return self.means(values).argmax()
 
     def weights(self, pool: Pool) -> Tensor:
         """(m,) float64 on the CPU: the weight in the pool of each sample of a group.
@@ -110,29 +101,14 @@ class Groups:
         1/(m·n_e) where domains have equal weight, 1/n where samples have. They sum to one over the
         samples.
         """
-        sizes = self.sizes.cpu()  # Apple's GPUs have no float64
-        if is_few(sizes):
-            return torch.from_numpy(_weights(sizes.numpy(), pool))
-        sizes = sizes.double()
+        sizes = self.sizes.cpu().double()  # Apple's GPUs have no float64
         if pool == "domains":
             return 1 / (len(self) * sizes)
         return torch.ones_like(sizes) / sizes.sum()
 
     def contrasts(self, which: Tensor, pool: Pool) -> Tensor:
         """(k, m) float64 on the CPU: the weights of each group of ``which`` minus the pool's."""
-        sizes, chosen = self.sizes.cpu(), which.cpu()
-        if is_few(sizes) and is_few(chosen):
-            counts, places = sizes.numpy(), chosen.numpy()
-            rows = np.subtract.outer(np.zeros(len(places)), _weights(counts, pool))
-            rows[np.arange(len(places)), places] += 1 / counts[places]
-            return torch.from_numpy(rows)
-        return ((1 / sizes.double()).diag() - self.weights(pool))[chosen]
-
-
-def _weights(sizes: Array, pool: Pool) -> Array:
-    if pool == "domains":
-        return 1 / (len(sizes) * sizes)
-    return np.full(len(sizes), 1 / sizes.sum())
+        return ((1 / self.sizes.cpu().double()).diag() - self.weights(pool))[which.cpu()]
 
 
 def _grouped(labels: Array) -> tuple[Array, Array, Array]:
@@ -151,17 +127,6 @@ def risk_variance(values: Tensor, groups: Groups, which: Tensor, pool: Pool) -> 
 
     The pool's is Σ w(r − μ)² / (1 − Σ w²), with the samples' weights w.
     """
-    if not few.is_few(values) or is_traced(which):
-        return _risk_variance(values, groups, which, pool)
-    sizes = groups.sizes.numpy()
-    value, gradient = few.variance(
-        few.as_array(values), groups.index.numpy(), sizes, _weights(sizes, pool), which.numpy()
-    )
-    formula = partial(_risk_variance, groups=groups, which=which, pool=pool)
-    return few.as_tensor(values, value, gradient, formula)
-
-
-def _risk_variance(values: Tensor, groups: Groups, which: Tensor, pool: Pool) -> Tensor:
     weights = groups.weights(pool).to(values)[groups.index]
     factors = 1 / (len(which) * (groups.sizes[which] - 1).to(values.dtype))
     shares = torch.zeros_like(groups.sizes, dtype=values.dtype).scatter(0, which, factors)
@@ -229,6 +194,10 @@ class Divergence(ABC):
             return torch.stack(parts)[which].mean()
         parts = [self.between(risks[groups.index == group], risks, *more) for group in which]
         return torch.stack(parts).mean()
+
+    def few_to_pool(self, risks: few.FewSamples, group: int | None, pool: Pool) -> few.Known | None:
+        """:meth:`to_pool` of one group, or of all, on few risks; None to let torch compute it."""
+        return None
 
     def _check_takes_weights(self, groups: Groups) -> None:
         if "weights" not in inspect.signature(self.between).parameters:

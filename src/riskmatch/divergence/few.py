@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -28,6 +28,17 @@ _CPU = torch.device("cpu")
 _STEP = grid.NODES_PER_CELL
 
 
+class Known(NamedTuple):
+    """A function of samples (n,), by its value and its gradient (n,)."""
+
+    value: float
+    gradient: Array
+
+    def times(self, factor: float) -> Known:
+        """The function times a factor."""
+        return self if factor == 1 else Known(factor * self.value, factor * self.gradient)
+
+
 def is_few(samples: Tensor) -> bool:
     """Whether NumPy can and should take these samples."""
     return samples.numel() <= _MOST and samples.device == _CPU and not is_traced(samples)
@@ -35,7 +46,7 @@ def is_few(samples: Tensor) -> bool:
 
 def kernel_forms(
     x: Array, groups: Array, rows: Array, kernel: RBFMixture, order: int
-) -> tuple[float, Array] | None:
+) -> Known | None:
     """Mean of the forms of :func:`riskmatch.divergence.grid.evaluate`, and its gradient.
 
     Shapes: ``x`` (n,) float64, ``groups`` (n,), ``rows`` (r, m) → (), (n,). None where the samples
@@ -49,13 +60,16 @@ def kernel_forms(
     cells = int(span) + 2
     nearest = np.rint(place)
     cell = nearest.astype(np.int64)
-    powers = _powers(2 * (place - nearest), order)
+    powers = np.ones((order, len(x)))
+    powers[1:] = 2 * (place - nearest)
+    np.multiply.accumulate(powers, out=powers)
     spread, differentiate = _lagrange(order)
     count, overlap = rows.shape[1], order // _STEP
     # First by group, then weighed: equal risks must cancel to the last digit.
     length = cells + 2 * overlap - 2  # cells, and empty ones on both sides
     index = groups * (order * length) + (cell + (overlap - 1))
-    index = index + np.arange(0, order * length, length)[:, None]
+    steps = _steps(order)
+    index = index + length * steps
     moments = np.bincount(index.ravel(), powers.ravel(), count * order * length)
     weighed = (rows @ moments.reshape(count, -1)).reshape(-1, order, length)
     width = cells + overlap - 1
@@ -68,42 +82,92 @@ def kernel_forms(
     potential = np.fft.irfft(transform, size)[:, :nodes]
     factor = kernel.weight / len(rows)
     value = factor * float((on_nodes * potential).sum())
-    windows = potential.take(_STEP * cell + np.arange(order)[:, None], 1)  # (r, node, n)
+    windows = potential.take(_STEP * cell + steps, 1)  # (r, node, n)
     slopes = ((differentiate @ windows) * powers[:-1]).sum(1)
     slopes *= (2 / node * factor) * rows.take(groups, 1)
-    return max(value, 0.0), slopes.sum(0)  # rounding may leave −1e-18
+    return Known(max(value, 0.0), slopes.sum(0))  # rounding may leave −1e-18
 
 
-def _powers(offset: Array, order: int) -> Array:
-    """(order, n) offset⁰, offset¹, …; each product doubles how many are known."""
-    powers = np.empty((order, len(offset)))
-    powers[0], powers[1] = 1, offset
-    last = 1
-    while last < order - 1:
-        more = min(last, order - 1 - last)
-        following = powers[last + 1 : last + more + 1]
-        np.multiply(powers[1 : more + 1], powers[last], out=following)
-        last += more
-    return powers
+class FewSamples(NamedTuple):
+    """Few samples by group."""
+
+    values: Array
+    """(n,) float64."""
+    groups: GroupArrays
+    order: int
+    """Order of the interpolation, see :func:`kernel_forms`."""
+
+    @property
+    def worst(self) -> int:
+        """The group with the largest mean."""
+        return int(self.groups.means(self.values).argmax())
 
 
-def variance(
-    x: Array, groups: Array, sizes: Array, weights: Array, which: Array
-) -> tuple[float, Array]:
-    """Value and gradient of :func:`riskmatch.divergence.divergence.risk_variance`.
+class GroupArrays:
+    """Groups of few samples as arrays, with what depends on the groups alone.
 
-    Shapes: ``x`` (n,) float64, ``groups`` (n,), ``sizes`` and ``weights`` (m,), ``which`` (k,) →
-    (), (n,).
+    Args:
+        index: (n,) the group of each sample.
+        sizes: (m,) the samples of each group.
     """
-    of_sample = weights[groups]
-    apart = x - of_sample @ x
-    slopes = apart * (of_sample / (1 - of_sample @ of_sample))
-    value = slopes @ apart
-    shares = np.zeros(len(sizes))
-    shares[which] = 1 / (len(which) * (sizes[which] - 1))
-    within = x - (np.bincount(groups, x, len(sizes)) / sizes)[groups]
-    inner = within * shares[groups]
-    return float(value + inner @ within), 2 * (slopes + inner)
+
+    def __init__(self, index: Array, sizes: Array) -> None:
+        self.index = index
+        self.sizes = sizes
+        self.smallest = int(sizes.min())
+        self._weights: dict[str, tuple[Array, Array]] = {}
+        self._contrasts: dict[tuple[str, int | None], Array] = {}
+        self._factors: dict[tuple[str, int | None], tuple[Array, Array]] = {}
+
+    def weights(self, pool: str) -> Array:
+        """(n,) the weight of each sample in the pool: see :meth:`.Groups.weights`."""
+        return self._both_weights(pool)[1]
+
+    def contrasts(self, pool: str, group: int | None) -> Array:
+        """(k, m) as of :meth:`.Groups.contrasts`, of one group or of all."""
+        if (pool, group) not in self._contrasts:
+            rows = np.diag(1 / self.sizes) - self._both_weights(pool)[0]
+            self._contrasts[pool, group] = rows if group is None else rows[group : group + 1]
+        return self._contrasts[pool, group]
+
+    def means(self, x: Array) -> Array:
+        """(m,) the mean of each group of ``x`` (n,)."""
+        return np.bincount(self.index, x, len(self.sizes)) / self.sizes
+
+    def mean_of_means(self, x: Array) -> Known:
+        """The mean over the groups of the mean of each."""
+        gradient = self.weights("domains")
+        return Known(float(gradient @ x), gradient)
+
+    def variance(self, x: Array, pool: str, group: int | None) -> Known:
+        """As of :func:`.risk_variance`, of one group or of all."""
+        outer, inner = self._variance_factors(pool, group)
+        apart = x - self.weights(pool) @ x
+        within = x - self.means(x)[self.index]
+        outer_slopes, inner_slopes = outer * apart, inner * within
+        value = outer_slopes @ apart + inner_slopes @ within
+        return Known(float(value), 2 * (outer_slopes + inner_slopes))
+
+    def _variance_factors(self, pool: str, group: int | None) -> tuple[Array, Array]:
+        """(n,) each: factors of the squared distances to the mean of the pool and of the group."""
+        if (pool, group) not in self._factors:
+            weights = self.weights(pool)
+            chosen = slice(None) if group is None else slice(group, group + 1)
+            shares = np.zeros(len(self.sizes))
+            shares[chosen] = 1 / (len(shares[chosen]) * (self.sizes[chosen] - 1))
+            outer = weights / (1 - weights @ weights)
+            self._factors[pool, group] = outer, shares[self.index]
+        return self._factors[pool, group]
+
+    def _both_weights(self, pool: str) -> tuple[Array, Array]:
+        """Weights in the pool by group (m,) and by sample (n,)."""
+        if pool not in self._weights:
+            count = len(self.sizes)
+            by_group = 1 / (count * self.sizes)
+            if pool == "samples":
+                by_group = np.full(count, 1 / self.sizes.sum())
+            self._weights[pool] = by_group, by_group[self.index]
+        return self._weights[pool]
 
 
 def as_array(samples: Tensor) -> Array:
@@ -111,31 +175,30 @@ def as_array(samples: Tensor) -> Array:
     return samples.detach().numpy().astype(np.float64)
 
 
-def as_tensor(
-    samples: Tensor,
-    value: float,
-    gradient: Array,
-    formula: Callable[[Tensor], Tensor] | None = None,
-) -> Tensor:
-    """() ``value`` with the known ``gradient`` (n,) by ``samples`` (n,), in their dtype.
-
-    A second derivative is that of ``formula``, the same value by torch; without it, it raises.
-    """
+def as_tensor(values: float | Array, samples: Tensor) -> Tensor:
+    """``values`` in the dtype of ``samples``, which have at least 32 bits."""
     dtype = np.float64 if samples.dtype == torch.float64 else np.float32
-    made = torch.from_numpy(np.asarray(value, dtype))
+    return torch.from_numpy(np.asarray(values, dtype))
+
+
+def differentiable(samples: Tensor, known: Known) -> Tensor:
+    """() the value with its gradient by ``samples`` (n,), in their dtype."""
+    value = as_tensor(known.value, samples)
     if not (samples.requires_grad and torch.is_grad_enabled()):
-        return made
-    return known(samples, made, torch.from_numpy(gradient.astype(dtype)), formula)
+        return value
+    return with_gradient(samples, value, as_tensor(known.gradient, samples))
 
 
-def known(
-    samples: Tensor,
-    value: Tensor,
-    gradient: Tensor,
-    formula: Callable[[Tensor], Tensor] | None = None,
-) -> Tensor:
-    """As :func:`as_tensor`, from tensors of the same dtype."""
-    result: Tensor = _Known.apply(samples, value, gradient, formula)  # type: ignore[no-untyped-call]
+def with_gradient(samples: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
+    """The scalar ``value`` with a known ``gradient`` (n,) by ``samples`` (n,), all of one dtype.
+
+    A second derivative raises. This is the product of samples and gradient, whose derivative is
+    the gradient, with its value replaced: a function in Python would take several times longer.
+    """
+    result = torch.dot(samples, gradient)
+    result.detach().copy_(value)
+    assert result.grad_fn is not None
+    result.grad_fn.register_prehook(partial(_once, samples))
     return result
 
 
@@ -146,32 +209,9 @@ ONCE = (
 )
 
 
-class _Known(torch.autograd.Function):
-    """A value whose gradient is known."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        samples: Tensor,
-        value: Tensor,
-        gradient: Tensor,
-        formula: Callable[[Tensor], Tensor] | None,
-    ) -> Tensor:
-        ctx.save_for_backward(samples, gradient)
-        ctx.formula = formula
-        return value
-
-    @staticmethod
-    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, None, None, None]:
-        samples, gradient = ctx.saved_tensors
-        if not torch.is_grad_enabled():
-            product = (outer * gradient).to(samples.dtype)
-        elif ctx.formula is None:  # create_graph=True
-            product = _final(samples, (outer * gradient).to(samples.dtype))
-        else:
-            again = ctx.formula(samples)
-            (product,) = torch.autograd.grad(again, samples, outer, create_graph=True)
-        return product, None, None, None
+def _once(samples: Tensor, outer: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+    """Let a gradient with a graph (create_graph=True) raise where it is differentiated."""
+    return (_final(samples, outer[0]),) if torch.is_grad_enabled() else None
 
 
 class _Final(torch.autograd.Function):
@@ -194,6 +234,12 @@ def _line(kernel: RBFMixture) -> tuple[float, tuple[float, ...]]:
     """Distance of the nodes, and the widths of the kernels in nodes."""
     node = math.sqrt(min(kernel.bandwidths)) / grid.NODES_PER_WIDTH
     return node, tuple(math.sqrt(sigma) / node for sigma in kernel.bandwidths)
+
+
+@lru_cache(maxsize=4)
+def _steps(order: int) -> Array:
+    """(order, 1) the numbers from 0 to order − 1."""
+    return np.arange(order)[:, None]
 
 
 @lru_cache(maxsize=4)

@@ -26,7 +26,7 @@ from riskmatch.divergence.kernels import RBFMixture, Reduction
 Method = Literal["auto", "dense", "grid"]
 _METHODS = get_args(Method)
 
-_DENSE_BELOW = 80  # measured crossover, see `make bench`
+DENSE_BELOW = 80  # measured crossover, see `make bench`
 
 
 def kernel_forms(
@@ -56,10 +56,11 @@ def kernel_forms(
     check_option("method", method, _METHODS)
     with_grad = torch.is_grad_enabled() and samples.requires_grad
     traced, balanced = is_traced(samples), coefs is None
-    if balanced and not traced and method != "dense":
-        found = _few(samples, groups, rows, kernel)
+    if balanced and method != "dense" and samples.numel() >= DENSE_BELOW and few.is_few(samples):
+        arrays = few.as_array(samples), groups.numpy(), rows.numpy()
+        found = few.kernel_forms(*arrays, kernel, order_of(samples))
         if found is not None:
-            return few.as_tensor(samples, *found)
+            return few.differentiable(samples, found)
     if coefs is None:
         coefs = rows.new_full((len(rows),), 1 / len(rows))
     options = (list(kernel.bandwidths), kernel.reduction, method, balanced, with_grad)
@@ -69,17 +70,7 @@ def kernel_forms(
             evaluate = _operator
         return evaluate(samples, groups, rows, coefs, *options)[0]
     value, grad = _evaluate(samples, groups, rows, coefs, *options)
-    return few.known(samples, value, grad) if with_grad else value
-
-
-def _few(
-    samples: Tensor, groups: Tensor, rows: Tensor, kernel: RBFMixture
-) -> tuple[float, few.Array] | None:
-    """Value and gradient by NumPy; None where torch is faster."""
-    if samples.numel() < _DENSE_BELOW or not few.is_few(samples):
-        return None
-    x = few.as_array(samples)
-    return few.kernel_forms(x, groups.numpy(), rows.numpy(), kernel, _order(samples))
+    return few.with_gradient(samples, value, grad) if with_grad else value
 
 
 def _evaluate(
@@ -94,7 +85,7 @@ def _evaluate(
     with_grad: bool,
 ) -> tuple[Tensor, Tensor]:
     out, kernel = _result_dtype(samples), _mixture(tuple(bandwidths), reduction)
-    on_grid = method == "grid" or (method == "auto" and samples.numel() >= _DENSE_BELOW)
+    on_grid = method == "grid" or (method == "auto" and samples.numel() >= DENSE_BELOW)
     # Apple's GPUs have no float64; the scalars travel to the CPU and back instead.
     device = torch.device("cpu") if samples.device.type == "mps" else samples.device
     x = samples.detach().to(device, out)
@@ -102,7 +93,7 @@ def _evaluate(
     groups = groups.to(device)
     if on_grid:
         evaluate = grid.evaluate if balanced else grid.evaluate_unbalanced
-        value, grad = evaluate(x, groups, weights, factors, kernel, with_grad, _order(samples))
+        value, grad = evaluate(x, groups, weights, factors, kernel, with_grad, order_of(samples))
     else:
         value, grad = dense.evaluate(x.double(), groups, weights, factors, kernel, with_grad)
     if balanced:
@@ -134,7 +125,8 @@ def _evaluate_unchecked(
     return missing[0].clone(), missing if with_grad else missing[:0].clone()
 
 
-def _order(samples: Tensor) -> int:
+def order_of(samples: Tensor) -> int:
+    """Order of the interpolation on the grid."""
     return 20 if samples.dtype == torch.float64 else 12
 
 

@@ -253,9 +253,10 @@ def lagrange(order: int, device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def fft_size(least: int) -> int:
-    """The smallest number of the form 2^a or 3·2^a that is not below ``least``."""
+    """The smallest number of the form 2^a, 3·2^a or 5·2^a that is not below ``least``."""
     power = 1 << (least - 1).bit_length()
-    return power * 3 // 4 if power >= 4 and power * 3 // 4 >= least else power
+    shorter = [power * eighths // 8 for eighths in (5, 6) if power >= 8]
+    return next((size for size in shorter if size >= least), power)
 
 
 @lru_cache(maxsize=16)

@@ -8,9 +8,10 @@ from typing import get_args
 import torch
 from torch import Tensor
 
+from riskmatch.divergence import few
 from riskmatch.divergence.checks import check_option
 from riskmatch.divergence.divergence import Divergence, Groups, Pool
-from riskmatch.divergence.forms import Method, kernel_forms
+from riskmatch.divergence.forms import DENSE_BELOW, Method, kernel_forms
 from riskmatch.divergence.kernels import RBFMixture
 
 
@@ -102,6 +103,13 @@ class MMD(Divergence):
             return kernel_forms(risks, groups.index, rows, self.kernel, self.method)
         right = groups.weights(pool).expand_as(rows)
         return self._matched(risks, groups.index, groups.sizes.cpu(), rows + right, right)
+
+    def few_to_pool(self, risks: few.FewSamples, group: int | None, pool: Pool) -> few.Known | None:
+        """MMD² of one group, or the mean over all, and its gradient."""
+        if self.unbiased or self.method == "dense" or len(risks.values) < DENSE_BELOW:
+            return None
+        rows = risks.groups.contrasts(pool, group)
+        return few.kernel_forms(risks.values, risks.groups.index, rows, self.kernel, risks.order)
 
     def _matched(
         self, samples: Tensor, groups: Tensor, sizes: Tensor, left: Tensor, right: Tensor

@@ -202,7 +202,7 @@ class Session:
         by_domain = scores(predicted)
         numbers = dict(self.numbers)
         loss = numbers.pop("loss")
-        numbers.pop("worst domain", None)
+        numbers.pop("worst domain", None)  # in checkpoints of version 0.1
         raw = {name: value for name, value in numbers.items() if name.startswith("raw ")}
         return Evaluation(
             step=self.step,
@@ -297,6 +297,6 @@ class Session:
             self.step,
             steps,
             self.numbers["loss"],
-            self.numbers.get("worst domain"),
+            self.assembly.stepper.worst_domain(),
             self.timing.seconds(steps - self.step, evaluations, len(self._samples)),
         )

@@ -85,13 +85,15 @@ class Stepper:
     """Names of the training domains of a run; empty outside of one."""
     distributed: nn.Module | None = None
     """Batch → risks (n,) of several processes; DistributedDataParallel averages its gradients."""
+    _last: tuple[tuple[str, ...], tuple[int, ...], Tensor] | None = None
+    """Names and sizes of the domains of the last batch, and its risks (n,)."""
 
     def __post_init__(self) -> None:
         if self.settings.accumulate:
             check_splits(self.objective, "accumulate")
 
-    def step(self, batch: Batch | Share) -> dict[str, Any]:
-        """Take one step on ``batch``; return the numbers of it, see :func:`fit`."""
+    def step(self, batch: Batch | Share) -> dict[str, float]:
+        """Take one step on ``batch``; return its loss, the terms and the raw penalties."""
         optimizer = self.enter_phase()
         for group in optimizer.param_groups:
             for weight in group["params"]:
@@ -103,7 +105,20 @@ class Stepper:
             group["lr"] = self._lr() * group.get("lr_share", 1.0)
         optimizer.step()
         self.memory.step += 1
-        return _numbers(terms, ev)
+        self._last = None
+        if "risks" in ev.__dict__:
+            self._last = ev.batch.names, ev.batch.sizes, ev.risks.detach()
+        parts = terms.values()
+        raw = {f"raw {name}": value.item() for name, value in terms.raw.items()}
+        return {"loss": sum(parts.values()), **parts, **raw}
+
+    def worst_domain(self) -> str | None:
+        """Domain with the largest mean risk in the batch of the last step, if risks were taken."""
+        if self._last is None:
+            return None
+        names, sizes, risks = self._last
+        means = torch.stack([part.mean() for part in risks.split(sizes)])
+        return names[int(means.argmax())]
 
     def enter_phase(self) -> torch.optim.Optimizer:
         """Return the optimiser of the next step: a fresh one if its settings have changed."""
@@ -120,7 +135,7 @@ class Stepper:
         ev, size = self.evaluate(batch), self.settings.accumulate
         if not 0 < size < len(batch.y):
             terms = self._terms(ev)
-            terms.loss.backward()
+            terms.backward()
             return ev, terms
         views = []
 
@@ -149,7 +164,7 @@ class Stepper:
             terms = accumulate(self.distributed, self.distributed, pieces, terms_of)
         else:
             terms = terms_of(self.distributed(share.own))
-            terms.loss.backward()
+            terms.backward()
         return views[0], terms
 
     def evaluate(self, batch: Batch) -> Eval:
@@ -167,8 +182,8 @@ class Stepper:
         except NonFiniteError as error:
             domain = _bad_domain(ev)
             raise DivergedError(self.memory.step, "risk", domain, str(error)) from error
-        for name, part in terms.parts.items():
-            if not math.isfinite(part.item()):
+        for name, value in terms.values().items():
+            if not math.isfinite(value):
                 raise DivergedError(self.memory.step, name, _bad_domain(ev))
         return terms
 
@@ -204,15 +219,6 @@ def _bad_domain(ev: Eval) -> str | None:
     """Name of the first domain with a risk that is not finite."""
     parts = zip(ev.batch.names, ev.per_domain(ev.risks.detach()), strict=True)
     return next((name for name, risks in parts if not bool(torch.isfinite(risks).all())), None)
-
-
-def _numbers(terms: Terms, ev: Eval) -> dict[str, Any]:
-    parts = {name: value.item() for name, value in terms.parts.items()}
-    out: dict[str, Any] = {"loss": sum(parts.values()), **parts}
-    out |= {f"raw {name}": value.item() for name, value in terms.raw.items()}
-    if "risks" in ev.__dict__:
-        out["worst domain"] = ev.batch.names[int(ev.domain_means(ev.risks.detach()).argmax())]
-    return out
 
 
 def fit(
@@ -269,7 +275,13 @@ def fit(
     if not weights:
         raise ValueError("The model has no weights to train: none requires a gradient.")
     memory.base = optim if isinstance(optim, OptimSpec) else OptimSpec.of(optim, weights)
-    return [stepper.step(_batch(entry, weights[0].device)) for entry in batches]
+    history: list[dict[str, Any]] = []
+    for entry in batches:
+        numbers: dict[str, Any] = dict(stepper.step(_batch(entry, weights[0].device)))
+        if (worst := stepper.worst_domain()) is not None:
+            numbers["worst domain"] = worst
+        history.append(numbers)
+    return history
 
 
 def _batch(entry: Batch | Samples, device: torch.device) -> Batch:

@@ -77,7 +77,9 @@ class Head(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Compute features and logits."""
-        features = self.dropout(x[:, 0] if x.ndim == 3 else x)
+        features = x[:, 0] if x.ndim == 3 else x
+        if self.dropout.p:
+            features = self.dropout(features)
         return features, self.classifier(features)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
 
-from riskmatch.contract import Eval, Memory, Objective, OptimSpec, Terms
+from riskmatch.contract import Eval, KnownTerms, Memory, Objective, OptimSpec, Terms
 from riskmatch.divergence import MMD, Divergence, Groups, Pool, RBFMixture
 from riskmatch.matching import Match, MatchedRisks, RiskMatching
 from riskmatch.space import NOT_NEGATIVE, POSITIVE, Choice, LogUniform, Tuned, Uniform, later, tuned
@@ -84,10 +84,10 @@ class RDM(Objective):
         groups = Groups.in_order(ev.batch.sizes, ev.risks.device)
         matched = MatchedRisks(ev.risks, groups, self.match, self.pool)
         scale = 1 / self.weight if self.rescale and self.weight > 1 else 1.0
-        parts, raw = {"risk": ev.risk if scale == 1 else scale * ev.risk}, {}
-        if self.weight:
-            raw["matching"] = penalty = matched.penalty(self.criterion.divergence)
-            parts["matching"] = (scale * self.weight) * penalty
-        if self.variance_weight:
-            parts["variance"] = (scale * self.variance_weight) * matched.variance()
-        return Terms(parts, raw)
+        weights = {"risk": 1.0, "matching": self.weight, "variance": self.variance_weight}
+        factors = {name: scale * weight for name, weight in weights.items()}
+        known = matched.few_terms(self.criterion.divergence, factors)
+        if known is not None:
+            return KnownTerms(matched.risks, *known)
+        parts, raw = matched.terms(self.criterion.divergence, factors)
+        return Terms({"risk": scale * ev.risk, **parts}, raw)
