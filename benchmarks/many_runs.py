@@ -48,11 +48,11 @@ ORIGINALLY = {
 """What was measured by hand before this benchmark, when tables read records one by one."""
 
 NOTE = """\
-20,000 runs and 200,000 images. Seconds depend on what else ran on the machine, so compare
-processor seconds. *Originally*: measured by hand, records read one by one. *Earlier*, *before*: one
-data frame of all columns; *before*, `sweep status` read every line of the records too. *Now*: runs
-and evaluations apart; the first command parses all records and writes the index that the next ones
-read. The rows of `show` and of images are older than the other rows of *now*."""
+20,000 runs and 200,000 images. Rows of *now* were measured with other programs stopped; elsewhere
+seconds depend on what else ran, so compare processor seconds. *Originally*: measured by hand,
+records read one by one. *Earlier*, *before*: one data frame of all columns; *before*, `sweep
+status` read every line of the records too. *Now*: runs and evaluations apart; the first command
+parses all records and writes the index that the next ones read."""
 
 
 def evaluations(rng: random.Random) -> list[str]:
