@@ -1,8 +1,9 @@
 """Follow pages of the site as a newcomer would: type their commands, with a clock.
 
-Python blocks that a page asks to save as a file are saved, other Python blocks are run, and every
-command of a console block is run in a shell, in one scratch folder per page. The page Start uses
-the sample data of the engineer's tutorial; what it installs is installed already.
+Makes a virtual environment and a scratch folder per page. Python blocks that a page asks to save as
+a file are saved, other Python blocks are run, every command of a console block is run in a shell,
+and what the page installs is installed from this clone. The page Start uses the sample data of the
+engineer's tutorial.
 
 Run: python docs/newcomer.py [PAGE …]   writes results/newcomer.md
 """
@@ -15,11 +16,13 @@ import subprocess
 import sys
 import tempfile
 import time
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("index", "tutorial-researcher", "tutorial-engineer")
+INSTALL = "pip install"
 
 
 def commands(page: str) -> Iterator[tuple[str, str | None]]:
@@ -29,35 +32,50 @@ def commands(page: str) -> Iterator[tuple[str, str | None]]:
         language, code = block.groups()
         if language == "console":
             for line in code.splitlines():
-                if line.strip() and not line.startswith(("#", "pip install")):
-                    yield line, None
+                command = line.partition("  #")[0].rstrip()
+                if command:
+                    yield command, None
         elif language == "python":
             paragraph = text[: block.start()].rstrip().rpartition("\n\n")[2]
             saved = re.search(r"[Ss]ave this as\s+`(\w+\.py)`", paragraph)
             yield (f"# save {saved[1]}" if saved else "python block.py"), code
 
 
-def walk(page: str, folder: Path) -> Iterator[tuple[str, float]]:
+def walk(page: str, folder: Path, programs: Path | None = None) -> Iterator[tuple[str, float]]:
     """Type everything on a page; yields each command with its seconds.
+
+    Args:
+        page: Name of the page, without ``.md``.
+        folder: Where the commands run.
+        programs: The folder ``bin`` of a virtual environment to install into and to run in. By
+            default nothing is installed, and commands run in the current environment.
 
     Raises:
         RuntimeError: a command failed. An exit code of 1, faults that were found, is no failure.
     """
-    tools = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": tools, "COLUMNS": "100"}
+    path = os.pathsep.join([str(programs or Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "COLUMNS": "100"}
     steps = list(commands(page))
     if page == "index":
         data = next(code for _, code in commands("tutorial-engineer") if code)
-        steps.insert(0, ("python block.py", data))
+        steps.insert(0, ("# save sample_data.py", data))
+        first = next(i for i, (command, _) in enumerate(steps) if "photos/" in command)
+        steps.insert(first, ("python sample_data.py", None))
     for command, code in steps:
         if code is not None:
             name = command.removeprefix("# save ") if command[0] == "#" else "block.py"
             (folder / name).write_text(code, "utf-8")
-        if command[0] == "#":
+        installs = command.startswith(INSTALL)
+        if command[0] == "#" or (installs and programs is None):
             continue
         start = time.perf_counter()
         done = subprocess.run(
-            command, shell=True, cwd=folder, capture_output=True, text=True, env=environment
+            command,
+            shell=True,
+            cwd=ROOT if installs else folder,
+            capture_output=True,
+            text=True,
+            env=environment,
         )
         seconds = time.perf_counter() - start
         if done.returncode > 1 or "Traceback" in done.stderr:
@@ -66,16 +84,28 @@ def walk(page: str, folder: Path) -> Iterator[tuple[str, float]]:
 
 
 def main(pages: list[str]) -> None:
-    """Walk through pages and write the times."""
-    parts = ["# A newcomer's path through the tutorials", "Every command as the page has it."]
-    for page in pages:
-        with tempfile.TemporaryDirectory() as folder:
-            clock = list(walk(page, Path(folder)))
-        rows = [f"| `{command}` | {seconds:.0f} |" for command, seconds in clock]
-        total = sum(seconds for _, seconds in clock)
-        parts.append(f"## {page}\n\n| command | seconds |\n| --- | --: |\n" + "\n".join(rows))
-        parts.append(f"Together {total / 60:.1f} minutes.")
-    parts.append("Written by `python docs/newcomer.py` on two cores.")
+    """Walk through pages in a fresh virtual environment and write the times."""
+    parts = [
+        "# A newcomer's path through the tutorials",
+        "Every command as the page has it, in a fresh virtual environment, on two cores without a "
+        "GPU. Packages were on the disk: add the time to download them.",
+    ]
+    with tempfile.TemporaryDirectory() as root:
+        environment = Path(root, "venv")
+        venv.create(environment, with_pip=True)
+        os.environ["XDG_CACHE_HOME"] = str(Path(root, "cache"))
+        os.environ.pop("PYTHONPATH", None)
+        for page in pages:
+            folder = Path(root, page)
+            folder.mkdir()
+            rows, total = [], 0.0
+            for command, seconds in walk(page, folder, environment / "bin"):
+                print(f"{seconds:6.1f} s  {command}", flush=True)
+                rows.append(f"| `{command}` | {seconds:.0f} |")
+                total += seconds
+            parts.append(f"## {page}\n\n| command | seconds |\n| --- | --: |\n" + "\n".join(rows))
+            parts.append(f"Together {total / 60:.1f} minutes.")
+    parts.append("Written by `python docs/newcomer.py`.")
     (ROOT / "results" / "newcomer.md").write_text("\n\n".join(parts) + "\n", "utf-8")
 
 
