@@ -193,7 +193,8 @@ def command_line() -> str:
 def command_help(words: list[str]) -> Iterable[str]:
     """Help and options of one command."""
     parser = parser_of(words)
-    yield f"```text\n{parser.text}\n```"
+    text = re.sub(r"(?<=\S)\n(?=\S)", " ", parser.text)  # paragraphs break where the page does
+    yield f"``` {{ .text .wrap }}\n{text}\n```"
     for title, options in parser.groups.items():
         if options:
             rows = "\n".join(map(option_row, options))
@@ -202,7 +203,7 @@ def command_help(words: list[str]) -> Iterable[str]:
 
 def option_row(option: Option) -> str:
     """A row of the table of options."""
-    names = ", ".join(f"`{flag}`" for flag in option.flags) or f"`{option.label}`"
+    names = ", ".join(f"`{flag}`{{ .name }}" for flag in option.flags) or f"`{option.label}`"
     default = "" if option.default in (None, False, ()) else f"`{format_value(option.default)}`"
     need = "required" if option.required else default
     repeat = " May be repeated." if option.repeatable else ""
@@ -225,8 +226,8 @@ def methods() -> str:
 
 
 def output_of(words: list[str]) -> str:
-    """What a command prints, 100 columns wide."""
-    os.environ["COLUMNS"] = "100"
+    """What a command prints, 84 columns wide."""
+    os.environ["COLUMNS"] = "84"
     with contextlib.redirect_stdout(io.StringIO()) as output:
         main(words)
     return "".join(f"{line.rstrip()}\n" for line in output.getvalue().strip("\n").splitlines())
@@ -242,13 +243,14 @@ class Docstrings(griffe.Extension):
 
 
 def to_markdown(text: str) -> str:
-    """Roles as code, formulas between dollars, notes as admonitions.
+    """Roles and examples as code, formulas between dollars, notes as admonitions.
 
     Example:
         >>> to_markdown("see :func:`~riskmatch.data.load`, :math:`x`")
         'see `load`, $x$'
     """
     text = re.sub(r":math:`([^`]*)`", r"$\1$", text)
+    text = re.sub(r"^( *)Example:$", r"\1Examples:", text, flags=re.MULTILINE)  # shown as code
     text = re.sub(r":\w+:`~(?:\w+\.)*(\w+)`", r"`\1`", text)
     text = re.sub(r":\w+:`([^`]*)`", r"`\1`", text)
     text = re.sub(r"\.\. (warning|note)::", r"!!! \1", text)
