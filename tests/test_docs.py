@@ -25,7 +25,7 @@ GENERATED = ("command-line.md", "gallery.md", "methods.md")
 ELSEWHERE = "import onnxruntime"  # tests/integration/test_onnx.py runs this block
 MEASURED = [  # pages that quote results
     *("choosing.md", "findings.md", "index.md", "reproducing.md", "risk-distributions.md"),
-    *("selection.md", "tutorial-engineer.md", "when-it-helps.md"),
+    *("selection.md", "tutorial-engineer.md", "tutorial-researcher.md", "when-it-helps.md"),
 ]
 RUN = ("extending.md", "reports.md", "selection.md")  # their commands only read a sweep
 TYPED = ("index.md", "tutorial-engineer.md", "tutorial-researcher.md")
@@ -186,6 +186,17 @@ def test_numbers_are_in_the_results_that_the_page_links_to(page):
     known = set(re.findall(r"(?<![\w.])\d+\.\d+", results)) | NOT_MEASURED.get(page, set())
     assert numbers
     assert numbers - known == set()
+
+
+@pytest.mark.parametrize("page", TYPED)
+def test_every_command_that_is_typed_has_its_time(page):
+    record = (ROOT / "results" / "newcomer.md").read_text("utf-8")
+    rows = record.partition(f"## {page.removesuffix('.md')}\n")[2].partition("Together")[0]
+    seconds = dict(re.findall(r"^\| `(.*)` \| (\d+) \|$", rows, re.MULTILINE))
+    for line in commands(page):
+        command, _, time = line.partition("  # ")
+        assert command in seconds
+        assert time in ("", f"{seconds[command]} s"), line
 
 
 def test_the_gallery_is_short_and_has_its_pictures():
