@@ -65,7 +65,7 @@ def digits() -> DomainSet:
 
 
 def prepared(name: str, work: Path) -> tuple[str, dict[str, Any]]:
-    """A data set and its options."""
+    """A data set, and the columns of a table."""
     if name not in TABLES:
         return ("ship:digits" if name == "digits" else str((work / name).resolve())), {}
     make, domain = TABLES[name]
@@ -79,11 +79,10 @@ def coverage(work: Path, names: list[str]) -> None:
     """Write the interval and the truth of every domain, and the table of counts."""
     rows = stored("coverage")
     for name in names:
-        data, options = prepared(name, work)
-        search = dict(SEARCH[name])
-        search["choices"] = {**search.get("choices", {}), "data_options": options}
+        data, columns = prepared(name, work)
         advice = work / f"advice-{name}" / "advice.json"
         if not advice.exists():
+            search = {**SEARCH[name], **columns}
             riskmatch.advise(data, advice.parent, selection="leave-one-out", **search)
         values = json.loads(advice.read_text())
         rows = [row for row in rows if row["set"] != name]

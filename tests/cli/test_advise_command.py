@@ -11,13 +11,14 @@ import pandas as pd
 import pytest
 from pets import draw_pets
 
-from riskmatch import choose, load_model, results
+from riskmatch import advise, choose, load_model, results
 from riskmatch.cli import main
 from riskmatch.cli.progress import SweepDisplay
 from riskmatch.cli.train_options import parse_train
 from riskmatch.deployment import Advised, Expected, read_advice, write_advice
 from riskmatch.deployment.advising import advice_for
 from riskmatch.deployment.judging import harms, prediction_interval
+from riskmatch.files import to_json
 from riskmatch.report.selected import select
 from riskmatch.runs import predictions
 from riskmatch.runs.frame import read_results
@@ -153,6 +154,11 @@ def test_four_sites_of_a_table_are_chosen_for_by_leave_one_out(riskmatch):
     boosting = values["methods"][-1]["accuracies"]
     assert list(boosting) == list("ABCD")
     assert min(boosting.values()) > 0.8
+    tiny = {"steps": 4, "eval_every": 2, "warmup": 1}
+    again = advise(
+        "visits.csv", methods=["rdm"], draws=1, label="late", domain="site", choices=tiny
+    )
+    assert json.loads(to_json(again.to_json())) == values
     Path("advice/boosting.json").write_text("damaged")
     words = [*shlex.split(values["command"])[1:], "--save", "model", "--quiet"]
     assert riskmatch(*words).code == 0

@@ -10,7 +10,6 @@ from typing import Any, Literal
 from tyro.conf import Positional
 
 from riskmatch.cli.errors import BadInput, RunFailed, cause_of
-from riskmatch.cli.options import TableColumns
 from riskmatch.cli.parser import parse
 from riskmatch.cli.progress import SweepDisplay
 from riskmatch.files import printable, to_json
@@ -75,11 +74,10 @@ class Advise:
     def choices(self) -> dict[str, Any]:
         """Fields of the runs that are fixed in all draws."""
         given = {"steps": self.steps, "eval_every": self.eval_every, "model": self.backbone}
-        columns = TableColumns(self.label, self.domain, self.ignore).data_options
         return {
             **self.options,
             **{name: value for name, value in given.items() if value is not None},
-            "data_options": {**self.data_options, **columns},
+            "data_options": dict(self.data_options),
             "model_options": dict(self.model_options),
         }
 
@@ -101,6 +99,9 @@ def run(words: Sequence[str]) -> int:
                 draws=options.draws,
                 selection=options.select,
                 leave_out_together=together or None,
+                label=options.label,
+                domain=options.domain,
+                ignore=options.ignore,
                 choices=options.choices,
                 launcher=Local(options.jobs, options.device),
                 data_dir=options.data_dir,

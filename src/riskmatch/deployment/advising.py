@@ -13,6 +13,7 @@ from typing import Any
 from riskmatch.contract.risks import REGRESSION
 from riskmatch.data import OnProgress, load, no_progress
 from riskmatch.data.catalogue import resolve as resolve_data
+from riskmatch.data.convert import table_options
 from riskmatch.data.domain import DomainSet
 from riskmatch.data.table import TableDomains
 from riskmatch.defaults import field_names, method_class, resolve
@@ -63,6 +64,9 @@ def advise(
     draws: int = DRAWS,
     selection: str | None = None,
     leave_out_together: Sequence[Sequence[str]] | None = None,
+    label: str | None = None,
+    domain: str | None = None,
+    ignore: Sequence[str] = (),
     choices: Mapping[str, Any] | None = None,
     launcher: Launcher | str = "local",
     data_dir: Path | None = None,
@@ -85,6 +89,9 @@ def advise(
             ``train-val``; by default the first for 4 to 6 domains without siblings.
         leave_out_together: groups of sibling domains to leave out at once; by default those that
             share images, where the data are images.
+        label: column of the class, for a table.
+        domain: column of the domain, for a table.
+        ignore: columns to leave out, for a table.
         choices: fields of the runs, or of the methods that have them, fixed in all draws.
         launcher: where to train: a launcher, or its name.
         data_dir: folder searched first for the files of the data set.
@@ -106,7 +113,9 @@ def advise(
         ('erm', 'train-val', [('0.9',), ('0.8',), ('0.1',)])
     """
     out, choices = Path(out), dict(choices or {})
-    domains = load(data, choices.get("data_options", {}), data_dir, on_progress)
+    options = {**choices.get("data_options", {}), **table_options(label, domain, ignore)}
+    choices["data_options"] = options
+    domains = load(data, options, data_dir, on_progress)
     if not domains.classes or choices.get("risk", "cross-entropy") in REGRESSION:
         raise ValueError(f"{data} is a regression, and advise compares accuracies.")
     if choices.get("average", "none") != "none":
