@@ -33,10 +33,10 @@ def main(out: str = "out/risk_steps.png") -> None:
     risks = risks[risks["split"] == "val"]
     scores = scores[(scores["split"] == "val") & scores["test"]].set_index("step")["accuracy"]
     figure, panels = plt.subplots(
-        1, len(STEPS), figsize=(11, 2.6), sharex=True, sharey=True, layout="constrained"
+        2, 3, figsize=(9, 5), sharex=True, sharey=True, layout="constrained"
     )
     edges = np.linspace(0, 3, 40)
-    for axes, step in zip(panels, STEPS, strict=True):
+    for axes, step in zip(panels.flat, STEPS, strict=False):
         for domain, label in LABELS.items():
             values = risks.loc[(risks["step"] == step) & (risks["domain"] == domain), "risk"]
             line = axes.hist(values.clip(upper=3), edges, density=True, histtype="step")[2][0]
@@ -44,9 +44,11 @@ def main(out: str = "out/risk_steps.png") -> None:
             line.set_label(label)
         phase = "warm-up" if step <= run.config.hparams["warmup"] else "matching"
         axes.set(title=f"step {step}, {phase}\ntest accuracy {scores[step]:.0%}", xlabel="risk")
-        axes.title.set_fontsize(9)
-    panels[0].set_ylabel("density")
-    panels[-1].legend(title="colour agrees", frameon=False, fontsize=7, title_fontsize=7)
+        axes.tick_params(labelbottom=True)
+    for axes in panels[:, 0]:
+        axes.set_ylabel("density")
+    panels[1, 2].axis("off")
+    figure.legend(*axes.get_legend_handles_labels(), title="colour agrees", loc=(0.75, 0.2))
     Path(out).parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out, dpi=150)
 

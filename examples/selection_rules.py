@@ -44,13 +44,14 @@ def main(out: str = "out/selection_rules.png") -> None:
         test = 100 * rows["accuracy/train/photo"]
         left.plot(100 * training.mean(axis=1), test, ".", markersize=3, alpha=0.5, label=method)
     left.set(xlabel="validation accuracy, training domains, %", ylabel="accuracy on photos, %")
-    left.set(xlim=(60, None), ylim=(60, None))
+    left.set(xlim=(60, None), ylim=(60, None), title="every evaluation")
     left.legend(frameon=False, markerscale=3)
     table = pd.DataFrame(chosen).loc[METHODS]
     print(table.round(1).to_string())
-    table.plot.bar(ax=right, rot=0, width=0.8, ylim=(66, 73), xlabel="")
-    right.set_ylabel("accuracy, average over test domains, %")
-    right.legend(frameon=False, fontsize=7, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    table.plot(ax=right, style=["o", "s", "^"], xlim=(-0.5, 2.5), ylim=(66, 73), xlabel="")
+    right.set_xticks(range(len(METHODS)), METHODS)
+    right.set(title="chosen by", ylabel="mean over test domains, %")
+    right.legend(frameon=False)
     Path(out).parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out, dpi=150)
 
