@@ -16,6 +16,7 @@ class Terms:
     """The named terms of a step's loss, and diagnostics to log beside them.
 
     Example:
+        >>> import torch
         >>> Terms({"risk": torch.tensor(1.0), "penalty": torch.tensor(0.5)}).loss
         tensor(1.5000)
     """
@@ -32,6 +33,7 @@ class Terms:
         """``risk`` plus ``weight`` times a penalty, which is not computed where the weight is zero.
 
         Example:
+            >>> import torch
             >>> Terms.penalised(torch.tensor(1.0), 2.0, lambda: torch.tensor(3.0)).parts
             {'risk': tensor(1.), 'penalty': tensor(6.)}
         """
@@ -64,7 +66,7 @@ class KnownTerms(Terms):
         raw: as of :class:`Terms`.
 
     Example:
-        >>> import numpy as np
+        >>> import numpy as np, torch
         >>> risks = torch.tensor([1.0, 3.0], requires_grad=True)
         >>> terms = KnownTerms(risks, {"risk": few.Known(2.0, np.array([0.5, 0.5]))}, {})
         >>> terms.backward()

@@ -29,9 +29,9 @@ from riskmatch.contract import Eval, Memory, OptimSpec, RiskFunction
 from riskmatch.data.domain import Batch, Domain
 from riskmatch.data.sampler import Sampler
 from riskmatch.divergence import Divergence
+from riskmatch.divergence.matched import Match
 from riskmatch.engine.device import resolve_device
 from riskmatch.engine.step import Stepper, StepSettings
-from riskmatch.matching import Match
 from riskmatch.models.mlp import MLP
 from riskmatch.objectives import RDM
 

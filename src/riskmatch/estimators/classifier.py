@@ -16,8 +16,8 @@ from torch import Tensor
 from riskmatch.contract import RiskFunction
 from riskmatch.contract.risks import cross_entropy_risks
 from riskmatch.divergence import Divergence
+from riskmatch.divergence.matched import Match
 from riskmatch.estimators.base import RiskMatchingEstimator
-from riskmatch.matching import Match
 
 
 class RiskMatchingClassifier(ClassifierMixin, RiskMatchingEstimator):  # type: ignore[misc]

@@ -9,7 +9,8 @@ from typing import ClassVar, Literal
 
 from riskmatch.contract import Eval, KnownTerms, Memory, Objective, OptimSpec, Terms
 from riskmatch.divergence import MMD, Divergence, Groups, Pool, RBFMixture
-from riskmatch.matching import Match, MatchedRisks, RiskMatching
+from riskmatch.divergence.matched import Match, MatchedRisks
+from riskmatch.matching import RiskMatching
 from riskmatch.space import NOT_NEGATIVE, POSITIVE, Choice, LogUniform, Tuned, Uniform, later, tuned
 
 _LARGE = ("terraincognita", "domainnet")
