@@ -167,20 +167,25 @@ PLAN = shlex.split(
 
 def sweeps(out: Path, rng: random.Random) -> Outcome:
     """Kill sweeps three times each."""
-    records, failed = {}, []
+    records, failed, usual = {}, [], 0.0
     for name in ["whole", *map(str, range(SWEEPS))]:
         folder = out / name
         forked(partial(run_command, ["sweep", "plan", str(folder), *PLAN]), out / "log")
         run = partial(run_command, ["sweep", "run", str(folder), "--jobs", "1", "--quiet"])
-        for _ in range(3 if name != "whole" else 0):
-            forked(run, out / "log", rng.uniform(0.2, 3.0))
+        codes = [
+            forked(run, out / "log", rng.uniform(0.1, 0.4) * usual)
+            for _ in range(3 if name != "whole" else 0)
+        ]
+        begun = time.monotonic()
         code = forked(run, out / "log", 5 * LIMIT)
+        usual = usual or time.monotonic() - begun
         records[name] = (
             code,
             {p.parent.name: trace(p.parent) for p in folder.glob(f"runs/*/{FILE}")},
         )
         failed += [name] if records[name] != (0, records["whole"][1]) else []
-        print(f"  sweep {name}: exit code {code}", flush=True)
+        killed = codes.count(-signal.SIGKILL)
+        print(f"  sweep {name}: {killed} kills, exit code {code}", flush=True)
     return SWEEPS, failed
 
 
