@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -142,7 +143,7 @@ class MatchedRisks:
             return None
         return divergence.few_to_pool(self._few, self._few_group, self.pool)
 
-    @property
+    @cached_property
     def _few_group(self) -> int | None:
         """Of few risks: the domain to match with the pool; None for all."""
         assert self._few is not None
