@@ -104,6 +104,15 @@ def test_neither_order_nor_names_of_domains_matter(pairs, match, divergence, ran
         assert torch.allclose(penalty(pairs, names)[1], before, rtol=1e-8, atol=1e-10)
 
 
+def test_labels_changed_in_place_are_grouped_anew():
+    risks = torch.linspace(0, 1, 100, dtype=torch.float64)
+    domains = torch.arange(100) % 2
+    risk_matching_penalty(risks, domains)
+    domains[:30] = 0
+    expected = MMD()(risks[domains == 1], risks)
+    assert torch.isclose(risk_matching_penalty(risks, domains, pool="samples"), expected)
+
+
 @pytest.mark.parametrize("divergence", ["mmd", "energy", "wasserstein-1", "wasserstein-2"])
 @pytest.mark.parametrize("match", ["worst", "variance"])
 def test_equal_domains_have_no_penalty(divergence, match):

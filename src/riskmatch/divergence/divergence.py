@@ -45,8 +45,7 @@ class Groups:
             counts = torch.zeros_like(distinct).index_add(0, index, torch.ones_like(index))
             return cls(distinct, index, counts)
         if is_few(labels):
-            distinct, index, sizes = map(torch.from_numpy, _grouped(labels.numpy()))
-            return cls(distinct, index, sizes)
+            return _of_few(labels.numpy().tobytes())
         low, high = (int(bound) for bound in torch.aminmax(labels))
         if high - low > _FEW_LABELS:
             distinct, index = labels.unique(return_inverse=True)
@@ -109,6 +108,12 @@ class Groups:
     def contrasts(self, which: Tensor, pool: Pool) -> Tensor:
         """(k, m) float64 on the CPU: the weights of each group of ``which`` minus the pool's."""
         return ((1 / self.sizes.cpu().double()).diag() - self.weights(pool))[which.cpu()]
+
+
+@lru_cache(maxsize=64)
+def _of_few(labels: bytes) -> Groups:
+    """Groups of few int64 labels, kept: the batches of a loop often have the same ones."""
+    return Groups(*map(torch.from_numpy, _grouped(np.frombuffer(labels, np.int64))))
 
 
 def _grouped(labels: Array) -> tuple[Array, Array, Array]:

@@ -57,35 +57,40 @@ def kernel_forms(
     span = float(place.max())
     if not span <= grid.SHARED_CELLS:
         return None
-    cells = int(span) + 2
-    nearest = np.rint(place)
-    cell = nearest.astype(np.int64)
-    powers = np.ones((order, len(x)))
-    powers[1:] = 2 * (place - nearest)
-    np.multiply.accumulate(powers, out=powers)
     spread, differentiate = _lagrange(order)
-    count, overlap = rows.shape[1], order // _STEP
+    before = order // _STEP - 1  # as many cells before one reach its nodes
+    cells, each = int(span) + 2 + before, len(rows)
+    cell = np.rint(place)
+    powers = np.empty((order, len(x)))
+    powers[0] = 1
+    powers[1:] = place - cell
+    np.multiply.accumulate(powers, out=powers)
+    index = groups * (order * cells) + order * cell.astype(np.int64) + _steps(order)
     # First by group, then weighed: equal risks must cancel to the last digit.
-    length = cells + 2 * overlap - 2  # cells, and empty ones on both sides
-    index = groups * (order * length) + (cell + (overlap - 1))
-    steps = _steps(order)
-    index = index + length * steps
-    moments = np.bincount(index.ravel(), powers.ravel(), count * order * length)
-    weighed = (rows @ moments.reshape(count, -1)).reshape(-1, order, length)
-    width = cells + overlap - 1
-    shifted = [weighed[:, :, shift : shift + width] for shift in range(overlap)]
-    on_nodes = (spread @ np.concatenate(shifted, 1)).transpose(0, 2, 1).reshape(len(rows), -1)
+    moments = np.bincount(index.ravel(), powers.ravel(), rows.shape[1] * order * cells)
+    weighed = np.zeros((each, order * (before + cells)))
+    weighed[:, order * before :] = rows.dot(moments.reshape(-1, order * cells))
+    on_nodes = (_windows(weighed, cells, order * (before + 1), order) @ spread).reshape(each, -1)
     nodes = on_nodes.shape[1]
     size = grid.fft_size(2 * nodes - 1)
     transform = np.fft.rfft(on_nodes, size)
     transform.view(np.float64)[...] *= _spectrum(widths, size)
-    potential = np.fft.irfft(transform, size)[:, :nodes]
-    factor = kernel.weight / len(rows)
-    value = factor * float((on_nodes * potential).sum())
-    windows = potential.take(_STEP * cell + steps, 1)  # (r, node, n)
-    slopes = ((differentiate @ windows) * powers[:-1]).sum(1)
-    slopes *= (2 / node * factor) * rows.take(groups, 1)
-    return Known(max(value, 0.0), slopes.sum(0))  # rounding may leave −1e-18
+    potential = np.fft.irfft(transform, size)
+    factor = kernel.weight / each
+    value = factor * float(np.vdot(on_nodes, potential[:, :nodes]))
+    tangents = (_windows(potential, cells, order, _STEP) @ differentiate).reshape(each, -1)
+    slopes = (rows.T.dot(tangents).take(index) * powers).sum(0)
+    slopes *= 2 / node * factor
+    return Known(max(value, 0.0), slopes)  # rounding may leave −1e-18
+
+
+def _windows(values: Array, count: int, width: int, step: int) -> Array:
+    """(r · count, width) the windows of ``values`` (r, …) that start every ``step`` values."""
+    row, item = values.strides
+    windows: Array = np.ndarray(
+        (len(values), count, width), values.dtype, values, strides=(row, step * item, item)
+    )
+    return windows.reshape(-1, width)
 
 
 class FewSamples(NamedTuple):
@@ -244,15 +249,19 @@ def _steps(order: int) -> Array:
 
 @lru_cache(maxsize=4)
 def _lagrange(order: int) -> tuple[Array, Array]:
-    """Coefficients of the polynomials and of their derivatives, as the factors of matrices.
+    """Coefficients of the polynomials and of their derivatives, as factors from the right.
 
-    Shapes: (node of a cell, power in every cell that reaches it), (power − 1, node).
+    The variable is the offset in cells. Shapes: (power in each cell that reaches a node, node of a
+    cell), (node, power).
     """
-    spread, differentiate = grid.lagrange(order, _CPU)  # (power, 1, node)
+    spread, differentiate = grid.lagrange(order, _CPU)  # (power, 1, node), the offset in half cells
+    scale = 2.0 ** np.arange(order)[:, None]
     # The nodes of a cell are the last of the polynomials that start two cells before it, …
-    parts = spread[:, 0].numpy().reshape(order, -1, _STEP)[:, ::-1]
-    factors = parts.transpose(2, 1, 0).reshape(_STEP, -1)
-    return np.ascontiguousarray(factors), differentiate[1:, 0].numpy()
+    parts = (scale * spread[:, 0].numpy()).reshape(order, -1, _STEP)[:, ::-1]
+    factors = parts.transpose(1, 0, 2).reshape(-1, _STEP)
+    slopes = np.zeros((order, order))
+    slopes[:, :-1] = (scale[:-1] * differentiate[1:, 0].numpy()).T
+    return factors, slopes
 
 
 @lru_cache(maxsize=16)

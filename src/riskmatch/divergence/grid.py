@@ -253,9 +253,9 @@ def lagrange(order: int, device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def fft_size(least: int) -> int:
-    """The smallest number of the form 2^a, 3·2^a or 5·2^a that is not below ``least``."""
+    """The smallest number of the form 2^a, 3·2^a, 5·2^a or 25·2^a that is not below ``least``."""
     power = 1 << (least - 1).bit_length()
-    shorter = [power * eighths // 8 for eighths in (5, 6) if power >= 8]
+    shorter = [power * parts // 32 for parts in (20, 24, 25) if power >= 32]
     return next((size for size in shorter if size >= least), power)
 
 
