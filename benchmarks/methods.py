@@ -14,6 +14,7 @@ import dataclasses
 from collections.abc import Callable
 from functools import partial
 
+import core
 import measure
 import torch
 
@@ -24,6 +25,8 @@ from riskmatch.models import MLP, build
 from riskmatch.objectives import RDM, methods
 
 SAMPLES = 5_000
+SMALL = (96, 264)
+"""Sizes of small batches of risks."""
 
 
 def stepping(objective: Objective) -> Callable[[], object]:
@@ -72,20 +75,20 @@ def small_steps() -> dict[str, Callable[[], object]]:
     return actions
 
 
-def parts_of_penalty() -> dict[str, Callable[[], object]]:
-    """The penalty of the risks of a small step with autograd, and its arithmetic alone."""
-    risks = torch.rand(96, generator=torch.Generator().manual_seed(0)).mul_(4).requires_grad_()
-    groups, divergence = Groups.in_order((32, 32, 32), torch.device("cpu")), MMD()
-    arrays = few.as_array(risks), groups.arrays.index, groups.arrays.contrasts("domains", 2)
-
-    def with_autograd() -> None:
-        risks.grad = None
-        riskmatch.risk_matching_penalty(risks, groups, divergence=divergence).backward()
-
-    return {
-        "penalty": with_autograd,
-        "arithmetic of the penalty": lambda: few.kernel_forms(*arrays, divergence.kernel, 12),
-    }
+def penalties() -> dict[str, Callable[[], object]]:
+    """The penalty of the risks of a small step, its arithmetic alone, and the dense form."""
+    actions: dict[str, Callable[[], object]] = {}
+    for n in SMALL:
+        risks, labels = core.risks_of(n, 3)
+        groups, worst = Groups.of(labels), labels == 2
+        ours = partial(riskmatch.risk_matching_penalty, risks, groups)
+        actions[f"penalty, {n}"] = core.both_ways(ours, risks)
+        arrays = few.as_array(risks), groups.arrays.index, groups.arrays.contrasts("domains", 2)
+        order = few.order_of(risks)
+        actions[f"arithmetic, {n}"] = partial(few.kernel_forms, *arrays, MMD().kernel, order)
+        usual = partial(lambda risks, worst: core.dense(risks[worst], risks), risks, worst)
+        actions[f"dense, {n}"] = core.both_ways(usual, risks)
+    return actions
 
 
 def measure_small_steps() -> tuple[dict[str, float], str]:
@@ -93,7 +96,7 @@ def measure_small_steps() -> tuple[dict[str, float], str]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     steps = small_steps()
-    times = measure.seconds({**steps, **parts_of_penalty()}, rounds=15, turn=0.2)
+    times = measure.seconds({**steps, **penalties()}, rounds=15, turn=0.2)
     torch.set_num_threads(threads)
     rows = [
         [
@@ -106,11 +109,20 @@ def measure_small_steps() -> tuple[dict[str, float], str]:
         if name in steps
     ]
     headings = ["head on frozen features", "ms per step", "plain torch = 1", "ERM = 1"]
-    alone, arithmetic = times["penalty"] * 1e6, times["arithmetic of the penalty"] * 1e6
+    compared = [
+        [
+            f"{n}",
+            f"{times[f'penalty, {n}'] * 1e6:.0f}",
+            f"{times[f'arithmetic, {n}'] * 1e6:.0f}",
+            f"{times[f'dense, {n}'] * 1e6:,.0f}",
+            f"{times[f'dense, {n}'] / times[f'penalty, {n}']:.2f}",
+        ]
+        for n in SMALL
+    ]
+    head = ["risks", "penalty, µs", "of which arithmetic, µs", "dense, µs", "dense / penalty"]
     text = (
-        f"\nOn 96 risks in three domains the penalty and its gradient take {alone:.0f} µs, of "
-        f"which {arithmetic:.0f} µs are arithmetic in NumPy; the rest are checks, calls of "
-        "torch and autograd.\n"
+        "\nThe penalty of three domains and its gradient. What is not arithmetic, in NumPy, are "
+        f"checks, calls of torch and autograd.\n\n{measure.table(head, compared)}"
     )
     return times, measure.table(headings, rows) + text
 

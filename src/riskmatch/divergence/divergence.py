@@ -40,12 +40,12 @@ class Groups:
     @classmethod
     def of(cls, labels: Tensor) -> Groups:
         """Group samples by ``labels`` (n,) of type int64."""
+        if is_few(labels):
+            return _of_few(labels.numpy().tobytes())
         if torch.compiler.is_compiling():  # sorting needs no number on the host
             distinct, index = labels.unique(return_inverse=True)
             counts = torch.zeros_like(distinct).index_add(0, index, torch.ones_like(index))
             return cls(distinct, index, counts)
-        if is_few(labels):
-            return _of_few(labels.numpy().tobytes())
         low, high = (int(bound) for bound in torch.aminmax(labels))
         if high - low > _FEW_LABELS:
             distinct, index = labels.unique(return_inverse=True)
@@ -143,7 +143,7 @@ def risk_variance(values: Tensor, groups: Groups, which: Tensor, pool: Pool) -> 
 
 def at_least_float32(values: Tensor) -> Tensor:
     """Half-precision samples in float32; others as they are."""
-    return values if values.dtype == torch.float64 else values.float()
+    return values if values.dtype in (torch.float32, torch.float64) else values.float()
 
 
 class Divergence(ABC):

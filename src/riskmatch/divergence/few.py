@@ -25,7 +25,8 @@ Array = NDArray[Any]
 
 _MOST = 1 << 10  # samples up to which NumPy is faster
 _CPU = torch.device("cpu")
-_STEP = grid.NODES_PER_CELL
+_NODES_PER_WIDTH = 4.5
+_MOST_NODES = grid.SHARED_CELLS * grid.NODES_PER_CELL
 
 
 class Known(NamedTuple):
@@ -44,53 +45,47 @@ def is_few(samples: Tensor) -> bool:
     return samples.numel() <= _MOST and samples.device == _CPU and not is_traced(samples)
 
 
+def order_of(samples: Tensor) -> int:
+    """Order of the interpolation in :func:`kernel_forms`: an error of 1e-7, or 1e-11 in float64."""
+    return 23 if samples.dtype == torch.float64 else 13
+
+
 def kernel_forms(
     x: Array, groups: Array, rows: Array, kernel: RBFMixture, order: int
 ) -> Known | None:
     """Mean of the forms of :func:`riskmatch.divergence.grid.evaluate`, and its gradient.
 
-    Shapes: ``x`` (n,) float64, ``groups`` (n,), ``rows`` (r, m) → (), (n,). None where the samples
-    span more cells than all bandwidths share.
+    A sample is spread to the ``order`` nodes around it, an odd number. Shapes: ``x`` (n,) float64,
+    ``groups`` (n,), ``rows`` (r, m) → (), (n,). None where the samples span more nodes than all
+    bandwidths share.
     """
-    node, widths = _line(kernel)
-    place = (x - x.min()) / (node * _STEP)
+    node, widths, lagrange, steps = _plan(kernel, order)
+    place = (x - x.min()) / node
     span = float(place.max())
-    if not span <= grid.SHARED_CELLS:
+    if not span <= _MOST_NODES:
         return None
-    spread, differentiate = _lagrange(order)
-    before = order // _STEP - 1  # as many cells before one reach its nodes
-    cells, each = int(span) + 2 + before, len(rows)
-    cell = np.rint(place)
+    nodes, nearest = int(span) + 1 + order, np.rint(place)
     powers = np.empty((order, len(x)))
     powers[0] = 1
-    powers[1:] = place - cell
+    powers[1:] = place - nearest
     np.multiply.accumulate(powers, out=powers)
-    index = groups * (order * cells) + order * cell.astype(np.int64) + _steps(order)
+    weights = lagrange @ powers
+    index = nearest.astype(np.int64) + steps
     # First by group, then weighed: equal risks must cancel to the last digit.
-    moments = np.bincount(index.ravel(), powers.ravel(), rows.shape[1] * order * cells)
-    weighed = np.zeros((each, order * (before + cells)))
-    weighed[:, order * before :] = rows.dot(moments.reshape(-1, order * cells))
-    on_nodes = (_windows(weighed, cells, order * (before + 1), order) @ spread).reshape(each, -1)
-    nodes = on_nodes.shape[1]
+    spread = np.bincount(
+        (index + groups * nodes).ravel(), weights[:order].ravel(), rows.shape[1] * nodes
+    )
+    on_nodes = rows.dot(spread.reshape(-1, nodes))
     size = grid.fft_size(2 * nodes - 1)
     transform = np.fft.rfft(on_nodes, size)
-    transform.view(np.float64)[...] *= _spectrum(widths, size)
+    parts = transform.view(np.float64)
+    parts *= _spectrum(widths, size)
     potential = np.fft.irfft(transform, size)
-    factor = kernel.weight / each
+    factor = kernel.weight / len(rows)
     value = factor * float(np.vdot(on_nodes, potential[:, :nodes]))
-    tangents = (_windows(potential, cells, order, _STEP) @ differentiate).reshape(each, -1)
-    slopes = (rows.T.dot(tangents).take(index) * powers).sum(0)
-    slopes *= 2 / node * factor
-    return Known(max(value, 0.0), slopes)  # rounding may leave −1e-18
-
-
-def _windows(values: Array, count: int, width: int, step: int) -> Array:
-    """(r · count, width) the windows of ``values`` (r, …) that start every ``step`` values."""
-    row, item = values.strides
-    windows: Array = np.ndarray(
-        (len(values), count, width), values.dtype, values, strides=(row, step * item, item)
-    )
-    return windows.reshape(-1, width)
+    slopes = (potential.take(index, 1) * weights[order:]).sum(1)
+    slopes *= rows.take(groups, 1)
+    return Known(max(value, 0.0), (2 / node * factor) * slopes.sum(0))  # rounding may leave −1e-18
 
 
 class FewSamples(NamedTuple):
@@ -101,11 +96,6 @@ class FewSamples(NamedTuple):
     groups: GroupArrays
     order: int
     """Order of the interpolation, see :func:`kernel_forms`."""
-
-    @property
-    def worst(self) -> int:
-        """The group with the largest mean."""
-        return int(self.groups.means(self.values).argmax())
 
 
 class GroupArrays:
@@ -188,23 +178,33 @@ def as_tensor(values: float | Array, samples: Tensor) -> Tensor:
 
 def differentiable(samples: Tensor, known: Known) -> Tensor:
     """() the value with its gradient by ``samples`` (n,), in their dtype."""
-    value = as_tensor(known.value, samples)
     if not (samples.requires_grad and torch.is_grad_enabled()):
-        return value
-    return with_gradient(samples, value, as_tensor(known.gradient, samples))
+        return as_tensor(known.value, samples)
+    result = _product(samples, as_tensor(known.gradient, samples))
+    result.detach().numpy()[...] = known.value
+    return result
 
 
 def with_gradient(samples: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
     """The scalar ``value`` with a known ``gradient`` (n,) by ``samples`` (n,), all of one dtype.
 
-    A second derivative raises. This is the product of samples and gradient, whose derivative is
-    the gradient, with its value replaced: a function in Python would take several times longer.
+    A second derivative raises.
     """
-    result = torch.dot(samples, gradient)
+    result = _product(samples, gradient)
     result.detach().copy_(value)
-    assert result.grad_fn is not None
-    result.grad_fn.register_prehook(partial(_once, samples))
     return result
+
+
+def _product(samples: Tensor, gradient: Tensor) -> Tensor:
+    """Samples times gradient: its derivative is the gradient, its value is to be replaced.
+
+    A function in Python would take several times longer.
+    """
+    product = torch.dot(samples, gradient)
+    node = product.grad_fn
+    assert node is not None
+    node.register_prehook(partial(_once, samples))
+    return product
 
 
 ONCE = (
@@ -235,33 +235,23 @@ _final: Callable[[Tensor, Tensor], Tensor] = _Final.apply
 
 
 @lru_cache(maxsize=16)
-def _line(kernel: RBFMixture) -> tuple[float, tuple[float, ...]]:
-    """Distance of the nodes, and the widths of the kernels in nodes."""
-    node = math.sqrt(min(kernel.bandwidths)) / grid.NODES_PER_WIDTH
-    return node, tuple(math.sqrt(sigma) / node for sigma in kernel.bandwidths)
+def _plan(kernel: RBFMixture, order: int) -> tuple[float, tuple[float, ...], Array, Array]:
+    """Distance of the nodes, widths of the kernels in nodes, :func:`_lagrange`, 0 … order − 1."""
+    node = math.sqrt(min(kernel.bandwidths)) / _NODES_PER_WIDTH
+    widths = tuple(math.sqrt(sigma) / node for sigma in kernel.bandwidths)
+    return node, widths, _lagrange(order), np.arange(order)[:, None]
 
 
-@lru_cache(maxsize=4)
-def _steps(order: int) -> Array:
-    """(order, 1) the numbers from 0 to order − 1."""
-    return np.arange(order)[:, None]
+def _lagrange(order: int) -> Array:
+    """(2 · node, power) coefficients of the polynomials, then of their derivatives.
 
-
-@lru_cache(maxsize=4)
-def _lagrange(order: int) -> tuple[Array, Array]:
-    """Coefficients of the polynomials and of their derivatives, as factors from the right.
-
-    The variable is the offset in cells. Shapes: (power in each cell that reaches a node, node of a
-    cell), (node, power).
+    The variable is the distance from the nearest node, in nodes.
     """
-    spread, differentiate = grid.lagrange(order, _CPU)  # (power, 1, node), the offset in half cells
-    scale = 2.0 ** np.arange(order)[:, None]
-    # The nodes of a cell are the last of the polynomials that start two cells before it, …
-    parts = (scale * spread[:, 0].numpy()).reshape(order, -1, _STEP)[:, ::-1]
-    factors = parts.transpose(1, 0, 2).reshape(-1, _STEP)
+    spread, differentiate = grid.lagrange(order, _CPU)  # (power, 1, node), distances in half cells
+    scale = (2 / grid.NODES_PER_CELL) ** np.arange(order)
     slopes = np.zeros((order, order))
-    slopes[:, :-1] = (scale[:-1] * differentiate[1:, 0].numpy()).T
-    return factors, slopes
+    slopes[:, :-1] = differentiate[1:, 0].numpy().T * scale[:-1]
+    return np.concatenate([spread[:, 0].numpy().T * scale, slopes])
 
 
 @lru_cache(maxsize=16)

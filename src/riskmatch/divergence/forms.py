@@ -26,7 +26,7 @@ from riskmatch.divergence.kernels import RBFMixture, Reduction
 Method = Literal["auto", "dense", "grid"]
 _METHODS = get_args(Method)
 
-DENSE_BELOW = 80  # measured crossover, see `make bench`
+DENSE_BELOW = 80  # crossover of all pairs and the grid, both in torch
 
 
 def kernel_forms(
@@ -56,11 +56,6 @@ def kernel_forms(
     check_option("method", method, _METHODS)
     with_grad = torch.is_grad_enabled() and samples.requires_grad
     traced, balanced = is_traced(samples), coefs is None
-    if balanced and method != "dense" and samples.numel() >= DENSE_BELOW and few.is_few(samples):
-        arrays = few.as_array(samples), groups.numpy(), rows.numpy()
-        found = few.kernel_forms(*arrays, kernel, order_of(samples))
-        if found is not None:
-            return few.differentiable(samples, found)
     if coefs is None:
         coefs = rows.new_full((len(rows),), 1 / len(rows))
     options = (list(kernel.bandwidths), kernel.reduction, method, balanced, with_grad)
@@ -86,6 +81,11 @@ def _evaluate(
 ) -> tuple[Tensor, Tensor]:
     out, kernel = _result_dtype(samples), _mixture(tuple(bandwidths), reduction)
     on_grid = method == "grid" or (method == "auto" and samples.numel() >= DENSE_BELOW)
+    if on_grid and balanced and few.is_few(samples):
+        arrays = few.as_array(samples), groups.numpy(), rows.numpy()
+        if found := few.kernel_forms(*arrays, kernel, few.order_of(samples)):
+            value, grad = (few.as_tensor(part, samples) for part in found)
+            return value, grad if with_grad else grad[:0].clone()
     # Apple's GPUs have no float64; the scalars travel to the CPU and back instead.
     device = torch.device("cpu") if samples.device.type == "mps" else samples.device
     x = samples.detach().to(device, out)
@@ -93,7 +93,7 @@ def _evaluate(
     groups = groups.to(device)
     if on_grid:
         evaluate = grid.evaluate if balanced else grid.evaluate_unbalanced
-        value, grad = evaluate(x, groups, weights, factors, kernel, with_grad, order_of(samples))
+        value, grad = evaluate(x, groups, weights, factors, kernel, with_grad, _order_of(samples))
     else:
         value, grad = dense.evaluate(x.double(), groups, weights, factors, kernel, with_grad)
     if balanced:
@@ -125,7 +125,7 @@ def _evaluate_unchecked(
     return missing[0].clone(), missing if with_grad else missing[:0].clone()
 
 
-def order_of(samples: Tensor) -> int:
+def _order_of(samples: Tensor) -> int:
     """Order of the interpolation on the grid."""
     return 20 if samples.dtype == torch.float64 else 12
 

@@ -252,6 +252,7 @@ def lagrange(order: int, device: torch.device) -> tuple[Tensor, Tensor]:
     return spread.contiguous(), (spread * exponents / float(half)).contiguous()
 
 
+@lru_cache(maxsize=64)
 def fft_size(least: int) -> int:
     """The smallest number of the form 2^a, 3·2^a, 5·2^a or 25·2^a that is not below ``least``."""
     power = 1 << (least - 1).bit_length()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -26,7 +25,6 @@ from riskmatch.divergence.divergence import (
     at_least_float32,
     risk_variance,
 )
-from riskmatch.divergence.forms import order_of
 
 Match = Literal["worst", "variance"]
 NonFinite = Literal["raise", "propagate"]
@@ -54,10 +52,14 @@ class MatchedRisks:
         self.match: Match = match
         self.pool: Pool = pool
         self._few: few.FewSamples | None = None
+        self._few_group: int | None = None  # of few risks: the domain to match; None for all
         if few.is_few(risks) and not is_traced(self.groups.index):
-            values = few.as_array(self.risks)
-            self._few = few.FewSamples(values, self.groups.arrays, order_of(risks))
-            self.finite = math.isfinite(values.sum()) or bool(np.isfinite(values).all())
+            values, arrays = few.as_array(self.risks), self.groups.arrays
+            self._few = few.FewSamples(values, arrays, few.order_of(risks))
+            means = arrays.means(values).tolist()
+            self.finite = all(map(math.isfinite, means)) or bool(np.isfinite(values).all())
+            if match == "worst":
+                self._few_group = means.index(max(means))
         else:
             self.finite = all_finite(risks)
         if not self.finite and nonfinite == "raise":
@@ -66,8 +68,8 @@ class MatchedRisks:
     @property
     def worst(self) -> Tensor:
         """() the place of the domain with the largest mean risk."""
-        if self._few is not None:
-            return torch.from_numpy(np.asarray(self._few.worst))
+        if self._few_group is not None:
+            return torch.from_numpy(np.asarray(self._few_group))
         return self.groups.means(self.risks.detach()).argmax()
 
     @property
@@ -85,7 +87,7 @@ class MatchedRisks:
         """() the mean divergence of the matched domains from the pool."""
         if not self.finite:
             return self.risks.sum() * torch.nan
-        if not is_traced(self.groups.sizes) and len(self.groups) == 1:
+        if self._one_domain:
             return (self.risks * 0).sum()
         self._check_sizes(divergence.min_samples, type(divergence).__name__)
         known = self._few_penalty(divergence)
@@ -123,7 +125,7 @@ class MatchedRisks:
         Returns:
             None where the risks are not few, or the divergence is computed by torch alone.
         """
-        if self._few is None or not self.finite or len(self.groups) == 1:
+        if self._few is None or not self.finite or self._one_domain:
             return None
         values, groups, _ = self._few
         terms, raw = {"risk": groups.mean_of_means(values)}, {}
@@ -138,16 +140,16 @@ class MatchedRisks:
             terms["variance"] = groups.variance(values, self.pool, self._few_group)
         return {name: term.times(factors[name]) for name, term in terms.items()}, raw
 
+    @property
+    def _one_domain(self) -> bool:
+        if self._few is not None:
+            return len(self._few.groups.sizes) == 1
+        return not is_traced(self.groups.sizes) and len(self.groups) == 1
+
     def _few_penalty(self, divergence: Divergence) -> few.Known | None:
         if self._few is None:
             return None
         return divergence.few_to_pool(self._few, self._few_group, self.pool)
-
-    @cached_property
-    def _few_group(self) -> int | None:
-        """Of few risks: the domain to match with the pool; None for all."""
-        assert self._few is not None
-        return self._few.worst if self.match == "worst" else None
 
     def _check_sizes(self, least: int, purpose: str) -> None:
         if least == 1 or (self._few is not None and self._few.groups.smallest >= least):
