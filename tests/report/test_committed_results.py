@@ -66,6 +66,24 @@ def test_fine_tuned_pacs():
     assert cells(costs.markdown()) == cells((RESULTS / "pacs/fine-tuned/costs.md").read_text())
 
 
+@pytest.mark.parametrize("after_warmup", [False, True])
+def test_pacs_fine_tuned_for_300_steps(after_warmup):
+    folder = RESULTS / "pacs/fine-tuned-300"
+    rule = replace(find_rule("train-val"), after_warmup=after_warmup)
+    (table,) = tables_of(folder, rule)
+    file = folder / ("after-warmup.md" if after_warmup else "table.md")
+    assert cells(table.markdown()) == cells(file.read_text())
+
+
+def test_rdm_against_its_switch_on_fine_tuned_pacs():
+    chosen = choose(results(RESULTS / "pacs/fine-tuned-300"))
+    wide = 100 * chosen.pivot(index=["test_domain", "trial"], columns="variant", values="accuracy")
+    gains = list(wide["rdm"] - wide["erm-switch"])
+    half = 2.3646 * stdev(gains) / len(gains) ** 0.5  # Student's 97.5 % point
+    expected = f"{fmean(gains):+.1f} ± {half:.1f}".replace("-", "−")
+    assert expected in (RESULTS / "pacs/fine-tuned-300/README.md").read_text()
+
+
 def benchmark(name):
     return runpy.run_path(str(RESULTS.parent / "benchmarks" / f"{name}.py"))
 
