@@ -10,7 +10,7 @@ from torch.autograd import gradcheck
 from torch.nn import functional as F
 
 from riskmatch import RBFMixture, RiskMatching, risk_matching_penalty
-from riskmatch.divergence import MMD, Divergence, Energy, Moments, Wasserstein
+from riskmatch.divergence import MMD, Divergence, Energy, Groups, Moments, Wasserstein
 
 DIVERGENCES = {
     "mmd": MMD(),
@@ -102,6 +102,23 @@ def test_neither_order_nor_names_of_domains_matter(pairs, match, divergence, ran
     random.shuffle(names)
     if match == "variance" or not tied:
         assert torch.allclose(penalty(pairs, names)[1], before, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("divergence", ["mmd", "moments", "energy", "wasserstein-1"])
+@pytest.mark.parametrize("given", ["labels", "groups"])
+def test_evaluation_in_inference_mode_does_not_prevent_training(divergence, given):
+    criterion = RiskMatching(1.0, divergence=divergence, variance_weight=0.1)
+
+    def domains():
+        size = 40 + len(divergence)  # labels that no other test has grouped before
+        groups = Groups.in_order((size, size), torch.device("cpu"))
+        return groups if given == "groups" else torch.arange(2).repeat_interleave(size)
+
+    risks = torch.rand(2 * (40 + len(divergence)), requires_grad=True)
+    with torch.inference_mode():
+        criterion(risks, domains())
+    criterion(risks, domains()).loss.backward()
+    assert risks.grad.abs().sum() > 0
 
 
 def test_labels_changed_in_place_are_grouped_anew():

@@ -66,9 +66,10 @@ class Groups:
             >>> Groups.in_order((1, 2), torch.device("cpu")).index
             tensor([0, 1, 1])
         """
-        labels = torch.arange(len(sizes), device=device)
-        counts = torch.tensor(sizes, device=device)
-        index = labels.repeat_interleave(counts)
+        with torch.inference_mode(False):  # what is kept may be trained with later
+            labels = torch.arange(len(sizes), device=device)
+            counts = torch.tensor(sizes, device=device)
+            index = labels.repeat_interleave(counts)
         return cls(labels, index, counts)
 
     @cached_property
@@ -112,8 +113,10 @@ class Groups:
 
 @lru_cache(maxsize=64)
 def _of_few(labels: bytes) -> Groups:
-    """Groups of few int64 labels, kept: the batches of a loop often have the same ones."""
-    return Groups(*map(torch.from_numpy, _grouped(np.frombuffer(labels, np.int64))))
+    """Groups of few int64 labels; cached, as the batches of a loop often have the same labels."""
+    arrays = _grouped(np.frombuffer(labels, np.int64))
+    with torch.inference_mode(False):  # what is kept may be trained with later
+        return Groups(*map(torch.from_numpy, arrays))
 
 
 def _grouped(labels: Array) -> tuple[Array, Array, Array]:
