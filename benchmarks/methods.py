@@ -121,8 +121,8 @@ def measure_small_steps() -> tuple[dict[str, float], str]:
     ]
     head = ["risks", "penalty, µs", "of which arithmetic, µs", "dense, µs", "dense / penalty"]
     text = (
-        "\nThe penalty of three domains and its gradient. What is not arithmetic, in NumPy, are "
-        f"checks, calls of torch and autograd.\n\n{measure.table(head, compared)}"
+        "\nThe penalty of three domains with its gradient. Besides arithmetic, in NumPy, the time "
+        f"goes to checks, calls of torch and autograd.\n\n{measure.table(head, compared)}"
     )
     return times, measure.table(headings, rows) + text
 

@@ -186,19 +186,16 @@ def differentiable(samples: Tensor, known: Known) -> Tensor:
 
 
 def with_gradient(samples: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
-    """The scalar ``value`` with a known ``gradient`` (n,) by ``samples`` (n,), all of one dtype.
-
-    A second derivative raises.
-    """
+    """The scalar ``value`` with a known ``gradient`` (n,) by ``samples`` (n,), all of one dtype."""
     result = _product(samples, gradient)
     result.detach().copy_(value)
     return result
 
 
 def _product(samples: Tensor, gradient: Tensor) -> Tensor:
-    """Samples times gradient: its derivative is the gradient, its value is to be replaced.
+    """A scalar whose derivative by ``samples`` is ``gradient``; the caller replaces its value.
 
-    A function in Python would take several times longer.
+    A second derivative raises. An autograd function in Python would take several times longer.
     """
     product = torch.dot(samples, gradient)
     node = product.grad_fn
