@@ -145,8 +145,15 @@ def test_width_of_a_model_that_needs_real_values(monkeypatch):
     assert trunk("timm:test_resnet", pretrained=False).width == 96
 
 
-@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
-def test_model_without_features_raises():
-    with torch.device("meta"), pytest.raises(ValueError, match="inception_next_atto") as caught:
-        trunk("timm:inception_next_atto", pretrained=False)
-    assert "timm:inception_next_atto returns features of shape (1, 0)" in str(caught.value)
+HEADS = {"(1, 0)": lambda self, x: x.mean((2, 3))[:, :0], "(1, 96, 5, 5)": lambda self, x: x}
+
+
+@pytest.mark.parametrize("shape", HEADS)
+def test_model_without_a_feature_vector_raises(monkeypatch, shape):
+    import_torchvision()
+    from timm.models.resnet import ResNet
+
+    monkeypatch.setattr(ResNet, "forward_head", HEADS[shape])
+    with pytest.raises(ValueError, match="Choose another model") as caught:
+        trunk("timm:test_resnet", pretrained=False)
+    assert f"timm:test_resnet returns features of shape {shape} for one image" in str(caught.value)
