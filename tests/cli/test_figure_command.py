@@ -6,7 +6,7 @@ import shutil
 import pytest
 from tiny import train
 
-from riskmatch.report.figures import FIGURES
+from riskmatch.report.figures import FIGURES, draw_figure
 
 NAMES = [name for name in FIGURES if name != "ablation"]
 
@@ -71,8 +71,52 @@ def test_missing_predictions_name_the_cure(riskmatch, runs, tmp_path):
     (tmp_path / "bare" / "records.jsonl").write_text((first / "records.jsonl").read_text())
     done = riskmatch("figure", "risks", "bare")
     assert done.code == 2
-    assert "bare holds no predictions" in done.err
+    assert "bare has neither predictions nor a checkpoint" in done.err
+    assert "bare holds no predictions" in riskmatch("figure", "gap", "bare").err
     assert riskmatch("figure", "worst", "bare").code == 0
+
+
+@pytest.mark.parametrize("name", ["risks", "cdf"])
+def test_checkpoint_takes_the_place_of_predictions(riskmatch, runs, tmp_path, name):
+    shutil.copytree(runs, tmp_path / "swept")
+    for folder in (tmp_path / "swept").iterdir():
+        shutil.rmtree(folder / "predictions")
+    images = []
+    for folder in (str(runs), "swept"):
+        done = riskmatch("figure", name, folder, "-o", "figure.png")
+        assert (done.code, done.out) == (0, "figure.png\n")
+        images.append((tmp_path / "figure.png").read_bytes())
+    assert images[0] == images[1]
+
+
+def test_numbers_of_a_figure_are_kept_and_drawn_again(riskmatch, runs, tmp_path):
+    for words in ("curves RUNS -o a.png", "curves RUNS -o a.json", "a.json -o b.png"):
+        assert riskmatch("figure", *words.replace("RUNS", str(runs)).split()).code == 0
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+
+
+def test_progress_while_a_checkpoint_predicts(runs, tmp_path):
+    folder = shutil.copytree(next(runs.iterdir()), tmp_path / "run")
+    shutil.rmtree(folder / "predictions")
+    calls = []
+    draw_figure("risks", folder, on_progress=lambda *call: calls.append(call))
+    last = calls[-1]
+    assert last[0] == "predicting with run"
+    assert last[1] == last[2] > 0
+
+
+def test_missing_data_is_not_taken_for_a_missing_checkpoint(riskmatch, tmp_path):
+    rows = "\n".join(f"{site},{n},{n % 2}" for site in "abc" for n in range(20))
+    (tmp_path / "visits.csv").write_text(f"site,x,late\n{rows}\n")
+    words = "train visits.csv --label late --domain site --test-domain a --method erm --steps 2"
+    assert riskmatch(*words.split(), "--out", "runs", "--quiet").code == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    shutil.rmtree(run / "predictions")
+    (tmp_path / "visits.csv").rename(tmp_path / "moved.csv")
+    done = riskmatch("figure", "risks", str(run))
+    assert done.code == 2
+    assert "visits.csv" in done.err
+    assert "checkpoint" not in done.err
 
 
 def test_too_many_panels_are_rejected(riskmatch, runs, monkeypatch):

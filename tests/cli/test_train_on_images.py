@@ -47,6 +47,14 @@ def test_run_id_does_not_depend_on_the_current_folder(riskmatch, pets, monkeypat
         assert parse_train([*words[1:], path]).config.id == first["id"]
 
 
+@pytest.mark.parametrize("network", ["mlp", "cnn", "linear"])
+def test_network_without_preprocessing_of_images_is_refused(riskmatch, pets, network):
+    done = riskmatch("train", "pets", *RUN, "--model", network)
+    assert done.code == 2
+    assert f"The network {network} does not resize and normalise images" in done.err
+    assert "Use a backbone: lite0 or timm:NAME." in done.err
+
+
 def test_manifest_with_trainable_backbone(riskmatch, pets):
     with open("pets.csv", "w", newline="") as file:
         rows = csv.writer(file)

@@ -10,12 +10,14 @@ from tyro.conf import Positional
 
 from riskmatch.cli.errors import BadInput, bad_input, prepare_output
 from riskmatch.cli.parser import parse
+from riskmatch.cli.progress import progress
 from riskmatch.files import printable
 from riskmatch.report.style import Width
 
 TEXT = """\
-Draw a figure from the records and predictions of runs, or from the JSON file that riskmatch
-reproduce wrote with a figure.
+Draw a figure from the records and predictions of runs, or from a JSON file with its numbers, as
+riskmatch reproduce writes it. Runs of a sweep have no predictions; risks and cdf compute them from
+the last checkpoint.
 
 Figures:
 {figures}
@@ -35,16 +37,18 @@ class Draw:
     runs: Positional[tuple[Path, ...]] = ()
     """Folders of runs, of many runs, or of sweeps."""
     out: Path | None = None
-    """File to write, .png, .svg or .pdf; by default the name of the figure with .png."""
+    """File to write: .png, .svg, .pdf, or .json to draw it again; by default its name with .png."""
     width: Width | None = None
     """Column (3.3 inches) or page (6.9 inches); by default column width for a single panel."""
+    data_dir: Path | None = None
+    """Folder to search first for data sets, where predictions come from a checkpoint."""
     quiet: bool = False
     """Print nothing but errors."""
 
 
 def run(words: Sequence[str]) -> int:
     """Draw a figure, or list the figures."""
-    from riskmatch.report.figures import FIGURES, SUFFIXES, draw_figure
+    from riskmatch.report.figures import FIGURES, NUMBERS, SUFFIXES, draw_figure
 
     width = max(map(len, FIGURES))
     figures = "\n".join(f"  {name:<{width}}   {type_.summary}" for name, type_ in FIGURES.items())
@@ -53,9 +57,16 @@ def run(words: Sequence[str]) -> int:
     if options.name is None:
         raise BadInput("Give the name of a figure; riskmatch figure --help lists them.")
     out = options.out or Path(Path(options.name).stem + ".png")
-    prepare_output(out, "--out", SUFFIXES)
-    with bad_input():
-        draw_figure(options.name, options.runs, out, width=options.width)
+    prepare_output(out, "--out", (*SUFFIXES, NUMBERS))
+    with bad_input(), progress("samples", options.quiet) as on_progress:
+        draw_figure(
+            options.name,
+            options.runs,
+            out,
+            width=options.width,
+            data_dir=options.data_dir,
+            on_progress=on_progress,
+        )
     if not options.quiet:
         print(printable(out))
     return 0

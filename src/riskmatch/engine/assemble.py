@@ -26,7 +26,7 @@ from riskmatch.contract import (
 from riskmatch.contract.risks import REGRESSION
 from riskmatch.data import OnProgress
 from riskmatch.data.catalogue import resolve
-from riskmatch.data.domain import Domain, DomainSet, NamedTensors
+from riskmatch.data.domain import Domain, DomainSet, NamedTensors, StoredImages
 from riskmatch.data.features import random_view
 from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.data.sampler import Sampler, stream
@@ -153,10 +153,17 @@ def network(
                 f"'{domains.name}' has several views of each sample, which the network "
                 f"{config.model} cannot take. Use the network linear, or embed with one view."
             )
-        if isinstance(domains.domains[0].x, NamedTensors):
+        inputs = domains.domains[0].x
+        if isinstance(inputs, NamedTensors):
             raise ValueError(
                 f"The network {config.model} takes one tensor, and the inputs of '{domains.name}' "
                 "are several by name: pass a network of your own to riskmatch.train as model."
+            )
+        is_own = config.model not in models.NETWORKS
+        if isinstance(inputs, StoredImages) and not (is_own or models.is_backbone(config.model)):
+            raise ValueError(
+                f"The network {config.model} does not resize and normalise images, as those of "
+                f"'{domains.name}' need. Use a backbone: lite0 or timm:NAME."
             )
         model = models.build(
             config.model,

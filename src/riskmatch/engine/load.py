@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from riskmatch import models
+from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.domain import DomainSet
 from riskmatch.data.preprocessing import TablePreprocessing, preprocessing_from_json
 from riskmatch.engine import checkpoint
@@ -27,7 +28,7 @@ from riskmatch.engine.assemble import (
 )
 from riskmatch.engine.checkpoint import Snapshot
 from riskmatch.engine.data_identity import check_unchanged, identity_of
-from riskmatch.engine.evaluate import predict
+from riskmatch.engine.evaluate import EvaluatedSamples
 from riskmatch.engine.instances import NO_INSTANCES, Instances, is_instance
 from riskmatch.engine.loop import AFTER_WARMUP
 from riskmatch.files import read_file
@@ -40,6 +41,10 @@ from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+class NoCheckpoint(FileNotFoundError):
+    """A run has no checkpoint of the step that is asked for."""
 
 
 @dataclass(frozen=True)
@@ -213,21 +218,26 @@ def final_network(
 
 
 def final_predictions(
-    config: RunConfig, folder: Path, data_dir: Path | None = None
+    config: RunConfig,
+    folder: Path,
+    data_dir: Path | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Mapping[str, Mapping[Split, Predictions]]:
     """Predictions of the trained network of the last step on every sample.
 
     Raises:
-        FileNotFoundError: there is no checkpoint of the last step.
+        NoCheckpoint: there is no checkpoint of the last step.
         DataChangedError: the run was trained on other data.
     """
     _checkpoint(folder, records.find(folder) or RunRecord(config))  # before the data are loaded
-    domains = domains_of(config, data_dir)
-    return predict(
+    domains = domains_of(config, data_dir, on_progress=on_progress)
+    samples = EvaluatedSamples.of(split_all(domains, config.trial))
+    report = on_progress or no_progress
+    return samples.predict(
         final_network(config, folder, domains),
-        split_all(domains, config.trial),
         risk_of(config, NO_INSTANCES),
         validation_views(config, domains, config.steps),
+        lambda done: report(f"predicting with {folder.name}", done, len(samples)),
     )
 
 
@@ -245,7 +255,7 @@ def _checkpoint(folder: Path, record: RunRecord, step: int | str | None = None) 
     if number not in found:
         listed = f"steps {', '.join(map(str, found))}" if found else "no step"
         cure = "train the run again with keep='all'" if done else "train the run to its end"
-        raise FileNotFoundError(
+        raise NoCheckpoint(
             f"{folder} has no checkpoint of step {number} (it has checkpoints of {listed}): {cure}."
         )
     return found[int(number)]

@@ -9,11 +9,9 @@ from __future__ import annotations
 from riskmatch.experiments.experiment import Experiment, FinishedRuns, Output
 from riskmatch.experiments.images import runs_without, write_figure
 from riskmatch.report import titles
-from riskmatch.report.figures.risks import density_plot, label_risks
+from riskmatch.report.figures.risks import density_plot, label_risks, last_predictions
 from riskmatch.report.naming import setup
-from riskmatch.runs import predictions
-from riskmatch.runs.predictions import ByDomain
-from riskmatch.sweep.plan import PlannedRun
+from riskmatch.runs.records import StoredRun
 
 TEST_DOMAIN = "sketch"
 
@@ -41,7 +39,8 @@ def _experiment(
 def _write(finished: FinishedRuns, domains: tuple[str, ...]) -> Output:
     panels, names = {}, dict[str, None]()
     for run in finished.planned:
-        predicted = _predictions(finished, run)
+        stored = StoredRun(finished.runs / run.config.id, finished.records[run.config.id])
+        predicted = last_predictions(stored, finished.data_dir)
         names |= dict.fromkeys(predicted)
         risks = label_risks(predicted, run.config.test_domains)
         shown = {name: risks[name] for name in domains if name in risks}
@@ -57,22 +56,6 @@ def _write(finished: FinishedRuns, domains: tuple[str, ...]) -> Output:
         for title, by_domain in panels.items()
     ]
     return write_figure(finished, plot, "\n".join(["Mean risks:", *lines]))
-
-
-def _predictions(finished: FinishedRuns, run: PlannedRun) -> ByDomain:
-    """Predictions of the final model, read from its folder or computed from its checkpoint."""
-    folder = finished.runs / run.config.id
-    if steps := predictions.steps(folder):
-        return predictions.read(folder, steps[-1])
-    from riskmatch.engine.load import final_predictions  # imports torch
-
-    try:
-        return final_predictions(run.config, folder, finished.data_dir)
-    except FileNotFoundError as error:
-        raise FileNotFoundError(
-            f"{folder} has neither predictions nor a final checkpoint. Remove this folder and run "
-            f"the command again to train the run again. ({error})"
-        ) from error
 
 
 FIG1 = _experiment(

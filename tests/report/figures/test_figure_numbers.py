@@ -216,7 +216,10 @@ def test_ablation_needs_runs_of_one_method_that_differ():
 
 def test_missing_predictions_name_the_cure(tmp_path):
     run = stored_run(tmp_path, kept=False)
-    for make in (densities, cdf, gap, matching):
+    for make in (gap, matching):
         with pytest.raises(NoPredictions, match=r"holds no predictions.*riskmatch train"):
+            make({"RDM": run})
+    for make in (densities, cdf):
+        with pytest.raises(NoPredictions, match=r"neither predictions nor a checkpoint.*again"):
             make({"RDM": run})
     assert accuracies({"RDM": run}).panels

@@ -1,12 +1,13 @@
 """Figures: from runs by name (:func:`draw_figure`), or from numbers."""
 
 from riskmatch.report.figures.canvas import SUFFIXES, save
-from riskmatch.report.figures.catalogue import FIGURES, draw_figure, plot_runs
+from riskmatch.report.figures.catalogue import FIGURES, NUMBERS, draw_figure, plot_runs
 from riskmatch.report.figures.charts import Curve, draw_curves, draw_densities, draw_spans
 from riskmatch.report.figures.plot import Bands, Densities, Lines, Plot, read_plot
 
 __all__ = [
     "FIGURES",
+    "NUMBERS",
     "SUFFIXES",
     "Bands",
     "Curve",

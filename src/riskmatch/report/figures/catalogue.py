@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from riskmatch.files import read_file
+from riskmatch.files import read_file, write_whole
 from riskmatch.report.figures.ablation import ablation
 from riskmatch.report.figures.canvas import SUFFIXES, save
 from riskmatch.report.figures.plot import Plot, read_plot
-from riskmatch.report.figures.risks import Runs, cdf, densities
+from riskmatch.report.figures.risks import cdf, densities, last_predictions
 from riskmatch.report.figures.training import accuracies, gap, matching, terms, worst_domains
 from riskmatch.report.naming import run_titles
 from riskmatch.report.stored_runs import read_runs
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from riskmatch.data import OnProgress
+
+NUMBERS = ".json"
+"""Suffix of a file with the numbers of a figure."""
 MAX_PANELS = 12
 """Most panels of one figure."""
 
@@ -29,13 +34,20 @@ class FigureType(NamedTuple):
     """A figure that can be drawn from runs: one panel per run, or all runs together."""
 
     summary: str
-    per_run: Callable[[Runs], Plot] | None = None
+    per_run: Callable[..., Plot] | None = None
+    """Takes runs by title, and ``load`` if ``at_end``."""
+    at_end: bool = False
+    """Whether it is drawn from the predictions at the end of a run."""
     over_runs: Callable[[pd.DataFrame], Plot] | None = None
 
 
 FIGURES: dict[str, FigureType] = {
-    "risks": FigureType("histogram and density of the validation risks of every domain", densities),
-    "cdf": FigureType("distribution functions of the validation risks of every domain", cdf),
+    "risks": FigureType(
+        "histogram and density of the validation risks of every domain", densities, at_end=True
+    ),
+    "cdf": FigureType(
+        "distribution functions of the validation risks of every domain", cdf, at_end=True
+    ),
     "curves": FigureType("accuracy on every domain during training", accuracies),
     "terms": FigureType("loss, its terms and the unweighted penalties during training", terms),
     "gap": FigureType("distributional variance L and its surrogate L̂ during training", gap),
@@ -53,15 +65,21 @@ def draw_figure(
     out: str | Path | None = None,
     *,
     width: Width | None = None,
+    data_dir: Path | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Figure:
-    """Draw a figure from runs, or from the JSON file that ``riskmatch reproduce`` wrote.
+    """Draw a figure from runs, or from a JSON file with its numbers.
 
     Args:
         name: a name of :data:`FIGURES`, or a path that ends in ``.json``.
         runs: folders of runs, of several runs, or of sweeps.
-        out: file to write: .png, .svg or .pdf; None writes no file.
+        out: file to write: .png, .svg or .pdf, or .json with the numbers, from which the figure can
+            be drawn again; None writes no file.
         width: ``"column"`` (3.3 inches) or ``"page"`` (6.9 inches); by default column width for a
             single panel.
+        data_dir: folder that is searched first for the data set, where predictions at the end of
+            a run are not stored and have to be computed from its checkpoint.
+        on_progress: called while they are computed.
 
     Raises:
         ValueError: the name or the suffix is unknown, or there is nothing to draw.
@@ -70,18 +88,26 @@ def draw_figure(
     See :mod:`riskmatch.report` for an example.
     """
     if out is not None:
-        check_option("suffix of out", Path(out).suffix, SUFFIXES)
-    figure = plot_runs(name, runs).draw(width)
-    if out is not None:
+        check_option("suffix of out", Path(out).suffix, (*SUFFIXES, NUMBERS))
+    plot = plot_runs(name, runs, data_dir, on_progress)
+    figure = plot.draw(width)
+    if out is not None and Path(out).suffix == NUMBERS:
+        write_whole(Path(out), plot.json().encode())
+    elif out is not None:
         save(figure, Path(out))
     return figure
 
 
-def plot_runs(name: str, runs: str | Path | Sequence[str | Path] = ()) -> Plot:
+def plot_runs(
+    name: str,
+    runs: str | Path | Sequence[str | Path] = (),
+    data_dir: Path | None = None,
+    on_progress: OnProgress | None = None,
+) -> Plot:
     """Numbers of a figure; arguments and errors as for :func:`draw_figure`."""
     from riskmatch.runs.frame import read_results  # imports pandas
 
-    if name.endswith(".json"):
+    if name.endswith(NUMBERS):
         if runs:
             raise ValueError(f"{name} holds all its numbers; give no runs with it.")
         try:
@@ -99,10 +125,13 @@ def plot_runs(name: str, runs: str | Path | Sequence[str | Path] = ()) -> Plot:
     type_ = FIGURES[name]
     if type_.over_runs:
         return type_.over_runs(evaluated)
-    assert type_.per_run
     number = evaluated["run"].nunique()
     if number > MAX_PANELS:
         raise ValueError(f"{number} runs need {number} panels; give at most {MAX_PANELS} runs.")
     stored = read_runs(evaluated)
-    titles = run_titles([run.config for run in stored])
-    return type_.per_run(dict(zip(titles, stored, strict=True)))
+    titled = dict(zip(run_titles([run.config for run in stored]), stored, strict=True))
+    assert type_.per_run
+    if type_.at_end:
+        load = partial(last_predictions, data_dir=data_dir, on_progress=on_progress)
+        return type_.per_run(titled, load)
+    return type_.per_run(titled)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +16,9 @@ from riskmatch.report.style import LineStyle, domain_style
 from riskmatch.runs import predictions
 from riskmatch.runs.predictions import ByDomain
 from riskmatch.runs.records import StoredRun
+
+if TYPE_CHECKING:
+    from riskmatch.data import OnProgress
 
 LEVELS = np.linspace(0, 1, 301)
 """Levels at which a distribution function is drawn."""
@@ -34,15 +39,41 @@ class NoPredictions(FileNotFoundError):
     """A run stored no predictions."""
 
 
-def densities(runs: Runs) -> Densities:
+def last_predictions(
+    run: StoredRun, data_dir: Path | None = None, on_progress: OnProgress | None = None
+) -> ByDomain:
+    """Predictions at the end of a run: stored ones, or else those of its last checkpoint.
+
+    Args:
+        run: the run.
+        data_dir: folder that is searched first for the data set.
+        on_progress: called while a checkpoint predicts.
+
+    Raises:
+        NoPredictions: there are neither predictions nor a checkpoint of the last step.
+    """
+    if steps := predictions.steps(run.folder):
+        return predictions.read(run.folder, steps[-1])
+    from riskmatch.engine.load import NoCheckpoint, final_predictions  # imports torch
+
+    try:
+        return final_predictions(run.config, run.folder, data_dir, on_progress)
+    except NoCheckpoint as error:
+        raise NoPredictions(
+            f"{run.folder} has neither predictions nor a checkpoint of its last step. Train this "
+            "run again in another folder, or remove its folder and repeat the command that made it."
+        ) from error
+
+
+def densities(runs: Runs, load: Callable[[StoredRun], ByDomain] = last_predictions) -> Densities:
     """Histogram and density of the validation risks of every domain, one panel per run."""
     title = "Risks by domain; ticks mark the means"
-    return density_plot(validation_risks(runs), title, note_on(runs), all_domains(runs))
+    return density_plot(_last_risks(runs, load), title, note_on(runs), all_domains(runs))
 
 
-def cdf(runs: Runs) -> Lines:
+def cdf(runs: Runs, load: Callable[[StoredRun], ByDomain] = last_predictions) -> Lines:
     """Empirical distribution functions of the validation risks of every domain."""
-    risks = validation_risks(runs)
+    risks = _last_risks(runs, load)
     styles = domain_styles(risks, all_domains(runs))
     right = bin_edges([values for panel in risks.values() for values in panel.values()])[-1]
     panels = {
@@ -80,30 +111,9 @@ def density_plot(risks: Risks, title: str, note: str, domains: Sequence[str]) ->
     return Densities(title, XLABEL, note, panels, domain_styles(risks, domains), log)
 
 
-def validation_risks(runs: Runs) -> Risks:
-    """Validation risks of each run at its last stored step."""
-    return {
-        title: label_risks(
-            predictions.read(run.folder, prediction_steps(run)[-1]), run.config.test_domains
-        )
-        for title, run in runs.items()
-    }
-
-
-def prediction_steps(run: StoredRun) -> tuple[int, ...]:
-    """Steps with stored predictions.
-
-    Raises:
-        NoPredictions: there are none.
-    """
-    steps = predictions.steps(run.folder)
-    if not steps:
-        raise NoPredictions(
-            f"{run.folder} holds no predictions, which this figure needs. riskmatch train and "
-            "riskmatch reproduce store them, riskmatch sweep does not: train this run again in "
-            "another folder."
-        )
-    return steps
+def _last_risks(runs: Runs, load: Callable[[StoredRun], ByDomain]) -> Risks:
+    """Validation risks at the end of each run."""
+    return {title: label_risks(load(run), run.config.test_domains) for title, run in runs.items()}
 
 
 def label_risks(by_domain: ByDomain, tests: Iterable[str]) -> dict[str, Array]:

@@ -12,11 +12,11 @@ from riskmatch.report.figures.charts import Curve
 from riskmatch.report.figures.plot import Bands, Lines
 from riskmatch.report.figures.risks import (
     TEST,
+    NoPredictions,
     Runs,
     all_domains,
     domain_styles,
     note_on,
-    prediction_steps,
 )
 from riskmatch.report.style import BLACK, BLUE, DASHED, VERMILION, LineStyle, line_styles
 from riskmatch.report.titles import part_titles
@@ -107,6 +107,22 @@ def matching(runs: Runs, start: int = 0) -> Lines:
             for split, (label, style) in SPLITS.items()
         ]
     return _matching_lines("Matching loss L̂ during training", runs, panels, start)
+
+
+def prediction_steps(run: StoredRun) -> tuple[int, ...]:
+    """Steps with stored predictions.
+
+    Raises:
+        NoPredictions: there are none.
+    """
+    steps = predictions.steps(run.folder)
+    if not steps:
+        raise NoPredictions(
+            f"{run.folder} holds no predictions, which this figure needs at every evaluation. "
+            "riskmatch train and riskmatch reproduce store them, riskmatch sweep does not: train "
+            "this run again in another folder."
+        )
+    return steps
 
 
 def matching_losses(samples: Sequence[Array]) -> tuple[float, float]:
