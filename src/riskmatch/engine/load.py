@@ -28,6 +28,7 @@ from riskmatch.engine.assemble import (
 )
 from riskmatch.engine.checkpoint import Snapshot
 from riskmatch.engine.data_identity import check_unchanged, identity_of
+from riskmatch.engine.device import keep_freed_memory
 from riskmatch.engine.evaluate import EvaluatedSamples
 from riskmatch.engine.instances import NO_INSTANCES, Instances, is_instance
 from riskmatch.engine.loop import AFTER_WARMUP
@@ -230,6 +231,7 @@ def final_predictions(
         DataChangedError: the run was trained on other data.
     """
     _checkpoint(folder, records.find(folder) or RunRecord(config))  # before the data are loaded
+    keep_freed_memory()
     domains = domains_of(config, data_dir, on_progress=on_progress)
     samples = EvaluatedSamples.of(split_all(domains, config.trial))
     report = on_progress or no_progress
