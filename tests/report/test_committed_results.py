@@ -1,6 +1,7 @@
 """The tables of the runs in results/ have the numbers of the tables committed beside them."""
 
 import csv
+import json
 import runpy
 from dataclasses import replace
 from pathlib import Path
@@ -82,6 +83,17 @@ def test_rdm_against_its_switch_on_fine_tuned_pacs():
     half = 2.3646 * stdev(gains) / len(gains) ** 0.5  # Student's 97.5 % point
     expected = f"{fmean(gains):+.1f} ± {half:.1f}".replace("-", "−")
     assert expected in (RESULTS / "pacs/fine-tuned-300/README.md").read_text()
+
+
+def test_mean_risks_of_runs_on_fine_tuned_pacs():
+    folder = RESULTS / "pacs/fine-tuned-300"
+    panels = json.loads((folder / "risks.json").read_text())["panels"].values()
+    shown = [row for row in cells((folder / "README.md").read_text()) if len(row) == 5][-3:]
+    domains = ("photo", "cartoon", "art_painting", "sketch (test)")
+    means = [[panel[name]["mean"] for name in domains] for panel in panels]
+    assert [[f"{mean:.2f}" for mean in row] for row in means] == [row[1:] for row in shown]
+    spreads = [f"{max(row[:3]) - min(row[:3]):.2f}" for row in means]
+    assert spreads == ["0.47", "0.41", "0.36"]
 
 
 def benchmark(name):
