@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 import torch
@@ -87,6 +88,14 @@ def test_negative_sample_domains_are_targets_and_left_out(samples):
     given = RiskMatchingRegressor(**FAST).fit(X, masked, sample_domain=labels)
     expected = RiskMatchingRegressor(**FAST).fit(X[source], y[source], domains=labels[source])
     assert np.array_equal(given.predict(X), expected.predict(X))
+
+
+@pytest.mark.parametrize("dtype", ["Int64", object, float])
+def test_negative_sample_domains_of_any_type_are_targets(samples, dtype):
+    X, y = samples
+    labels = pd.Series(np.repeat([1, 2, -3], [30, 40, 50])).astype(dtype)
+    fitted = RiskMatchingClassifier(**FAST).fit(X, y, sample_domain=labels)
+    assert fitted.domains_.tolist() == [1, 2]
 
 
 def test_a_seed_fixes_the_result_and_leaves_the_stream_of_torch_alone(samples):

@@ -380,3 +380,35 @@ def test_a_domain_that_is_not_matched_may_have_one_sample():
     assert risk_matching_penalty(risks, domains, divergence="moments") > 0
     with pytest.raises(ValueError, match="Domain 20 has 1 sample"):
         risk_matching_penalty(risks, domains, match="variance", divergence="moments")
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("n", [40, 4000])
+def test_autocast_does_not_change_penalty_and_variance(divergence, dtype, n):
+    risks = 5 + 1000 * torch.rand(n, generator=torch.Generator().manual_seed(0))
+    domains = torch.arange(n) % 3  # of different sizes
+    criterion = RiskMatching(1.0, divergence=divergence, variance_weight=0.1)
+    expected = criterion(risks, domains)
+    with torch.autocast("cpu", dtype=dtype):
+        found = criterion(risks, domains)
+    assert torch.equal(found.penalty, expected.penalty)
+    assert torch.equal(found.variance, expected.variance)
+
+
+@pytest.mark.parametrize("n", [6, 3000])
+def test_labels_at_both_ends_of_the_integers(n):
+    risks, far = torch.linspace(0, 1, n), 9 * 10**18
+    labels = torch.tensor([-far, far]).repeat_interleave(n // 2)
+    expected = risk_matching_penalty(risks, torch.tensor([0, 1]).repeat_interleave(n // 2))
+    assert torch.equal(risk_matching_penalty(risks, labels), expected)
+
+
+@pytest.mark.parametrize("value", [lambda x: x - x.mean(), lambda x: 0.5])
+def test_a_divergence_that_returns_no_scalar_is_named(value):
+    class Own(Divergence):
+        def between(self, x, y, weights=None):
+            return value(x)
+
+    with pytest.raises(TypeError, match=r"Own.between must return a tensor with one number.*got"):
+        risk_matching_penalty(torch.rand(6), [0, 0, 0, 1, 1, 1], divergence=Own())

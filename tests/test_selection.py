@@ -408,3 +408,13 @@ def test_after_warmup_chooses_among_the_steps_at_which_the_method_acts():
 def with_warmup(warmup, *evaluations):
     config = RunConfig("toy", ("a",), "rdm", {"weight": 1.0, "warmup": warmup}, steps=30)
     return RunRecord(config, evaluations, "done")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("domains", "tests"), ("split", "test"), ("step", "lst"), ("over", "all"), ("reported", "x")],
+)
+def test_a_rule_with_an_unknown_value_is_refused(field, value):
+    fields = {"domains": "training", field: value}
+    with pytest.raises(ValueError, match=f"Unknown {field} of the rule own '{value}'"):
+        selection.Rule("own", "the mean accuracy", **fields)

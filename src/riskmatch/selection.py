@@ -35,7 +35,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -45,6 +45,7 @@ from riskmatch.runs.cases import CASE, cases
 from riskmatch.runs.config import WHOLE_AT_END, RunConfig
 from riskmatch.runs.frame import read_results
 from riskmatch.runs.records import Split
+from riskmatch.validation import check_option
 
 __all__ = ["CASE", "RULES", "Rule", "cases", "choose", "choose_among", "find_rule"]
 
@@ -82,6 +83,12 @@ class Rule:
     after_warmup: bool = False
     """Choose among the steps at which the method acts, those after its warm-up, alone; a run
     without such a step is left out."""
+
+    def __post_init__(self) -> None:
+        types = get_type_hints(type(self))
+        for name in ("domains", "split", "step", "over", "reported"):
+            valid = get_args(types[name])
+            check_option(f"{name} of the rule {self.name}", getattr(self, name), valid)
 
 
 _COLORED_MNIST = "the validation accuracy on the test domain 0.9, over values of the searched "

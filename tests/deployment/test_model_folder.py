@@ -47,6 +47,7 @@ def test_a_loaded_model_is_the_network_that_train_val_chooses(run, saved):
     assert torch.equal(model.network(x)[1], logits)
     np.testing.assert_allclose(model.predict_proba(x), logits.softmax(1).detach(), atol=1e-6)
     assert (model.predict(x, batch_size=7) == np.array(["0", "1"])[logits.argmax(1)]).all()
+    assert model.predict(x[:1]).tolist() == model.predict(x)[:1].tolist()
     assert model.values["run"]["step"] == run.record.best_step()
     assert model.domains == ("0.9", "0.8", "0.1")
     assert model.expected == EXPECTED

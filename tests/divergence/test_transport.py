@@ -95,3 +95,13 @@ def test_float32_keeps_its_digits_with_many_samples(divergence):
 def test_other_orders_are_refused():
     with pytest.raises(ValueError, match="order of Wasserstein must be 1 or 2, got 3"):
         Wasserstein(3)
+
+
+@given(st.lists(st.integers(-2, 2), min_size=1, max_size=9), st.data())
+def test_gradient_of_energy_at_ties_is_that_of_the_mean_distances(numbers, data):
+    others = data.draw(st.lists(st.integers(-2, 2), min_size=1, max_size=9))
+    x, y = (torch.tensor(n, dtype=torch.float64, requires_grad=True) for n in (numbers, others))
+    between, own, other = ((a[:, None] - b).abs().mean() for a, b in ((x, y), (x, x), (y, y)))
+    expected = torch.autograd.grad(2 * between - own - other, (x, y))
+    for found, gradient in zip(torch.autograd.grad(Energy()(x, y), (x, y)), expected, strict=True):
+        torch.testing.assert_close(found, gradient)

@@ -7,6 +7,7 @@ import torch
 
 from riskmatch.contract import Eval, Memory, Objective, Terms
 from riskmatch.objectives import EQRM, RDM, CausIRL, methods
+from riskmatch.registry import PartError
 from riskmatch.space import LogUniform, tuned
 from riskmatch.testing import objectives as suite
 from riskmatch.testing.conformance import ConformanceError
@@ -71,3 +72,23 @@ def test_suite_misses_a_gradient():
 
     with pytest.raises(ConformanceError, match="no gradient reaches classifier"):
         suite.gradients_reach_every_weight(Headless())
+
+
+WRONG = {
+    "Tensor; return Terms": lambda ev: ev.risk,
+    r"'risk' of shape \(\d+,\)": lambda ev: Terms({"risk": ev.risks}),
+    "float as the term 'risk'": lambda ev: Terms({"risk": 0.5}),
+    "no terms": lambda ev: Terms({}),
+    "do not depend on the weights": lambda ev: Terms({"risk": ev.risk.detach()}),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_what_an_objective_returns_is_checked(message):
+    class Own(Objective):
+        def __call__(self, ev, memory):
+            return WRONG[message](ev)
+
+    for check in (suite.trains_on_one_domain, suite.gradients_reach_every_weight):
+        with pytest.raises(PartError, match=f"Own must return Terms.*{message}"):
+            check(Own())

@@ -10,7 +10,7 @@ from riskmatch.contract.objective import (
     OptimSpec,
 )
 from riskmatch.contract.risks import RiskFunction, cross_entropy_risks, risk_function
-from riskmatch.contract.terms import KnownTerms, Terms
+from riskmatch.contract.terms import KnownTerms, Terms, checked_terms
 
 __all__ = [
     "Eval",
@@ -25,6 +25,7 @@ __all__ = [
     "RiskFunction",
     "Terms",
     "adam_step",
+    "checked_terms",
     "cross_entropy_risks",
     "outputs",
     "risk_function",

@@ -140,7 +140,7 @@ class TrainedModel:
     def predict(self, inputs: Inputs, *, batch_size: int = BATCH) -> Array:
         """(n,) names of the predicted classes, or the predictions of a regression."""
         predicted, _ = self.predictions(self.outputs(inputs, batch_size=batch_size).logits)
-        return np.array(self.classes)[predicted] if self.classes else predicted.numpy()
+        return np.array(self.classes)[predicted.numpy()] if self.classes else predicted.numpy()
 
     def predict_proba(self, inputs: Inputs, *, batch_size: int = BATCH) -> Array:
         """(n, classes) probabilities of the classes.

@@ -121,8 +121,8 @@ def _of_few(labels: bytes) -> Groups:
 
 def _grouped(labels: Array) -> tuple[Array, Array, Array]:
     """Distinct labels, their positions and their counts; short where the labels have no gaps."""
-    low = labels.min()
-    if labels.max() - low < len(labels):
+    low = int(labels.min())
+    if int(labels.max()) - low < len(labels):
         index = labels - low
         sizes = np.bincount(index)
         if sizes.all():
@@ -138,10 +138,11 @@ def risk_variance(values: Tensor, groups: Groups, which: Tensor, pool: Pool) -> 
     weights = groups.weights(pool).to(values)[groups.index]
     factors = 1 / (len(which) * (groups.sizes[which] - 1).to(values.dtype))
     shares = torch.zeros_like(groups.sizes, dtype=values.dtype).scatter(0, which, factors)
-    apart = values - weights @ values
+    # Products and sums: autocast would compute a dot product in half precision.
+    apart = values - (weights * values).sum()
     within = values - groups.means(values)[groups.index]
-    inner = (shares[groups.index] * within) @ within
-    return ((weights * apart) @ apart) / (1 - weights.square().sum()) + inner
+    inner = (shares[groups.index] * within.square()).sum()
+    return (weights * apart.square()).sum() / (1 - weights.square().sum()) + inner
 
 
 def at_least_float32(values: Tensor) -> Tensor:
@@ -198,10 +199,23 @@ class Divergence(ABC):
             more = (groups.weights(pool).to(risks)[groups.index],)
         if is_traced(which):  # under vmap the worst domain varies from batch to batch
             every = range(len(groups))
-            parts = [self.between(risks[groups.index == group], risks, *more) for group in every]
+            parts = [self._from_group(group, risks, groups, more) for group in every]
             return torch.stack(parts)[which].mean()
-        parts = [self.between(risks[groups.index == group], risks, *more) for group in which]
+        parts = [self._from_group(group, risks, groups, more) for group in which]
         return torch.stack(parts).mean()
+
+    def _from_group(
+        self, group: int | Tensor, risks: Tensor, groups: Groups, weights: tuple[Tensor, ...]
+    ) -> Tensor:
+        """The divergence of one group from the pool."""
+        value = self.between(risks[groups.index == group], risks, *weights)
+        if not isinstance(value, Tensor) or value.ndim:
+            got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
+            raise TypeError(
+                f"{type(self).__name__}.between must return a tensor with one number, of shape (), "
+                f"got {got}."
+            )
+        return value
 
     def few_to_pool(self, risks: few.FewSamples, group: int | None, pool: Pool) -> few.Known | None:
         """:meth:`to_pool` of one group, or of all, on few risks; None to let torch compute it."""

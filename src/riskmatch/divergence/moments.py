@@ -30,6 +30,6 @@ class Moments(Divergence):
         """The divergence of two samples that have been checked."""
         if weights is None:
             return (x.mean() - y.mean()).square() + (x.var() - y.var()).square()
-        mean = weights @ y
-        variance = (weights @ (y - mean).square()) / (1 - weights.square().sum())
+        mean = (weights * y).sum()  # autocast would compute a dot product in half precision
+        variance = (weights * (y - mean).square()).sum() / (1 - weights.square().sum())
         return (x.mean() - mean).square() + (x.var() - variance).square()

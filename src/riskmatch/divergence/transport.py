@@ -31,8 +31,15 @@ class Energy(Divergence):
         points, order = torch.cat([x, y]).sort()
         below = -(y.new_full(y.shape, 1 / len(y)) if weights is None else weights)
         steps = torch.cat([x.new_full(x.shape, 1 / len(x)), below])[order]
-        difference = steps.double().cumsum(0)[:-1].to(points.dtype)
-        return 2 * (difference.square() * points.diff()).sum()
+        difference = steps.double().cumsum(0)
+        with torch.no_grad():
+            value = 2 * (difference[:-1].to(points.dtype).square() * points.diff()).sum()
+            # At a tie the order is arbitrary: its points share the differences before and after it.
+            padded = torch.cat([difference.new_zeros(1), difference])
+            before = padded[torch.searchsorted(points, points)]
+            after = padded[torch.searchsorted(points, points, right=True)]
+            slopes = (-2 * steps * (before + after)).to(points.dtype)
+        return value + (slopes * (points - points.detach())).sum()
 
 
 @dataclass(frozen=True)

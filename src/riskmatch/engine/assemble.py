@@ -160,10 +160,12 @@ def network(
                 "are several by name: pass a network of your own to riskmatch.train as model."
             )
         is_own = config.model not in models.NETWORKS
-        if isinstance(inputs, StoredImages) and not (is_own or models.is_backbone(config.model)):
+        images = isinstance(inputs, StoredImages) or inputs.dtype == torch.uint8
+        if images and not (is_own or models.is_backbone(config.model)):
+            other = "" if isinstance(inputs, StoredImages) else ", or pass floats: x.float() / 255"
             raise ValueError(
                 f"The network {config.model} does not resize and normalise images, as those of "
-                f"'{domains.name}' need. Use a backbone: lite0 or timm:NAME."
+                f"'{domains.name}' need. Use a backbone: lite0 or timm:NAME{other}."
             )
         model = models.build(
             config.model,

@@ -20,6 +20,7 @@ from riskmatch.contract import (
     OptimSpec,
     RiskFunction,
     Terms,
+    checked_terms,
     cross_entropy_risks,
     risk_function,
 )
@@ -176,7 +177,7 @@ class Stepper:
 
     def _terms(self, ev: Eval) -> Terms:
         try:
-            terms = self.objective(ev, self.memory)
+            terms = checked_terms(self.objective(ev, self.memory), self.objective)
         except MissingFeaturesError as error:
             raise ValueError(f"{type(self.objective).__name__} {error}") from None
         except NonFiniteError as error:

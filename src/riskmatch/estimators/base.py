@@ -135,8 +135,8 @@ class RiskMatchingEstimator(BaseEstimator):  # type: ignore[misc]
         if sample_domain is not None:
             check_consistent_length(X, y, sample_domain)
             name, labels = "sample_domain", column_or_1d(sample_domain)
-            if labels.dtype.kind == "i" and (labels < 0).any():
-                rows = np.flatnonzero(labels >= 0)
+            if (targets := _are_negative(labels)).any():
+                rows = np.flatnonzero(~targets)
                 if not len(rows):
                     raise ValueError(
                         "sample_domain has no source domain: all labels are negative, which marks "
@@ -249,3 +249,10 @@ class RiskMatchingEstimator(BaseEstimator):  # type: ignore[misc]
         inputs = torch.tensor(validate_data(self, X, reset=False), dtype=torch.float64)
         with torch.no_grad():
             return torch.cat([self.network_(rows)[1] for rows in inputs.split(_PREDICTION_ROWS)])
+
+
+def _are_negative(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which labels are negative numbers, whatever the type of the array."""
+    if labels.dtype.kind in "if":
+        return np.asarray(labels < 0)
+    return np.array([isinstance(label, Real) and label < 0 for label in labels], dtype=bool)

@@ -23,7 +23,7 @@ from typing import get_args
 import torch
 from torch import Tensor, nn
 
-from riskmatch.contract import Eval, Memory, Needs, Objective, OptimSpec, Terms
+from riskmatch.contract import Eval, Memory, Needs, Objective, OptimSpec, Terms, checked_terms
 from riskmatch.data.domain import Batch
 from riskmatch.engine import Stepper
 from riskmatch.models import MLP
@@ -203,7 +203,8 @@ def _phases(objective: Objective) -> tuple[int, int]:
 
 
 def _terms(objective: Objective, model: nn.Module, step: int) -> Terms:
-    return objective(Eval(model, _batches()[0]), Memory(OptimSpec(lr=0.01), step))
+    memory = Memory(OptimSpec(lr=0.01), step)
+    return checked_terms(objective(Eval(model, _batches()[0]), memory), objective)
 
 
 def _train(
