@@ -55,6 +55,19 @@ def test_a_loaded_model_is_the_network_that_train_val_chooses(run, saved):
     assert model.values["versions"]["torch"] == torch.__version__
 
 
+def test_inputs_that_are_not_finite_are_refused_or_skipped(saved):
+    model = riskmatch.load_model(saved)
+    x = riskmatch.load_data("colored-digits", options={"samples": 60}).domains[0].x[:9].clone()
+    expected, skipped = model.predict(x), []
+    x[2, 0, 0, 0], x[4] = torch.nan, torch.inf
+    with pytest.raises(ValueError, match="row 3: a value is not a finite number"):
+        model.predict(x)
+    found = model.outputs(x, batch_size=4, on_skip=lambda name, cause: skipped.append(name))
+    assert skipped == ["3", "5"]
+    assert found.rows == (0, 1, 3, 5, 6, 7, 8)
+    assert (np.array(["0", "1"])[found.logits.argmax(1)] == expected[list(found.rows)]).all()
+
+
 def test_held_out_scores_are_those_of_the_validation_split(run, saved):
     model = riskmatch.load_model(saved)
     rows = run.predictions

@@ -51,6 +51,11 @@ def tensors(seed=0, n=40):
     return {k: (torch.randn(n, 3, generator=generator) + shift + v, y) for k, v in names.items()}
 
 
+def byte_images():
+    x = torch.zeros(40, 3, 8, 8, dtype=torch.uint8)
+    return dict.fromkeys("ABC", (x, torch.arange(40) % 2))
+
+
 def objects(seed=0):
     torch.manual_seed(seed)
     return {
@@ -238,6 +243,7 @@ def test_data_are_accepted_in_every_form(tmp_path):
         ({"data": [1, 2]}, TypeError, "riskmatch.fit"),
         ({"data_options": {"samples": 3}}, ValueError, "data_options are for data sets by name"),
         ({"test_domains": "D"}, ValueError, "'D'"),
+        ({"data": byte_images()}, ValueError, r"mlp does not resize.*or pass floats: x.float"),
         ({"lr": -1.0}, ValueError, "lr must be positive, got -1"),
         ({"preset": "papre", "method": "rdm"}, ValueError, "Did you mean 'paper'"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -138,8 +139,16 @@ class InputSamples:
             raise ValueError(f"batch_size must be at least 1, got {size}.")
         if self.x is not None:
             for start in range(0, len(self), size):
-                rows = range(start, min(start + size, len(self)))
-                yield rows, self.x[rows.start : rows.stop]
+                rows: Rows = range(start, min(start + size, len(self)))
+                x = self.x[start : start + size]
+                finite = x.flatten(1).isfinite().all(1)
+                if not finite.all():
+                    for row in itertools.compress(rows, ~finite):
+                        cause = "a value is not a finite number"
+                        on_skip(self.names[row], f"{self.column} {self.names[row]}: {cause}.")
+                    rows, x = list(itertools.compress(rows, finite)), x[finite]
+                if rows:
+                    yield rows, x
             return
         assert self.read is not None
         with ThreadPoolExecutor(os.cpu_count()) as pool:
