@@ -6,6 +6,7 @@ import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tiny_runs import assert_same_run
@@ -238,6 +239,9 @@ def test_data_are_accepted_in_every_form(tmp_path):
         ({"data": [1, 2]}, TypeError, "riskmatch.fit"),
         ({"data_options": {"samples": 3}}, ValueError, "data_options are for data sets by name"),
         ({"test_domains": "D"}, ValueError, "'D'"),
+        ({"test_domains": 0.5}, ValueError, "'0.5'"),
+        ({"test_domains": None}, TypeError, "test_domains must be a name .* got None"),
+        ({"test_domains": [None]}, TypeError, "test_domains must be a name .* got None"),
         ({"lr": -1.0}, ValueError, "lr must be positive, got -1"),
         ({"preset": "papre", "method": "rdm"}, ValueError, "Did you mean 'paper'"),
     ],
@@ -249,6 +253,13 @@ def test_invalid_arguments_raise_before_anything_is_written(tmp_path, changes, e
         train(**arguments, out=tmp_path / "out")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("test", [2, [2], (2,), np.int64(2), np.array([2]), "2"])
+def test_number_names_the_domain_of_its_text(tmp_path, test):
+    by_number = dict(enumerate(tensors().values()))
+    run = train(by_number, "erm", test, **{**FAST, "steps": 1}, out=tmp_path)
+    assert run.config.test_domains == ("2",)
 
 
 def test_fingerprint_depends_on_the_state():
