@@ -63,7 +63,7 @@ def check_options(name: str, options: Mapping[str, Any], make: Callable[..., Any
     check_values(name, options, type_hints(make))
 
 
-def texts(name: str, value: object) -> tuple[str, ...]:
+def texts(name: str, value: Any) -> tuple[str, ...]:
     """One name or several as a tuple of strings; numbers, which are names of domains, as text.
 
     Example:
@@ -71,7 +71,7 @@ def texts(name: str, value: object) -> tuple[str, ...]:
         (('photo',), ('0.1', '2'))
     """
     try:
-        listed = (value,) if isinstance(value, str | Real) else tuple(value)  # type: ignore[arg-type]
+        listed: tuple[Any, ...] = (value,) if isinstance(value, str | Real) else tuple(value)
     except TypeError:  # nothing to iterate over
         listed = (value,)
     for entry in listed:
