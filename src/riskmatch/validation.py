@@ -80,6 +80,26 @@ def texts(name: str, value: Any) -> tuple[str, ...]:
     return tuple(map(str, listed))
 
 
+def plain(value: Any) -> Any:
+    """A NumPy number as the Python number that it prints as, also in lists and tables.
+
+    Any other value is returned as it is.
+
+    Example:
+        >>> import numpy as np
+        >>> plain({"lr": np.float32(0.1), "widths": [np.int64(4)]})
+        {'lr': 0.1, 'widths': [4]}
+    """
+    if type(value) is dict:
+        return {key: plain(entry) for key, entry in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(plain, value))
+    if type(value).__module__ != "numpy" or getattr(value, "shape", None) != ():
+        return value
+    number = value.item()
+    return float(str(value)) if isinstance(number, float) else number  # 0.1 is not 0.10000000149
+
+
 def check_values(name: str, values: Mapping[str, Any], types: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` where a value does not match its type annotation.
 

@@ -211,6 +211,12 @@ def test_objective_with_plain_fields_is_named(tmp_path):
     assert named_objective(Weighted(torch.zeros(2))) is None
 
 
+def test_objective_of_numpy_numbers_is_that_of_python_numbers():
+    arrays = RDM(weight=np.float32(0.1), warmup=np.int64(2))
+    assert named_objective(arrays) == named_objective(RDM(weight=0.1, warmup=2))
+    assert type(arrays.warmup) is int
+
+
 def test_data_are_accepted_in_every_form(tmp_path):
     pairs = tensors()
     sets = {name: TensorDataset(x, y) for name, (x, y) in pairs.items()}

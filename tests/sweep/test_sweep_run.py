@@ -5,6 +5,7 @@ import threading
 import time
 from multiprocessing import forkserver
 
+import numpy as np
 import pytest
 
 from riskmatch.objectives import VREx
@@ -207,7 +208,11 @@ def test_run_that_another_process_leaves_unfinished_is_resumed(tmp_path):
 
 @pytest.mark.parametrize("test", ["0.1", 0.1, ["0.1"], [0.1]])
 def test_plan_takes_one_method_and_one_domain(tmp_path, test):
-    choices = {"steps": 5, "data_options": {"samples": 40}, "model_options": {"widths": [4]}}
+    choices = {
+        "steps": 5,
+        "data_options": {"samples": np.int64(40)},
+        "model_options": {"widths": [4]},
+    }
     options = {"test_domains": test, "draws": 1, "trials": 1, "choices": choices}
     (run,) = plan_sweep(tmp_path, "colored-digits", "erm", **options).runs
     assert (run.config.method, run.config.test_domains) == ("erm", ("0.1",))

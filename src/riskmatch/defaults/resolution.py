@@ -22,7 +22,7 @@ from riskmatch.defaults.values import (
 from riskmatch.registry import PartError
 from riskmatch.runs.config import RunConfig
 from riskmatch.space import TRAINING, Tuned, defaults, ranges, times, with_later, without_later
-from riskmatch.validation import check_option, check_options, check_values, type_hints
+from riskmatch.validation import check_option, check_options, check_values, plain, type_hints
 
 if TYPE_CHECKING:
     from riskmatch.contract import Objective
@@ -274,7 +274,8 @@ def factory(kind: Literal["data", "model"], name: str) -> Callable[..., Any]:
 
 
 def _checked(method: Method | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Given values, with integers as floats where the field is a float."""
+    """Given values as Python values, with integers as floats where the field is a float."""
+    given = {name: plain(value) for name, value in given.items()}
     valid = field_names(method)
     for name in given:
         check_option(f"option of {_name(method)}" if method else "option", name, valid)

@@ -21,7 +21,7 @@ from riskmatch.sweep.board import Board, OnChange, SweepStatus, status_of
 from riskmatch.sweep.launchers import Launcher, Local, make_launcher, threads_per_job
 from riskmatch.sweep.plan import RUNS, PlannedRun, Protocol, extend, held_out, read
 from riskmatch.sweep.worker import SweepSettings, Worker
-from riskmatch.validation import check_option, texts
+from riskmatch.validation import check_option, plain, texts
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,8 @@ def plan_sweep(
     from riskmatch.engine.device import resolve_device
     from riskmatch.objectives import methods as built_in
 
-    choices, out = dict(choices or {}), Path(folder) / RUNS
+    choices = {name: plain(value) for name, value in (choices or {}).items()}
+    out = Path(folder) / RUNS
     if not isinstance(data, str | Path):
         raise TypeError(
             "data must be a name or a path, because the plan of a sweep is a file, got "
