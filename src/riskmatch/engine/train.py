@@ -72,8 +72,9 @@ def train(
 ) -> Run:
     """Train one run; return it with its configuration, evaluations, predictions and network.
 
-    Wherever a name is accepted, so is ``package.module:Name``. A run with objects is stored under
-    their class and a fingerprint of their state; to continue it, pass the same objects again.
+    Names of data, methods, networks and divergences may be ``package.module:Name``. A run with
+    objects is stored under their class and a fingerprint of their state; to continue it, pass the
+    same objects again.
     A run is identified by the content of its data and evaluated on all of them, so a loader of
     batches is no data of a run: :func:`riskmatch.fit` takes one.
 
