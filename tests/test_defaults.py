@@ -275,6 +275,11 @@ def test_wrong_values_are_refused(method, given, message):
         run_config(method, "pacs", ["photo"], given=given)
 
 
+def test_frozen_needs_a_backbone():
+    with pytest.raises(ValueError, match="frozen needs a backbone, such as lite0.* mlp"):
+        run_config("erm", "colored-digits", ["0.1"], frozen=True)
+
+
 def test_unknown_preset_is_refused():
     with pytest.raises(ValueError, match="Did you mean 'paper'"):
         resolve("rdm", preset="papr")

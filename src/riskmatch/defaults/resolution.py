@@ -122,7 +122,10 @@ def run_config(
     ):
         if options:
             try:
-                check_options(name, options, factory(kind, name))  # type: ignore[arg-type]
+                make = factory(kind, name)  # type: ignore[arg-type]
+                if kind == "model" and options.get("frozen"):
+                    _check_has_backbone(name, make)
+                check_options(name, options, make)
             except ValueError:
                 if not data.startswith(registry.INSTANCE):
                     factory("data", data)  # a misspelt name has the defaults of no data set
@@ -271,6 +274,11 @@ def factory(kind: Literal["data", "model"], name: str) -> Callable[..., Any]:
 
     network: Callable[..., Any] = find_network(name).value
     return network
+
+
+def _check_has_backbone(name: str, make: Callable[..., Any]) -> None:
+    if "frozen" not in inspect.signature(make).parameters:
+        raise ValueError(f"frozen needs a backbone, such as lite0, and the network is {name}.")
 
 
 def _checked(method: Method | None, given: Mapping[str, Any]) -> dict[str, Any]:
