@@ -20,6 +20,7 @@ from riskmatch.defaults import (
     run_config,
     search_space,
 )
+from riskmatch.divergence import MMD
 from riskmatch.objectives import methods
 from riskmatch.registry import PartError
 from riskmatch.runs.config import RunConfig
@@ -260,6 +261,7 @@ def test_later_fields_are_left_out_where_they_equal_their_absence():
         ("rdm", {"weight": "much"}, "weight of rdm must be a number, got 'much'"),
         ("rdm", {"match": "wrost"}, "Did you mean 'worst'"),
         ("rdm", {"divergence": "mdm"}, "Did you mean 'mmd'"),
+        ("rdm", {"divergence": MMD()}, r"got MMD\(.*package.module:Name.*RDM\(divergence="),
         ("erm", {"lr": -1.0}, "lr must be positive, got -1.0"),
         ("erm", {"method": "rdm"}, "Unknown option of erm 'method'"),
         ("erm", {"data_options": {"image_sise": 3}}, "Did you mean 'image_size'"),

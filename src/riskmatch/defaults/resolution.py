@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -287,6 +288,7 @@ def _checked(method: Method | None, given: Mapping[str, Any]) -> dict[str, Any]:
     valid = field_names(method)
     for name in given:
         check_option(f"option of {_name(method)}" if method else "option", name, valid)
+        _check_plain(name, given[name])
     types = type_hints(RunConfig)
     if method:
         own = type_hints(method_class(method))
@@ -297,6 +299,18 @@ def _checked(method: Method | None, given: Mapping[str, Any]) -> dict[str, Any]:
         name: float(value) if types.get(name) is float and type(value) is int else value
         for name, value in given.items()
     }
+
+
+def _check_plain(name: str, value: Any) -> None:
+    """Raise ``ValueError`` unless a value can be stored with the run."""
+    try:
+        json.dumps(value)
+    except TypeError:
+        raise ValueError(
+            f"{name} must be a number, a text, a list or a table, which the run is stored with, "
+            f"got {value!r}. Name a class, as in {name}='package.module:Name', or pass it in an "
+            f"objective, as in method=RDM({name}=…)."
+        ) from None
 
 
 def _overlay(values: Mapping[str, Any], layer: Mapping[str, Any]) -> dict[str, Any]:
