@@ -278,7 +278,7 @@ def test_wrong_values_are_refused(method, given, message):
 
 
 def test_frozen_needs_a_backbone():
-    with pytest.raises(ValueError, match="frozen needs a backbone, such as lite0.* mlp"):
+    with pytest.raises(ValueError, match=r"frozen needs a backbone, such as lite0.* mlp"):
         run_config("erm", "colored-digits", ["0.1"], frozen=True)
 
 
