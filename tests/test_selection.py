@@ -15,7 +15,7 @@ from riskmatch import selection
 from riskmatch.runs.config import RunConfig, variant
 from riskmatch.runs.frame import frame_of
 from riskmatch.runs.records import RunRecord
-from riskmatch.selection import CASE, RULES, cases
+from riskmatch.selection import CASE, RULES, cases, find_rule
 
 
 def picked(runs, rule):
@@ -408,3 +408,23 @@ def test_after_warmup_chooses_among_the_steps_at_which_the_method_acts():
 def with_warmup(warmup, *evaluations):
     config = RunConfig("toy", ("a",), "rdm", {"weight": 1.0, "warmup": warmup}, steps=30)
     return RunRecord(config, evaluations, "done")
+
+
+@pytest.mark.parametrize(
+    ("columns", "missing"),
+    [
+        ("run", "step"),
+        ("run|step", "data"),
+        ("(?!lr$)", "lr"),
+        ("(?!accuracy/)", "accuracy/SPLIT/DOMAIN"),
+    ],
+)
+def test_a_data_frame_without_a_column_of_results_is_refused(columns, missing):
+    frame = frame_of([run("a", evaluation(1, a=(1, 2), b=(3, 4)))])
+    with pytest.raises(ValueError, match=f"lacks the column '{missing}'.*riskmatch.results"):
+        selection.choose(frame.filter(regex=f"^{columns}"))
+
+
+def test_a_function_is_no_rule():
+    with pytest.raises(TypeError, match=r"rule must be a name .*Rule, got <function"):
+        find_rule(lambda frame: frame)

@@ -54,6 +54,11 @@ def test_a_loaded_model_is_the_network_that_train_val_chooses(run, saved):
     assert model.values["versions"]["torch"] == torch.__version__
 
 
+def test_the_folder_of_a_run_stands_for_it(run, saved, tmp_path):
+    again = riskmatch.load_model(riskmatch.save_model(str(run.folder), tmp_path / "model"))
+    assert again.values["run"] == riskmatch.load_model(saved).values["run"]
+
+
 def test_held_out_scores_are_those_of_the_validation_split(run, saved):
     model = riskmatch.load_model(saved)
     rows = run.predictions
