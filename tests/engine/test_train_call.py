@@ -105,6 +105,8 @@ def test_run_by_names_has_frames_and_a_model(tmp_path):
     model = again.model()
     assert not model.training
     assert model(torch.zeros(5, 2, 8, 8))[1].shape == (5, 2)
+    with pytest.raises(InstanceError, match=r"is mlp, .*leave out network"):
+        again.model(Net())
 
 
 def test_run_with_objects_trains_and_leaves_them_unchanged(tmp_path):
@@ -248,6 +250,8 @@ def test_data_are_accepted_in_every_form(tmp_path):
         ({"test_domains": 0.5}, ValueError, "'0.5'"),
         ({"test_domains": None}, TypeError, "test_domains must be a name .* got None"),
         ({"test_domains": [None]}, TypeError, "test_domains must be a name .* got None"),
+        ({"checkpoint_every": 0}, ValueError, "checkpoint_every must be at least 1 .*got 0"),
+        ({"checkpoint_every": -1}, ValueError, "checkpoint_every must be at least 1 .*got -1"),
         ({"lr": -1.0}, ValueError, "lr must be positive, got -1"),
         ({"preset": "papre", "method": "rdm"}, ValueError, "Did you mean 'paper'"),
     ],
