@@ -155,6 +155,42 @@ def test_batch_norm_in_training_mode_is_refused():
         in_pieces(model, RiskMatching(1.0), x, y, domains, 7)
 
 
+def test_pieces_may_be_an_iterator_or_the_rows_of_a_tensor():
+    x, y, _ = batch_of(20)
+    gradients = []
+    for make in (list, iter):
+        model = network()
+        pieces = make(list(zip(x.split(7), y.split(7), strict=True)))
+        accumulate(model, risks_with(model), pieces, lambda risks: risks.square().mean())
+        gradients.append(model[0].weight.grad)
+    assert torch.equal(gradients[0], gradients[1])
+    model = nn.Linear(5, 1).double()
+    accumulate(model, lambda x: model(x)[:, 0], x.view(4, 5, -1), torch.mean)
+    torch.testing.assert_close(model.weight.grad[0], x.mean(0))
+
+
+@pytest.mark.parametrize(
+    ("criterion", "error", "message"),
+    [
+        (lambda risks: risks.mean().item(), TypeError, "loss as a tensor.*got float"),
+        (lambda risks: risks.detach().mean(), ValueError, "does not depend on the risks"),
+    ],
+    ids=["number", "detached"],
+)
+def test_criterion_without_a_gradient_is_refused(criterion, error, message):
+    x, y, _ = batch_of(20)
+    model = network()
+    with pytest.raises(error, match=message):
+        accumulate(model, risks_with(model), [(x, y)], criterion)
+
+
+def test_call_without_gradients_is_refused():
+    x, y, _ = batch_of(20)
+    model = network()
+    with torch.no_grad(), pytest.raises(ValueError, match=r"outside of torch.no_grad"):
+        accumulate(model, risks_with(model), [(x, y)], torch.mean)
+
+
 def test_reduced_losses_and_empty_batches_are_refused():
     model = network()
     with pytest.raises(ValueError, match='reduction="none"'):

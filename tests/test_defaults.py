@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass, fields
 
+import numpy as np
 import pytest
 
 from riskmatch.contract import Objective, Terms
@@ -19,6 +20,7 @@ from riskmatch.defaults import (
     run_config,
     search_space,
 )
+from riskmatch.divergence import MMD
 from riskmatch.objectives import methods
 from riskmatch.registry import PartError
 from riskmatch.runs.config import RunConfig
@@ -102,6 +104,20 @@ def test_options_of_another_network_are_dropped():
 def test_integers_become_floats_where_the_field_is_a_float():
     one, other = (run_config("rdm", "pacs", ["photo"], given={"weight": w}) for w in (3, 3.0))
     assert one.id == other.id
+
+
+def test_numpy_numbers_give_the_run_of_python_numbers():
+    given = {"seed": 3, "steps": 2000, "lr": 0.1, "weight": 0.5, "amp": True, "clip": 2.0}
+    types = (np.int64, np.int32, np.float32, np.float16, np.bool_, np.float64)
+    arrays = {name: type_(given[name]) for name, type_ in zip(given, types, strict=True)}
+    nested = {"model_options": {"widths": [4]}}, {"model_options": {"widths": [np.int64(4)]}}
+    runs = [
+        run_config("rdm", "colored-digits", ["0.1"], given=values)
+        for values in ({**given, **nested[0]}, {**arrays, **nested[1]})
+    ]
+    assert runs[0].id == runs[1].id
+    with pytest.raises(ValueError, match="steps must be an integer, got 1"):
+        run_config("rdm", "colored-digits", ["0.1"], given={"steps": np.float64(1.5)})
 
 
 def test_values_set_by_data_set_or_preset_exist_and_are_not_searched():
@@ -245,6 +261,7 @@ def test_later_fields_are_left_out_where_they_equal_their_absence():
         ("rdm", {"weight": "much"}, "weight of rdm must be a number, got 'much'"),
         ("rdm", {"match": "wrost"}, "Did you mean 'worst'"),
         ("rdm", {"divergence": "mdm"}, "Did you mean 'mmd'"),
+        ("rdm", {"divergence": MMD()}, r"got MMD\(.*package.module:Name.*RDM\(divergence="),
         ("erm", {"lr": -1.0}, "lr must be positive, got -1.0"),
         ("erm", {"method": "rdm"}, "Unknown option of erm 'method'"),
         ("erm", {"data_options": {"image_sise": 3}}, "Did you mean 'image_size'"),
@@ -258,6 +275,11 @@ def test_later_fields_are_left_out_where_they_equal_their_absence():
 def test_wrong_values_are_refused(method, given, message):
     with pytest.raises(ValueError, match=message):
         run_config(method, "pacs", ["photo"], given=given)
+
+
+def test_frozen_needs_a_backbone():
+    with pytest.raises(ValueError, match=r"frozen needs a backbone, such as lite0.* mlp"):
+        run_config("erm", "colored-digits", ["0.1"], frozen=True)
 
 
 def test_unknown_preset_is_refused():

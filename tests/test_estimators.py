@@ -1,5 +1,6 @@
 """The estimators follow scikit-learn's conventions and train with RDM."""
 
+import math
 import pickle
 
 import numpy as np
@@ -190,6 +191,10 @@ def test_cross_validation_leaves_one_domain_out(samples):
         ({"lr": 0.0}, {}, "lr == 0.0"),
         ({"match": "wrost"}, {}, "'worst'"),
         ({"divergence": "mdd"}, {}, "'mmd'"),
+        ({"class_weight": {0: 1.0, 1: -1.0}}, {}, "class_weight must be .*at least 0.*-1.0"),
+        ({"class_weight": {0: 1.0, 1: math.nan}}, {}, "class_weight must be .*nan"),
+        ({"class_weight": {0: math.inf, 1: 1.0}}, {}, "class_weight must be finite.*inf"),
+        ({"class_weight": {0: 0.0, 1: 0.0}}, {}, "class_weight must be .*positive for some"),
         ({"hidden_layer_sizes": ()}, {}, r"hidden_layer_sizes.*\(\)"),
         ({"device": "tpu7"}, {}, "tpu7.*cpu"),
         ({}, {"domains": SITES[1:]}, "119"),

@@ -356,16 +356,17 @@ def test_weights_are_finite_and_not_negative(name, value):
 
 
 @pytest.mark.parametrize(
-    ("options", "purpose"),
+    ("options", "purpose", "cure"),
     [
-        ({"divergence": "moments"}, "Moments"),
-        ({"divergence": MMD(unbiased=True)}, "MMD"),
-        ({"variance_weight": 1.0}, "variance regularisation"),
+        ({"divergence": "moments"}, "Moments", "'mmd'"),
+        ({"divergence": MMD(unbiased=True)}, "MMD", "'mmd'"),
+        ({"variance_weight": 1.0}, "variance regularisation", "variance_weight=0"),
     ],
 )
-def test_a_domain_of_one_sample_is_named_where_a_variance_is_needed(options, purpose):
+def test_a_domain_of_one_sample_is_named_where_more_are_needed(options, purpose, cure):
     risks, domains = batch(1, 4, 4)
-    with pytest.raises(ValueError, match=f"Domain 10 has 1 sample in this batch, and {purpose} ne"):
+    message = f"Domain 10 has 1 sample in this batch, and {purpose} needs 2 per domain.*{cure}"
+    with pytest.raises(ValueError, match=message):
         RiskMatching(**options)(risks, domains)
 
 

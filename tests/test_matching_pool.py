@@ -194,7 +194,9 @@ def test_divergence_without_weights_needs_equal_domains_or_the_pool_of_samples()
     for risks, domains in (equal, ragged_sizes):
         risk_matching_penalty(torch.tensor(risks), domains, divergence=Unweighted(), pool="samples")
     risk_matching_penalty(torch.tensor(equal[0]), equal[1], divergence=Unweighted())
-    with pytest.raises(ValueError, match=r"Unweighted.*weights.*\[4, 7\].*pool='samples'"):
+    with pytest.raises(
+        ValueError, match=r"Unweighted.*weights.*\[4, 7\].*pool='samples', which RiskM"
+    ):
         risk_matching_penalty(
             torch.tensor(ragged_sizes[0]), ragged_sizes[1], divergence=Unweighted()
         )

@@ -15,7 +15,7 @@ from riskmatch import selection
 from riskmatch.runs.config import RunConfig, variant
 from riskmatch.runs.frame import frame_of
 from riskmatch.runs.records import RunRecord
-from riskmatch.selection import CASE, RULES, cases
+from riskmatch.selection import CASE, RULES, cases, find_rule
 
 
 def picked(runs, rule):
@@ -418,3 +418,23 @@ def test_a_rule_with_an_unknown_value_is_refused(field, value):
     fields = {"domains": "training", field: value}
     with pytest.raises(ValueError, match=f"Unknown {field} of the rule own '{value}'"):
         selection.Rule("own", "the mean accuracy", **fields)
+
+
+@pytest.mark.parametrize(
+    ("columns", "missing"),
+    [
+        ("run", "step"),
+        ("run|step", "data"),
+        ("(?!lr$)", "lr"),
+        ("(?!accuracy/)", "accuracy/SPLIT/DOMAIN"),
+    ],
+)
+def test_a_data_frame_without_a_column_of_results_is_refused(columns, missing):
+    frame = frame_of([run("a", evaluation(1, a=(1, 2), b=(3, 4)))])
+    with pytest.raises(ValueError, match=f"lacks the column '{missing}'.*riskmatch.results"):
+        selection.choose(frame.filter(regex=f"^{columns}"))
+
+
+def test_a_function_is_no_rule():
+    with pytest.raises(TypeError, match=r"rule must be a name .*Rule, got <function"):
+        find_rule(lambda frame: frame)

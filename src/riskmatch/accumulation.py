@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, TypeVar
 
@@ -27,7 +27,7 @@ Result = TypeVar("Result", bound=Tensor | HasLoss)
 def accumulate(
     model: nn.Module,
     risks_of: Callable[[Piece], Tensor],
-    pieces: Sequence[Piece],
+    pieces: Iterable[Piece],
     criterion: Callable[[Tensor], Result],
     *,
     scaler: torch.amp.GradScaler | None = None,
@@ -60,7 +60,9 @@ def accumulate(
 
     Raises:
         ValueError: there is no piece, a loss was reduced to a scalar, or the network has a
-            BatchNorm layer in training mode, whose outputs depend on the other samples.
+            BatchNorm layer in training mode, whose outputs depend on the other samples; or no
+            gradient can be computed, as under ``torch.no_grad()``.
+        TypeError: ``criterion`` returned no tensor.
 
     Example:
         >>> from torch.nn.functional import cross_entropy
@@ -76,7 +78,10 @@ def accumulate(
         >>> out.penalty.shape, model.weight.grad.shape
         (torch.Size([]), torch.Size([3, 2]))
     """
-    if not pieces:
+    if not torch.is_grad_enabled():
+        raise ValueError("accumulate computes gradients: call it outside of torch.no_grad().")
+    parts = list(pieces)
+    if not parts:
         raise ValueError("accumulate needs at least one piece of a batch, got none.")
     check_batch_norm(model)
     # The graph of the last piece is kept, except under DistributedDataParallel, which needs the
@@ -84,17 +89,17 @@ def accumulate(
     distributed = isinstance(model, DistributedDataParallel)
     states, risks = [], []
     with torch.no_grad():
-        for piece in pieces if distributed else pieces[:-1]:
+        for piece in parts if distributed else parts[:-1]:
             states.append(_random_state(model))
             risks.append(_checked(risks_of(piece)))
     torch.clear_autocast_cache()  # weights cast without a graph would have no gradient below
-    last = None if distributed else _checked(risks_of(pieces[-1]))
+    last = None if distributed else _checked(risks_of(parts[-1]))
     if last is not None:
         risks.append(last.detach())
     after = _random_state(model)
     whole = torch.cat(risks).requires_grad_()
     result = criterion(whole)
-    loss = result if isinstance(result, Tensor) else result.loss
+    loss = _loss(result)
     (weights,) = torch.autograd.grad(loss, whole, retain_graph=True)
     shares = weights.split([len(part) for part in risks])
 
@@ -108,7 +113,7 @@ def accumulate(
     for number, state in enumerate(states):
         _restore(model, state)
         with _without_exchange(model, number < len(states) - 1):
-            backward(risks_of(pieces[number]), shares[number])
+            backward(risks_of(parts[number]), shares[number])
     _restore(model, after)
     return result
 
@@ -120,6 +125,21 @@ def _checked(risks: Tensor) -> Tensor:
             'Compute the loss with reduction="none".'
         )
     return risks
+
+
+def _loss(result: object) -> Tensor:
+    loss = getattr(result, "loss", result)
+    if not isinstance(loss, Tensor):
+        raise TypeError(
+            "criterion must return the loss as a tensor, or a value with such an attribute loss, "
+            f"got {type(loss).__name__}."
+        )
+    if not loss.requires_grad:
+        raise ValueError(
+            "The loss that criterion returned does not depend on the risks: compute it from them "
+            "without item(), detach() or torch.no_grad()."
+        )
+    return loss
 
 
 def check_batch_norm(model: nn.Module) -> None:

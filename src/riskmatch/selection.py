@@ -32,18 +32,17 @@ How runs become cases is described at :func:`cases`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
 
 import numpy as np
 import pandas as pd
 
 from riskmatch import registry
-from riskmatch.runs.cases import CASE, cases
+from riskmatch.runs.cases import CASE, cases, check_columns
 from riskmatch.runs.config import WHOLE_AT_END, RunConfig
-from riskmatch.runs.frame import read_results
+from riskmatch.runs.frame import Paths, read_results
 from riskmatch.runs.records import Split
 from riskmatch.validation import check_option
 
@@ -139,6 +138,7 @@ def find_rule(rule: str | Rule) -> Rule:
 
     Raises:
         PartError: there is no such rule, or it is not a :class:`Rule`.
+        TypeError: ``rule`` is neither a name nor a rule.
 
     Example:
         >>> find_rule("test-val").step
@@ -146,6 +146,8 @@ def find_rule(rule: str | Rule) -> Rule:
     """
     if isinstance(rule, Rule):
         return rule
+    if not isinstance(rule, str):
+        raise TypeError(f"rule must be a name or a riskmatch.selection.Rule, got {rule!r}.")
     value = registry.find("selection", rule).value
     if not isinstance(value, Rule):
         raise registry.PartError(
@@ -156,7 +158,7 @@ def find_rule(rule: str | Rule) -> Rule:
 
 
 def choose(
-    runs: pd.DataFrame | str | Path | Sequence[str | Path],
+    runs: pd.DataFrame | Paths,
     rule: str | Rule = "train-val",
     plan: Iterable[RunConfig] = (),
     *,
@@ -179,7 +181,7 @@ def choose(
         and ``draws``, how many the rule chose from. Scores and accuracies are shares.
 
     Raises:
-        ValueError: no run has an accuracy, as all are regressions.
+        ValueError: no run has an accuracy, as all are regressions; or the data frame lacks columns.
 
     Example:
         >>> import riskmatch
@@ -200,15 +202,19 @@ def choose(
         found.warn()
         runs, evaluations, plan = found.runs, found.evaluations, found.plan
     else:
+        check_columns(runs, ["run", "step"])
         evaluations = runs
+    table = cases(runs, plan)
     check_accuracies(evaluations)
-    return choose_among(cases(runs, plan), evaluations, rule)
+    return choose_among(table, evaluations, rule)
 
 
 def check_accuracies(evaluations: pd.DataFrame) -> None:
     """Raise ``ValueError`` if runs were evaluated, and none has an accuracy."""
-    evaluated = evaluations["step"].notna().any()
-    if evaluated and evaluations.filter(regex="^accuracy/").isna().all(axis=None):
+    accuracies = evaluations.filter(regex="^accuracy/")
+    if evaluations["step"].notna().any() and accuracies.isna().all(axis=None):
+        if accuracies.empty:
+            check_columns(evaluations, ["accuracy/SPLIT/DOMAIN"])
         raise ValueError(
             "These runs are regressions, without accuracies for a selection rule to compare. "
             "Compare the columns risk/val/DOMAIN of riskmatch.results."

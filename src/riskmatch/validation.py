@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import cache, partial
+from numbers import Real
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -60,6 +61,43 @@ def check_options(name: str, options: Mapping[str, Any], make: Callable[..., Any
     """
     check_keywords(f"option of {name}", options, make)
     check_values(name, options, type_hints(make))
+
+
+def texts(name: str, value: Any) -> tuple[str, ...]:
+    """One name or several as a tuple of strings; numbers, which are names of domains, as text.
+
+    Example:
+        >>> texts("test_domains", "photo"), texts("test_domains", [0.1, 2])
+        (('photo',), ('0.1', '2'))
+    """
+    try:
+        listed: tuple[Any, ...] = (value,) if isinstance(value, str | Real) else tuple(value)
+    except TypeError:  # nothing to iterate over
+        listed = (value,)
+    for entry in listed:
+        if not isinstance(entry, str | Real):
+            raise TypeError(f"{name} must be a name or a list of names, got {entry!r}.")
+    return tuple(map(str, listed))
+
+
+def plain(value: Any) -> Any:
+    """A NumPy number as the Python number that it prints as, also in lists and tables.
+
+    Any other value is returned as it is.
+
+    Example:
+        >>> import numpy as np
+        >>> plain({"lr": np.float32(0.1), "widths": [np.int64(4)]})
+        {'lr': 0.1, 'widths': [4]}
+    """
+    if type(value) is dict:
+        return {key: plain(entry) for key, entry in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(plain, value))
+    if type(value).__module__ != "numpy" or getattr(value, "shape", None) != ():
+        return value
+    number = value.item()
+    return float(str(value)) if isinstance(number, float) else number  # 0.1 is not 0.10000000149
 
 
 def check_values(name: str, values: Mapping[str, Any], types: Mapping[str, Any]) -> None:

@@ -68,6 +68,11 @@ def test_inputs_that_are_not_finite_are_refused_or_skipped(saved):
     assert (np.array(["0", "1"])[found.logits.argmax(1)] == expected[list(found.rows)]).all()
 
 
+def test_the_folder_of_a_run_stands_for_it(run, saved, tmp_path):
+    again = riskmatch.load_model(riskmatch.save_model(str(run.folder), tmp_path / "model"))
+    assert again.values["run"] == riskmatch.load_model(saved).values["run"]
+
+
 def test_held_out_scores_are_those_of_the_validation_split(run, saved):
     model = riskmatch.load_model(saved)
     rows = run.predictions

@@ -185,7 +185,7 @@ def test_the_unbiased_estimate_is_zero_on_average_where_distributions_are_equal(
 
 
 def test_the_unbiased_estimate_needs_two_samples():
-    with pytest.raises(ValueError, match="y has 1 sample, and MMD needs at least 2"):
+    with pytest.raises(ValueError, match="y has 1 sample, and MMD needs at least 2: take more"):
         mmd2(torch.rand(3), torch.rand(1), unbiased=True)
 
 

@@ -134,6 +134,26 @@ def test_batch_of_another_form_raises():
         fit(linear(), ERM(), [(x, y)], SGD)
 
 
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"batches": []}, ValueError, "batches is empty"),
+        ({"objective": "rdm"}, TypeError, r"riskmatch.objectives.RDM\(\).*got 'rdm'"),
+        ({"optim": "adam"}, TypeError, r"OptimSpec\('adam', lr=.*got 'adam'"),
+        ({"y": lambda y: y[:5]}, ValueError, "x has 24 samples and y 5 labels"),
+        ({"y": lambda y: y.numpy()}, TypeError, r"y of a batch .*torch.as_tensor\(y\)"),
+        ({"x": lambda x: x.numpy()}, TypeError, r"x of a batch .*torch.as_tensor\(x\)"),
+    ],
+    ids=["no batch", "method by name", "optimiser by name", "few labels", "y array", "x array"],
+)
+def test_argument_of_fit_that_cannot_be_used_names_the_cure(change, error, message):
+    x, y, d = data()
+    x, y = (change.pop(name, lambda part: part)(part) for name, part in (("x", x), ("y", y)))
+    arguments = {"objective": ERM(), "batches": [(x, y, d)], "optim": SGD, **change}
+    with pytest.raises(error, match=message):
+        fit(linear(), **arguments)
+
+
 # Networks that return logits alone
 
 

@@ -6,6 +6,7 @@ import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tiny_runs import assert_same_run
@@ -109,6 +110,8 @@ def test_run_by_names_has_frames_and_a_model(tmp_path):
     model = again.model()
     assert not model.training
     assert model(torch.zeros(5, 2, 8, 8))[1].shape == (5, 2)
+    with pytest.raises(InstanceError, match=r"is mlp, .*leave out network"):
+        again.model(Net())
 
 
 def test_run_with_objects_trains_and_leaves_them_unchanged(tmp_path):
@@ -215,6 +218,12 @@ def test_objective_with_plain_fields_is_named(tmp_path):
     assert named_objective(Weighted(torch.zeros(2))) is None
 
 
+def test_objective_of_numpy_numbers_is_that_of_python_numbers():
+    arrays = RDM(weight=np.float32(0.1), warmup=np.int64(2))
+    assert named_objective(arrays) == named_objective(RDM(weight=0.1, warmup=2))
+    assert type(arrays.warmup) is int
+
+
 def test_data_are_accepted_in_every_form(tmp_path):
     pairs = tensors()
     sets = {name: TensorDataset(x, y) for name, (x, y) in pairs.items()}
@@ -244,6 +253,11 @@ def test_data_are_accepted_in_every_form(tmp_path):
         ({"data_options": {"samples": 3}}, ValueError, "data_options are for data sets by name"),
         ({"test_domains": "D"}, ValueError, "'D'"),
         ({"data": byte_images()}, ValueError, r"mlp does not resize.*or pass floats: x.float"),
+        ({"test_domains": 0.5}, ValueError, "'0.5'"),
+        ({"test_domains": None}, TypeError, "test_domains must be a name .* got None"),
+        ({"test_domains": [None]}, TypeError, "test_domains must be a name .* got None"),
+        ({"checkpoint_every": 0}, ValueError, "checkpoint_every must be at least 1 .*got 0"),
+        ({"checkpoint_every": -1}, ValueError, "checkpoint_every must be at least 1 .*got -1"),
         ({"lr": -1.0}, ValueError, "lr must be positive, got -1"),
         ({"preset": "papre", "method": "rdm"}, ValueError, "Did you mean 'paper'"),
     ],
@@ -255,6 +269,13 @@ def test_invalid_arguments_raise_before_anything_is_written(tmp_path, changes, e
         train(**arguments, out=tmp_path / "out")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("test", [2, [2], (2,), np.int64(2), np.array([2]), "2"])
+def test_number_names_the_domain_of_its_text(tmp_path, test):
+    by_number = dict(enumerate(tensors().values()))
+    run = train(by_number, "erm", test, **{**FAST, "steps": 1}, out=tmp_path)
+    assert run.config.test_domains == ("2",)
 
 
 def test_fingerprint_depends_on_the_state():

@@ -96,6 +96,16 @@ def test_a_run_in_several_paths_counts_once(tmp_path):
     assert list(frame["run"]) == [TWO.config.id, ONE.config.id, ONE.config.id]
 
 
+def test_paths_may_be_a_list_and_a_run_stands_for_its_folder(tmp_path):
+    first, second = (write(tmp_path, one) / one.config.id for one in (ONE, TWO))
+    expected = results(first, second)
+    stored = records.StoredRun(second, records.read(second))
+    for paths in ([[first, second]], [(str(first), second)], [first, [stored]], [first, stored]):
+        pd.testing.assert_frame_equal(results(*paths), expected)
+    with pytest.raises(TypeError, match="folders of runs as paths, got 3"):
+        results(3)
+
+
 def test_of_a_sweep_only_the_planned_runs_count(tmp_path):
     planned = [ONE.config, EMPTY.config]
     extend(tmp_path, [PlannedRun(config, "") for config in planned], "a test")

@@ -5,15 +5,17 @@ import threading
 import time
 from multiprocessing import forkserver
 
+import numpy as np
 import pytest
 
+from riskmatch.objectives import VREx
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.lock import is_locked, lock
 from riskmatch.sweep.board import RunOutcome, status_of
 from riskmatch.sweep.launchers import Local
 from riskmatch.sweep.plan import PlannedRun, extend
-from riskmatch.sweep.run import reopen, retry_sweep, run_all, run_sweep, sweep_status
+from riskmatch.sweep.run import plan_sweep, reopen, retry_sweep, run_all, run_sweep, sweep_status
 from riskmatch.sweep.worker import record_failure
 
 
@@ -202,6 +204,31 @@ def test_run_that_another_process_leaves_unfinished_is_resumed(tmp_path):
     board = run_all([run], tmp_path, ONE, on_change=release)
     assert (board.done, board.finished_elsewhere) == ([run], set())
     assert records.read(tmp_path / run.id).status == "done"
+
+
+@pytest.mark.parametrize("test", ["0.1", 0.1, ["0.1"], [0.1]])
+def test_plan_takes_one_method_and_one_domain(tmp_path, test):
+    choices = {
+        "steps": 5,
+        "data_options": {"samples": np.int64(40)},
+        "model_options": {"widths": [4]},
+    }
+    options = {"test_domains": test, "draws": 1, "trials": 1, "choices": choices}
+    (run,) = plan_sweep(tmp_path, "colored-digits", "erm", **options).runs
+    assert (run.config.method, run.config.test_domains) == ("erm", ("0.1",))
+
+
+@pytest.mark.parametrize(
+    ("data", "methods", "facts"),
+    [
+        ("colored-digits", VREx(), r"VREx\(.*'package.module:Class'"),
+        ("colored-digits", ["erm", VREx()], r"VREx\(.*'package.module:Class'"),
+        ({"A": None}, "erm", "data must be a name or a path.*got dict.*'package.module:function'"),
+    ],
+)
+def test_plan_refuses_objects(tmp_path, data, methods, facts):
+    with pytest.raises(TypeError, match=facts):
+        plan_sweep(tmp_path, data, methods)
 
 
 def test_sweep_is_run_inspected_and_retried_from_its_folder(tmp_path):

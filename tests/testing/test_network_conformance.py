@@ -66,10 +66,21 @@ class Swallowing(Net):
 
 
 class LogitsOnly(Net):
-    """Returns the logits alone."""
+    """Returns the logits alone.
+
+    Args:
+        width: number of features.
+    """
 
     def forward(self, x):
         return super().forward(x)[1]
+
+
+class Triple(Net):
+    """Returns three tensors."""
+
+    def forward(self, x):
+        return (x, *super().forward(x))
 
 
 class WrongShape(Net):
@@ -139,7 +150,8 @@ def constructor_fails(input_shape, classes, dropout):
     [
         (Undocumented, networks.options_are_documented, "'width' has no type annotation"),
         (Swallowing, networks.options_are_documented, r"\*\*options hides misspelt options"),
-        (LogitsOnly, networks.returns_features_and_logits, "must return a pair of tensors"),
+        (Triple, networks.returns_features_and_logits, "must return logits or a pair of tensors"),
+        (LogitsOnly, networks.returns_features_and_logits, "returns logits alone"),
         (WrongShape, networks.returns_features_and_logits, r"returns shapes .* \(1, 2\)"),
         (Random, networks.evaluation_is_deterministic, "two passes in evaluation mode differ"),
         (Inplace, networks.evaluation_is_deterministic, "changes its inputs"),
@@ -154,6 +166,12 @@ def constructor_fails(input_shape, classes, dropout):
 def test_faulty_network_is_named_with_its_fault(factory, check, message):
     with pytest.raises(ConformanceError, match=f"^{factory.__name__}: .*{message}"):
         check(factory)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_network_that_returns_logits_alone_passes_all_other_checks(check):
+    if check is not networks.returns_features_and_logits:
+        check(LogitsOnly)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

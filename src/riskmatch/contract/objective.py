@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from riskmatch.contract.evaluation import Eval
 from riskmatch.contract.terms import Terms
 from riskmatch.space import TRAINING, Tuned, check_valid
-from riskmatch.validation import check_option
+from riskmatch.validation import check_option, plain
 
 Needs = Literal["risks", "logits", "features", "gradients", "other data", "other weights"]
 
@@ -185,6 +186,9 @@ class Objective(ABC):
 
     def __post_init__(self) -> None:
         """Refuse values that are not valid; a method that overrides this calls it."""
+        for item in fields(self):
+            if isinstance(value := getattr(self, item.name), np.generic):
+                object.__setattr__(self, item.name, plain(value))
         check_valid(self)
 
     def optim(self, base: OptimSpec, step: int) -> OptimSpec:

@@ -322,7 +322,19 @@ class Batch:
             >>> batch.names, batch.sizes, batch.y
             (('a', 'b'), (1, 3), tensor([1, 0, 2, 3]))
         """
+        tensors = {"y": y} if isinstance(x, Mapping | NamedTensors) else {"x": x, "y": y}
+        for name, value in tensors.items():
+            if not isinstance(value, Tensor):
+                raise TypeError(
+                    f"{name} of a batch (x, y, domain) must be a tensor, got "
+                    f"{type(value).__name__}; use torch.as_tensor({name})."
+                )
         inputs = NamedTensors(x) if isinstance(x, Mapping) else x
+        if len(y) != len(inputs):
+            raise ValueError(
+                f"A batch (x, y, domain) needs a label per sample: x has {len(inputs)} samples and "
+                f"y {len(y)} labels."
+            )
         values = domains.tolist() if hasattr(domains, "tolist") else domains
         whole = isinstance(values, list | tuple) and len(values) == len(y)
         if not whole or not (_all(values, str) or _all(values, int)):

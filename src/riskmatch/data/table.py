@@ -250,8 +250,9 @@ def table_domains(
     for column in (label, domain, *ignore):
         check_option(f"column of '{name}'", column, columns)
     _check_distinct(name, columns)
+    _check_roles(name, label, domain, ignore)
     features = [column for column in columns if column not in (label, domain, *ignore)]
-    if label == domain or label in ignore or domain in ignore or not features or not len(frame):
+    if not features or not len(frame):
         raise ValueError(
             f"A table needs rows, and at least one feature besides the columns label={label!r} and "
             f"domain={domain!r}; '{name}' has {len(frame):,} rows and the columns {listed}"
@@ -334,6 +335,17 @@ def _check_present(values: Series[Any], missing: NDArray[np.bool_], role: str) -
             f"row {int(missing.argmax()) + 1}, and every row needs a {role}. Fill them or drop the "
             "rows."
         )
+
+
+def _check_roles(name: str, label: str, domain: str, ignore: Sequence[str]) -> None:
+    """Raise ``ValueError`` where a column is given two roles."""
+    if label == domain:
+        raise ValueError(
+            f"label and domain are the same column {label!r} of '{name}'; name one column each."
+        )
+    for role, column in (("label", label), ("domain", domain)):
+        if column in ignore:
+            raise ValueError(f"{column!r} is the {role} of '{name}', so it cannot be ignored.")
 
 
 def _check_distinct(table: object, names: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -22,7 +23,7 @@ from riskmatch.defaults.values import (
 from riskmatch.registry import PartError
 from riskmatch.runs.config import RunConfig
 from riskmatch.space import TRAINING, Tuned, defaults, ranges, times, with_later, without_later
-from riskmatch.validation import check_option, check_options, check_values, type_hints
+from riskmatch.validation import check_option, check_options, check_values, plain, type_hints
 
 if TYPE_CHECKING:
     from riskmatch.contract import Objective
@@ -122,7 +123,10 @@ def run_config(
     ):
         if options:
             try:
-                check_options(name, options, factory(kind, name))  # type: ignore[arg-type]
+                make = factory(kind, name)  # type: ignore[arg-type]
+                if kind == "model" and options.get("frozen"):
+                    _check_has_backbone(name, make)
+                check_options(name, options, make)
             except ValueError:
                 if not data.startswith(registry.INSTANCE):
                     factory("data", data)  # a misspelt name has the defaults of no data set
@@ -273,11 +277,18 @@ def factory(kind: Literal["data", "model"], name: str) -> Callable[..., Any]:
     return network
 
 
+def _check_has_backbone(name: str, make: Callable[..., Any]) -> None:
+    if "frozen" not in inspect.signature(make).parameters:
+        raise ValueError(f"frozen needs a backbone, such as lite0, and the network is {name}.")
+
+
 def _checked(method: Method | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Given values, with integers as floats where the field is a float."""
+    """Given values as Python values, with integers as floats where the field is a float."""
+    given = {name: plain(value) for name, value in given.items()}
     valid = field_names(method)
     for name in given:
         check_option(f"option of {_name(method)}" if method else "option", name, valid)
+        _check_plain(name, given[name])
     types = type_hints(RunConfig)
     if method:
         own = type_hints(method_class(method))
@@ -288,6 +299,18 @@ def _checked(method: Method | None, given: Mapping[str, Any]) -> dict[str, Any]:
         name: float(value) if types.get(name) is float and type(value) is int else value
         for name, value in given.items()
     }
+
+
+def _check_plain(name: str, value: Any) -> None:
+    """Raise ``ValueError`` unless a value can be stored with the run."""
+    try:
+        json.dumps(value)
+    except TypeError:
+        raise ValueError(
+            f"{name} must be a number, a text, a list or a table, which the run is stored with, "
+            f"got {value!r}. Name a class, as in {name}='package.module:Name', or pass it in an "
+            f"objective, as in method=RDM({name}=…)."
+        ) from None
 
 
 def _overlay(values: Mapping[str, Any], layer: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from riskmatch.deployment.inputs import preprocessing_of
 from riskmatch.deployment.model import BATCH, Array, SampleScores
 from riskmatch.engine.assemble import domains_of, is_frozen, model_options, risk_of, split_all
 from riskmatch.engine.data_identity import check_unchanged, identity_of
-from riskmatch.engine.load import Run
+from riskmatch.engine.load import Run, load_run
 from riskmatch.engine.loop import AFTER_WARMUP
 from riskmatch.models import Backbone
 from riskmatch.models.embedding import embed
@@ -47,7 +47,7 @@ _BUILD = ("pretrained", "weights", "frozen", "views")
 
 
 def save_model(
-    run: Run,
+    run: Run | Path | str,
     path: Path | str,
     *,
     after_warmup: bool = False,
@@ -64,7 +64,7 @@ def save_model(
     the network is ERM's.
 
     Args:
-        run: the run.
+        run: the run, or its folder.
         path: the folder, which appears whole or not at all; an earlier model is replaced.
         after_warmup: choose among the steps at which the method acts.
         expected: accuracy to expect on a new domain.
@@ -88,6 +88,8 @@ def save_model(
     """
     path = Path(path)
     check_writable(path)
+    if not isinstance(run, Run):
+        run = load_run(run)
     if run.record.status != "done":
         raise ValueError(f"The run in {run.folder} is not finished. Train it to its end first.")
     config = run.config

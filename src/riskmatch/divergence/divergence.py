@@ -173,7 +173,7 @@ class Divergence(ABC):
             if len(values) < self.min_samples:
                 raise ValueError(
                     f"{name} has {len(values)} sample, and {type(self).__name__} needs at least "
-                    f"{self.min_samples}, because a variance is estimated."
+                    f"{self.min_samples}: take more samples."
                 )
         return self.between(at_least_float32(x), at_least_float32(y))
 
@@ -226,5 +226,6 @@ class Divergence(ABC):
             raise ValueError(
                 f"{type(self).__name__}.between takes no weights, which a pool of domains with "
                 f"different sizes {groups.sizes.tolist()} needs. Let it take (x, y, weights=None), "
-                "draw equally many samples of each domain, or set pool='samples'."
+                "draw equally many samples of each domain, or set pool='samples', which "
+                "RiskMatching, risk_matching_penalty and RDM have."
             )

@@ -89,7 +89,7 @@ class MatchedRisks:
             return self.risks.sum() * torch.nan
         if self._one_domain:
             return (self.risks * 0).sum()
-        self._check_sizes(divergence.min_samples, type(divergence).__name__)
+        self._check_divergence(divergence)
         known = self._few_penalty(divergence)
         if known is not None:
             return few.differentiable(self.risks, known)
@@ -99,7 +99,7 @@ class MatchedRisks:
         """() the variance of the pool plus the mean variance of the matched domains."""
         if not self.finite:
             return self.risks.sum() * torch.nan
-        self._check_sizes(2, "variance regularisation")
+        self._check_sizes(2, "variance regularisation", "variance_weight=0")
         return risk_variance(self.risks, self.groups, self.which, self.pool)
 
     def terms(
@@ -130,13 +130,13 @@ class MatchedRisks:
         values, groups, _ = self._few
         terms, raw = {"risk": groups.mean_of_means(values)}, {}
         if factors["matching"]:
-            self._check_sizes(divergence.min_samples, type(divergence).__name__)
+            self._check_divergence(divergence)
             penalty = self._few_penalty(divergence)
             if penalty is None:
                 return None
             terms["matching"], raw["matching"] = penalty, few.as_tensor(penalty.value, self.risks)
         if factors["variance"]:
-            self._check_sizes(2, "variance regularisation")
+            self._check_sizes(2, "variance regularisation", "variance_weight=0")
             terms["variance"] = groups.variance(values, self.pool, self._few_group)
         return {name: term.times(factors[name]) for name, term in terms.items()}, raw
 
@@ -151,7 +151,11 @@ class MatchedRisks:
             return None
         return divergence.few_to_pool(self._few, self._few_group, self.pool)
 
-    def _check_sizes(self, least: int, purpose: str) -> None:
+    def _check_divergence(self, divergence: Divergence) -> None:
+        cure = "a divergence that needs one alone, such as 'mmd'"
+        self._check_sizes(divergence.min_samples, type(divergence).__name__, cure)
+
+    def _check_sizes(self, least: int, purpose: str, cure: str) -> None:
         if least == 1 or (self._few is not None and self._few.groups.smallest >= least):
             return
         if is_traced(self.which):
@@ -163,8 +167,7 @@ class MatchedRisks:
             name = self.names[int(label)] if self.names else int(label)
             raise ValueError(
                 f"Domain {name} has {int(sizes.min())} sample in this batch, and {purpose} needs "
-                f"{least} per domain to estimate a variance. Take larger batches, or a divergence "
-                "that needs no variance, such as 'mmd'."
+                f"{least} per domain. Take larger batches, or {cure}."
             )
 
 

@@ -30,7 +30,7 @@ from riskmatch.engine.checkpoint import Snapshot
 from riskmatch.engine.data_identity import check_unchanged, identity_of
 from riskmatch.engine.device import keep_freed_memory
 from riskmatch.engine.evaluate import EvaluatedSamples
-from riskmatch.engine.instances import NO_INSTANCES, Instances, is_instance
+from riskmatch.engine.instances import NO_INSTANCES, InstanceError, Instances, is_instance
 from riskmatch.engine.loop import AFTER_WARMUP
 from riskmatch.files import read_file
 from riskmatch.models import Backbone, Head
@@ -142,8 +142,14 @@ class Run(StoredRun):
         Raises:
             ValueError: ``step`` has another name, or the method never acts.
             FileNotFoundError: there is no checkpoint of that step; the error lists those there are.
-            InstanceError: ``network`` is missing, or is not the one of the run.
+            InstanceError: ``network`` is missing, or is not the one of the run, which has none of
+                the user's own.
         """
+        if network is not None and not is_instance(self.config.model):
+            raise InstanceError(
+                f"The network of run {self.config.id} is {self.config.model}, which is built from "
+                "its name: leave out network."
+            )
         last = checkpoint.load(_checkpoint(self.folder, self.record, step), self.config.id)
         instances = self.instances if network is None else Instances(model=network)
         if is_instance(self.config.model):

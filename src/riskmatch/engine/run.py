@@ -103,6 +103,8 @@ def train(
     if not processes.main:
         on_step = on_evaluation = on_progress = None
     check_option("keep", keep, get_args(Keep))
+    if checkpoint_every is not None and checkpoint_every < 1:
+        raise ValueError(f"checkpoint_every must be at least 1 or None, got {checkpoint_every}.")
 
     def train_one(config: RunConfig, resume: bool, restart: bool) -> RunRecord:
         folder = out / config.id

@@ -255,6 +255,10 @@ def fit(
         For every step: the loss, its terms, the raw penalties, and the name of the domain of the
         batch with the largest mean risk.
 
+    Raises:
+        TypeError: an argument, or an entry of ``batches``, has another type.
+        ValueError: there is no batch, or the parts of one do not fit together.
+
     Example:
         >>> from riskmatch.objectives import VREx
         >>> from torch.utils.data import DataLoader
@@ -268,6 +272,16 @@ def fit(
         >>> first["worst domain"] in "abc"
         True
     """
+    if not isinstance(objective, Objective):
+        raise TypeError(
+            "objective must be an Objective, as riskmatch.objectives.RDM() is, got "
+            f"{objective!r}. riskmatch.train takes names."
+        )
+    if not isinstance(optim, OptimSpec) and not callable(optim):
+        raise TypeError(
+            "optim must be a riskmatch.contract.OptimSpec, as OptimSpec('adam', lr=1e-3) is, or a "
+            f"function of the weights that returns a torch optimiser, got {optim!r}."
+        )
     memory, settings = memory or Memory(), settings or StepSettings()
     if risk is not None:
         settings = replace(settings, risk=risk_function(risk))
@@ -282,6 +296,8 @@ def fit(
         if (worst := stepper.worst_domain()) is not None:
             numbers["worst domain"] = worst
         history.append(numbers)
+    if not history:
+        raise ValueError("batches is empty: fit needs a batch. An iterator can be read only once.")
     return history
 
 

@@ -34,6 +34,7 @@ from riskmatch.engine.parallel import joined_processes
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning, replaced_lr
+from riskmatch.validation import texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 def train(
     data: Data,
     method: str | Objective = "rdm",
-    test_domains: str | Iterable[str] = (),
+    test_domains: str | float | Iterable[str | float] = (),
     *,
     model: str | nn.Module | None = None,
     preset: str | None = None,
@@ -71,8 +72,9 @@ def train(
 ) -> Run:
     """Train one run; return it with its configuration, evaluations, predictions and network.
 
-    Wherever a name is accepted, so is ``package.module:Name``. A run with objects is stored under
-    their class and a fingerprint of their state; to continue it, pass the same objects again.
+    Names of data, methods, networks and divergences may be ``package.module:Name``. A run with
+    objects is stored under their class and a fingerprint of their state; to continue it, pass the
+    same objects again.
     A run is identified by the content of its data and evaluated on all of them, so a loader of
     batches is no data of a run: :func:`riskmatch.fit` takes one.
 
@@ -82,7 +84,8 @@ def train(
     Args:
         data: name or path of a data set, or objects as :func:`riskmatch.load_data` takes them.
         method: name of a method, or an objective.
-        test_domains: domains held out from training.
+        test_domains: domains held out from training: a name or several; a number stands for its
+            text.
         model: name of a network, or a module x → ``(features, logits)``, or x → logits if the
             method needs no features, which is copied; by default the network of the data set.
             Inputs that are a mapping are passed as keyword arguments.
@@ -132,7 +135,7 @@ def train(
         >>> run.model()(x)[1].shape
         torch.Size([40, 2])
     """
-    tests = (test_domains,) if isinstance(test_domains, str) else tuple(test_domains)
+    tests = texts("test_domains", test_domains)
     columns = table_options(label, domain, ignore)
     domains = None
     if not isinstance(data, str | Path):

@@ -130,6 +130,11 @@ class RiskMatchingClassifier(ClassifierMixin, RiskMatchingEstimator):  # type: i
         if self.class_weight is None:
             return targets, len(self.classes_), cross_entropy_risks
         by_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        if not (by_class >= 0).all() or not 0 < by_class[codes].mean() < np.inf:
+            raise ValueError(
+                "class_weight must be finite, at least 0 and positive for some class, got "
+                f"{self.class_weight!r}."
+            )
         weights = torch.tensor(by_class / by_class[codes].mean(), dtype=torch.float32)
 
         def weighted(logits: Tensor, y: Tensor) -> Tensor:

@@ -44,6 +44,7 @@ def cases(frame: pd.DataFrame, plan: Iterable[RunConfig] = ()) -> pd.DataFrame:
         ``draw``, ``acts_from``, ``fit``, ``status``, ``steps``, ``pretrain``, ``average``,
         ``data_options`` and ``model_options``.
     """
+    check_columns(frame, [*_KEPT, *_RANKED])
     runs = frame.drop_duplicates("run", ignore_index=True)
     known = set(runs["run"])
     missing = [config for config in plan if config.id not in known]
@@ -70,6 +71,16 @@ _KEPT = [
     *("draw", "acts_from", "fit", "status", "steps", "pretrain", "average"),
     *("data_options", "model_options"),
 ]
+_RANKED = ["lr", "batch_size", "weight_decay", "dropout"]
+
+
+def check_columns(frame: pd.DataFrame, names: Iterable[str]) -> None:
+    """Raise ``ValueError`` unless a data frame has these columns of :func:`riskmatch.results`."""
+    if missing := [name for name in names if name not in frame]:
+        raise ValueError(
+            f"The data frame of runs lacks the column {missing[0]!r}: take rows of "
+            "riskmatch.results with all columns."
+        )
 
 
 def _apart(table: pd.DataFrame) -> pd.Series[bool]:
@@ -93,8 +104,7 @@ def _trials(runs: pd.DataFrame) -> pd.Series[int]:
 
 def _places(runs: pd.DataFrame) -> pd.Series[int]:
     """The rank of every run by its hyper-parameters, numbers by size and others by their text."""
-    names = ["lr", "batch_size", "weight_decay", "dropout"]
-    names += sorted(str(name) for name in runs if str(name).startswith("hparams/"))
+    names = _RANKED + sorted(str(name) for name in runs if str(name).startswith("hparams/"))
     keys = runs[[*names, "run"]].apply(
         lambda column: column if is_numeric_dtype(column) else column.astype(str)
     )

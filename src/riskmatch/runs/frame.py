@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -24,13 +24,15 @@ from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig, acts_from, variant
 from riskmatch.runs.findings import fit_of
 from riskmatch.runs.index import indexed
-from riskmatch.runs.records import PLAN, RunRecord, read_plan
+from riskmatch.runs.records import PLAN, RunRecord, StoredRun, read_plan
 from riskmatch.runs.rows import NUMBERS, RunRows, rows_of
 from riskmatch.space import without_later
 
 RUNS = "runs"
 """The folder of the runs of a sweep."""
 _OPTIONS = "data_options", "model_options"
+Paths: TypeAlias = "str | Path | StoredRun | Sequence[str | Path | StoredRun]"
+"""Folders of runs; a run stands for its folder."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Results:
             warnings.warn(message, stacklevel=3)
 
 
-def results(*paths: str | Path) -> pd.DataFrame:
+def results(*paths: Paths) -> pd.DataFrame:
     """The runs in some folders as a data frame, with a row for every run and evaluation.
 
     A run that has not been evaluated yet has one row, in which ``step`` is missing. Damaged runs
@@ -84,7 +86,7 @@ def results(*paths: str | Path) -> pd.DataFrame:
 
     Args:
         paths: each the folder of a run, a folder of runs, or a sweep, of which only the runs of
-            the plan count. A run in several paths counts once.
+            the plan count; a run; or a list of these. A run in several paths counts once.
 
     Raises:
         FileNotFoundError: a path does not exist or holds no run.
@@ -108,7 +110,7 @@ def results(*paths: str | Path) -> pd.DataFrame:
     return found.frame
 
 
-def read_results(paths: str | Path | Sequence[str | Path], *, begun: bool = True) -> Results:
+def read_results(paths: Paths | Sequence[Paths], *, begun: bool = True) -> Results:
     """The runs, plan and damaged runs of some folders; see :func:`results`.
 
     Args:
@@ -116,7 +118,7 @@ def read_results(paths: str | Path | Sequence[str | Path], *, begun: bool = True
         begun: raise where all paths are sweeps of which no run has begun; else the data frames of
             such paths are empty.
     """
-    folders = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    folders = _folders(paths)
     if not folders:
         raise ValueError("Give the folder of a run, a folder of runs or a sweep.")
     plans = [
@@ -138,6 +140,16 @@ def read_results(paths: str | Path | Sequence[str | Path], *, begun: bool = True
     if not columns.ids and (begun or not planned):
         raise _no_runs(folders, damaged)
     return Results(columns.runs(), columns.evaluations(), tuple(planned), tuple(damaged))
+
+
+def _folders(paths: Any) -> list[Path]:
+    if isinstance(paths, str | Path):
+        return [Path(paths)]
+    if isinstance(paths, StoredRun):
+        return [paths.folder]
+    if not isinstance(paths, Iterable):
+        raise TypeError(f"Give the folders of runs as paths, got {paths!r}.")
+    return [folder for entry in paths for folder in _folders(entry)]
 
 
 def results_of(runs: Iterable[RunRecord], plan: Iterable[RunConfig] = ()) -> Results:

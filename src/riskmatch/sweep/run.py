@@ -21,7 +21,7 @@ from riskmatch.sweep.board import Board, OnChange, SweepStatus, status_of
 from riskmatch.sweep.launchers import Launcher, Local, make_launcher, threads_per_job
 from riskmatch.sweep.plan import RUNS, PlannedRun, Protocol, extend, held_out, read
 from riskmatch.sweep.worker import SweepSettings, Worker
-from riskmatch.validation import check_option
+from riskmatch.validation import check_option, plain, texts
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class SweepPlan:
 
 def plan_sweep(
     folder: Path | str,
-    data: str,
-    methods: Sequence[str] | None = None,
+    data: str | Path,
+    methods: str | Sequence[str] | None = None,
     *,
-    test_domains: Sequence[str] = (),
+    test_domains: str | float | Sequence[str | float] = (),
     leave_two_out: bool = False,
     leave_out_together: Sequence[Sequence[str]] = (),
     equal_batches: bool = False,
@@ -67,7 +67,7 @@ def plan_sweep(
         folder: folder of the sweep; the plan is its file ``plan.jsonl``.
         data: name or path of a data set, or ``package.module:function``.
         methods: names of methods, or ``package.module:Class``; by default all built-in ones.
-        test_domains: domains to leave out; by default each in turn.
+        test_domains: domains to leave out; by default each in turn. A number stands for its text.
         leave_two_out: also leave out every pair of domains, for selection by leave-one-out.
         leave_out_together: groups of domains to hold out at once, as they share pictures or
             objects; the accuracy on each is that of a domain without its siblings.
@@ -85,6 +85,7 @@ def plan_sweep(
 
     Raises:
         ValueError: a method, a domain or an option does not exist, or a value does not fit.
+        TypeError: ``data`` or ``methods`` are objects, which a plan cannot hold.
         FileNotFoundError: the files of the data set are not on this machine.
 
     Example:
@@ -105,18 +106,26 @@ def plan_sweep(
     from riskmatch.engine.device import resolve_device
     from riskmatch.objectives import methods as built_in
 
-    choices, out = dict(choices or {}), Path(folder) / RUNS
+    choices = {name: plain(value) for name, value in (choices or {}).items()}
+    out = Path(folder) / RUNS
+    if not isinstance(data, str | Path):
+        raise TypeError(
+            "data must be a name or a path, because the plan of a sweep is a file, got "
+            f"{type(data).__name__}. Name a function that returns your data: "
+            "'package.module:function'."
+        )
+    data, names, left_out = str(data), _method_names(methods), texts("test_domains", test_domains)
     domains = load(data, choices.get("data_options", {}), data_dir, on_progress)
-    for domain in test_domains:
+    for domain in left_out:
         check_option(f"domain of {data}", domain, domains.names)
     if equal_batches:
         frozen = bool(choices.get("model_options", {}).get("frozen"))
         choices.setdefault("batch_size", resolve("erm", data, frozen=frozen)["batch_size"])
-    wanted = set(test_domains or domains.names)
+    wanted = set(left_out or domains.names)
     tests = held_out(domains.names, domains.test_only, leave_two_out, leave_out_together)
     runs = Protocol(
         data,
-        tuple(methods or sorted(built_in())),
+        names or tuple(sorted(built_in())),
         tuple(test for test in tests if wanted & set(test)),
         draws,
         trials,
@@ -263,6 +272,16 @@ def reopen(configs: Sequence[RunConfig], out: Path) -> None:
             run = records.find(out / id)
             if run is not None and run.status == "failed":
                 records.rewind(out / id, sys.maxsize)
+
+
+def _method_names(methods: object) -> tuple[str, ...]:
+    try:
+        return texts("methods", methods or ())
+    except TypeError as error:
+        raise TypeError(
+            f"{error} The plan of a sweep is a file: name a class, as in 'rdm' or "
+            "'package.module:Class', and set its fields in choices."
+        ) from None
 
 
 def _findings(

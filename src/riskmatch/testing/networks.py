@@ -30,9 +30,11 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from riskmatch.contract import outputs
 from riskmatch.data.domain import Batch
 from riskmatch.engine import DivergedError, OptimSpec, StepSettings, fit
 from riskmatch.objectives import methods
+from riskmatch.registry import PartError
 from riskmatch.testing.conformance import ConformanceError, name_of, require, require_documented
 
 Factory = Callable[..., nn.Module]
@@ -56,12 +58,19 @@ def options_are_documented(factory: Factory) -> None:
 
 
 def returns_features_and_logits(factory: Factory) -> None:
-    """The output is a pair of float tensors: features (n, width) and logits (n, classes)."""
+    """The output is a pair of float tensors: features (n, width) and logits (n, classes).
+
+    A network that returns logits alone passes every check but this one: methods that need features
+    cannot train it.
+    """
     for classes in (2, 5):
         model = _build(factory, classes=classes).eval()
         widths = set()
         for n in (1, _SAMPLES):
-            features, logits = _outputs(factory, model, _inputs(factory)[:n])
+            out = _outputs(factory, model, _inputs(factory)[:n])
+            cure = "return (features, logits), or leave out this check"
+            require(len(out) == 2, factory, f"returns logits alone; {cure}.")
+            features, logits = out
             same = logits.shape == (n, classes) and features.ndim == 2 and len(features) == n
             shapes = f"{tuple(features.shape)} and {tuple(logits.shape)}"
             expected = f"(n, width) and (n, classes) with n = {n}, classes = {classes}"
@@ -99,9 +108,9 @@ def evaluation_ignores_the_rest_of_the_batch(factory: Factory) -> None:
     with torch.no_grad():
         together = _outputs(factory, model, x)
         alone = [_outputs(factory, model, x[i : i + 1]) for i in range(len(x))]
-    for number, name in enumerate(("features", "logits")):
-        single = torch.cat([out[number] for out in alone])
-        close = torch.allclose(together[number], single, rtol=1e-3, atol=1e-4)
+    names = ("features", "logits")[-len(together) :]
+    for name, whole, *singles in zip(names, together, *alone, strict=True):
+        close = torch.allclose(whole, torch.cat(singles), rtol=1e-3, atol=1e-4)
         require(close, factory, f"{name} of a sample depend on the others in its batch.")
 
 
@@ -110,7 +119,7 @@ def dropout_acts_only_in_training(factory: Factory) -> None:
     model, x = _build(factory, dropout=0.5), _inputs(factory)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        first, second = (_outputs(factory, model.train(), x)[1].detach() for _ in range(2))
+        first, second = (_outputs(factory, model.train(), x)[-1].detach() for _ in range(2))
     require(not torch.equal(first, second), factory, "dropout=0.5 has no effect in training.")
     without = _build(factory)
     without.load_state_dict(model.state_dict())
@@ -124,7 +133,7 @@ def gradients_reach_every_weight(factory: Factory) -> None:
     _train(factory, model)
     model.zero_grad()
     x, y = _inputs(factory), _labels()
-    cross_entropy(_outputs(factory, model, x)[1], y).backward()
+    cross_entropy(_outputs(factory, model, x)[-1], y).backward()
     trainable = [(name, w) for name, w in model.named_parameters() if w.requires_grad]
     require(bool(trainable), factory, "has no weights to train.")
     for name, weight in trainable:
@@ -217,20 +226,20 @@ def _labels() -> Tensor:
     return torch.arange(_SAMPLES) % _CLASSES
 
 
-def _outputs(factory: Factory, model: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
-    out = model(x)
-    pair = isinstance(out, tuple | list) and len(out) == 2
-    tensors = pair and all(isinstance(part, Tensor) for part in out)
-    got = type(out).__name__
-    require(tensors, factory, f"must return a pair of tensors (features, logits), got {got}.")
-    return out[0], out[1]
+def _outputs(factory: Factory, model: nn.Module, x: Tensor) -> tuple[Tensor, ...]:
+    """Features, where the network returns them, and logits."""
+    try:
+        features, logits = outputs(model, x)
+    except PartError as error:
+        raise ConformanceError(name_of(factory), str(error)) from None
+    return (logits,) if features is None else (features, logits)
 
 
 def _same_logits(factory: Factory, first: nn.Module, second: nn.Module) -> bool:
     """Whether two networks give the same logits in evaluation mode."""
     x = _inputs(factory)
     with torch.no_grad():
-        logits = [_outputs(factory, model.eval(), x)[1] for model in (first, second)]
+        logits = [_outputs(factory, model.eval(), x)[-1] for model in (first, second)]
     return torch.equal(*logits)
 
 

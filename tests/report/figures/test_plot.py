@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from stored_runs import stored_run
 
-from riskmatch.report.figures import FIGURES, Curve, Lines, read_plot, save
+from riskmatch.report.figures import FIGURES, Curve, Lines, draw_figure, read_plot, save
 from riskmatch.report.style import BLUE, DASHED, LineStyle
 
 
@@ -24,6 +24,14 @@ def test_json_keeps_nan():
     (again,) = read_plot(plot.json()).panels[""]
     assert math.isnan(again.y[0])
     assert (again.y[1], again.sd, again.style) == (0.5, None, curve.style)
+
+
+def test_a_run_and_a_path_of_numbers_are_drawn(tmp_path):
+    stored, numbers = stored_run(tmp_path), tmp_path / "curves.json"
+    assert draw_figure("curves", stored, numbers).axes
+    assert draw_figure(numbers).axes
+    with pytest.raises(ValueError, match=r"Unknown width 'wide'.*'column', 'page'"):
+        draw_figure(numbers, width="wide")
 
 
 def test_default_width_depends_on_the_number_of_panels():

@@ -377,6 +377,13 @@ def test_hyperparameters_have_a_point_for_every_run_and_domain(tmp_path):
     )
 
 
+def test_hyperparameters_of_a_method_without_evaluations_are_left_out(tmp_path):
+    one = made("a", 64.0, method="rdm")
+    named = replace(one, config=replace(one.config, hparams={"match": "worst"}))
+    begun = run("a", method="vrex", status="unfinished")
+    assert hyperparameters(page_of(tmp_path, ERM, named, begun)) == []
+
+
 def test_domains_left_out_together_are_compared_each(tmp_path):
     page = page_of(tmp_path, made("a", 80.0), made(("b", "c"), 70.0))
     assert comparison(page)["rows"] == [["ERM", "80.0", "70.0", "70.0", 73.3]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,7 +15,7 @@ from riskmatch.report.figures.risks import cdf, densities, last_predictions
 from riskmatch.report.figures.training import accuracies, gap, matching, terms, worst_domains
 from riskmatch.report.naming import run_titles
 from riskmatch.report.stored_runs import read_runs
-from riskmatch.report.style import Width
+from riskmatch.report.style import INCHES, Width
 from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from riskmatch.data import OnProgress
+    from riskmatch.runs.frame import Paths
 
 NUMBERS = ".json"
 """Suffix of a file with the numbers of a figure."""
@@ -60,8 +61,8 @@ FIGURES: dict[str, FigureType] = {
 
 
 def draw_figure(
-    name: str,
-    runs: str | Path | Sequence[str | Path] = (),
+    name: str | Path,
+    runs: Paths = (),
     out: str | Path | None = None,
     *,
     width: Width | None = None,
@@ -72,7 +73,7 @@ def draw_figure(
 
     Args:
         name: a name of :data:`FIGURES`, or a path that ends in ``.json``.
-        runs: folders of runs, of several runs, or of sweeps.
+        runs: folders of runs, of several runs, or of sweeps; or runs.
         out: file to write: .png, .svg or .pdf, or .json with the numbers, from which the figure can
             be drawn again; None writes no file.
         width: ``"column"`` (3.3 inches) or ``"page"`` (6.9 inches); by default column width for a
@@ -87,6 +88,8 @@ def draw_figure(
 
     See :mod:`riskmatch.report` for an example.
     """
+    if width is not None:
+        check_option("width", width, INCHES)
     if out is not None:
         check_option("suffix of out", Path(out).suffix, (*SUFFIXES, NUMBERS))
     plot = plot_runs(name, runs, data_dir, on_progress)
@@ -99,14 +102,15 @@ def draw_figure(
 
 
 def plot_runs(
-    name: str,
-    runs: str | Path | Sequence[str | Path] = (),
+    name: str | Path,
+    runs: Paths = (),
     data_dir: Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> Plot:
     """Numbers of a figure; arguments and errors as for :func:`draw_figure`."""
     from riskmatch.runs.frame import read_results  # imports pandas
 
+    name = str(name)
     if name.endswith(NUMBERS):
         if runs:
             raise ValueError(f"{name} holds all its numbers; give no runs with it.")

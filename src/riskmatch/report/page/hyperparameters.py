@@ -42,7 +42,9 @@ def _by_method(selected: Selected) -> list[dict[str, Any]]:
 def _chart(runs: pd.DataFrame, column: str) -> dict[str, Any] | None:
     """Chart of one hyper-parameter; None where it is no number or has one value."""
     values = pd.to_numeric(runs[column], errors="coerce")
-    known = values.notna() & ~runs[column].map(lambda value: isinstance(value, bool))
+    # Without runs, a column of texts would stay one.
+    booleans = runs[column].map(lambda value: isinstance(value, bool)).astype(bool)
+    known = values.notna() & ~booleans
     if values[known].nunique() < 2:
         return None
     low, high = float(values[known].min()), float(values[known].max())
