@@ -288,11 +288,13 @@ def _checked(method: Method | None, given: Mapping[str, Any]) -> dict[str, Any]:
     valid = field_names(method)
     for name in given:
         check_option(f"option of {_name(method)}" if method else "option", name, valid)
-        _check_plain(name, given[name])
     types = type_hints(RunConfig)
     if method:
-        own = type_hints(method_class(method))
-        check_values(_name(method), {k: v for k, v in given.items() if k in own}, own)
+        cls = method_class(method)
+        own = type_hints(cls)
+        values = {k: v for k, v in given.items() if k in own}
+        check_values(_name(method), values, own)
+        _check_plain(cls, values)
         types = {**types, **own}
     # The id of a run is a hash of its JSON, in which 3 and 3.0 differ.
     return {
@@ -301,16 +303,17 @@ def _checked(method: Method | None, given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _check_plain(name: str, value: Any) -> None:
-    """Raise ``ValueError`` unless a value can be stored with the run."""
-    try:
-        json.dumps(value)
-    except TypeError:
-        raise ValueError(
-            f"{name} must be a number, a text, a list or a table, which the run is stored with, "
-            f"got {value!r}. Name a class, as in {name}='package.module:Name', or pass it in an "
-            f"objective, as in method=RDM({name}=…)."
-        ) from None
+def _check_plain(method: type[Objective], values: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` unless the values of a method can be stored with the run."""
+    for name, value in values.items():
+        try:
+            json.dumps(value)
+        except TypeError:
+            raise ValueError(
+                f"{name} must be a plain value, with which the run is stored, got {value!r}. Pass "
+                f"an object as method={method.__name__}({name}=…), or name its class, as in "
+                f"{name}='package.module:Name'."
+            ) from None
 
 
 def _overlay(values: Mapping[str, Any], layer: Mapping[str, Any]) -> dict[str, Any]:
