@@ -3,6 +3,8 @@
 import json
 import shlex
 import shutil
+import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +63,33 @@ def test_options_that_are_given_win_over_the_advice(tmp_path):
     assert (config.method, config.hparams["weight"], config.steps, config.lr) == ("rdm", 5, 60, 0.2)
     other = parse_train([*words, "--method", "erm"]).config
     assert (other.method, other.hparams, other.steps) == ("erm", {}, 60)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ("--lr 0.1 --seed 3", None),
+        ("--data-option samples=60", None),
+        ("--lr 0.2", "lr is given"),
+        ("--data-option samples=70", "data_options is given"),
+        ("--method erm", "the run trains with erm"),
+        ("pacs", "the run trains on colored-digits"),
+    ],
+)
+def test_expected_accuracy_is_of_a_run_that_follows_the_advice(tmp_path, changes, why):
+    options = {"lr": 0.1, "data_options": {"samples": 60}}
+    advice = Advice("colored-digits", "rdm", {"weight": 5.0}, options, Expected(0.5, 0.4, 0.6))
+    if changes == "pacs":
+        advice, changes = replace(advice, data="pacs"), ""
+    write_advice(advice, tmp_path / "advice.json")
+    words = ["colored-digits", "--all-domains", "--advice", str(tmp_path / "advice.json")]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        command = parse_train([*words, *changes.split()])
+    assert command.expected == (None if why else advice.expected)
+    assert [str(one.message).partition(", and ")[2] for one in caught] == (
+        [f"{why}."] if why else []
+    )
 
 
 def test_the_same_command_finds_the_run_done_and_writes_the_model_again(riskmatch):

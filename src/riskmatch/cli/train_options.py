@@ -23,7 +23,7 @@ from riskmatch.defaults import (
     search_space,
     with_patience,
 )
-from riskmatch.deployment.advice import Advice, Expected, read_advice, with_advice
+from riskmatch.deployment.advice import Advice, Expected, departure, read_advice, with_advice
 from riskmatch.registry import built_in
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning, replaced_lr
@@ -245,8 +245,9 @@ def _command(
     execution = {item.name: given[item.name] for item in fields(Execution) if item.name in given}
     others = {"data", "test_domains", *execution, *(item.name for item in fields(Setup))}
     values = {name: value for name, value in given.items() if name not in others}
+    own = values
     if advice is not None:
-        values = with_advice(advice, setup.method, values)
+        values = with_advice(advice, setup.method, own)
     values = with_patience(values, given["data"], setup.frozen)
     with bad_input():
         config = run_config(
@@ -259,9 +260,11 @@ def _command(
         )
     warning = replaced_lr(config, values)
     expected = advice.expected if advice else None
-    if advice is not None and advice.data != config.data:
+    if advice is not None and expected and (why := departure(advice, config, own)):
+        expected = None
         warnings.warn(
-            f"The advice was computed on {advice.data}, the run trains on {config.data}.",
+            f"The accuracy that the advice expects is not stored with the model: it is of "
+            f"{advice.method} on {advice.data}, and {why}.",
             RunWarning,
             stacklevel=2,
         )

@@ -10,6 +10,7 @@ from typing import Any
 
 from riskmatch.defaults import field_names
 from riskmatch.files import read_file, to_json, write_whole
+from riskmatch.runs.config import RunConfig
 from riskmatch.validation import check_option, check_values
 
 FORMAT = "riskmatch advice 1"
@@ -121,6 +122,27 @@ def with_advice(advice: Advice, method: str | None, given: Mapping[str, Any]) ->
         both = isinstance(value, Mapping) and isinstance(values.get(name), Mapping)
         values[name] = {**values[name], **value} if both else value
     return values
+
+
+def departure(advice: Advice, config: RunConfig, given: Mapping[str, Any]) -> str | None:
+    """How a run with ``given`` departs from the advice; None where it follows it.
+
+    The expected accuracy of the advice is that of a run that follows it.
+
+    Example:
+        >>> advice = Advice("pacs", "erm", {}, {"lr": 0.1})
+        >>> departure(advice, RunConfig("pacs", (), "erm", {}), {"lr": 0.2})
+        'lr is given'
+    """
+    if config.data != advice.data:
+        return f"the run trains on {config.data}"
+    if config.method != advice.method:
+        return f"the run trains with {config.method}"
+    values = with_advice(advice, config.method, given)
+    for name, value in advice.given.items():
+        if values[name] != value:
+            return f"{name} is given"
+    return None
 
 
 def write_advice(advice: Advice, path: Path | str) -> None:
