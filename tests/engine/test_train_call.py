@@ -18,7 +18,7 @@ from riskmatch.data import load_data
 from riskmatch.engine import InstanceError, UnfinishedError, load_run, train
 from riskmatch.engine import run as runs
 from riskmatch.engine.instances import Instances, fingerprint, named_objective
-from riskmatch.objectives import RDM, VREx
+from riskmatch.objectives import IRM, RDM, VREx
 from riskmatch.runs import records
 
 
@@ -259,6 +259,10 @@ def test_data_are_accepted_in_every_form(tmp_path):
         ({"checkpoint_every": 0}, ValueError, "checkpoint_every must be at least 1 .*got 0"),
         ({"checkpoint_every": -1}, ValueError, "checkpoint_every must be at least 1 .*got -1"),
         ({"lr": -1.0}, ValueError, "lr must be positive, got -1"),
+        *(
+            ({"method": method, "batch_size": 1}, ValueError, "needs 2 samples .*1 of 'A'.*Raise")
+            for method in ("rdm", "irm", "fishr", "coral")
+        ),
         ({"preset": "papre", "method": "rdm"}, ValueError, "Did you mean 'paper'"),
     ],
     ids=lambda value: str(value)[:30] if isinstance(value, dict) else None,
@@ -276,6 +280,15 @@ def test_number_names_the_domain_of_its_text(tmp_path, test):
     by_number = dict(enumerate(tensors().values()))
     run = train(by_number, "erm", test, **{**FAST, "steps": 1}, out=tmp_path)
     assert run.config.test_domains == ("2",)
+
+
+@pytest.mark.parametrize(
+    "method", [RDM(variance_weight=0.0, warmup=0), IRM(estimate="whole", warmup=0)]
+)
+def test_method_that_acts_on_single_samples_is_trained_on_them(tmp_path, method):
+    run = train(tensors(), method, "C", out=tmp_path, batch_size=1, steps=2)
+    assert set(run.record.evaluations[-1].terms) >= {"risk"}
+    assert len(run.record.evaluations[-1].terms) == 2
 
 
 def test_fingerprint_depends_on_the_state():

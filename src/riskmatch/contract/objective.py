@@ -191,6 +191,11 @@ class Objective(ABC):
                 object.__setattr__(self, item.name, plain(value))
         check_valid(self)
 
+    @property
+    def min_samples(self) -> int:
+        """The fewest samples of each domain in a batch with which the method acts."""
+        return 1
+
     def optim(self, base: OptimSpec, step: int) -> OptimSpec:
         """The optimiser of step ``step``, given the configured one."""
         return base

@@ -128,6 +128,11 @@ class Sampler(Iterator[Batch]):
         self._drawn += 1
         return batch
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Samples of each domain in a batch."""
+        return {domain.name: self._size_in_batch(domain) for domain in self._domains}
+
     def next_share(self, rank: int, processes: int) -> Share:
         """The samples of the next batch at the positions rank, rank + processes and so on.
 
@@ -173,7 +178,8 @@ class Sampler(Iterator[Batch]):
         self._drawn = state["drawn"]
 
     def _size_in_batch(self, domain: Domain) -> int:
-        return min(self._size or len(domain), len(domain))
+        size = self._size or len(domain)
+        return size if self._replacement else min(size, len(domain))
 
     def _rows(self, domain: Domain) -> Tensor:
         """Positions of the samples of the next batch in their domain."""
@@ -181,7 +187,7 @@ class Sampler(Iterator[Batch]):
             return torch.arange(len(domain), device=domain.x.device)
         if self._replacement:
             generator = stream("replacement", self._seed, domain.name, self._drawn)
-            shape = (self._size or len(domain),)
+            shape = (self._size_in_batch(domain),)
             return torch.randint(len(domain), shape, generator=generator).to(domain.x.device)
         size = self._size_in_batch(domain)
         epoch, position = divmod(self._drawn, len(domain) // size)

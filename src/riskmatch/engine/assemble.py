@@ -257,6 +257,7 @@ def assemble(
     )
     batches = [splits[name]["train"] for name in training]
     sampler = Sampler(batches, config.batch_size, config.seed, domains.augment, config.replacement)
+    _check_sizes(stepper.objective, sampler.sizes)
     return Assembly(
         stepper,
         sampler,
@@ -267,6 +268,17 @@ def assemble(
         partial(validation_views, config, domains),
         domains.preprocessing,
     )
+
+
+def _check_sizes(method: Objective, sizes: Mapping[str, int]) -> None:
+    """Refuse batches with fewer samples of a domain than the method needs."""
+    for name, size in sizes.items():
+        if size < method.min_samples:
+            raise ValueError(
+                f"{type(method).__name__} needs {method.min_samples} samples of each domain in a "
+                f"batch, and there is {size} of '{name}'. Raise batch_size if the domain has more, "
+                "or leave it out."
+            )
 
 
 def validation_views(config: RunConfig, domains: DomainSet, step: int) -> ValidationViews | None:

@@ -29,6 +29,11 @@ class CORAL(Objective):
         "ECCV Workshops 2016"
     )
 
+    @property
+    def min_samples(self) -> int:
+        """Two, for a covariance."""
+        return 2
+
     def __call__(self, ev: Eval, memory: Memory) -> Terms:
         """The terms of one step."""
         features = ev.per_domain(ev.features)

@@ -41,6 +41,11 @@ class Fishr(Objective):
         "ICML 2022"
     )
 
+    @property
+    def min_samples(self) -> int:
+        """Two, for the variance of the gradients."""
+        return 2
+
     def optim(self, base: OptimSpec, step: int) -> OptimSpec:
         """A fresh optimiser once the warm-up is over."""
         return base.after_warmup(step, self.warmup)

@@ -36,6 +36,11 @@ class IRM(Objective):
     needs = "logits"
     citation = "Arjovsky et al., Invariant Risk Minimization, arXiv 2019"
 
+    @property
+    def min_samples(self) -> int:
+        """One for each half."""
+        return 2 if self.estimate == "halves" else 1
+
     def optim(self, base: OptimSpec, step: int) -> OptimSpec:
         """A fresh optimiser once the warm-up is over."""
         return base.after_warmup(step, self.warmup)

@@ -74,6 +74,11 @@ class RDM(Objective):
             self.weight, self.match, divergence, self.variance_weight, pool=self.pool
         )
 
+    @property
+    def min_samples(self) -> int:
+        """Two where a variance is estimated."""
+        return 2 if self.variance_weight else self.criterion.divergence.min_samples
+
     def optim(self, base: OptimSpec, step: int) -> OptimSpec:
         """A fresh optimiser at ``lr_after`` once the warm-up is over."""
         return base.after_warmup(step, self.warmup, lr=self.lr_after)
