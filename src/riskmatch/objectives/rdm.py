@@ -17,6 +17,7 @@ _LARGE = ("terraincognita", "domainnet")
 _NO_VARIANCE = dict.fromkeys(("officehome", *_LARGE), Tuned(0.0, Choice((0.0,))))
 _SMALLER_BATCHES = dict.fromkeys(_LARGE, Tuned(40, Uniform(30, 60, integer=True)))
 _SMALLER_WEIGHT = Tuned(0.5, Uniform(0.1, 1.0))
+_WARMUP = Uniform(800, 2700, integer=True)
 _LONGER_WARMUP = Tuned(2400, Uniform(1500, 3000, integer=True))
 
 
@@ -34,9 +35,7 @@ class RDM(Objective):
 
     weight: float = tuned(5.0, Uniform(0.1, 10.0), NOT_NEGATIVE, domainnet=_SMALLER_WEIGHT)
     """λ, of the matching penalty."""
-    warmup: int = tuned(
-        1500, Uniform(800, 2700, integer=True), NOT_NEGATIVE, domainnet=_LONGER_WARMUP
-    )
+    warmup: int = tuned(1500, _WARMUP, NOT_NEGATIVE, domainnet=_LONGER_WARMUP)
     """Steps of ERM before the penalty is switched on."""
     lr_after: float = tuned(1.5e-5, Uniform(8e-6, 2e-5), POSITIVE)
     """Learning rate after the warm-up."""
@@ -69,10 +68,8 @@ class RDM(Objective):
     def criterion(self) -> RiskMatching:
         """The criterion with these hyper-parameters."""
         kernel = RBFMixture.paper() if self.kernel == "paper" else RBFMixture.authors_code()
-        divergence = MMD(kernel) if self.divergence == "mmd" else self.divergence
-        return RiskMatching(
-            self.weight, self.match, divergence, self.variance_weight, pool=self.pool
-        )
+        distance = MMD(kernel) if self.divergence == "mmd" else self.divergence
+        return RiskMatching(self.weight, self.match, distance, self.variance_weight, pool=self.pool)
 
     @property
     def min_samples(self) -> int:
