@@ -84,6 +84,21 @@ CASES = {
         ["t.parquet", "damaged"],
     ),
     "a table that is not there": (f"train t.csv {TRAIN}", None, ["There is no t.csv"]),
+    "a table to examine that is not there": (
+        f"data doctor t.csv {COLUMNS}",
+        None,
+        ["There is no t.csv"],
+    ),
+    "a table in another format": (
+        f"train t.csv.gz {TRAIN}",
+        text("t.csv.gz", "no table"),
+        ["label is for tables", "t.csv.gz", ".csv, .tsv or .parquet"],
+    ),
+    "a label of a folder of images": (
+        f"train pets --label x {FAST} --test-domain ink",
+        None,
+        ["label is for tables", "pets is a folder of images"],
+    ),
     "two columns of one name": (
         f"train t.csv {TRAIN}",
         text("t.csv", "late,site,x,x\nyes,A,1,2\n"),
