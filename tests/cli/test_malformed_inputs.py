@@ -162,7 +162,11 @@ CASES = {
         table(lambda t: t.assign(late="maybe")),
         ["'maybe'", "yes"],
     ),
-    "images for a model of tables": ("predict late pets -o p.csv", None, ["pets"]),
+    "images for a model of tables": (
+        "predict late pets -o p.csv",
+        None,
+        ["takes a table (.csv, .tsv, .parquet)", "pets is a folder"],
+    ),
     # images
     "no input": ("predict model nothing -o p.csv", None, ["nothing"]),
     "an empty folder": (
