@@ -119,6 +119,11 @@ CASES = {
         text("t.csv", header("yes,A,1\nno,B,2\nno,B,2\n")),
         ["'A' has 1 sample"],
     ),
+    "fractions without a risk of a regression": (
+        f"train visits.csv --label age --domain site {FAST} --test-domain A",
+        lambda: visits().dropna().to_csv("visits.csv", index=False),
+        ["labels of 'visits' are floats", "--risk squared"],
+    ),
     "no column of the label": (
         f"train visits.csv --label latte --domain site {FAST} --test-domain A",
         None,
