@@ -117,7 +117,12 @@ CASES = {
     "a domain of one row": (
         f"train t.csv {TRAIN}",
         text("t.csv", header("yes,A,1\nno,B,2\nno,B,2\n")),
-        ["'A' has 1 sample"],
+        ["'A' has 1 sample", "merge it"],
+    ),
+    "a domain of one row to advise on": (
+        f"advise t.csv {COLUMNS}",
+        text("t.csv", header("yes,A,1\nno,B,2\nyes,C,3\n" * 4 + "no,D,4\n")),
+        ["'D' has 1 sample", "merge it"],
     ),
     "fractions without a risk of a regression": (
         f"train visits.csv --label age --domain site {FAST} --test-domain A",
