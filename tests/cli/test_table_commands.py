@@ -108,7 +108,7 @@ def test_doctor_and_list(riskmatch, table):
     assert riskmatch("data", "doctor", "visits.csv", *target).code == 0
     shown = riskmatch("data", "doctor", "visits.csv", *target[:-1]).out
     assert "JFK" in shown
-    assert "classes" not in shown
+    assert "smallest class" not in shown
 
 
 def test_list_of_one_data_set(riskmatch, monkeypatch, tmp_path):

@@ -87,10 +87,16 @@ def examine(
 
 
 def _examine_table(table: TableDomains, root: str) -> Examination:
+    too_many = table.too_many_classes()
     if table.classes > MAX_CLASSES:
         with suppress(ValueError):  # classes that are no numbers
             table = table.with_targets()
-    findings = sorted(
-        check_table(table), key=lambda finding: (SEVERITIES.index(finding.severity), finding.kind)
-    )
+    findings = list(check_table(table))
+    if too_many and table.classes:
+        cure = "Choose another label."
+        findings.append(Finding("many-classes", "fault", too_many, cure, column=table.label))
+    elif too_many:
+        cure = "Train a regression, --risk squared (risk='squared'), or choose another label."
+        findings.append(Finding("many-classes", "note", too_many, cure, column=table.label))
+    findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), finding.kind))
     return Examination(summary(table, root), None, {}, tuple(findings))
