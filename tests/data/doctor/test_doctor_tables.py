@@ -88,6 +88,18 @@ def test_more_classes_than_train_takes(name, severity, cure):
     assert cure in found[4]
 
 
+def test_numbers_that_are_read_as_texts():
+    numbers = visits()["distance"].astype(str)
+    one, *_ = findings(visits(distance=numbers.where(np.arange(N) != 200, "n.a.")))
+    assert one[:3] == ("text-in-numbers", "warning", "distance")
+    assert "599 of 600 values are numbers; row 201 is 'n.a.'" in one[3]
+    assert "Correct" in one[4]
+    commas, *_ = findings(visits(distance=numbers.str.replace(".", ",")))
+    assert commas[:3] == ("decimal-comma", "warning", "distance")
+    assert "decimal points" in commas[4]
+    assert findings(visits(grade=(np.arange(N) // 3 % 3).astype(str))) == []
+
+
 def test_rows_that_two_domains_share_are_counted_and_named():
     frame = visits()
     copies = frame.iloc[[0, 3]].assign(airport="JFK")  # rows 1 and 4, of EWR
