@@ -159,6 +159,16 @@ CASES = {
         text("t.csv", header("yes,A,inf\nno,B,2\n")),
         ["'x' has infinite", "row 1", "--ignore"],
     ),
+    "a value beyond single precision": (
+        f"train t.csv {TRAIN}",
+        text("t.csv", header("yes,A,1\nno,B,2e39\n" * 4)),
+        ["'x' has values beyond", "row 2", "--ignore"],
+    ),
+    "a value beyond single precision to examine": (
+        f"data doctor t.csv {COLUMNS}",
+        text("t.csv", header("yes,A,1\nno,B,-1e200\n" * 4)),
+        ["'x' has values beyond", "row 2", "--ignore"],
+    ),
     "a test domain that is none": (f"train visits.csv {TRAIN}Q", None, ["'AQ'", "'A'"]),
     "columns of data that are no table": (f"train colored-digits {TRAIN}", None, ["'label'"]),
     # tables at prediction
