@@ -60,6 +60,9 @@ def test_regression_prints_risks_alone(riskmatch, table):
     assert "mean risk" in done.out
     assert "accuracy" not in done.out
     assert "nan" not in done.out + done.err
+    shown = riskmatch("show")
+    assert shown.code == 0
+    assert "Points of accuracy" not in shown.out
 
 
 def test_sweep_and_report(riskmatch, table, tmp_path):
