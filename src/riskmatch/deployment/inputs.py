@@ -163,6 +163,9 @@ class InputSamples:
                     try:
                         images.append(future.result())
                         kept.append(row)
+                    except FileNotFoundError as error:
+                        cause = f"{error.filename} does not exist. Restore it, or do not list it."
+                        on_skip(self.names[row], cause)
                     except (ImageError, OSError) as error:
                         on_skip(self.names[row], str(error))
                 if kept:
