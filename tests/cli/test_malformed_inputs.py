@@ -286,6 +286,11 @@ CASES = {
         table(lambda t: t.drop(columns="late")),
         ["'late'", "--label", "ward"],
     ),
+    "a label of a model of images": (
+        "evaluate model pets --label foo",
+        None,
+        ["label is for models of tables", "images"],
+    ),
     "images without labels": ("monitor model pets/ink/cat", None, ["domain/class", "--unlabelled"]),
     "a figure that is none": (
         "monitor late visits.csv --figure p.txt",

@@ -126,6 +126,12 @@ def read_domains(model: TrainedModel, data: Any, reading: Reading) -> list[Label
     """The domains of labelled data; image files are found but not read."""
     if isinstance(model.preprocessing, TablePreprocessing):
         return list(_table(model, data, reading))
+    for option, value in (("label", reading.label), ("domain", reading.domain)):
+        if value is not None:
+            raise ValueError(
+                f"{option} is for models of tables, and this one takes {model.preprocessing.kind}: "
+                f"leave out {option}."
+            )
     if isinstance(data, str | Path) and isinstance(model.preprocessing, ImagePreprocessing):
         return list(_images(model, str(data), reading))
     return list(_domains(model, data, reading))
