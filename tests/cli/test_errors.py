@@ -35,7 +35,7 @@ NO_METHOD = "train colored-digits --test-domain 0.1"
         (f"{RUN} --resume=yes", "--resume takes no value. See riskmatch train --help."),
         (f"{RUN} --steps 0", "steps must be positive, got 0."),
         (f"{RUN} --model mpl", "Unknown network 'mpl'. Did you mean 'mlp'?"),
-        (f"{RUN} --device tpuu", "Device tpuu is not available: "),
+        (f"{RUN} --device tpuu", "Device tpuu is not available: give cpu, cuda, cuda:1, mps or"),
         (
             f"{RUN} --data-option sample=9",
             "Unknown option of colored-digits 'sample'. Did you mean",

@@ -84,6 +84,21 @@ CASES = {
         ["t.parquet", "damaged"],
     ),
     "a table that is not there": (f"train t.csv {TRAIN}", None, ["There is no t.csv"]),
+    "a table to examine that is not there": (
+        f"data doctor t.csv {COLUMNS}",
+        None,
+        ["There is no t.csv"],
+    ),
+    "a table in another format": (
+        f"train t.csv.gz {TRAIN}",
+        text("t.csv.gz", "no table"),
+        ["label is for tables", "t.csv.gz", ".csv, .tsv or .parquet"],
+    ),
+    "a label of a folder of images": (
+        f"train pets --label x {FAST} --test-domain ink",
+        None,
+        ["label is for tables", "pets is a folder of images"],
+    ),
     "two columns of one name": (
         f"train t.csv {TRAIN}",
         text("t.csv", "late,site,x,x\nyes,A,1,2\n"),
@@ -102,7 +117,17 @@ CASES = {
     "a domain of one row": (
         f"train t.csv {TRAIN}",
         text("t.csv", header("yes,A,1\nno,B,2\nno,B,2\n")),
-        ["'A' has 1 sample"],
+        ["'A' has 1 sample", "merge it"],
+    ),
+    "a domain of one row to advise on": (
+        f"advise t.csv {COLUMNS}",
+        text("t.csv", header("yes,A,1\nno,B,2\nyes,C,3\n" * 4 + "no,D,4\n")),
+        ["'D' has 1 sample", "merge it"],
+    ),
+    "fractions without a risk of a regression": (
+        f"train visits.csv --label age --domain site {FAST} --test-domain A",
+        lambda: visits().dropna().to_csv("visits.csv", index=False),
+        ["labels of 'visits' are floats", "--risk squared"],
     ),
     "no column of the label": (
         f"train visits.csv --label latte --domain site {FAST} --test-domain A",
@@ -134,6 +159,16 @@ CASES = {
         text("t.csv", header("yes,A,inf\nno,B,2\n")),
         ["'x' has infinite", "row 1", "--ignore"],
     ),
+    "a value beyond single precision": (
+        f"train t.csv {TRAIN}",
+        text("t.csv", header("yes,A,1\nno,B,2e39\n" * 4)),
+        ["'x' has values beyond", "row 2", "--ignore"],
+    ),
+    "a value beyond single precision to examine": (
+        f"data doctor t.csv {COLUMNS}",
+        text("t.csv", header("yes,A,1\nno,B,-1e200\n" * 4)),
+        ["'x' has values beyond", "row 2", "--ignore"],
+    ),
     "a test domain that is none": (f"train visits.csv {TRAIN}Q", None, ["'AQ'", "'A'"]),
     "columns of data that are no table": (f"train colored-digits {TRAIN}", None, ["'label'"]),
     # tables at prediction
@@ -147,7 +182,11 @@ CASES = {
         table(lambda t: t.assign(late="maybe")),
         ["'maybe'", "yes"],
     ),
-    "images for a model of tables": ("predict late pets -o p.csv", None, ["pets"]),
+    "images for a model of tables": (
+        "predict late pets -o p.csv",
+        None,
+        ["takes a table (.csv, .tsv, .parquet)", "pets is a folder"],
+    ),
     # images
     "no input": ("predict model nothing -o p.csv", None, ["nothing"]),
     "an empty folder": (
@@ -246,6 +285,11 @@ CASES = {
         "evaluate late new.csv",
         table(lambda t: t.drop(columns="late")),
         ["'late'", "--label", "ward"],
+    ),
+    "a label of a model of images": (
+        "evaluate model pets --label foo",
+        None,
+        ["label is for models of tables", "images"],
     ),
     "images without labels": ("monitor model pets/ink/cat", None, ["domain/class", "--unlabelled"]),
     "a figure that is none": (

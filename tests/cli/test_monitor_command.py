@@ -64,3 +64,15 @@ def test_data_without_labels(shipped):
     assert result.code == 1
     assert "ALARM: the confidences and features (no labels) differ" in result.out
     assert re.search(r"inputs +confidence +pool \(48\)", result.out)
+
+
+def test_no_figure_of_a_regression_without_labels(riskmatch):
+    visits("visits.csv", 0)
+    words = TRAIN.replace("--label late", "--label age --risk squared").replace("60", "2")
+    assert riskmatch(*words.split(), "--save", "model", "--quiet").code == 0
+    words = "monitor model visits.csv --unlabelled --figure risks.png"
+    result = riskmatch(*words.split())
+    assert result.code == 2
+    assert "leave out --figure" in result.err
+    assert "predicting" not in result.err
+    assert riskmatch(*words.split()[:-2], "--quiet").code == 0

@@ -125,7 +125,7 @@ def test_a_manifest_for_predictions_needs_paths_alone(riskmatch, shipped):
     Path("list.csv").write_text("path\npets/ink/cat/0.png\npets/none.png\npets/oil/dog/1.png\n")
     result = riskmatch("predict", "model", "list.csv", "-o", "p.csv")
     assert result.code == 0
-    assert "skipped pets/none.png" in result.err
+    assert "skipped pets/none.png: pets/none.png does not exist. Restore it" in result.err
     assert list(pd.read_csv("p.csv")["path"]) == ["pets/ink/cat/0.png", "pets/oil/dog/1.png"]
 
 

@@ -60,6 +60,9 @@ def test_regression_prints_risks_alone(riskmatch, table):
     assert "mean risk" in done.out
     assert "accuracy" not in done.out
     assert "nan" not in done.out + done.err
+    shown = riskmatch("show")
+    assert shown.code == 0
+    assert "Points of accuracy" not in shown.out
 
 
 def test_sweep_and_report(riskmatch, table, tmp_path):
@@ -108,7 +111,7 @@ def test_doctor_and_list(riskmatch, table):
     assert riskmatch("data", "doctor", "visits.csv", *target).code == 0
     shown = riskmatch("data", "doctor", "visits.csv", *target[:-1]).out
     assert "JFK" in shown
-    assert "classes" not in shown
+    assert "smallest class" not in shown
 
 
 def test_list_of_one_data_set(riskmatch, monkeypatch, tmp_path):

@@ -1,9 +1,12 @@
 """What advice rests on: the prediction interval, gains over ERM, the recommended method."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.stats import t
 
+from riskmatch.deployment import Advised
 from riskmatch.deployment.judging import (
     BOOSTING,
     majority_accuracy,
@@ -69,3 +72,9 @@ def test_gradient_boosting_may_beat_erm_but_is_not_recommended():
     found = results(**{BOOSTING: (0.05, 0.06, 0.055)})
     assert found[1].beats_erm
     assert recommended(found).variant == "erm"
+
+
+@pytest.mark.parametrize(("method", "named"), [("rdm variance", True), ("coral", False)])
+def test_risk_matching_is_judged_where_it_was_trained(method, named):
+    found = Advised(None, "train-val", ABC, results(**{method: (0, 0, 0)}), 0.5, [], Path())
+    assert any("Risk matching" in sentence for sentence in found.sentences) == named

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import riskmatch
+from riskmatch.deployment import TrainedModel
 from riskmatch.deployment.monitoring import compare, holm
 
 
@@ -123,12 +124,15 @@ def test_without_labels_confidences_and_features_are_compared(model):
     ("options", "fact"),
     [
         ({"level": 0}, r"level .* got 0"),
-        ({"permutations": 18}, r"at least 19, got 18"),
+        ({"permutations": 18}, r"with 1 test .* at least 19, got 18"),
+        ({"permutations": 0, "data": dict.fromkeys("CDE", samples(1))}, r"at least 59, got 0"),
         ({"permutations": 38, "data": samples(1)[0], "labelled": False}, r"at least 39, got 38"),
         ({"data": {"C": (torch.zeros(1, 3), torch.zeros(1, dtype=torch.long))}}, "'C' has 1"),
     ],
 )
-def test_tests_that_cannot_decide_are_refused(model, options, fact):
+def test_tests_that_cannot_decide_are_refused(model, options, fact, monkeypatch):
     x, y = samples(1)
+    if "permutations" in options:  # before anything is predicted
+        monkeypatch.setattr(TrainedModel, "outputs", None)
     with pytest.raises(ValueError, match=fact):
         riskmatch.monitor(model, **{"data": {"C": (x, y)}, **options})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from riskmatch.cli.errors import bad_input, prepare_output
+from riskmatch.cli.errors import BadInput, bad_input, prepare_output
 from riskmatch.cli.evaluate import Labelled
 from riskmatch.cli.parser import parse
 from riskmatch.cli.progress import Display
@@ -55,13 +55,19 @@ def run(words: Sequence[str]) -> int:
     options = parse(Monitor, "monitor", words)
     if options.figure is not None:
         prepare_output(options.figure, "--figure", (".png", ".svg", ".pdf"))
-    from riskmatch.deployment import monitor
+    from riskmatch.deployment import load_model, monitor
     from riskmatch.engine.device import keep_freed_memory
 
     keep_freed_memory()
     with bad_input(), Display(options.quiet, "samples") as display:
+        model = load_model(options.model)
+        if options.figure is not None and options.unlabelled and not model.classes:
+            raise BadInput(
+                "--figure draws risks or confidences, and a regression without labels has neither: "
+                "leave out --figure."
+            )
         found = monitor(
-            options.model,
+            model,
             options.data,
             labelled=not options.unlabelled,
             level=options.level,

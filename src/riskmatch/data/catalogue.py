@@ -19,7 +19,7 @@ from riskmatch.data.images.benchmarks import BENCHMARKS
 from riskmatch.data.images.index import ImageIndex, index_folder
 from riskmatch.data.images.manifest import index_manifest, is_manifest
 from riskmatch.data.sources import DATASETS, DataSource, image_source
-from riskmatch.data.table import TableDomains, is_table, load_table
+from riskmatch.data.table import SUFFIXES, TableDomains, is_table, load_table
 from riskmatch.files import check_regular
 from riskmatch.registry import Part, PartError
 from riskmatch.validation import check_option, check_options
@@ -88,6 +88,7 @@ class DataName:
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Raise ``ValueError`` unless the data set has these options and accepts the values."""
+        check_table_options(self.name, options)
         check_options(self.name, options, self.source.load)
 
     def load(
@@ -160,6 +161,28 @@ def is_path(name: str) -> bool:
         return False
     file = is_manifest(Path(name)) or Path(name).suffix.lower() == ".npz"
     return "/" in name or "\\" in name or file or Path(name).exists()
+
+
+def check_table_options(name: str, options: Mapping[str, Any]) -> None:
+    """Refuse options of a table for a path that is none.
+
+    Raises:
+        FileNotFoundError: there is no such path.
+        ValueError: it is a folder or another file.
+    """
+    path = Path(name)
+    option = next((key for key in options if key in ("label", "domain", "ignore")), None)
+    if option is None or not is_path(name) or is_table(path):
+        return
+    if not path.exists():
+        raise FileNotFoundError(f"There is no {name}.")
+    if path.is_dir():
+        kind = "a folder of images"
+    elif path.suffix.lower() in SUFFIXES:
+        kind = "a file of features" if is_features_file(path) else "a list of images"
+    else:
+        kind = f"none. Convert it to {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
+    raise ValueError(f"{option} is for tables, and {name} is {kind}.")
 
 
 def load(

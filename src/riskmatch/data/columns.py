@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
 ColumnType = Literal["number", "category", "boolean", "date"]
+LARGEST = float(np.finfo(np.float32).max)
+"""Largest number that networks, which compute in single precision, can take."""
 _BOOLEANS = {"true": "True", "1": "True", "false": "False", "0": "False"}
 _TYPES: dict[str, ColumnType] = {
     "boolean": "boolean",
@@ -97,6 +99,11 @@ class Column:
             raise ValueError(
                 f"Column {self.name!r} has infinite values, the first in row {row}; replace them. "
                 f"{_leave_out(self.name)}"
+            )
+        if (large := np.abs(read) > LARGEST).any():
+            raise ValueError(
+                f"Column {self.name!r} has values beyond ±{LARGEST:.1e}, the first in row "
+                f"{int(large.argmax()) + 1}; correct or rescale them. {_leave_out(self.name)}"
             )
         return read
 

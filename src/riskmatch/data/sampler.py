@@ -40,13 +40,21 @@ def split(domain: Domain, trial: int) -> dict[str, Domain]:
     """
     if domain.validation is not None:
         return {"train": replace(domain, validation=None), "val": domain.validation}
+    check_size(domain)
     n = len(domain)
-    if n < 2:
-        raise ValueError(f"Domain '{domain.name}' has {n} sample(s); a split needs two or more.")
     order = torch.randperm(n, generator=stream("split", trial, domain.name))
     validation = max(1, round(VALIDATION_SHARE * n))
     rows = {"train": order[validation:], "val": order[:validation]}
     return {name: domain.take(part.sort().values) for name, part in rows.items()}
+
+
+def check_size(domain: Domain) -> None:
+    """Raise ``ValueError`` where a domain has too few samples for :func:`split`."""
+    if len(domain) < 2 and domain.validation is None:
+        raise ValueError(
+            f"Domain '{domain.name}' has {len(domain)} sample(s); a split needs two or more. "
+            "Leave it out of the data, or merge it with another domain."
+        )
 
 
 @dataclass(frozen=True)

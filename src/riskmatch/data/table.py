@@ -67,12 +67,10 @@ class TableDomains(DomainSet):
         if regression and self.classes:
             return self.with_targets().fitted(test_domains)
         domains, classes = self.domains, self.classes
-        rows = sum(map(len, domains))
-        if classes > MAX_CLASSES and 2 * classes > rows:
+        if too_many := self.too_many_classes():
             raise ValueError(
-                f"The label {self.label!r} has {classes:,} different values in {rows:,} rows, too "
-                "many for classes. Choose another label, or set the risk to squared or huber for a "
-                "regression."
+                f"The label {self.label!r} {too_many}. Choose another label, or set the risk to "
+                "squared or huber for a regression."
             )
         chosen = [domain for domain in domains if domain.name in training]
         values = self.values(torch.cat([domain.x for domain in chosen]))  # type: ignore[misc]
@@ -93,6 +91,13 @@ class TableDomains(DomainSet):
             class_names=self.class_names if classes else (),
             preprocessing=preprocessing,
         )
+
+    def too_many_classes(self) -> str | None:
+        """How many classes there are in how many rows, where they are too many; else None."""
+        rows = sum(map(len, self.domains))
+        if self.classes <= MAX_CLASSES or 2 * self.classes <= rows:
+            return None
+        return f"has {self.classes:,} different values in {rows:,} rows, too many for classes"
 
     def values(self, x: Tensor) -> list[NDArray[Any]]:
         """The columns of inputs (n, columns), as :meth:`Column.read` reads them."""

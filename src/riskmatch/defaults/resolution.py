@@ -105,7 +105,7 @@ def run_config(
         >>> config.model, config.hparams["weight"], config.hparams["warmup"]
         ('lite0', 1.0, 1500)
     """
-    from riskmatch.data.catalogue import is_path
+    from riskmatch.data.catalogue import check_table_options, is_path
     from riskmatch.data.images.index import normalised_name
 
     values = resolve(method, data, preset=preset, frozen=frozen, given=given)
@@ -126,6 +126,8 @@ def run_config(
                 make = factory(kind, name)  # type: ignore[arg-type]
                 if kind == "model" and options.get("frozen"):
                     _check_has_backbone(name, make)
+                if kind == "data":
+                    check_table_options(name, options)
                 check_options(name, options, make)
             except ValueError:
                 if not data.startswith(registry.INSTANCE):

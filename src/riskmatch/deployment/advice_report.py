@@ -81,7 +81,8 @@ class Advised:
         if any(one.variant == BOOSTING for one in better):
             found.append("Gradient boosting is scikit-learn's; riskmatch train does not train it.")
         found += list(map(str, self.hurts))
-        if not self.hurts:
+        matched = any(one.variant.split()[0] == "rdm" for one in self.results)
+        if matched and not self.hurts:
             found.append("Risk matching makes no domain worse than ERM beyond its interval.")
         return found
 

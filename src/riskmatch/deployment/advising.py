@@ -15,6 +15,7 @@ from riskmatch.data import OnProgress, load, no_progress
 from riskmatch.data.catalogue import resolve as resolve_data
 from riskmatch.data.convert import table_options
 from riskmatch.data.domain import DomainSet
+from riskmatch.data.sampler import check_size
 from riskmatch.data.table import TableDomains
 from riskmatch.defaults import field_names, method_class, resolve
 from riskmatch.deployment.advice import Advice, Expected
@@ -128,6 +129,8 @@ def advise(
             f"advise leaves out every domain in turn, and {data} has domains that may not be "
             f"trained on: {', '.join(domains.test_only)}."
         )
+    for part in domains.domains:
+        check_size(part)
     siblings = None
     if leave_out_together is None:
         leave_out_together = siblings = _siblings(data, out / SIBLINGS, data_dir, on_progress)

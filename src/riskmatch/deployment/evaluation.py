@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -92,7 +92,7 @@ def evaluate(
     if not isinstance(model, TrainedModel):
         model = load_model(model)
     reading = Reading(label, domain, options, data_dir, batch_size, on_skip, on_progress)
-    scored = score_domains(model, data, reading)
+    scored = score_domains(model, read_domains(model, data, reading), reading)
     z = float(ndtri((1 + level) / 2))
     rows = [
         {"domain": name, "trained_on": name in model.domains, **_row(scores, z)}
@@ -118,16 +118,31 @@ class Reading:
     on_progress: OnProgress | None
 
 
-def score_domains(model: TrainedModel, data: Any, reading: Reading) -> dict[str, SampleScores]:
-    """Scores of every sample of labelled data by domain."""
+LabelledInputs = tuple[str, InputSamples, Tensor]
+"""Name, inputs and labels of a domain, labels as those of the model."""
+
+
+def read_domains(model: TrainedModel, data: Any, reading: Reading) -> list[LabelledInputs]:
+    """The domains of labelled data; image files are found but not read."""
     if isinstance(model.preprocessing, TablePreprocessing):
-        parts = _table(model, data, reading)
-    elif isinstance(data, str | Path) and isinstance(model.preprocessing, ImagePreprocessing):
-        parts = _images(model, str(data), reading)
-    else:
-        parts = _domains(model, data, reading)
+        return list(_table(model, data, reading))
+    for option, value in (("label", reading.label), ("domain", reading.domain)):
+        if value is not None:
+            raise ValueError(
+                f"{option} is for models of tables, and this one takes {model.preprocessing.kind}: "
+                f"leave out {option}."
+            )
+    if isinstance(data, str | Path) and isinstance(model.preprocessing, ImagePreprocessing):
+        return list(_images(model, str(data), reading))
+    return list(_domains(model, data, reading))
+
+
+def score_domains(
+    model: TrainedModel, domains: Sequence[LabelledInputs], reading: Reading
+) -> dict[str, SampleScores]:
+    """Scores of every sample of labelled data by domain."""
     scored = {}
-    for name, inputs, y in parts:
+    for name, inputs, y in domains:
         outputs = model.outputs(
             inputs,
             batch_size=reading.batch_size,
@@ -173,10 +188,6 @@ def _row(scores: SampleScores, z: float) -> dict[str, float]:
         "risk_low": max(risks.mean() - half, least),
         "risk_high": risks.mean() + half,
     }
-
-
-LabelledInputs = tuple[str, InputSamples, Tensor]
-"""Name, inputs and labels of a domain, labels as those of the model."""
 
 
 def _table(model: TrainedModel, data: Any, reading: Reading) -> Iterator[LabelledInputs]:

@@ -163,6 +163,9 @@ class InputSamples:
                     try:
                         images.append(future.result())
                         kept.append(row)
+                    except FileNotFoundError as error:
+                        cause = f"{error.filename} does not exist. Restore it, or do not list it."
+                        on_skip(self.names[row], cause)
                     except (ImageError, OSError) as error:
                         on_skip(self.names[row], str(error))
                 if kept:
@@ -226,8 +229,11 @@ def read_frame(table: Any) -> DataFrame:
         ValueError: it is neither.
     """
     if isinstance(table, str | Path):
-        if not Path(table).is_dir():
-            check_option(f"file type of the table {table}", Path(table).suffix.lower(), SUFFIXES)
+        if Path(table).is_dir():
+            raise ValueError(
+                f"The model takes a table ({', '.join(SUFFIXES)}), and {table} is a folder."
+            )
+        check_option(f"file type of the table {table}", Path(table).suffix.lower(), SUFFIXES)
         return read_table(Path(table))
     import pandas as pd
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riskmatch.data import OnProgress
-from riskmatch.deployment.evaluation import MissingLabels, Reading, score_domains
+from riskmatch.deployment.evaluation import MissingLabels, Reading, read_domains, score_domains
 from riskmatch.deployment.inputs import OnSkip
 from riskmatch.deployment.model import BATCH, TrainedModel, load_model
 from riskmatch.report.density import bin_edges
@@ -149,24 +149,26 @@ def monitor(
 
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got {level:g}.")
-    _check_permutations(permutations, level, 1)
     if not isinstance(model, TrainedModel):
         model = load_model(model)
     sites: dict[str, dict[Quantity, Array]] = {}
     if labelled:
         reading = Reading(label, domain, options, data_dir, batch_size, on_skip, on_progress)
         try:
-            scored = score_domains(model, data, reading)
+            domains = read_domains(model, data, reading)
         except MissingLabels as error:
             cure = "Without labels, compare confidences and features: --unlabelled (labelled=False)"
             raise ValueError(f"{error} {cure}.") from error
+        _check_permutations(permutations, level, len(domains))
+        scored = score_domains(model, domains, reading)
         sites = {name: {"risk": scores.risk.astype(float)} for name, scores in scored.items()}
     else:
         name = "new site"
         if isinstance(data, str | Path):
             name = Path(data).stem if Path(data).is_file() else Path(data).name
+        features = any(scores.features.shape[1] for scores in model.held_out.values())
+        _check_permutations(permutations, level, bool(model.classes) + features)
         sites[name] = _unlabelled(model, data, batch_size, on_skip, on_progress)
-    _check_permutations(permutations, level, sum(map(len, sites.values())))
     rng, rows = np.random.default_rng(seed), []
     for site, quantities in sites.items():
         for quantity, values in quantities.items():
@@ -298,8 +300,8 @@ def _check_permutations(permutations: int, level: float, tests: int) -> None:
     least = math.ceil(tests / level) - 1
     if permutations < least:
         raise ValueError(
-            f"At level {level:g} with {tests} tests against the pool, permutations must be at "
-            f"least {least}, got {permutations}."
+            f"At level {level:g} with {tests} test{'s' * (tests > 1)} against the pool, "
+            f"permutations must be at least {least}, got {permutations}."
         )
 
 

@@ -224,8 +224,8 @@ def assemble(
         domains = domains_of(config, data_dir, device, on_progress, instances)
     if domains.classes == 0 and config.risk == "cross-entropy":
         raise ValueError(
-            f"The labels of '{domains.name}' are floats. For a regression set the risk to squared "
-            "or huber; for classes convert them with y.long()."
+            f"The labels of '{domains.name}' are floats. For a regression set the risk: --risk "
+            "squared or huber (risk='squared' in Python); for classes give whole numbers or text."
         )
     training = tuple(domain.name for domain in domains.without(config.test_domains))
     _check_classes(domains, training)

@@ -27,6 +27,12 @@ def resolve_device(name: str) -> str:
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
+        torch.device(name)
+    except RuntimeError:  # its message lists devices of all kinds
+        raise ValueError(
+            f"Device {name} is not available: give cpu, cuda, cuda:1, mps or auto."
+        ) from None
+    try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:
         cause = str(error).splitlines()[0].rstrip(".")

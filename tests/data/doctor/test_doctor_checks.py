@@ -76,8 +76,8 @@ def test_copy_without_a_class_is_recognised():
 
 
 OWN = {
-    "no like domains": ("ab", ["cat"]),
-    "no like classes": (["sketch", "photo"], ["bee"]),
+    "no like domains": ("ab", ["cat", "bee"]),
+    "no like classes": (["sketch", "photo"], ["bee", "ant"]),
     "a few domains and classes of PACS": (["photo", "sketch"], ["dog", "horse", "house", "person"]),
     "all domains of PACS and many classes": (PACS.domains, [*PACS.class_names, *"abcdefghijkl"]),
     "two domains of OfficeHome": (["art", "product"], ["mug", "vase"]),
@@ -144,6 +144,12 @@ def test_severity_of_a_missing_class():
     assert missing(counts, PACS) == [("fault", *row)]
     counts["photo"]["horse"] += dogs
     assert missing(counts, PACS) == [("note", *row)]
+
+
+def test_one_class_in_all_is_a_fault():
+    ((kind, severity, subject, message, _),) = found(counted({"a": {"cat": 60}, "b": {"cat": 60}}))
+    assert (kind, severity, subject) == ("one-class", "fault", "the data set")
+    assert "'cat'" in message
 
 
 def test_class_missing_in_every_domain_is_a_fault():

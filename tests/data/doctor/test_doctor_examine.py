@@ -151,7 +151,7 @@ def test_images_of_a_manifest_are_examined(tree):
 def test_missing_files_of_a_manifest_are_reported(tree):
     (tree / "a/cat/0.png").write_bytes(b"")
     lines = ["path,label,domain", "a/cat/0.png,cat,a", "a/cat/1.png,cat,a", "b/no.png,cat,b"]
-    (tree / "pets.csv").write_text("\n".join([*lines, "b/cat/1.png,cat,b", "b,cat,b"]))
+    (tree / "pets.csv").write_text("\n".join([*lines, "b/cow/1.png,cow,b", "b,cat,b"]))
     examination = examine(tree / "pets.csv")
     assert len(examination.index) == 3
     assert {row for row in found(examination) if row[1] == "fault"} == {

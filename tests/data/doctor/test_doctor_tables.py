@@ -77,6 +77,29 @@ def test_one_class_small_domains_and_identifiers():
     assert ("one-class", "fault", "the data set") in {f[:3] for f in findings(visits(late="no"))}
 
 
+@pytest.mark.parametrize(
+    ("name", "severity", "cure"),
+    [("code {}", "fault", "another label"), ("{}", "note", "--risk squared")],
+)
+def test_more_classes_than_train_takes(name, severity, cure):
+    (found,) = findings(visits(late=[name.format(k) for k in range(N)]))
+    assert found[:3] == ("many-classes", severity, "late")
+    assert "600 different values in 600 rows" in found[3]
+    assert cure in found[4]
+
+
+def test_numbers_that_are_read_as_texts():
+    numbers = visits()["distance"].astype(str)
+    one, *_ = findings(visits(distance=numbers.where(np.arange(N) != 200, "n.a.")))
+    assert one[:3] == ("text-in-numbers", "warning", "distance")
+    assert "599 of 600 values are numbers; row 201 is 'n.a.'" in one[3]
+    assert "Correct" in one[4]
+    commas, *_ = findings(visits(distance=numbers.str.replace(".", ",")))
+    assert commas[:3] == ("decimal-comma", "warning", "distance")
+    assert "decimal points" in commas[4]
+    assert findings(visits(grade=(np.arange(N) // 3 % 3).astype(str))) == []
+
+
 def test_rows_that_two_domains_share_are_counted_and_named():
     frame = visits()
     copies = frame.iloc[[0, 3]].assign(airport="JFK")  # rows 1 and 4, of EWR

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from riskmatch.data import OnProgress, no_progress
-from riskmatch.data.catalogue import find_images, is_path
+from riskmatch.data.catalogue import check_table_options, find_images, is_path
 from riskmatch.data.doctor.contact_sheet import contact_sheet
 from riskmatch.data.doctor.duplicates import Siblings, check_duplicates, siblings_in
 from riskmatch.data.doctor.files import Inspection, check_colours, check_file, inspect_files
@@ -65,6 +65,7 @@ def examine(
         check_options(str(data), options or {}, load_table)
         return _examine_table(load_table(Path(data), **options or {}), str(data))
     if options:
+        check_table_options(str(data), options)
         raise ValueError(f"{next(iter(options))} is for tables, and {data} is none.")
     source, benchmark = (data, None) if isinstance(data, Path) else find_images(data, data_dir)
     index, findings = survey(source)
@@ -86,10 +87,16 @@ def examine(
 
 
 def _examine_table(table: TableDomains, root: str) -> Examination:
+    too_many = table.too_many_classes()
     if table.classes > MAX_CLASSES:
         with suppress(ValueError):  # classes that are no numbers
             table = table.with_targets()
-    findings = sorted(
-        check_table(table), key=lambda finding: (SEVERITIES.index(finding.severity), finding.kind)
-    )
+    findings = list(check_table(table))
+    if too_many and table.classes:
+        cure = "Choose another label."
+        findings.append(Finding("many-classes", "fault", too_many, cure, column=table.label))
+    elif too_many:
+        cure = "Train a regression, --risk squared (risk='squared'), or choose another label."
+        findings.append(Finding("many-classes", "note", too_many, cure, column=table.label))
+    findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), finding.kind))
     return Examination(summary(table, root), None, {}, tuple(findings))

@@ -147,6 +147,9 @@ def _difference(actual: int, expected: int) -> str:
 
 def check_classes(index: ImageIndex, copy: BenchmarkCopy) -> Iterator[Finding]:
     """Findings about the names and sizes of classes."""
+    if len(index.class_names) == 1:
+        message = f"has one class only, '{index.class_names[0]}', so every prediction is right"
+        yield Finding("one-class", "fault", message, "Add images of another class.")
     misspelt = _misspelt(index, copy)
     for (domain, name), right in misspelt.items():
         certain = right in copy.class_names or folded_name(name) == folded_name(right)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -25,6 +26,10 @@ MAX_DRIFT = 10
 """Most columns whose drift is reported."""
 IDENTIFIER = 0.5
 """Share of different texts in the rows from which a column is an identifier."""
+NUMBERS = 0.9
+"""Share of numbers in the values of a column from which its texts are reported."""
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_COMMA = re.compile(r"[+-]?\d[\d.]*(,\d+)?")
 
 Floats = NDArray[np.float64]
 
@@ -94,7 +99,9 @@ def _check_leaks(
         if column.name in table.texts:
             values = np.where(np.isnan(values), len(table.texts[column.name]), values)
             distinct = len(table.texts[column.name])
-            if distinct > IDENTIFIER * len(x) and distinct > 100:
+            if numbers := _check_numbers(table, column, x[:, k]):
+                yield numbers
+            elif distinct > IDENTIFIER * len(x) and distinct > 100:
                 message = f"has {distinct:,} different texts in {len(x):,} rows, as an identifier"
                 yield _finding("identifier", "warning", column, message)
         share = _explained(column, values, y[rows], classes=table.classes > 0)
@@ -105,6 +112,29 @@ def _check_leaks(
         if share >= LEAK:
             message = f"names the domain: it explains {share:.1%} of it, and a new one is unseen"
             yield _finding("domain-leak", "warning", column, message)
+
+
+def _check_numbers(table: TableDomains, column: Column, codes: Floats) -> Finding | None:
+    """A finding on a column of texts that are numbers but for a few, or for decimal commas."""
+    texts = table.texts[column.name]
+    if any("," in text for text in texts) and all(map(_COMMA.fullmatch, texts)):
+        example = next(text for text in texts if "," in text)
+        message = f"holds numbers with decimal commas, such as '{example}', which are read as texts"
+        cure = "Write decimal points, and no separators of thousands."
+        return Finding("decimal-comma", "warning", message, cure, column=column.name)
+    present = codes[~np.isnan(codes)].astype(np.int64)
+    is_number = np.array([_NUMBER.fullmatch(text) is not None for text in texts])[present]
+    if is_number.all() or is_number.mean() < NUMBERS:
+        return None
+    rows = np.concatenate([table.rows[name].numpy() for name in table.names])[~np.isnan(codes)]
+    others = np.flatnonzero(~is_number)
+    first = others[rows[others].argmin()]
+    message = (
+        f"is read as texts: {is_number.sum():,} of {len(present):,} values are numbers; row "
+        f"{rows[first]} is '{texts[present[first]]}'"
+    )
+    cure = "Correct such rows, or leave the value empty."
+    return Finding("text-in-numbers", "warning", message, cure, column=column.name)
 
 
 def _explained(column: Column, x: Floats, target: NDArray[Any], *, classes: bool) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from itertools import islice
@@ -21,7 +22,7 @@ from riskmatch.report.page.selections import PageRuns, select_runs
 from riskmatch.report.page.siblings import lost_without_another_domain, pictures_in_common
 from riskmatch.report.selected import RowKey, Selected, choices_by_run
 from riskmatch.report.stored_runs import read_runs
-from riskmatch.runs.records import StoredRun
+from riskmatch.runs.records import RunRecord, StoredRun
 
 MAX_DETAILED = 12
 """Most test domains of which a run is shown in detail."""
@@ -138,9 +139,14 @@ def _by_method(selected: Selected) -> Iterator[list[str]]:
 
 
 def weight_of_a_sample(runs: Sequence[StoredRun]) -> list[str]:
-    """Points of accuracy that one sample of a small test domain counts; empty if all are large."""
+    """Points of accuracy that one sample of a small test domain counts; empty if all are large.
+
+    A regression has no accuracy.
+    """
     points = {}
     for run in runs:
+        if _is_regression(run.record):
+            continue
         for domain in run.config.test_domains:
             n = part_sizes(run.record).get(domain, {}).get("train", MANY)
             if n < MANY:
@@ -148,6 +154,13 @@ def weight_of_a_sample(runs: Sequence[StoredRun]) -> list[str]:
     if not points:
         return []
     return [f"Points of accuracy per sample: {', '.join(points.values())}."]
+
+
+def _is_regression(record: RunRecord) -> bool:
+    scored = [
+        score for e in record.evaluations[-1:] for s in e.scores.values() for score in s.values()
+    ]
+    return bool(scored) and all(math.isnan(score.accuracy) for score in scored)
 
 
 def notes(page: PageRuns, shown: int) -> list[str]:
