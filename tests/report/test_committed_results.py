@@ -156,7 +156,7 @@ def test_table1(rule):
             assert own[f"{name} mean"] == float(row[f"p = {p} mean"])
             assert own[f"{name} n"] == int(row[f"p = {p} n"])
             compared += 1
-    assert compared == 12 * 11
+    assert compared == 13 * 11
 
 
 def test_irm_of_table1_does_not_count_runs_with_the_estimate_from_halves():
