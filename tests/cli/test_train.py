@@ -171,7 +171,7 @@ def test_backbone_is_an_alias_of_model():
     assert config.model == "lite0"
     assert config.model_options == {"frozen": True}  # without those of the multi-layer perceptron
     assert "frozen" not in plain.model_options
-    with pytest.raises(BadInput, match="Unknown option of mlp 'frozen'"):
+    with pytest.raises(BadInput, match="frozen needs a backbone, such as lite0"):
         parse_train([*words, "--frozen"])
 
 
