@@ -177,7 +177,9 @@ class Stepper:
 
     def _terms(self, ev: Eval) -> Terms:
         try:
-            terms = checked_terms(self.objective(ev, self.memory), self.objective)
+            terms = self.objective(ev, self.memory)
+            if self.memory.step == self.phase_start:  # the first, or after a warm-up
+                checked_terms(terms, self.objective)
         except MissingFeaturesError as error:
             raise ValueError(f"{type(self.objective).__name__} {error}") from None
         except NonFiniteError as error:
