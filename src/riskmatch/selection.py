@@ -43,7 +43,7 @@ from riskmatch import registry
 from riskmatch.runs.cases import CASE, cases, check_columns
 from riskmatch.runs.config import WHOLE_AT_END, RunConfig
 from riskmatch.runs.frame import Paths, read_results
-from riskmatch.runs.records import Split
+from riskmatch.runs.scores import Split
 from riskmatch.validation import check_option
 
 __all__ = ["CASE", "RULES", "Rule", "cases", "choose", "choose_among", "find_rule"]

@@ -6,7 +6,7 @@ from torch.nn.functional import cross_entropy
 
 from riskmatch.data import Domain
 from riskmatch.engine.evaluate import CHUNK, predict, scores
-from riskmatch.runs.records import LEVELS
+from riskmatch.runs.scores import LEVELS
 
 
 class Net(nn.Module):

@@ -10,8 +10,9 @@ from riskmatch.files import append_line
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.identity import DataIdentity
-from riskmatch.runs.records import FILE, Evaluation, RecordError, Score
+from riskmatch.runs.records import FILE, RecordError
 from riskmatch.runs.rows import read_rows
+from riskmatch.runs.scores import Evaluation, Score
 from riskmatch.sweep.board import RunState, run_state
 
 CONFIG = RunConfig("colored-digits", ("0.1",), "rdm", {"weight": 3.0})

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from riskmatch.data import OnProgress
     from riskmatch.engine import Progress
     from riskmatch.runs.config import RunConfig
-    from riskmatch.runs.records import Evaluation
+    from riskmatch.runs.scores import Evaluation
     from riskmatch.sweep import Board, PlannedRun
 
 Unit = Literal["images", "samples", "bytes"]

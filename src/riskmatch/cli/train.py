@@ -21,7 +21,8 @@ from riskmatch.runs.findings import RunWarning, findings
 from riskmatch.runs.records import FILE, checkpoints
 
 if TYPE_CHECKING:
-    from riskmatch.runs.records import Evaluation, RunRecord
+    from riskmatch.runs.records import RunRecord
+    from riskmatch.runs.scores import Evaluation
 
 
 def run(words: Sequence[str]) -> int:

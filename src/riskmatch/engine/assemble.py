@@ -42,7 +42,7 @@ from riskmatch.registry import Part, PartError
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning
 from riskmatch.runs.identity import DataIdentity
-from riskmatch.runs.records import Split
+from riskmatch.runs.scores import Split
 from riskmatch.space import with_later
 from riskmatch.validation import check_option
 

@@ -16,7 +16,7 @@ from riskmatch.contract.risks import checked_risks
 from riskmatch.data.domain import Augment, Domain
 from riskmatch.data.sampler import stream
 from riskmatch.runs.predictions import ByDomain, Predictions
-from riskmatch.runs.records import LEVELS, Score, Split
+from riskmatch.runs.scores import LEVELS, Score, Split
 
 CHUNK = 512
 """Most samples per forward pass."""

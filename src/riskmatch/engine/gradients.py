@@ -13,7 +13,7 @@ from riskmatch.data.domain import Batch, Domain
 from riskmatch.divergence.checks import NonFiniteError
 from riskmatch.engine.evaluate import evaluation_mode
 from riskmatch.engine.step import Stepper
-from riskmatch.runs.records import Split
+from riskmatch.runs.scores import Split
 
 SAMPLES = 64
 """Most samples of each domain."""

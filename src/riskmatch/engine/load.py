@@ -37,7 +37,8 @@ from riskmatch.models import Backbone, Head
 from riskmatch.runs import predictions, records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.predictions import Predictions
-from riskmatch.runs.records import LEVELS, RunRecord, Split, StoredRun
+from riskmatch.runs.records import RunRecord, StoredRun
+from riskmatch.runs.scores import LEVELS, Split
 from riskmatch.validation import check_option
 
 if TYPE_CHECKING:

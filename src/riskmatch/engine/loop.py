@@ -28,7 +28,7 @@ from riskmatch.engine.timing import Timing
 from riskmatch.runs import predictions, records
 from riskmatch.runs.config import RunConfig, acts_from
 from riskmatch.runs.predictions import Predictions
-from riskmatch.runs.records import Evaluation, Split
+from riskmatch.runs.scores import Evaluation, Split
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import get_args
 
 from riskmatch.registry import INSTANCE, is_own
 from riskmatch.runs.config import Average
-from riskmatch.runs.records import Split
+from riskmatch.runs.scores import Split
 
 METHODS = {
     "erm": "ERM",

@@ -12,7 +12,7 @@ from riskmatch.data.images.benchmark import folded_name
 from riskmatch.data.images.benchmarks import BENCHMARKS
 from riskmatch.files import finite
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.records import LEVELS, Evaluation, Score, Split
+from riskmatch.runs.scores import LEVELS, Evaluation, Score, Split
 
 STEPS, EVERY = 5001, {"domainnet": 1000}
 """DomainBed's values where ``args`` have null; elsewhere it evaluates every 300 steps."""

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riskmatch.files import make_folder, read_file, refuse_link, write_whole
-from riskmatch.runs.records import Split
+from riskmatch.runs.scores import Split
 
 FOLDER = "predictions"
 MAX_SAMPLES = 5000

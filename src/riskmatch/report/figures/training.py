@@ -22,7 +22,8 @@ from riskmatch.report.style import BLACK, BLUE, DASHED, VERMILION, LineStyle, li
 from riskmatch.report.titles import part_titles
 from riskmatch.runs import predictions
 from riskmatch.runs.config import acts_from
-from riskmatch.runs.records import Evaluation, Split, StoredRun
+from riskmatch.runs.records import StoredRun
+from riskmatch.runs.scores import Evaluation, Split
 
 STEP = "step"
 LOSS = "loss"

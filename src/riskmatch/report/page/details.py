@@ -31,8 +31,9 @@ from riskmatch.report.titles import part_titles
 from riskmatch.runs.config import RunConfig, acts_from
 from riskmatch.runs.findings import findings, worse_fit
 from riskmatch.runs.predictions import ByDomain, Predictions
-from riskmatch.runs.records import Evaluation, RunRecord, Split, StoredRun
+from riskmatch.runs.records import RunRecord, StoredRun
 from riskmatch.runs.rows import rows_of
+from riskmatch.runs.scores import Evaluation, Split
 
 SPLITS: tuple[Split, ...] = ("train", "val")
 CALIBRATION_BINS = 15

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riskmatch.runs.predictions import ByDomain, Predictions
-from riskmatch.runs.records import Split
+from riskmatch.runs.scores import Split
 
 if TYPE_CHECKING:
     from PIL.Image import Image

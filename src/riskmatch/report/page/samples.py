@@ -14,7 +14,8 @@ from riskmatch.report.page.examples import Examples, examples_in_memory, example
 from riskmatch.report.page.risks import spread_steps
 from riskmatch.runs import predictions
 from riskmatch.runs.predictions import ByDomain, Predictions
-from riskmatch.runs.records import Split, StoredRun, checkpoints
+from riskmatch.runs.records import StoredRun, checkpoints
+from riskmatch.runs.scores import Split
 
 if TYPE_CHECKING:
     from riskmatch.data.domain import Domain, DomainSet

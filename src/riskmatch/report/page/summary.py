@@ -25,7 +25,8 @@ from riskmatch.report.page.siblings import lost_without_another_domain
 from riskmatch.report.stored_runs import read_runs
 from riskmatch.report.titles import part_titles
 from riskmatch.runs.findings import findings
-from riskmatch.runs.records import Evaluation, StoredRun, checkpoints
+from riskmatch.runs.records import StoredRun, checkpoints
+from riskmatch.runs.scores import Evaluation
 
 BINS = 24
 
