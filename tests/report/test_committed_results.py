@@ -67,22 +67,54 @@ def test_fine_tuned_pacs():
     assert cells(costs.markdown()) == cells((RESULTS / "pacs/fine-tuned/costs.md").read_text())
 
 
+@pytest.mark.parametrize("name", ["fine-tuned-300", "no-variance"])
 @pytest.mark.parametrize("after_warmup", [False, True])
-def test_pacs_fine_tuned_for_300_steps(after_warmup):
-    folder = RESULTS / "pacs/fine-tuned-300"
+def test_pacs_after_warmup(after_warmup, name):
+    folder = RESULTS / "pacs" / name
     rule = replace(find_rule("train-val"), after_warmup=after_warmup)
     (table,) = tables_of(folder, rule)
     file = folder / ("after-warmup.md" if after_warmup else "table.md")
     assert cells(table.markdown()) == cells(file.read_text())
 
 
+def accuracies(folder, variant, after_warmup=False):
+    """Accuracy in per cent of the runs that train-val chooses, by test domain and trial."""
+    chosen = choose(results(RESULTS / folder), after_warmup=after_warmup)
+    chosen = chosen[chosen["variant"] == variant]
+    return 100 * chosen.set_index(["test_domain", "trial"])["accuracy"]
+
+
+def gain(ours, theirs, student):
+    """Mean of the paired differences ± half of their interval, as text."""
+    gains = list(ours - theirs)
+    half = student * stdev(gains) / len(gains) ** 0.5
+    return f"{fmean(gains):+.1f} ± {half:.1f}".replace("-", "−").replace("−0.0", "0.0")
+
+
 def test_rdm_against_its_switch_on_fine_tuned_pacs():
-    chosen = choose(results(RESULTS / "pacs/fine-tuned-300"))
-    wide = 100 * chosen.pivot(index=["test_domain", "trial"], columns="variant", values="accuracy")
-    gains = list(wide["rdm"] - wide["erm-switch"])
-    half = 2.3646 * stdev(gains) / len(gains) ** 0.5  # Student's 97.5 % point
-    expected = f"{fmean(gains):+.1f} ± {half:.1f}".replace("-", "−")
-    assert expected in (RESULTS / "pacs/fine-tuned-300/README.md").read_text()
+    folder = "pacs/fine-tuned-300"
+    shown = gain(accuracies(folder, "rdm"), accuracies(folder, "erm-switch"), 2.3646)
+    assert shown in (RESULTS / folder / "README.md").read_text()
+
+
+@pytest.mark.parametrize("after_warmup", [False, True])
+def test_variance_regularisation_on_frozen_pacs(after_warmup):
+    both = [accuracies(f"pacs/{name}", "rdm", after_warmup) for name in ("frozen", "no-variance")]
+    row = [f"{fmean(each):.1f}" for each in both] + [gain(*both, 2.2010)]
+    shown = cells((RESULTS / "pacs/no-variance/README.md").read_text())
+    assert row == shown[after_warmup][1:]
+
+
+def test_runs_without_variance_regularisation_differ_in_nothing_else():
+    plans = []
+    for name in ("frozen", "no-variance"):
+        lines = (RESULTS / "pacs" / name / "plan.jsonl").read_text().splitlines()[1:]
+        configs = [json.loads(line)["config"] for line in lines]
+        configs = [config for config in configs if config["method"] == "rdm"]
+        weights = [config["hparams"].pop("variance_weight") for config in configs]
+        plans.append([json.dumps(config, sort_keys=True) for config in configs])
+    assert sorted(plans[0]) == sorted(plans[1])
+    assert weights == [0.0] * 60
 
 
 def test_mean_risks_of_runs_on_fine_tuned_pacs():
