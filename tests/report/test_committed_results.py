@@ -141,6 +141,10 @@ def test_selection_without_the_test_domain_on_colored_mnist():
     assert table.markdown() in (RESULTS / "colored-mnist/flat.md").read_text()
 
 
+def test_time_of_the_committed_runs():
+    assert benchmark("costs")["text"]() == (RESULTS / "bench/costs.md").read_text()
+
+
 def test_difficulty():
     study = benchmark("difficulty")
     table = study["table"](study["read"]())
