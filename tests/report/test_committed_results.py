@@ -121,6 +121,18 @@ def test_runs_without_variance_regularisation_differ_in_nothing_else():
     assert weights == [0.0] * 60
 
 
+def test_surrogate_is_below_the_variance_on_fine_tuned_pacs():
+    folder = RESULTS / "pacs/fine-tuned-figures"
+    panels = json.loads((folder / "fig3a.json").read_text())["panels"].values()
+    text = (folder / "README.md").read_text()
+    for worst, every in panels:
+        assert len(worst["y"]) == 20
+        assert all(low < high for low, high in zip(worst["y"], every["y"], strict=True))
+        begin, end = (f"{every['y'][every['x'].index(step)]:.3f}" for step in (90, 300))
+        assert begin in text
+        assert end in text
+
+
 def test_mean_risks_of_runs_on_fine_tuned_pacs():
     folder = RESULTS / "pacs/fine-tuned-300"
     panels = json.loads((folder / "risks.json").read_text())["panels"].values()
