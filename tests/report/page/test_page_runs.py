@@ -223,6 +223,7 @@ def test_titles_of_user_parts_are_their_names():
 
 
 TABLE1 = {
+    "ERM with RDM's switch": "erm-switch",
     "ERM": "erm",
     "GroupDRO": "groupdro",
     "IGA": "iga",
