@@ -115,8 +115,9 @@ class _Fused(torch.autograd.Function):
         draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64, device=x.device)
         draws.random_(-(1 << 63), None)
         quarters = draws.view(torch.int16)[: x.numel()].view(x.shape)
-        dropped = quarters < round(p * _LEVELS) - _LEVELS // 2
-        x.clamp_(min=0).mul_(1 / (1 - p)).masked_fill_(dropped, 0)
+        kept = torch.empty_like(x)  # ones and zeros: much faster than masked_fill_ on a CPU
+        torch.ge(quarters, round(p * _LEVELS) - _LEVELS // 2, out=kept)
+        x.clamp_(min=0).mul_(kept).mul_(1 / (1 - p))
         ctx.mark_dirty(x)
         ctx.save_for_backward(x)
         ctx.scale = 1 / (1 - p)  # type: ignore[attr-defined]
@@ -126,4 +127,4 @@ class _Fused(torch.autograd.Function):
     def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor, None]:
         (out,) = ctx.saved_tensors  # type: ignore[attr-defined]
         scale = ctx.scale  # type: ignore[attr-defined]
-        return torch.ops.aten.threshold_backward(grad, out, 0) * scale, None
+        return torch.ops.aten.threshold_backward(grad, out, 0).mul_(scale), None
