@@ -160,8 +160,13 @@ def benchmark(name):
 
 
 def test_selection_without_the_test_domain_on_colored_mnist():
-    table = benchmark("flatness")["table"]()
+    table = benchmark("rdm_settings")["flat_table"]()
     assert table.markdown() in (RESULTS / "colored-mnist/flat.md").read_text()
+
+
+def test_batches_with_replacement_on_colored_mnist():
+    table = benchmark("rdm_settings")["bootstrap_table"]()
+    assert table.markdown() in (RESULTS / "colored-mnist/bootstrap.md").read_text()
 
 
 def test_time_of_the_committed_runs():

@@ -1,0 +1,169 @@
+"""Other settings of RDM on ColoredMNIST: is there a flat model, and do bootstraps matter?
+
+`python benchmarks/rdm_settings.py plan` plans runs on seed 0 in results/colored-mnist-settings;
+`riskmatch sweep run results/colored-mnist-settings` trains them. Without an argument, the script
+reads these runs and those of Table 1 in results/colored-mnist, as far as they are done, and writes
+flat.md and bootstrap.md to the latter.
+
+The rule of flat.md uses the validation digits of the training domains p = 0.1 and 0.2 alone: of all
+steps after the ERM phase at which their mean risks differ by at most a tolerance, the one with the
+lowest mean risk, over all runs of a seed.
+
+With two training domains, L and L̂ are equal for the MMD and the energy distance, so that L is
+trained with two moments alone (`test_both_matches_are_equal_for_two_domains`).
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from riskmatch import results
+from riskmatch.experiments.colored_mnist import (
+    METHODS,
+    PRETRAIN,
+    TARGET_P,
+    TEST_P,
+    GridRun,
+    domain_name,
+    grid_runs,
+)
+from riskmatch.experiments.experiment import Init
+from riskmatch.report.tables import Cell, Spread, Table
+from riskmatch.sweep.plan import PlannedRun, extend
+
+FOLDER = Path(__file__).resolve().parent.parent / "results" / "colored-mnist"
+TRAINING = (0.1, 0.2)
+GRADUAL = "benchmarks.gradual:GradualRDM"
+OTHERS = FOLDER.parent / "colored-mnist-settings"
+FAMILIES = {"RDM": ("rdm", "rdm-mmd", "other"), "VREx": ("vrex",)}
+TOLERANCES = (0.005, 0.0075, 0.01, 0.015, 0.02, 0.03)
+LONGER = {"pretrain": PRETRAIN + 200, "steps": 800}
+SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[float, ...]]] = {
+    "kernel of the paper": ({"divergence": "mmd", "kernel": "paper"}, {}, (300.0, 1000.0, 3000.0)),
+    "L, two moments": ({"match": "variance"}, {}, (10000.0,)),
+    "energy distance": ({"divergence": "energy"}, {}, (100.0, 1000.0)),
+    "Wasserstein-2": ({"divergence": "wasserstein-2"}, {}, (100.0, 1000.0)),
+    "two moments, λ raised over 100 steps": ({}, {"method": GRADUAL}, (10000.0,)),
+    "kernel, λ raised over 100 steps": ({"divergence": "mmd"}, {"method": GRADUAL}, (1000.0,)),
+    "two moments, longer ERM phase": ({}, LONGER, (10000.0,)),
+    "kernel, longer ERM phase": ({"divergence": "mmd"}, LONGER, (1000.0,)),
+}
+"""Settings by name: hyper-parameters and fields of a run that are not Table 1's, values of λ."""
+BOOTSTRAPS: dict[Init, float] = {"erm": 10000.0, "random": 5000.0}
+"""λ of the runs with two moments whose batches are drawn with replacement, chosen in Table 1."""
+
+
+def settings() -> list[PlannedRun]:
+    """Runs of the other settings, from ERM on seed 0."""
+    (base, *_) = grid_runs("paper", ["rdm"], [0], ["erm"])
+    return [
+        PlannedRun(
+            replace(
+                base.config,
+                hparams={**base.config.hparams, **hparams, "weight": weight},
+                **fields,
+            ),
+            f"RDM, {label}, λ = {weight:g}, seed 0",
+        )
+        for label, (hparams, fields, weights) in SETTINGS.items()
+        for weight in weights
+    ]
+
+
+def bootstraps() -> list[tuple[GridRun, PlannedRun]]:
+    """Runs of Table 1 on seed 0, each with the same run on batches drawn with replacement."""
+    pairs = []
+    for run in grid_runs("paper", ["rdm"], [0]):
+        if run.value == BOOTSTRAPS[run.init]:
+            config = replace(run.config, replacement=True)
+            pairs.append((run, PlannedRun(config, f"{run.planned.title}, with replacement")))
+    return pairs
+
+
+def plan() -> list[PlannedRun]:
+    """All runs of results/colored-mnist-settings."""
+    return [*(run for _, run in bootstraps()), *settings()]
+
+
+def evaluations() -> pd.DataFrame:
+    """Evaluations of runs from ERM once the method acts: risks, their gap, accuracies by p."""
+    others = [OTHERS] if any(OTHERS.glob("runs/*/records.jsonl")) else []
+    frame = results(FOLDER, *others)
+    runs = {
+        run.config.id: (run.method, f"{METHODS[run.method].label} {run.value:g}")
+        for run in grid_runs("paper", seeds=[0, 1, 2], inits=["erm"])
+    }
+    runs |= {run.config.id: ("other", run.title.removesuffix(", seed 0")) for run in settings()}
+    frame = frame[frame["run"].isin(runs) & (frame["step"] > frame["pretrain"])]
+    low, high = (frame[f"risk/val/{p:g}"] for p in TRAINING)
+    domains = [f"accuracy/train/{domain_name(p, TRAINING)}" for p in TEST_P]
+    accuracies = (100 * frame[domains]).set_axis(list(TEST_P), axis="columns")
+    own = frame["run"].map(runs)
+    return accuracies.assign(
+        method=own.str[0],
+        setting=own.str[1],
+        seed=frame["seed"],
+        step=frame["step"],
+        risk=(low + high) / 2,
+        gap=(high - low).abs(),
+        worst=accuracies.min(axis="columns"),
+    )
+
+
+def flat_table() -> Table:
+    """What the rule chooses with every tolerance."""
+    frame, rows = evaluations(), list[tuple[Cell, ...]]()
+    for family, methods in FAMILIES.items():
+        own = frame[frame["method"].isin(methods)]
+        for tolerance in TOLERANCES:
+            near = own[own["gap"] <= tolerance]
+            chosen = near.sort_values(["seed", "risk"]).drop_duplicates("seed")
+            picked = "; ".join(
+                f"{setting} at {step}"
+                for setting, step in zip(chosen["setting"], chosen["step"], strict=True)
+            )
+            spreads = (Spread(tuple(chosen[column])) for column in ("worst", 0.0, 0.9))
+            rows.append((f"{family}, {tolerance:g}", *spreads, picked))
+    return Table(
+        "ColoredMNIST, from ERM: the step of lowest validation risk among those at which the mean "
+        "risks of the two training domains differ by at most the tolerance, over all runs of a "
+        "seed. Accuracy on MNIST's test digits in per cent, mean ± standard deviation over seeds "
+        "0, 1 and 2. Chosen: method, λ and step, by seed.",
+        ("method and tolerance", "worst p", "p = 0", "p = 0.9", "chosen"),
+        tuple(rows),
+    )
+
+
+def bootstrap_table() -> Table:
+    """Accuracy of the runs with and without replacement at their last steps."""
+    frame = results(FOLDER, OTHERS).sort_values("step").drop_duplicates("run", keep="last")
+    columns = [f"accuracy/train/{domain_name(p, TRAINING)}" for p in (0.0, 0.5, TARGET_P)]
+    accuracies, rows = 100 * frame.set_index("run")[columns], list[tuple[Cell, ...]]()
+    for run, other in bootstraps():
+        title = run.planned.title.removesuffix(", seed 0")
+        for label, id in (("whole domains", run.config.id), ("bootstraps", other.config.id)):
+            if id in accuracies.index:
+                rows.append((f"{title}: {label}", *(f"{a:.1f}" for a in accuracies.loc[id])))
+    return Table(
+        "ColoredMNIST, seed 0, last step: whole domains as batches, as in Table 1, and batches of "
+        "as many samples drawn with replacement, as in the released code. Accuracy on MNIST's test "
+        "digits in per cent.",
+        ("run and batches", "p = 0", "p = 0.5", "p = 0.9"),
+        tuple(rows),
+    )
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["plan"]:
+        extend(OTHERS, plan(), "python benchmarks/rdm_settings.py plan")
+        raise SystemExit
+    for name, table in (("flat", flat_table()), ("bootstrap", bootstrap_table())):
+        text = table.markdown()
+        end = "\n\nWritten by `python benchmarks/rdm_settings.py`.\n"
+        (FOLDER / f"{name}.md").write_text(text + end)
+        print(text)
