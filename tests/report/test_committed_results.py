@@ -254,6 +254,23 @@ def test_table1(rule):
     assert compared == 15 * 11
 
 
+def test_erm_on_colored_mnist_by_steps():
+    frame = results(RESULTS / "colored-mnist")
+    last = frame[(frame["method"] == "erm") & (frame["batch_size"] == 0)]
+    last = last[last["step"] == last["steps"]].dropna(subset="accuracy/train/test 0.1")  # no oracle
+    shown = {
+        key: [f"{100 * fmean(own):.1f}", len(own)]
+        for key, own in last.groupby(["pretrain", "steps"])["accuracy/train/0.9"]
+    }
+    assert shown == {
+        (0, 400): ["13.4", 3],
+        (0, 600): ["18.1", 1],
+        (0, 1000): ["23.4", 1],
+        (400, 600): ["18.3", 3],
+        (400, 1000): ["24.5", 3],
+    }
+
+
 def test_irm_of_table1_does_not_count_runs_with_the_estimate_from_halves():
     frame = results(RESULTS / "colored-mnist")
     committed = frame[frame["method"] == "irm"]
