@@ -186,8 +186,9 @@ def benchmark(name):
 
 
 def test_selection_without_the_test_domain_on_colored_mnist():
-    table = benchmark("rdm_settings")["flat_table"]()
-    assert table.markdown() in (RESULTS / "colored-mnist/flat.md").read_text()
+    script, page = benchmark("rdm_settings"), (RESULTS / "colored-mnist/flat.md").read_text()
+    assert script["flat_table"]().markdown() in page
+    assert script["settings_table"]().markdown() in page
 
 
 def test_batches_with_replacement_on_colored_mnist():
