@@ -42,9 +42,10 @@ GRADUAL = "benchmarks.gradual:GradualRDM"
 OTHERS = FOLDER.parent / "colored-mnist-settings"
 FAMILIES = {"RDM": ("rdm", "rdm-mmd", "other"), "VREx": ("vrex",)}
 TOLERANCES = (0.005, 0.0075, 0.01, 0.015, 0.02, 0.03)
+KERNEL_WEIGHTS = (300.0, 1000.0, 3000.0, 10000.0)
 LONGER = {"pretrain": PRETRAIN + 200, "steps": 800}
 SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[float, ...]]] = {
-    "kernel of the paper": ({"divergence": "mmd", "kernel": "paper"}, {}, (300.0, 1000.0, 3000.0)),
+    "kernel of the paper": ({"divergence": "mmd", "kernel": "paper"}, {}, KERNEL_WEIGHTS),
     "L, two moments": ({"match": "variance"}, {}, (10000.0,)),
     "energy distance": ({"divergence": "energy"}, {}, (100.0, 1000.0)),
     "Wasserstein-2": ({"divergence": "wasserstein-2"}, {}, (100.0, 1000.0)),
@@ -161,20 +162,22 @@ def flat_table() -> Table:
 
 
 def bootstrap_table() -> Table:
-    """Accuracy of the runs with and without replacement at their last steps."""
-    frame = results(FOLDER, OTHERS).sort_values("step").drop_duplicates("run", keep="last")
+    """Accuracy of the runs with and without replacement."""
+    frame, rows = results(FOLDER, OTHERS).sort_values("step"), list[tuple[Cell, ...]]()
     columns = [f"accuracy/train/{domain_name(p, TRAINING)}" for p in (0.0, 0.5, TARGET_P)]
-    accuracies, rows = 100 * frame.set_index("run")[columns], list[tuple[Cell, ...]]()
     for run, other in bootstraps():
         title = run.planned.title.removesuffix(", seed 0")
         for label, id in (("whole domains", run.config.id), ("bootstraps", other.config.id)):
-            if id in accuracies.index:
-                rows.append((f"{title}: {label}", *(f"{a:.1f}" for a in accuracies.loc[id])))
+            own = frame[frame["run"] == id]
+            best = own.sort_values(f"accuracy/val/{TARGET_P:g}").iloc[-1]
+            accuracies = (*own[columns].iloc[-1], best[columns[-1]])
+            rows.append((f"{title}: {label}", *(f"{100 * a:.1f}" for a in accuracies)))
     return Table(
-        "ColoredMNIST, seed 0, last step: whole domains as batches, as in Table 1, and batches of "
-        "as many samples drawn with replacement, as in the released code. Accuracy on MNIST's test "
-        "digits in per cent.",
-        ("run and batches", "p = 0", "p = 0.5", "p = 0.9"),
+        "ColoredMNIST, seed 0: whole domains as batches, as in Table 1, and batches of as many "
+        "samples drawn with replacement, as in the released code. Accuracy on MNIST's test digits "
+        "in per cent at the last step, and at the step of the highest accuracy on the validation "
+        "digits of p = 0.9.",
+        ("run and batches", "p = 0", "p = 0.5", "p = 0.9", "p = 0.9, chosen step"),
         tuple(rows),
     )
 
