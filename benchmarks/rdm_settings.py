@@ -1,6 +1,7 @@
 """Other settings of RDM on ColoredMNIST: is there a flat model, and do bootstraps matter?
 
-`python benchmarks/rdm_settings.py plan` plans runs on seed 0 in results/colored-mnist-settings;
+`python benchmarks/rdm_settings.py plan` plans runs in results/colored-mnist-settings: every setting
+on seed 0, and those that were the flattest there on seeds 1 and 2, too;
 `riskmatch sweep run results/colored-mnist-settings` trains them. Without an argument, the script
 reads these runs and those of Table 1 in results/colored-mnist, as far as they are done, and writes
 flat.md and bootstrap.md to the latter.
@@ -24,7 +25,6 @@ import pandas as pd
 
 from riskmatch import results
 from riskmatch.experiments.colored_mnist import (
-    METHODS,
     PRETRAIN,
     TARGET_P,
     TEST_P,
@@ -38,6 +38,7 @@ from riskmatch.sweep.plan import PlannedRun, extend
 
 FOLDER = Path(__file__).resolve().parent.parent / "results" / "colored-mnist"
 TRAINING = (0.1, 0.2)
+SEEDS = (0, 1, 2)
 GRADUAL = "benchmarks.gradual:GradualRDM"
 OTHERS = FOLDER.parent / "colored-mnist-settings"
 FAMILIES = {"RDM": ("rdm", "rdm-mmd", "other"), "VREx": ("vrex",)}
@@ -47,7 +48,7 @@ LONGER = {"pretrain": PRETRAIN + 200, "steps": 800}
 SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[float, ...]]] = {
     "kernel of the paper": ({"divergence": "mmd", "kernel": "paper"}, {}, KERNEL_WEIGHTS),
     "L, two moments": ({"match": "variance"}, {}, (10000.0,)),
-    "energy distance": ({"divergence": "energy"}, {}, (100.0, 1000.0)),
+    "energy distance": ({"divergence": "energy"}, {}, (100.0, 1000.0, 3000.0)),
     "Wasserstein-2": ({"divergence": "wasserstein-2"}, {}, (100.0, 1000.0)),
     "two moments, λ raised over 100 steps": ({}, {"method": GRADUAL}, (10000.0,)),
     "kernel, λ raised over 100 steps": ({"divergence": "mmd"}, {"method": GRADUAL}, (1000.0,)),
@@ -55,13 +56,19 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[float, ...]]] = 
     "kernel, longer ERM phase": ({"divergence": "mmd"}, LONGER, (1000.0,)),
 }
 """Settings by name: hyper-parameters and fields of a run that are not Table 1's, values of λ."""
+FLATTEST = (
+    "RDM, two moments, λ = 1000",
+    "RDM, two moments, λ = 2500",
+    "RDM, Wasserstein-2, λ = 1000",
+)
+"""Settings with the highest worst p on seed 0."""
 BOOTSTRAPS: dict[Init, float] = {"erm": 10000.0, "random": 5000.0}
 """λ of the runs with two moments whose batches are drawn with replacement, chosen in Table 1."""
 
 
-def settings() -> list[PlannedRun]:
-    """Runs of the other settings, from ERM on seed 0."""
-    (base, *_) = grid_runs("paper", ["rdm"], [0], ["erm"])
+def settings(seed: int) -> list[PlannedRun]:
+    """Runs of the other settings, from ERM."""
+    (base, *_) = grid_runs("paper", ["rdm"], [seed], ["erm"])
     return [
         PlannedRun(
             replace(
@@ -69,11 +76,22 @@ def settings() -> list[PlannedRun]:
                 hparams={**base.config.hparams, **hparams, "weight": weight},
                 **fields,
             ),
-            f"RDM, {label}, λ = {weight:g}, seed 0",
+            f"RDM, {label}, λ = {weight:g}, seed {seed}",
         )
         for label, (hparams, fields, weights) in SETTINGS.items()
         for weight in weights
     ]
+
+
+def confirmations() -> list[PlannedRun]:
+    """Runs on seeds 1 and 2 of the settings that were the flattest on seed 0."""
+    runs = [run.planned for run in grid_runs("paper", ["rdm"], [1, 2], ["erm"])]
+    runs += [run for seed in (1, 2) for run in settings(seed)]
+    return [run for run in runs if _setting(run) in FLATTEST]
+
+
+def _setting(run: PlannedRun) -> str:
+    return run.title.rpartition(", seed ")[0].replace(" from ERM", "")
 
 
 def bootstraps() -> list[tuple[GridRun, PlannedRun]]:
@@ -88,7 +106,7 @@ def bootstraps() -> list[tuple[GridRun, PlannedRun]]:
 
 def plan() -> list[PlannedRun]:
     """All runs of results/colored-mnist-settings."""
-    return [*(run for _, run in bootstraps()), *settings()]
+    return [*(run for _, run in bootstraps()), *settings(0), *confirmations()]
 
 
 def evaluations() -> pd.DataFrame:
@@ -96,10 +114,11 @@ def evaluations() -> pd.DataFrame:
     others = [OTHERS] if any(OTHERS.glob("runs/*/records.jsonl")) else []
     frame = results(FOLDER, *others)
     runs = {
-        run.config.id: (run.method, f"{METHODS[run.method].label} {run.value:g}")
-        for run in grid_runs("paper", seeds=[0, 1, 2], inits=["erm"])
+        run.config.id: (run.method, _setting(run.planned))
+        for run in grid_runs("paper", seeds=SEEDS, inits=["erm"])
     }
-    runs |= {run.config.id: ("other", run.title.removesuffix(", seed 0")) for run in settings()}
+    for seed in SEEDS:
+        runs |= {run.config.id: ("other", _setting(run)) for run in settings(seed)}
     frame = frame[frame["run"].isin(runs) & (frame["step"] > frame["pretrain"])]
     low, high = (frame[f"risk/val/{p:g}"] for p in TRAINING)
     domains = [f"accuracy/train/{domain_name(p, TRAINING)}" for p in TEST_P]
