@@ -15,6 +15,7 @@ FIGURE_TEXTS = ("README.md", "figures/README.md")
 """Files in results/ that say what the figures show."""
 ROWS = {  # label: (method, initialisation)
     "ERM, 1,000 steps": ("erm", "erm"),
+    "IRM": ("irm", "erm"),
     "VREx": ("vrex", "erm"),
     "EQRM": ("eqrm", "erm"),
     "RDM, two moments": ("rdm", "erm"),
