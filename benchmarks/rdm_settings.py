@@ -113,8 +113,7 @@ def plan() -> list[PlannedRun]:
 
 def evaluations() -> pd.DataFrame:
     """Evaluations of runs from ERM once the method acts: risks, their gap, accuracies by p."""
-    others = [OTHERS] if any(OTHERS.glob("runs/*/records.jsonl")) else []
-    frame = results(FOLDER, *others)
+    frame = results(FOLDER, OTHERS)
     runs = {
         run.config.id: (run.method, _setting(run.planned))
         for run in grid_runs("paper", seeds=SEEDS, inits=["erm"])
