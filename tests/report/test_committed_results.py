@@ -252,7 +252,7 @@ def test_table1(rule):
             assert own[f"{name} mean"] == float(row[f"p = {p} mean"])
             assert own[f"{name} n"] == int(row[f"p = {p} n"])
             compared += 1
-    assert compared == 15 * 11
+    assert compared == 18 * 11
 
 
 def test_erm_on_colored_mnist_by_steps():
@@ -270,6 +270,15 @@ def test_erm_on_colored_mnist_by_steps():
         (400, 600): ["18.3", 3],
         (400, 1000): ["24.5", 3],
     }
+
+
+def test_oracle_on_colored_mnist_by_steps():
+    frame = results(RESULTS / "colored-mnist")
+    oracle = frame[frame["run"].isin(run.config.id for run in grid_runs("paper", ["oracle"], [0]))]
+    last = oracle[oracle["step"] == oracle["steps"]].set_index("steps")
+    domains = [column for column in last if column.startswith("accuracy/train/")]
+    assert (100 * last.loc[[400, 600], "accuracy/train/0.9"]).round(1).tolist() == [71.6, 69.5]
+    assert (100 * last.loc[600, domains].min()).round(1) == 69.4
 
 
 def test_irm_of_table1_does_not_count_runs_with_the_estimate_from_halves():
