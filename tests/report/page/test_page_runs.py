@@ -267,7 +267,7 @@ def test_colored_mnist_has_the_numbers_of_table_1():
     oracle = table["rows"][-1]
     assert oracle[1] == spread(table1["oracle", "random", best], "p = 0.9")
     decided = verdict(page)
-    assert "mlp (+47.8 ± 2.9); RDM (two moments), ERM-initialised mlp (" in decided["text"]
+    assert "mlp (+47.8 ± 2.9); EQRM, ERM-initialised mlp (" in decided["text"]
     assert (
         "With RDM (two moments), ERM-initialised mlp, expect about 74 % on 0.9" in decided["text"]
     )
