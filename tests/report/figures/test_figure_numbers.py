@@ -160,6 +160,15 @@ def test_ablation_averages_domains_and_trials(name, values):
         assert (y, error) == pytest.approx((fmean(trials), pstdev(trials) / 2**0.5))
 
 
+def test_ablation_of_one_trial_has_no_error_bars():
+    runs, _ = varied("weight", (0.1, 5.0))
+    first = [run for run in runs if run.config.trial == 0]
+    for given, error in ((runs, True), (first, False), ([*first, runs[2]], False)):
+        plot = ablation(frame_of(given))
+        assert (plot.panels["toy"][0].sd is not None) is error
+        assert ("± standard error over trials" in plot.note) is error
+
+
 def test_ablation_ignores_steps_of_the_warmup():
     runs = []
     for weight in (1.0, 2.0):

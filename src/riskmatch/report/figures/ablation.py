@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -52,7 +53,7 @@ def ablation_plot(frame: pd.DataFrame, name: str) -> Lines:
     """Accuracy against the hyper-parameter ``name``: one panel per data set, one line per method.
 
     The step is chosen by train-val among the evaluations after the warm-up, because all runs are
-    equal before. Error bars are standard errors over trials.
+    equal before. Error bars are standard errors over trials, where every value has several.
 
     Args:
         frame: a data frame of :func:`riskmatch.results`.
@@ -68,13 +69,15 @@ def ablation_plot(frame: pd.DataFrame, name: str) -> Lines:
                 list(by_value),
                 [trials.mean or 0.0 for trials in by_value.values()],
                 styles[label],
-                [trials.error or 0.0 for trials in by_value.values()],
+                _errors(by_value.values()),
             )
             for label, by_value in lines[data].items()
         ]
+    bars = any(curve.sd for curves in panels.values() for curve in curves)
     caption = (
-        "Averages over test domains ± standard error over trials. Step: the one with the best mean "
-        "validation accuracy of the training domains (train-val) after the warm-up."
+        f"Averages over test domains{' ± standard error over trials' if bars else ''}. Step: the "
+        "one with the best mean validation accuracy of the training domains (train-val) after the "
+        "warm-up."
     )
     return Lines(
         f"Accuracy against the {VARIED[name]}",
@@ -85,6 +88,13 @@ def ablation_plot(frame: pd.DataFrame, name: str) -> Lines:
         points=True,
         sharey=False,
     )
+
+
+def _errors(values: Iterable[Trials]) -> list[float] | None:
+    """Standard errors; None if a value has a single trial."""
+    errors = [trials.error for trials in values]
+    known = [error for error in errors if error is not None]
+    return known if len(known) == len(errors) else None
 
 
 def _other_differences(frame: pd.DataFrame, varied: str) -> list[str]:
