@@ -252,7 +252,7 @@ def test_table1(rule):
             assert own[f"{name} mean"] == float(row[f"p = {p} mean"])
             assert own[f"{name} n"] == int(row[f"p = {p} n"])
             compared += 1
-    assert compared == 18 * 11
+    assert compared == 19 * 11
 
 
 def test_erm_on_colored_mnist_by_steps():
