@@ -11,6 +11,7 @@ import pytest
 
 from riskmatch.experiments.colored_mnist import grid_runs
 from riskmatch.report.comparison import GAIN, tables_of
+from riskmatch.report.figures.ablation import ablation
 from riskmatch.runs.frame import results
 from riskmatch.selection import choose, find_rule
 
@@ -168,6 +169,19 @@ def test_accuracy_during_training_on_fine_tuned_pacs():
     means = {name: f"{wide[name].mean():.1f}" for name in wide}
     assert (ahead.sum(), len(ahead)) == (3, 14)
     assert means == {"rdm": "60.8", "coral": "62.1", "fish": "61.9"}
+
+
+@pytest.mark.parametrize(("folder", "figure"), [("weight", "fig4a"), ("batch-size", "fig4b")])
+def test_ablations_on_fine_tuned_pacs(folder, figure):
+    figures = RESULTS / "pacs/fine-tuned-figures"
+    frame = results(figures / folder, RESULTS / "pacs/fine-tuned-300")
+    frame = frame[(frame["method"] == "rdm") & (frame["lr"] == 3e-4) & (frame["trial"] == 0)]
+    (curve,) = ablation(frame).panels["PACS"]
+    (drawn,) = json.loads((figures / f"{figure}.json").read_text())["panels"]["PACS"]
+    assert list(curve.x) == drawn["x"]
+    assert list(curve.y) == pytest.approx(drawn["y"])
+    text = (figures / "README.md").read_text()
+    assert all(f"{accuracy:.1f}" in text for accuracy in curve.y)
 
 
 def test_mean_risks_of_runs_on_fine_tuned_pacs():
