@@ -184,6 +184,19 @@ def test_ablations_on_fine_tuned_pacs(folder, figure):
     assert all(f"{accuracy:.1f}" in text for accuracy in curve.y)
 
 
+def test_variance_match_on_fine_tuned_pacs():
+    folder = RESULTS / "pacs/fine-tuned-others"
+    frame = results(folder, RESULTS / "pacs/fine-tuned-300")
+    frame = frame[(frame["lr"] == 3e-4) & (frame["trial"] == 0)]
+    variants = ["erm-switch", "rdm variance", "rdm", "erm"]
+    columns = []
+    for own in (frame, frame[frame["step"] == 300]):
+        means = 100 * choose(own).groupby("variant")["accuracy"].mean()
+        columns.append([f"{means[variant]:.1f}" for variant in variants])
+    stated = [row[1:] for row in cells((folder / "README.md").read_text())]
+    assert stated == [list(row) for row in zip(*columns, strict=True)]
+
+
 def test_mean_risks_of_runs_on_fine_tuned_pacs():
     folder = RESULTS / "pacs/fine-tuned-300"
     panels = json.loads((folder / "risks.json").read_text())["panels"].values()
