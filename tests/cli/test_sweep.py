@@ -119,6 +119,26 @@ def test_retry_without_failures(planned):
     assert planned("sweep", "retry", "s").out == "No run has failed.\n"
 
 
+def test_explain_counts_the_runs_that_the_command_would_train(planned, tmp_path):
+    assert planned("sweep", "retry", "s", "--explain").out == "No run has failed.\n"
+    planned("sweep", "run", "s", "--jobs", "1", "--quiet")
+    record = min((tmp_path / "s" / "runs").glob(f"*/{FILE}"))
+    record.write_text(record.read_text().replace('"status": "done"', '"status": "failed"'))
+    assert planned("sweep", "run", "s", "--explain").out == "No run is left to train.\n"
+    total = planned("sweep", "retry", "s", "--explain").out.splitlines()[-3]
+    assert total.split()[:2] == ["total", "1"]
+
+
+def test_explain_takes_the_device_of_the_launcher(planned):
+    refused = planned("sweep", "run", "s", "--explain", "--device", "cuda:9")
+    assert (refused.code, "cuda:9" in refused.err) == (2, True)
+
+
+def test_usage_names_positional_arguments_that_are_given(riskmatch):
+    help = riskmatch("sweep", "run", "s", "--launcher", "slurm", "--help").out
+    assert help.splitlines()[0].endswith("[OPTIONS] DIR")
+
+
 def test_help_lists_the_options_of_the_launcher(riskmatch):
     help = riskmatch("sweep", "run", "--help").out
     assert all(option in help for option in ("DIR", "--launcher", "--jobs", "--device"))

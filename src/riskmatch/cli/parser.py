@@ -130,6 +130,8 @@ class Parser:
         With ``once``, an option that takes one value may not be given several times.
         """
         self._check_flags(words)
+        if {"-h", "--help"} & set(itertools.takewhile(lambda word: word != "--", words)):
+            words = ["--help"]  # tyro's usage leaves out positional arguments that are given
         flags = [word.partition("=")[0] for word in words]
         for option in self.options if once else ():
             if not option.repeatable and sum(map(flags.count, option.flags)) > 1:

@@ -23,7 +23,7 @@ from riskmatch.cli.sweep_options import (
 from riskmatch.files import printable, to_json
 
 if TYPE_CHECKING:
-    from riskmatch.sweep import PlannedRun, SweepStatus
+    from riskmatch.sweep import Launcher, PlannedRun, SweepStatus
 
 
 def run(words: Sequence[str]) -> int:
@@ -92,7 +92,7 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _retry(words: Sequence[str]) -> int:
-    """Train the runs that failed again."""
+    """Train the failed runs again."""
     return _train(RetryOptions, "sweep retry", words)
 
 
@@ -156,7 +156,7 @@ def _train(command: type[RunOptions], name: str, words: Sequence[str]) -> int:
 
     planned = _read_plan(options.dir)
     if options.explain:
-        _explain(options, planned)
+        _explain(options, launcher, planned)
         return 0
     train = retry_sweep if command is RetryOptions else run_sweep
     with SweepDisplay(planned, options.quiet) as display:
@@ -184,19 +184,26 @@ def _train(command: type[RunOptions], name: str, words: Sequence[str]) -> int:
     return 0
 
 
-def _explain(options: RunOptions, planned: Sequence[PlannedRun]) -> None:
+def _explain(options: RunOptions, launcher: Launcher, planned: Sequence[PlannedRun]) -> None:
     import torch
 
     from riskmatch.engine.device import resolve_device
     from riskmatch.engine.estimate import estimate_sweep
+    from riskmatch.sweep import Local
     from riskmatch.sweep.board import Board
     from riskmatch.sweep.plan import RUNS
 
-    device, configs = resolve_device("auto"), [run.config for run in planned]
-    done = {config.id for config in Board.from_folder(configs, options.dir / RUNS).done}
+    retry = isinstance(options, RetryOptions)
+    board = Board.from_folder([run.config for run in planned], options.dir / RUNS)
+    ids = set(board.failed) if retry else {config.id for config in board.unfinished}
+    configs = [run.config for run in planned if run.config.id in ids]
+    if not configs:
+        print("No run has failed." if retry else "No run is left to train.")
+        return
     with bad_input(), progress("images", options.quiet) as on_progress:
+        device = resolve_device(launcher.device if isinstance(launcher, Local) else "auto")
         found = estimate_sweep(
-            [config for config in configs if config.id not in done],
+            configs,
             device=device,
             data_dir=options.data_dir,
             on_progress=on_progress,

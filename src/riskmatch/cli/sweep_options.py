@@ -117,7 +117,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class RetryOptions(RunOptions):
-    """Train the planned runs in DIR that failed again, from their last checkpoints."""
+    """Train the failed runs in DIR again, from their last checkpoints."""
 
 
 @dataclass(frozen=True)
@@ -138,9 +138,11 @@ class TableOptions:
 
     Rules:
       train-val      the best validation accuracy on the training domains
-      test-val       the oracle: the best validation accuracy on the test domain
+      test-val       the oracle: the best validation accuracy on the test domain, at the last step
       leave-one-out  the best accuracy on domains held out besides the test domain; needs runs
                      planned with --leave-two-out
+      colored-mnist-best, colored-mnist-last
+                     those of the paper's Table 1
     """
 
     dir: Positional[Path]

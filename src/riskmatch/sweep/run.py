@@ -192,7 +192,7 @@ def retry_sweep(
     on_change: OnChange = lambda board: None,
     on_progress: OnProgress | None = None,
 ) -> Board:
-    """Train the planned runs that failed again, from their last checkpoints.
+    """Train the failed runs of a plan again, from their last checkpoints.
 
     The arguments are those of :func:`run_sweep`; the board holds the failed runs only, so that its
     ``total`` is 0 where no run had failed.
