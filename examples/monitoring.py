@@ -2,8 +2,8 @@
 
 A model is trained on a table of two sites and saved as a folder. Its held-out risks are stored
 there, so that the monitor can test whether the risks at a new site are distributed alike, without
-the training data. One new site is like those of training; at the other a quarter of the labels
-follow another rule. The figure shows the distribution functions that are compared.
+the training data. One new site is like those of training; at the other 30 % of the labels
+are flipped, against 5 % elsewhere. The figure shows the distribution functions that are compared.
 
 Run: python examples/monitoring.py [PNG]
 """

@@ -4,7 +4,7 @@ The runs are those of ERM, RDM and VREx on PACS in results/pacs/frozen: heads on
 five draws of the hyper-parameters and three trials. Left, every evaluation of the runs with
 photos as the test domain: training-domain validation looks along the horizontal axis, and the
 vertical one is what is reported. Right, the averages over the four test domains that three rules
-choose from all runs. Steps of the warm-up, at which RDM and VREx are still ERM, are often the
+choose from all runs. Steps of the warm-up, at which RDM is ERM and VREx has λ = 1, are often the
 best by the first rule.
 
 Run: python examples/selection_rules.py [PNG]

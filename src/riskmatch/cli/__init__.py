@@ -2,6 +2,7 @@
 
 | command | Python call |
 | --- | --- |
+| ``advise`` | :func:`riskmatch.advise` |
 | ``data list`` | :func:`riskmatch.data.catalogue.describe` |
 | ``data get`` | :func:`riskmatch.data.catalogue.download` |
 | ``data doctor`` | :func:`riskmatch.data.doctor.examine` |
@@ -12,6 +13,7 @@
 | ``figure`` | :func:`riskmatch.report.figures.draw_figure` |
 | ``import domainbed`` | :func:`riskmatch.runs.domainbed.import_domainbed` |
 | ``methods`` | :func:`riskmatch.defaults.describe_methods` |
+| ``monitor`` | :func:`riskmatch.monitor` |
 | ``predict`` | :func:`riskmatch.predict` |
 | ``report`` | :func:`riskmatch.report.write_report` |
 | ``reproduce`` | :func:`riskmatch.experiments.reproduce` |
@@ -20,6 +22,7 @@
 | ``sweep run`` | :func:`riskmatch.sweep.run_sweep` |
 | ``sweep retry`` | :func:`riskmatch.sweep.retry_sweep` |
 | ``sweep status`` | :func:`riskmatch.sweep.sweep_status` |
+| ``sweep table`` | :func:`riskmatch.report.tables_of` |
 | ``train`` | :func:`riskmatch.train` |
 
 A command's module is imported when the command is called, and torch only where it is needed, so

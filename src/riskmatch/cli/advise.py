@@ -1,4 +1,4 @@
-"""``riskmatch advise``: what to train for a domain that is not here yet, and what to expect."""
+"""``riskmatch advise``: what to train for an unseen domain, and what to expect there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from riskmatch.files import printable, to_json
 
 @dataclass(frozen=True)
 class Advise:
-    """Advise which method to train, and what accuracy to expect on a domain that is not here yet.
+    """Advise which method to train, and what accuracy to expect on an unseen domain.
 
     Every domain is left out in turn, and methods are trained on the others with a small search:
     ERM, RDM in both matches, VREx, GroupDRO and CORAL; on tables also gradient boosting. Images
@@ -37,8 +37,8 @@ class Advise:
     draws: int = 3
     """Settings per method; the first is the defaults."""
     select: Literal["leave-one-out", "train-val"] | None = None
-    """How settings and steps are chosen; by default leave-one-out for 4 to 6 domains without
-    siblings, which leaves out every pair of domains as well, else train-val."""
+    """How settings and steps are chosen; by default leave-one-out, which leaves out every pair of
+    domains as well, for 4 to 6 domains none of which share images, else train-val."""
     leave_out_together: tuple[str, ...] = ()
     """Domains to leave out at once, as in site-c+site-d; by default those that share images."""
     steps: int | None = None

@@ -56,8 +56,8 @@ examples
   riskmatch methods rdm
   riskmatch train colored-digits --method rdm --test-domain 0.1
 
-Methods, data sets, networks, divergences, selection rules and launchers of your own are named
-package.module:Name; modules in the current folder are found.
+Methods, data sets, networks, divergences, selection rules, launchers and loggers of your own are
+named package.module:Name; modules in the current folder are found.
 
 exit codes
   0  done

@@ -43,7 +43,7 @@ class List(TableColumns):
     data: Positional[str | None] = None
     """Name or path of one data set."""
     data_dir: Path | None = None
-    """Folder of data sets; by default the cache folder."""
+    """Folder searched first for data sets, before $RISKMATCH_DATA and the cache folder."""
     json: bool = False
     """Print JSON."""
 
@@ -82,7 +82,8 @@ class Doctor(TableColumns):
     """
 
     data: Positional[str] = field(kw_only=True)
-    """Name of a benchmark, or path of a folder domain/class/image, of a manifest or of a table."""
+    """Name of a benchmark, or path of a folder domain/class/image, of a manifest (a CSV, JSON or
+    Parquet file with columns path, label and domain) or of a table."""
     sheet: Path | None = None
     """PNG file to write, with one image of each class in each domain."""
     data_dir: Path | None = None

@@ -28,7 +28,8 @@ class Embed:
     """
 
     data: Positional[str]
-    """Name of a benchmark, or path of a folder domain/class/image or of a manifest."""
+    """Name of a benchmark, or path of a folder domain/class/image or of a manifest (a CSV, JSON or
+    Parquet file with columns path, label and domain)."""
     out: Path
     """File to write, .parquet or .npz."""
     backbone: str = "lite0"

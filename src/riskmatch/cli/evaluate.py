@@ -27,7 +27,8 @@ class Labelled:
     model: Positional[Path]
     """Folder of the model, as riskmatch train --all-domains writes it."""
     data: Positional[str]
-    """Labelled data: a name, a folder domain/class/image, a manifest or a table."""
+    """Labelled data: a name, a folder domain/class/image, a manifest (a CSV, JSON or Parquet file
+    with columns path, label and domain) or a table."""
     label: str | None = None
     """Column of the label of a table; by default that of training."""
     domain: str | None = None

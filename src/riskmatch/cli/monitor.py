@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 class Monitor(Labelled):
     """Test whether the risks of a new site are distributed like those of training.
 
-    Every domain of DATA is a new site. Exit code 1 is the alarm: the permutation test against the
-    pool of the held-out training samples in the model folder. Tests against single domains are
-    descriptive. Without labels, confidences and features are compared instead: they tell that a
-    site is unusual, not that the model is worse there.
+    Every domain of DATA is a new site; with --unlabelled all inputs are one. Exit code 1 is the
+    alarm: the permutation test against the pool of the held-out training samples in the model
+    folder. Tests against single domains are descriptive. Without labels, confidences and features
+    are compared instead: they tell that a site is unusual, not that the model is worse there.
 
     Example:
       riskmatch monitor runs/3f2a…/model new-site --figure risks.png

@@ -57,7 +57,8 @@ class Reproduce:
     init: Literal["random", "erm", "both"] = "both"
     """Initialisation of the methods of Table 1."""
     preset: str | None = None
-    """Preset of runs on images: paper or authors-code, which the budget paper has by default."""
+    """Preset of runs on images: paper or authors-code; by default authors-code for the budget
+    paper, else none."""
     as_is: bool = False
     """Train nothing; use the runs that are done."""
     out: Path | None = None

@@ -18,7 +18,7 @@ FORMAT = "riskmatch advice 1"
 
 @dataclass(frozen=True)
 class Expected:
-    """Accuracy to expect on a domain that is not here yet, with a prediction interval."""
+    """Accuracy to expect on an unseen domain, with a prediction interval."""
 
     accuracy: float
     low: float

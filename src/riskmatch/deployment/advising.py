@@ -1,4 +1,4 @@
-"""Advise what to train for a domain that is not here yet, and what to expect there."""
+"""Advise what to train for an unseen domain, and what to expect there."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def advise(
     on_change: OnChange = lambda board: None,
     on_progress: OnProgress | None = None,
 ) -> Advised:
-    """Leave every domain out in turn, and advise what to train for a domain that is not here yet.
+    """Leave every domain out in turn, and advise what to train for an unseen domain.
 
     ERM is recommended unless a method beats it beyond the interval of its gain. Images are compared
     on the features of a frozen backbone; on tables gradient boosting of scikit-learn takes part.
@@ -87,9 +87,10 @@ def advise(
         methods: methods to compare; ERM always takes part, and RDM with both matches.
         draws: settings per method; the first is the defaults.
         selection: ``leave-one-out``, which leaves out every pair of domains as well, or
-            ``train-val``; by default the first for 4 to 6 domains without siblings.
-        leave_out_together: groups of sibling domains to leave out at once; by default those that
-            share images, where the data are images.
+            ``train-val``; by default the first for 4 to 6 domains none of which are
+            left out together.
+        leave_out_together: groups of domains to leave out at once; by default those that share
+            images, where the data are images.
         label: column of the class, for a table.
         domain: column of the domain, for a table.
         ignore: columns to leave out, for a table.
@@ -118,7 +119,10 @@ def advise(
     choices["data_options"] = options
     domains = load(data, options, data_dir, on_progress)
     if not domains.classes or choices.get("risk", "cross-entropy") in REGRESSION:
-        raise ValueError(f"{data} is a regression, and advise compares accuracies.")
+        raise ValueError(
+            f"{data} is a regression, and advise compares accuracies. Train a run of each method "
+            "with riskmatch train and compare their risks."
+        )
     if choices.get("average", "none") != "none":
         raise ValueError(
             "advise compares methods without averaged weights: leave out average here, and give it "
@@ -127,7 +131,8 @@ def advise(
     if domains.test_only:
         raise ValueError(
             f"advise leaves out every domain in turn, and {data} has domains that may not be "
-            f"trained on: {', '.join(domains.test_only)}."
+            f"trained on: {', '.join(domains.test_only)}. Compare methods on them with riskmatch "
+            "sweep plan --test-domain."
         )
     for part in domains.domains:
         check_size(part)
@@ -138,8 +143,8 @@ def advise(
     if len(groups) < 3:
         listed = ", ".join("+".join(group) for group in groups)
         raise ValueError(
-            f"advise leaves out one of at least 3 domains, siblings counting as one; {data} has "
-            f"{len(groups)} ({listed})."
+            f"advise leaves out one of at least 3 domains, those left out together counting as "
+            f"one; {data} has {len(groups)} ({listed}). Add domains."
         )
     selection = _selection(selection, groups)
     planned = _plan(data, domains, methods, draws, groups, selection, choices)

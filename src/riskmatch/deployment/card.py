@@ -163,7 +163,7 @@ def _step(run: Mapping[str, Any], config: RunConfig, score: str) -> str:
     start = acts_from(config)
     if _is_erm(run, config):
         when = "never acts" if start is None else f"acts from step {start}"
-        return f"{chosen}; the method {when}, so that the network is still ERM's"
+        return f"{chosen}; the method {when}, so that the network is that of its warm-up"
     return f"{chosen}; the method acts from step {start}" if start else chosen
 
 

@@ -89,7 +89,7 @@ def read_folder(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
         if (path / MODEL[:-5] / MODEL).exists():
             cure = f"did you mean {path / MODEL[:-5]}?"
         elif (path / records.FILE).exists():
-            cure = f"it is the folder of a run: riskmatch.save_model(riskmatch.load_run('{path}'))"
+            cure = f"it is the folder of a run: riskmatch.save_model('{path}', 'model') writes one"
         raise ModelError(f"{path} is no model folder, it has no {MODEL}: {cure}")
     try:
         values = json.loads(read_file(path / MODEL))

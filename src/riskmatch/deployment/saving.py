@@ -61,7 +61,7 @@ def save_model(
 
     The network is that of the step which selection by ``train-val`` chooses, of a regression that
     of the lowest mean validation risk. A step at which the method does not act yet is warned about:
-    the network is ERM's.
+    the network is that of the warm-up.
 
     Args:
         run: the run, or its folder.
@@ -160,7 +160,7 @@ def _chosen_step(run: Run, after_warmup: bool) -> tuple[int, str]:
         when = "never acts" if start is None else f"acts from step {start}"
         warnings.warn(
             f"The model is that of step {step}, and {run.config.method} {when}: the network is "
-            "still ERM's. For a later step: --after-warmup (after_warmup=True).",
+            "that of the warm-up. For a later step: --after-warmup (after_warmup=True).",
             RunWarning,
             stacklevel=3,
         )
