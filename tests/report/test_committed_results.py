@@ -93,22 +93,44 @@ def gain(ours, theirs, student):
     return f"{fmean(gains):+.1f} ± {half:.1f}".replace("-", "−").replace("−0.0", "0.0")
 
 
-def test_rdm_against_its_switch_on_fine_tuned_pacs():
+@pytest.mark.parametrize(
+    ("variant", "other"), [("rdm", "erm-switch"), ("rdm variance", "rdm"), ("vrex", "erm")]
+)
+def test_differences_by_draw_on_fine_tuned_pacs(variant, other):
     folder = RESULTS / "pacs/fine-tuned-300"
     frame, text = results(folder), (folder / "README.md").read_text()
     draws = [frame[frame["lr"] == lr] for lr in (3e-4, 1e-4, 1e-3)]
-    for part in (frame, *draws, *(draw[draw["step"] == 300] for draw in draws)):
-        shown = gain(accuracies(part, "rdm"), accuracies(part, "erm-switch"), 2.3646)
-        assert f" {shown} |" in text
+    pairs = []
+    for draw in draws:
+        parts = (draw, draw[draw["step"] == 300])
+        shown = [gain(accuracies(part, variant), accuracies(part, other), 2.3646) for part in parts]
+        pairs.append(" | ".join(shown))
+    table = next(table for table in text.split("\n\n") if f" {pairs[0]} |" in table)
+    assert all(f" {pair} |" in row for pair, row in zip(pairs, table.splitlines()[2:], strict=True))
+
+
+def test_averages_on_fine_tuned_pacs():
+    folder = RESULTS / "pacs/fine-tuned-300"
+    frame, rows = results(folder), cells((folder / "README.md").read_text())
+    own = {variant: accuracies(frame, variant) for variant in TITLES_OF_FINE_TUNED}
+    for variant, title in TITLES_OF_FINE_TUNED.items():
+        against = [
+            "" if name == variant else gain(own[variant], own[name], 2.3646)
+            for name in ("erm", "erm-switch")
+        ]
+        assert [title, f"{fmean(own[variant]):.1f}", *against] in rows
 
 
 PACS = ("art_painting", "cartoon", "photo", "sketch")
-TITLES_OF_DRAW_2 = {
+TITLES_OF_FINE_TUNED = {
     "erm": "ERM",
     "erm-switch": "ERM with RDM's switch",
-    "coral": "CORAL, λ = 3",
-    "rdm": "RDM, λ = 1.5",
+    "coral": "CORAL",
+    "vrex": "VREx",
+    "rdm": "RDM",
+    "rdm variance": "RDM with L",
 }
+WEIGHTS_OF_DRAW_2 = {"coral": 3, "vrex": 1, "rdm": 1.5, "rdm variance": 1.5}
 
 
 def test_learning_rate_that_is_too_high_on_fine_tuned_pacs():
@@ -116,7 +138,9 @@ def test_learning_rate_that_is_too_high_on_fine_tuned_pacs():
     frame = results(folder)
     frame = frame[(frame["lr"] == 1e-3) & (frame["step"] == 300)]
     rows = cells((folder / "README.md").read_text())
-    for variant, title in TITLES_OF_DRAW_2.items():
+    for variant, title in TITLES_OF_FINE_TUNED.items():
+        weight = WEIGHTS_OF_DRAW_2.get(variant)
+        titled = f"{title}, λ = {weight}" if weight else title
         own = frame[frame["variant"] == variant]
         training = [
             fmean(run[f"accuracy/train/{d}"] for d in PACS if d not in run["test_domains"])
@@ -124,7 +148,7 @@ def test_learning_rate_that_is_too_high_on_fine_tuned_pacs():
         ]
         failed = sum(accuracy < 0.4 for accuracy in training)
         average = fmean(accuracies(frame, variant))
-        assert [title, f"{average:.1f}", f"{failed} of {len(own)}"] in rows
+        assert [titled, f"{average:.1f}", f"{failed} of {len(own)}"] in rows
 
 
 @pytest.mark.parametrize("after_warmup", [False, True])
@@ -175,26 +199,13 @@ def test_accuracy_during_training_on_fine_tuned_pacs():
 def test_ablations_on_fine_tuned_pacs(folder, figure):
     figures = RESULTS / "pacs/fine-tuned-figures"
     frame = results(figures / folder, RESULTS / "pacs/fine-tuned-300")
-    frame = frame[(frame["method"] == "rdm") & (frame["lr"] == 3e-4) & (frame["trial"] == 0)]
+    frame = frame[(frame["variant"] == "rdm") & (frame["lr"] == 3e-4) & (frame["trial"] == 0)]
     (curve,) = ablation(frame).panels["PACS"]
     (drawn,) = json.loads((figures / f"{figure}.json").read_text())["panels"]["PACS"]
     assert list(curve.x) == drawn["x"]
     assert list(curve.y) == pytest.approx(drawn["y"])
     text = (figures / "README.md").read_text()
     assert all(f"{accuracy:.1f}" in text for accuracy in curve.y)
-
-
-def test_variance_match_on_fine_tuned_pacs():
-    folder = RESULTS / "pacs/fine-tuned-others"
-    frame = results(folder, RESULTS / "pacs/fine-tuned-300")
-    frame = frame[(frame["lr"] == 3e-4) & (frame["trial"] == 0)]
-    variants = ["erm-switch", "rdm variance", "rdm", "erm"]
-    columns = []
-    for own in (frame, frame[frame["step"] == 300]):
-        means = 100 * choose(own).groupby("variant")["accuracy"].mean()
-        columns.append([f"{means[variant]:.1f}" for variant in variants])
-    stated = [row[1:] for row in cells((folder / "README.md").read_text()) if len(row) == 3][2:]
-    assert stated == [list(row) for row in zip(*columns, strict=True)]
 
 
 def test_mean_risks_of_runs_on_fine_tuned_pacs():
