@@ -73,6 +73,16 @@ def test_the_folder_of_a_run_stands_for_it(run, saved, tmp_path):
     assert again.values["run"] == riskmatch.load_model(saved).values["run"]
 
 
+def test_the_error_for_the_folder_of_a_run_says_how_to_write_a_model(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = run.folder.name
+    shutil.copytree(run.folder, name, ignore=shutil.ignore_patterns("model"))
+    with pytest.raises(ModelError) as error:
+        riskmatch.load_model(name)
+    assert f"riskmatch.save_model('{name}', 'model')" in str(error.value)
+    assert riskmatch.load_model(riskmatch.save_model(name, "model")).classes
+
+
 def test_held_out_scores_are_those_of_the_validation_split(run, saved):
     model = riskmatch.load_model(saved)
     rows = run.predictions

@@ -130,7 +130,7 @@ class Parser:
         With ``once``, an option that takes one value may not be given several times.
         """
         self._check_flags(words)
-        if {"-h", "--help"} & set(itertools.takewhile(lambda word: word != "--", words)):
+        if {"-h", "--help"} & set(_before_dashes(words)):
             words = ["--help"]  # tyro's usage leaves out positional arguments that are given
         flags = [word.partition("=")[0] for word in words]
         for option in self.options if once else ():
@@ -151,7 +151,7 @@ class Parser:
     def _check_flags(self, words: Sequence[str]) -> None:
         types = {flag: option.type_ for option in self.options for flag in option.flags}
         types |= dict.fromkeys(("-h", "--help"), bool)
-        for word in itertools.takewhile(lambda word: word != "--", words):
+        for word in _before_dashes(words):
             flag, equals, _ = word.partition("=")
             if flag in types:
                 if equals and types[flag] is bool:
@@ -196,6 +196,11 @@ class Parser:
         (_, options), *titled = self.groups.items()
         groups = {_attribute(title): _dataclass(group) for title, group in titled}
         return _dataclass(options, groups)
+
+
+def _before_dashes(words: Sequence[str]) -> list[str]:
+    """Words that may be flags: those before ``--``."""
+    return list(itertools.takewhile(lambda word: word != "--", words))
 
 
 def _attribute(title: str) -> str:

@@ -19,8 +19,8 @@ class Predict:
     """Predict with a model, and write a row per input: class, confidence, probabilities.
 
     INPUT is a folder of images at any depth, a manifest (a CSV, JSON or Parquet file with a column
-    path), an image, or a table: what the model was trained on. A file that cannot be
-    read is reported and skipped.
+    path), an image, or a table: what the model was trained on. A file that cannot be read is
+    reported and skipped.
 
     Example:
       riskmatch predict runs/3f2a…/model photos -o predictions.csv

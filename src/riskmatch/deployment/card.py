@@ -69,7 +69,7 @@ def _sections(
     task = (
         f"A classifier of {len(values['classes'])} classes" if values["classes"] else "A regression"
     )
-    note = ", at a step before the method acts" if _is_erm(values["run"], config) else ""
+    note = ", at a step before the method acts" if _before_it_acts(values["run"], config) else ""
     yield (
         f"{task} (network {_plain(network)}), trained with {method} on {len(trained)} domains"
         f"{note}.\n"
@@ -150,7 +150,7 @@ def _table(
     return Table("", columns, tuple(rows)).markdown().strip()
 
 
-def _is_erm(run: Mapping[str, Any], config: RunConfig) -> bool:
+def _before_it_acts(run: Mapping[str, Any], config: RunConfig) -> bool:
     """Whether the method does not act yet at the step of the model."""
     start = acts_from(config)
     return start is None or 0 < start >= run["step"]
@@ -161,7 +161,7 @@ def _step(run: Mapping[str, Any], config: RunConfig, score: str) -> str:
     if run["step_chosen_by"] != "last" and config.average not in WHOLE_AT_END:
         chosen = f"the first with the {score} over the domains of training"
     start = acts_from(config)
-    if _is_erm(run, config):
+    if _before_it_acts(run, config):
         when = "never acts" if start is None else f"acts from step {start}"
         return f"{chosen}; the method {when}, so that the network is that of its warm-up"
     return f"{chosen}; the method acts from step {start}" if start else chosen
