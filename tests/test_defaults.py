@@ -66,7 +66,7 @@ def hparams(method):
 @pytest.mark.parametrize("data", [None, "colored-digits", "domainnet"])
 def test_every_field_of_run_and_method_has_a_value(method, data):
     values = resolve(method, data)
-    expected = hparams(method) | RUN - {"data", "test_domains", "method", "hparams"}
+    expected = hparams(method) | RUN - {"data", "test_domains", "method", "hparams", "source"}
     assert set(values) == set(field_names(method)) == expected
     config = run_config(method, "pacs", ("photo",))
     methods()[method](**config.hparams)

@@ -38,21 +38,21 @@ def test_own_part_is_imported_and_names_its_origin(own_module):
     assert not part.built_in
     assert part.to_json()["name"] == "my_parts:Robust"
     assert part.distribution is None
-    assert len(part.sha256) == 64
+    assert len(part.source) == 16
 
 
 def test_part_of_an_installed_package_has_its_version():
     part = registry.find("model", "rich.table:Table")
     assert part.distribution == "rich"
     assert part.version
-    assert part.sha256 is None
+    assert part.source is None
 
 
 def test_the_hash_changes_with_the_source(own_module):
     own_module("my_parts", "class Robust: pass")
-    before = registry.find("method", "my_parts:Robust").sha256
+    before = registry.find("method", "my_parts:Robust").source
     own_module("my_parts", "class Robust: weight = 2")
-    assert registry.find("method", "my_parts:Robust").sha256 != before
+    assert registry.find("method", "my_parts:Robust").source != before
 
 
 @pytest.mark.parametrize(

@@ -6,22 +6,22 @@ Three kinds of names are accepted wherever a part is named:
 2. a name that an installed package announces with an entry point, in the group of :data:`GROUPS`;
 3. ``package.module:Name``, imported as ``from package.module import Name`` would be.
 
-The first that fits wins, so a built-in name always means the built-in part.
+The first that fits wins, so a built-in name always means the built-in part. Importing a part runs
+its code; :mod:`riskmatch.trust` decides which names are imported.
 """
 
 from __future__ import annotations
 
-import hashlib
-import re
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, metadata
-from pathlib import Path
-from types import FunctionType
 from typing import Any, Literal, cast, get_args
 
+from riskmatch import source, trust
+from riskmatch.trust import is_own
 from riskmatch.validation import check_option
 
 Kind = Literal["method", "data", "model", "divergence", "selection", "launcher", "logger"]
@@ -64,7 +64,6 @@ Named as text, and imported on first use, because these packages are built on th
 """
 INSTANCE = "instance:"
 """Prefix of the name of a part that was passed as an object in Python."""
-_OWN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 class PartError(ValueError):
@@ -81,16 +80,16 @@ class Part:
     """The part itself: a class, a function or a value."""
     built_in: bool = False
     distribution: str | None = None
-    """The installed package that holds it; None for a plain file."""
+    """The installed distribution that holds it; None for a plain file."""
     version: str | None = None
-    """Of that package."""
-    sha256: str | None = None
-    """Of the source file, where no installed package holds it."""
+    """Of that distribution."""
+    source: str | None = None
+    """Hash of its source, where no distribution holds it; see :mod:`riskmatch.source`."""
 
     def to_json(self) -> dict[str, str | None]:
         """What a record says of a part that is not built in."""
         origin = {"distribution": self.distribution, "version": self.version}
-        return {"name": self.name, **origin, **({"sha256": self.sha256} if self.sha256 else {})}
+        return {"name": self.name, **origin, **({"source": self.source} if self.source else {})}
 
 
 def find(kind: Kind, name: str) -> Part:
@@ -111,23 +110,16 @@ def find(kind: Kind, name: str) -> Part:
     known = built_in(kind)
     if name in known:
         return Part(kind, name, known[name], built_in=True)
-    announced = _entry_points(kind)
-    if name in announced:
-        entry = announced[name]
-        distribution = entry.dist
-        try:
-            value = entry.load()
-        except Exception as error:
-            raise _cannot_import(kind, name, error) from error
-        return Part(
-            kind,
-            name,
-            value,
-            distribution=distribution.name if distribution else None,
-            version=distribution.version if distribution else None,
-        )
-    if is_own(name):
-        return _own(kind, name)
+    announced = _entry_points(kind).get(name)
+    if announced is not None or is_own(name):
+        if not trust.may_import(name, announced is not None):
+            raise PartError(
+                f"The {NOUNS[kind]} '{name}' is not imported, because importing it runs its code: "
+                f"{trust.reason()}."
+            )
+        module, _, attribute = name.partition(":")
+        place = (announced.module, announced.attr) if announced else (module, attribute)
+        return _imported(kind, name, *place)
     try:
         check_option(NOUNS[kind], name, names(kind))
     except ValueError as error:
@@ -137,8 +129,12 @@ def find(kind: Kind, name: str) -> Part:
 
 def part_of(kind: str, name: str, value: object) -> Part:
     """Describe an object that was not found by name, with the origin of its class or function."""
-    module = value.__module__ if isinstance(value, FunctionType) else type(value).__module__
-    return _part(kind, name, value, module)
+    return _part(kind, name, value, source.definition(value).__module__)
+
+
+def announced(kind: Kind, name: str) -> bool:
+    """Whether an installed package announces a part of this name."""
+    return name in _entry_points(kind)
 
 
 def names(kind: Kind) -> list[str]:
@@ -150,16 +146,6 @@ def names(kind: Kind) -> list[str]:
     """
     known = built_in(kind)
     return [*known, *(name for name in sorted(_entry_points(kind)) if name not in known)]
-
-
-def is_own(name: str) -> bool:
-    """Whether a name has the form ``package.module:Name``.
-
-    Example:
-        >>> is_own("my_methods:Robust"), is_own("rdm"), is_own("timm:resnet50.tv_in1k")
-        (True, False, False)
-    """
-    return _OWN.fullmatch(name) is not None
 
 
 def built_in(kind: Kind) -> Mapping[str, Any]:
@@ -174,11 +160,13 @@ def _entry_points(kind: Kind) -> dict[str, metadata.EntryPoint]:
     return {entry.name: entry for entry in metadata.entry_points(group=GROUPS[kind])}
 
 
-def _own(kind: Kind, name: str) -> Part:
-    module_name, _, attribute = name.partition(":")
+def _imported(kind: Kind, name: str, module_name: str, attribute: str) -> Part:
+    """Import a part; modules in the current folder are found after all others."""
+    if (folder := os.getcwd()) not in sys.path and "" not in sys.path:
+        sys.path.append(folder)
     try:
         module = import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _cannot_import(kind, name, error) from error
     if not hasattr(module, attribute):
         public = [entry for entry in vars(module) if not entry.startswith("_")]
@@ -186,23 +174,20 @@ def _own(kind: Kind, name: str) -> Part:
             check_option(f"name in {module_name}", attribute, public)
         except ValueError as error:
             raise PartError(f"The {NOUNS[kind]} '{name}' does not exist. {error}") from None
-    return _part(kind, name, getattr(module, attribute), module_name)
+    return _part(kind, name, getattr(module, attribute), module_name, attribute)
 
 
-def _part(kind: str, name: str, value: Any, module_name: str) -> Part:
-    distribution = _distribution(module_name)
-    file = getattr(sys.modules.get(module_name), "__file__", None)
-    return Part(
-        kind,
-        name,
-        value,
-        distribution=distribution,
-        version=metadata.version(distribution) if distribution else None,
-        sha256=None if distribution else _sha256(file),
-    )
+def _part(kind: str, name: str, value: Any, module: str, attribute: str = "") -> Part:
+    if (distribution := source.distribution_of(module)) is not None:
+        version = metadata.version(distribution)
+        return Part(kind, name, value, distribution=distribution, version=version)
+    try:
+        return Part(kind, name, value, source=source.source_hash(value, module, attribute))
+    except source.EditedError as error:
+        raise PartError(str(error)) from error
 
 
-def _cannot_import(kind: Kind, name: str, error: Exception) -> PartError:
+def _cannot_import(kind: Kind, name: str, error: BaseException) -> PartError:
     cause = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
     place = ""
     if (
@@ -211,15 +196,3 @@ def _cannot_import(kind: Kind, name: str, error: Exception) -> PartError:
     ):
         place = " in the current folder or among the installed packages"
     return PartError(f"The {NOUNS[kind]} '{name}' cannot be imported: {cause.rstrip('.')}{place}.")
-
-
-def _distribution(module: str) -> str | None:
-    """The installed package that holds a module."""
-    top = module.partition(".")[0]
-    if top in sys.stdlib_module_names:
-        return None
-    return next(iter(metadata.packages_distributions().get(top, ())), None)
-
-
-def _sha256(file: str | None) -> str | None:
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else None

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from tiny_runs import assert_same_run, tiny
 
+from riskmatch.defaults import SourceChangedError, with_source
 from riskmatch.engine.assemble import objective
 from riskmatch.engine.run import train
 from riskmatch.models import build
@@ -69,8 +70,8 @@ def module(tmp_path, monkeypatch):
     folder.mkdir()
     monkeypatch.syspath_prepend(str(folder))
 
-    def write(more=""):
-        (folder / "my_parts.py").write_text(textwrap.dedent(MODULE) + more)
+    def write(more="", change=("", "")):
+        (folder / "my_parts.py").write_text(textwrap.dedent(MODULE).replace(*change) + more)
         monkeypatch.delitem(sys.modules, "my_parts", raising=False)
 
     write()
@@ -79,16 +80,18 @@ def module(tmp_path, monkeypatch):
 
 @pytest.fixture
 def config(module):
-    return replace(
-        tiny(steps=12, eval_every=4),
-        data="my_parts:blobs",
-        test_domains=("c",),
-        data_options={"samples": 30},
-        method="my_parts:Largest",
-        hparams={"share": 0.25},
-        model="my_parts:Net",
-        model_options={"width": 5},
-        batch_size=8,
+    return with_source(
+        replace(
+            tiny(steps=12, eval_every=4),
+            data="my_parts:blobs",
+            test_domains=("c",),
+            data_options={"samples": 30},
+            method="my_parts:Largest",
+            hparams={"share": 0.25},
+            model="my_parts:Net",
+            model_options={"width": 5},
+            batch_size=8,
+        )
     )
 
 
@@ -105,22 +108,26 @@ def test_run_with_own_parts_is_recorded_and_resumed(config, tmp_path):
         "method": "my_parts:Largest",
         "model": "my_parts:Net",
     }
-    assert len(record.parts["method"]["sha256"]) == 64
+    assert len(record.parts["method"]["source"]) == 16
     with pytest.raises(KeyboardInterrupt):
         train(config, tmp_path / "parts", on_step=stop)
     train(config, tmp_path / "parts", resume=True)
     assert_same_run(tmp_path / "parts" / config.id, tmp_path / "whole" / config.id)
 
 
-def test_changed_part_warns_when_the_run_is_resumed(config, module, tmp_path):
+def test_comments_and_docstrings_are_no_change(config, module, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         train(config, tmp_path, on_step=stop)
     module("# changed\n")
-    with pytest.warns(UserWarning, match="has changed") as caught:
-        assert train(config, tmp_path, resume=True).status == "done"
-    messages = [str(warning.message) for warning in caught]
-    assert len(messages) == 3
-    assert any("method my_parts:Largest has changed" in message for message in messages)
+    assert train(config, tmp_path, resume=True).status == "done"
+
+
+def test_run_of_another_source_is_not_trained(config, module, tmp_path):
+    module(change=("risks.max()", "risks.min()"))
+    with pytest.raises(SourceChangedError, match="the method my_parts:Largest"):
+        train(config, tmp_path)
+    assert with_source(config).id != config.id
+    assert not (tmp_path / config.id).exists()
 
 
 def test_built_in_parts_are_not_listed_in_the_record(tmp_path):
@@ -155,8 +162,8 @@ def test_invalid_network_raises_in_one_line(module, name, options, message):
 
 
 def test_network_without_features_raises_before_anything_is_written(config, tmp_path):
-    run = replace(
-        config, model="my_parts:logits_only", model_options={}, method="fishr", hparams={}
+    run = with_source(
+        replace(config, model="my_parts:logits_only", model_options={}, method="fishr", hparams={})
     )
     with pytest.raises(PartError, match=r"Fishr needs features.*logits_only returns logits"):
         train(run, tmp_path / "out")

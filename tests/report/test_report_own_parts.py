@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import shlex
 import shutil
 import sys
 import textwrap
@@ -12,6 +13,7 @@ import pytest
 import riskmatch
 from riskmatch import report
 from riskmatch.cli import main
+from riskmatch.cli.train_options import parse_train
 from riskmatch.report.page import page_data
 from riskmatch.runs import records
 
@@ -76,10 +78,19 @@ def test_titles_name_the_parts_and_the_configuration_has_their_full_names(run):
     assert data["title"] == "Cautious on digits without 0.1"
     (page,) = data["runs"]
     assert page["config"]["method"] == "their_parts:Cautious"
-    assert len(page["parts"]["method"]["sha256"]) == 64
-    assert page["hardest"]["0.1"][0]["thumbnail"]
-    assert "--method their_parts:Cautious" in page["reproduce"]
-    assert not any("imported" in note for note in data["notes"])
+    assert len(page["parts"]["method"]["source"]) == 16
+    assert page["hardest"]["0.1"][0]["thumbnail"] is None
+    command = page["reproduce"].split()
+    assert command[command.index("--method") + 1] == "their_parts:Cautious"
+    assert command[command.index("--weight") + 1] == "0.5"
+    (note,) = (note for note in data["notes"] if "without pictures" in note)
+    assert "their_parts:Net" in note
+    assert "only reads" in note
+
+
+def test_command_to_reproduce_gives_the_same_run(run):
+    (page,) = page_data(run.folder)["runs"]
+    assert parse_train(shlex.split(page["reproduce"])[2:]).config == run.config
 
 
 def test_comparison_with_erm(run):
@@ -102,18 +113,16 @@ def test_commands_work_when_the_parts_cannot_be_imported(run, tmp_path, capsys):
     (page,) = data["runs"]
     assert page["snapshots"]
     assert page["hardest"]["0.1"][0]["thumbnail"] is None
-    assert page["reproduce"] == ""
     (note,) = (note for note in data["notes"] if "without pictures" in note)
-    assert "cannot be imported" in note
+    assert "not imported" in note
 
 
-def test_checkpoint_of_a_network_that_cannot_be_imported_gives_a_note(run, tmp_path):
+def test_checkpoint_of_a_network_that_is_not_imported_gives_a_note(run):
     shutil.rmtree(run.folder / "predictions")
-    make_unimportable(tmp_path)
-    assert any("cannot be imported" in note for note in report.summarise(run.folder)["notes"])
+    assert any("not imported" in note for note in report.summarise(run.folder)["notes"])
     data = page_data(run.folder)
     assert data["runs"][0]["snapshots"] == []
-    assert "cannot be imported" in data["runs"][0]["no_predictions"]
+    assert "not imported" in data["runs"][0]["no_predictions"]
 
 
 def test_run_with_objects_passed_in_python(parts, tmp_path):

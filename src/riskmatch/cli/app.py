@@ -15,6 +15,7 @@ from importlib import import_module
 from keyword import iskeyword
 from typing import Any, TextIO, cast
 
+from riskmatch import trust
 from riskmatch.files import CONTROL, printable
 
 COMMANDS = {
@@ -37,6 +38,9 @@ COMMANDS = {
 }
 """Summary of each command; its module has its name."""
 
+READING = ("show", "report", "figure", "import", ["sweep", "status"], ["sweep", "table"])
+"""Commands that import no part that a file names."""
+
 HELP = """\
 riskmatch trains classifiers that generalise to unseen domains by matching the distributions of
 risks across the training domains, and compares the method with others.
@@ -50,6 +54,7 @@ options
   -h, --help   print this text; after a command, the options of that command
   --version    print the version
   --debug      with any command: print the traceback of an error
+  --trust      import parts that files name, which runs their code (see below)
 
 examples
   riskmatch demo
@@ -57,7 +62,9 @@ examples
   riskmatch train colored-digits --method rdm --test-domain 0.1
 
 Methods, data sets, networks, divergences, selection rules, launchers and loggers of your own are
-named package.module:Name; modules in the current folder are found.
+named package.module:Name; modules in the current folder are found. A name that you did not type,
+but that a file from elsewhere holds, is imported with --trust only; show, report, figure, import,
+sweep status and sweep table import none.
 
 exit codes
   0  done
@@ -72,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     try:
-        with inert_output(), _current_folder_importable(), _stoppable():
+        with inert_output(), _stoppable():
             code = _run([word for word in words if word != "--debug"])
         sys.stdout.flush()
         return code
@@ -108,30 +115,22 @@ def _run(words: list[str]) -> int:
 
         noun = "option" if command.startswith("-") else "command"
         raise unknown(noun, command, ["--help", "--version"] if noun == "option" else COMMANDS)
+    from riskmatch.cli.errors import BadInput, HelpPrinted, RunFailed
+
+    if "--trust" in rest and (command in READING or words[:2] in READING):
+        raise BadInput(f"riskmatch {command} imports no part that a file names: leave out --trust.")
     module = import_module(f"riskmatch.cli.{command}{'_' * iskeyword(command)}")
     try:
-        with _plain_warnings("--quiet" in rest):
-            code: int = module.run(rest)
-    except SystemExit:  # help was printed
+        with _plain_warnings("--quiet" in rest), trust.command(rest, "--trust" in rest):
+            code: int = module.run([word for word in rest if word != "--trust"])
+    except HelpPrinted:
         return 0
+    except SystemExit as end:
+        raise RunFailed(
+            f"Code of a part ended the program with SystemExit({end.code!r}); it should return, or "
+            "raise an error."
+        ) from end
     return code
-
-
-@contextmanager
-def _current_folder_importable() -> Iterator[None]:
-    """Put the current folder first in ``sys.path``, as ``python -m`` does.
-
-    Worker processes inherit the path.
-    """
-    folder = os.getcwd()
-    if folder in sys.path or "" in sys.path:
-        yield
-        return
-    sys.path.insert(0, folder)
-    try:
-        yield
-    finally:
-        sys.path.remove(folder)
 
 
 @contextmanager

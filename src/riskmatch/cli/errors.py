@@ -25,6 +25,10 @@ class CommandError(Exception):
     code = 2
 
 
+class HelpPrinted(Exception):
+    """The help was printed, and the command ends."""
+
+
 class BadInput(CommandError):
     """An option, a name or a file is wrong."""
 

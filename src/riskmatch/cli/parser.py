@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 
 import tyro
 
-from riskmatch.cli.errors import BadInput, check_name, unknown
+from riskmatch import trust
+from riskmatch.cli.errors import BadInput, HelpPrinted, check_name, unknown
 from riskmatch.cli.options import Option, options_of
 
 if sys.version_info >= (3, 11):
@@ -87,6 +88,7 @@ def toml_words(path: Path) -> list[str]:
     words = [str(values.pop("data"))] if "data" in values else []
     for key, value in values.items():
         words += _toml_option(key.replace("_", "-"), value)
+    trust.type_names(words)  # the user typed the name of the file
     return words
 
 
@@ -178,7 +180,7 @@ class Parser:
                 )
         except SystemExit as end:
             if not end.code:
-                raise
+                raise HelpPrinted from None
             raise BadInput(f"{_cause(message.getvalue())} See {self.prog} --help.") from None
         except BadInput as error:
             raise BadInput(f"{error} See {self.prog} --help.") from error

@@ -141,7 +141,7 @@ def _table(words: Sequence[str]) -> int:
         ) from None
     except (ValueError, OSError) as error:
         raise BadInput(cause_of(error)) from error
-    for cause in results.damaged:
+    for cause in results.left_out:
         print(f"riskmatch: {printable(cause)}", file=sys.stderr)
     if options.json:
         print(to_json([table.to_json() for table in tables], indent=2))
@@ -154,7 +154,7 @@ def _train(command: type[RunOptions], name: str, words: Sequence[str]) -> int:
     options, launcher = parse_with_launcher(command, name, words)
     from riskmatch.sweep import retry_sweep, run_sweep
 
-    planned = _read_plan(options.dir)
+    planned = _read_plan(options.dir, to_train=True)
     if options.explain:
         _explain(options, launcher, planned)
         return 0
@@ -211,11 +211,12 @@ def _explain(options: RunOptions, launcher: Launcher, planned: Sequence[PlannedR
     print(found.text(torch.get_num_threads(), device.startswith("cuda")))
 
 
-def _read_plan(folder: Path) -> list[PlannedRun]:
+def _read_plan(folder: Path, to_train: bool = False) -> list[PlannedRun]:
     from riskmatch.sweep.plan import read
+    from riskmatch.sweep.run import planned_runs
 
     try:
-        return read(folder)
+        return planned_runs(folder) if to_train else read(folder)
     except FileNotFoundError as error:
         make = f"{_command('plan', folder)} --data NAME"
         raise BadInput(f"{error} Plan a sweep with {make}.") from None

@@ -19,6 +19,7 @@ from riskmatch.files import printable, to_json
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning, findings
 from riskmatch.runs.records import FILE, checkpoints
+from riskmatch.trust import remember
 
 if TYPE_CHECKING:
     from riskmatch.runs.records import RunRecord
@@ -69,10 +70,12 @@ def _train(command: TrainCommand) -> RunRecord:
     from riskmatch.engine.device import keep_freed_memory, resolve_device
     from riskmatch.engine.loggers import make_loggers
     from riskmatch.engine.parallel import joined_processes
-    from riskmatch.engine.run import train
+    from riskmatch.engine.run import check_not_edited, train
 
     keep_freed_memory()
     with bad_input():
+        if command.resume:
+            check_not_edited(command.config, command.out)
         if command.all_domains:
             check_writable(command.model)
         device = resolve_device(command.device)
@@ -95,6 +98,7 @@ def _train(command: TrainCommand) -> RunRecord:
     ):
         for logger in loggers:
             stack.callback(logger.close)
+        remember(command.folder, command.config.part_names)
         record = train(
             command.config,
             command.out,
@@ -103,6 +107,7 @@ def _train(command: TrainCommand) -> RunRecord:
             data_dir=command.data_dir,
             resume=command.resume,
             restart=command.restart,
+            force=command.force,
             keep=command.keep,
             predictions=True,
             on_step=display.step,
@@ -181,7 +186,7 @@ def _reported(command: TrainCommand, display: RunDisplay) -> Iterator[None]:
         raise RunFailed(
             f"{error} Try a smaller --lr or --clip 1; to continue as it is: {resume}"
         ) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if display.last_step is None and isinstance(error, ValueError | ImportError | OSError):
             raise BadInput(cause_of(error)) from error
         cause = f"{type(error).__name__}: {cause_of(error)}".rstrip(".")

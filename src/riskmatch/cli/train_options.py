@@ -86,6 +86,8 @@ class Execution:
     """Continue this run from its last checkpoint."""
     restart: bool = False
     """Start this run again where it was interrupted or failed; its evaluations are removed."""
+    force: bool = False
+    """Train this run again, even if it is finished."""
     keep: Literal["best", "all"] = "best"
     """Checkpoints to keep: the last two and those of the best steps by train-val, or all."""
     log: tuple[str, ...] = ()

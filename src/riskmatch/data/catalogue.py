@@ -22,6 +22,7 @@ from riskmatch.data.sources import DATASETS, DataSource, image_source
 from riskmatch.data.table import SUFFIXES, TableDomains, is_table, load_table
 from riskmatch.files import check_regular
 from riskmatch.registry import Part, PartError
+from riskmatch.trust import is_own
 from riskmatch.validation import check_option, check_options
 
 POSITIONAL = ("data_dir", "on_progress")
@@ -144,7 +145,7 @@ def resolve(name: str) -> DataName:
         return DataName(name, benchmark=BENCHMARKS.get(name))
     if is_path(name):
         return DataName(name, path=Path(name))
-    if not registry.is_own(name):
+    if not is_own(name):
         hint = " A data set of your own is named package.module:Name."
         _check_known("data set", name, registry.names("data"), hint)
     return DataName(name)

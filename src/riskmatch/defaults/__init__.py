@@ -27,6 +27,12 @@ from riskmatch.defaults.resolution import (
     search_space,
     with_patience,
 )
+from riskmatch.defaults.sources import (
+    SourceChangedError,
+    check_source,
+    source_changes,
+    with_source,
+)
 from riskmatch.defaults.values import FROZEN, IMAGES, ON_DATA, PATH, PRESETS, Preset
 
 __all__ = [
@@ -36,6 +42,8 @@ __all__ = [
     "PATH",
     "PRESETS",
     "Preset",
+    "SourceChangedError",
+    "check_source",
     "describe_method",
     "describe_methods",
     "factory",
@@ -48,5 +56,7 @@ __all__ = [
     "resolve",
     "run_config",
     "search_space",
+    "source_changes",
     "with_patience",
+    "with_source",
 ]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from riskmatch import registry
+from riskmatch.defaults.sources import with_source
 from riskmatch.defaults.values import (
     FACTORS,
     FEATURES,
@@ -23,6 +24,7 @@ from riskmatch.defaults.values import (
 from riskmatch.registry import PartError
 from riskmatch.runs.config import RunConfig
 from riskmatch.space import TRAINING, Tuned, defaults, ranges, times, with_later, without_later
+from riskmatch.trust import is_own, may_import
 from riskmatch.validation import check_option, check_options, check_values, plain, type_hints
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     """The name of a method, or its class."""
 
 _OPTIONS = ("data_options", "model_options")
-_ARGUMENTS = ("data", "test_domains", "method", "hparams")
+_ARGUMENTS = ("data", "test_domains", "method", "hparams", "source")
 """Fields of a run that :func:`run_config` takes as arguments or derives."""
 
 
@@ -135,12 +137,14 @@ def run_config(
                 if is_path(data) and not Path(data).exists():
                     raise FileNotFoundError(f"There is no {data}.") from None
                 raise
-    return RunConfig(
-        data=_absolute(data),
-        test_domains=tuple(map(normalised_name, test_domains)),
-        method=_name(method),
-        hparams=without_later(cls, hparams),
-        **values,
+    return with_source(
+        RunConfig(
+            data=_absolute(data),
+            test_domains=tuple(map(normalised_name, test_domains)),
+            method=_name(method),
+            hparams=without_later(cls, hparams),
+            **values,
+        )
     )
 
 
@@ -165,16 +169,21 @@ def with_patience(given: Mapping[str, Any], data: str | None, frozen: bool) -> d
 def given_for(config: RunConfig) -> dict[str, Any]:
     """Values to give to :func:`run_config` so that it returns a run like ``config``.
 
+    Every value is given where the method may not be imported, see :mod:`riskmatch.trust`.
+
     Example:
         >>> given_for(run_config("rdm", "pacs", ["sketch"], given={"weight": 1.0}))
         {'weight': 1.0}
     """
     frozen = bool(config.model_options.get("frozen"))
-    usual = resolve(config.method, config.data, frozen=frozen, given={"model": config.model})
-    usual["model"] = resolve(config.method, config.data)["model"]
-    cls = method_class(config.method)
     own = config.to_json()
-    hparams = _declared(cls) | with_later(cls, own.pop("hparams"))
+    hparams = own.pop("hparams")
+    usual: dict[str, Any] = {name: {} for name in _OPTIONS}
+    if not is_own(config.method) or may_import(config.method):
+        usual = resolve(config.method, config.data, frozen=frozen, given={"model": config.model})
+        usual["model"] = resolve(config.method, config.data)["model"]
+        cls = method_class(config.method)
+        hparams = _declared(cls) | with_later(cls, hparams)
     values = {**hparams, **{name: own[name] for name in own if name not in _ARGUMENTS}}
     different = {name: value for name, value in values.items() if value != usual.get(name)}
     for name in _OPTIONS:

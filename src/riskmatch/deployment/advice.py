@@ -11,6 +11,7 @@ from typing import Any
 from riskmatch.defaults import field_names
 from riskmatch.files import read_file, to_json, write_whole
 from riskmatch.runs.config import RunConfig
+from riskmatch.trust import admit
 from riskmatch.validation import check_option, check_values
 
 FORMAT = "riskmatch advice 1"
@@ -90,21 +91,29 @@ class Advice:
         return cls(**known)
 
 
-def read_advice(path: Path | str) -> Advice:
+def read_advice(path: Path | str, *, trust: bool = False) -> Advice:
     """Read the file that ``riskmatch advise`` wrote.
 
+    Args:
+        path: the file.
+        trust: allow the parts ``package.module:Name`` that it names to be imported.
+
     Raises:
+        UntrustedError: it names a part that is not trusted.
         OSError: the file cannot be read.
         ValueError: it is no advice, or that of another version.
     """
     try:
-        return Advice.from_json(json.loads(read_file(Path(path))))
+        advice = Advice.from_json(json.loads(read_file(Path(path))))
     except (ValueError, TypeError, RecursionError) as error:
         cause = str(error).rstrip(".")
         raise ValueError(
             f"{path} is no advice that this version reads: {cause}. Write it again with riskmatch "
             "advise."
         ) from error
+    texts = (text for text in advice.given.values() if isinstance(text, str))
+    admit([advice.method, *texts], Path(path), trust)
+    return advice
 
 
 def with_advice(advice: Advice, method: str | None, given: Mapping[str, Any]) -> dict[str, Any]:

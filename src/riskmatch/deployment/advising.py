@@ -38,6 +38,7 @@ from riskmatch.space import with_later
 from riskmatch.sweep import Launcher, PlannedRun, Protocol, run_all
 from riskmatch.sweep.board import OnChange
 from riskmatch.sweep.plan import RUNS, extend, held_out
+from riskmatch.trust import remember
 from riskmatch.validation import check_option
 
 METHODS = ("erm", "rdm", "vrex", "groupdro", "coral")
@@ -50,7 +51,7 @@ HEAD = {"steps": 1500, "eval_every": 300}
 """Defaults for a head on features."""
 SIBLINGS, SCORES = "siblings.json", "boosting.json"
 """Files of what was found on the way, in the folder of the advice."""
-_ARGUMENTS = ("data", "test_domains", "method", "hparams", "seed", "trial")
+_ARGUMENTS = ("data", "test_domains", "method", "hparams", "seed", "trial", "source")
 
 
 class UnfinishedAdvice(RuntimeError):
@@ -149,6 +150,7 @@ def advise(
     selection = _selection(selection, groups)
     planned = _plan(data, domains, methods, draws, groups, selection, choices)
     extend(out, planned, f"riskmatch advise {shlex.quote(data)}")
+    remember(out, {name for run in planned for name in run.config.part_names})
     if siblings is not None:
         write_whole(out / SIBLINGS, to_json({data: siblings}).encode())
     alone = [run for run in planned if run.config.test_domains in set(groups)]

@@ -45,6 +45,7 @@ def evaluate(
     options: Mapping[str, Any] | None = None,
     data_dir: Path | None = None,
     batch_size: int = BATCH,
+    trust: bool = False,
     on_skip: OnSkip | None = None,
     on_progress: OnProgress | None = None,
 ) -> pd.DataFrame:
@@ -62,6 +63,7 @@ def evaluate(
         options: options of a named data set; by default those of training if it is the same.
         data_dir: folder that is searched first for files of the data set.
         batch_size: samples per forward pass.
+        trust: import a network of the user's own that the folder names, which runs its code.
         on_skip: called with each file that cannot be read, which is left out; by default such a
             file is an error.
         on_progress: called with the number of samples that are done.
@@ -90,7 +92,7 @@ def evaluate(
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got {level}.")
     if not isinstance(model, TrainedModel):
-        model = load_model(model)
+        model = load_model(model, trust=trust)
     reading = Reading(label, domain, options, data_dir, batch_size, on_skip, on_progress)
     scored = score_domains(model, read_domains(model, data, reading), reading)
     z = float(ndtri((1 + level) / 2))

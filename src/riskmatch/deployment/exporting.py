@@ -24,6 +24,7 @@ from riskmatch.deployment.model import TrainedModel, load_model
 from riskmatch.engine.instances import is_instance
 from riskmatch.files import write_whole
 from riskmatch.models import Backbone
+from riskmatch.trust import admit
 from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def export(
     format: Format = "onnx",
     inputs: Inputs | None = None,
     data_dir: Path | None = None,
+    trust: bool = False,
 ) -> Exported:
     """Export a model for programs without riskmatch, and compare its outputs on real inputs.
 
@@ -75,6 +77,8 @@ def export(
         inputs: real inputs to compare on, as :func:`riskmatch.predict` takes them; by default 100
             of the data that the model was trained on.
         data_dir: folder that is searched first for files of that data set.
+        trust: import a network and data of the user's own that the folder names, which runs their
+            code.
 
     Raises:
         ImportError: a package for ONNX is missing.
@@ -87,7 +91,9 @@ def export(
     if format == "onnx":
         _check_packages()
     if not isinstance(model, TrainedModel):
-        model = load_model(model)
+        model = load_model(model, trust=trust)
+    if inputs is None:
+        admit([model.config.data], folder, trust)
     x = _real_inputs(model, inputs, data_dir)
     network = _Exportable(model).eval()
     metadata = _metadata(model, x)

@@ -24,6 +24,7 @@ from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.deployment.advice import Expected, expected_from_json
 from riskmatch.deployment.folder import (
     HELD_OUT,
+    MODEL,
     WEIGHTS,
     ModelError,
     read_folder,
@@ -38,6 +39,7 @@ from riskmatch.deployment.inputs import (
 from riskmatch.engine.instances import is_instance
 from riskmatch.models import Backbone
 from riskmatch.runs.config import RunConfig
+from riskmatch.trust import UntrustedError, admit
 
 if TYPE_CHECKING:
     from riskmatch.deployment.inputs import Inputs
@@ -220,7 +222,11 @@ def _predictions(logits: Tensor, regression: bool) -> tuple[Tensor, Tensor]:
 
 
 def load_model(
-    path: Path | str, *, network: nn.Module | None = None, risk: RiskFunction | None = None
+    path: Path | str,
+    *,
+    network: nn.Module | None = None,
+    risk: RiskFunction | None = None,
+    trust: bool = False,
 ) -> TrainedModel:
     """Load a model from its folder, after verifying the checksums.
 
@@ -230,8 +236,11 @@ def load_model(
         network: a network of the model's class, if it was trained with one of the user's own
             objects.
         risk: the risk, if it was one of the user's own functions.
+        trust: import a network ``package.module:Name`` that the folder names, which runs its code;
+            one that was named when the folder was made on this machine is imported anyway.
 
     Raises:
+        UntrustedError: the folder names a network that is not trusted.
         ModelError: it is no model folder, one of another version, or damaged.
 
     Example:
@@ -247,6 +256,8 @@ def load_model(
     path = Path(path)
     values, files = read_folder(path)
     try:
+        if network is None:
+            admit([str(values["network"]["name"])], path / MODEL, trust)
         config = RunConfig.from_json(values["run"]["config"])
         preprocessing = preprocessing_from_json(values["preprocessing"])
         built = _build(values["network"], network)
@@ -262,6 +273,8 @@ def load_model(
             values=values,
             own_risk=risk,
         )
+    except UntrustedError:
+        raise
     except ValueError as error:
         raise ModelError(f"{path} cannot be loaded: {error}") from error
     except (KeyError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:

@@ -104,6 +104,7 @@ def monitor(
     options: Mapping[str, Any] | None = None,
     data_dir: Path | None = None,
     batch_size: int = BATCH,
+    trust: bool = False,
     on_skip: OnSkip | None = None,
     on_progress: OnProgress | None = None,
 ) -> Monitoring:
@@ -127,6 +128,7 @@ def monitor(
         options: options of a named data set; by default those of training if it is the same.
         data_dir: folder that is searched first for files of the data set.
         batch_size: samples per forward pass.
+        trust: import a network of the user's own that the folder names, which runs its code.
         on_skip: called with each file that cannot be read, which is left out; by default such a
             file is an error.
         on_progress: called with the number of samples that are done.
@@ -150,7 +152,7 @@ def monitor(
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got {level:g}.")
     if not isinstance(model, TrainedModel):
-        model = load_model(model)
+        model = load_model(model, trust=trust)
     sites: dict[str, dict[Quantity, Array]] = {}
     if labelled:
         reading = Reading(label, domain, options, data_dir, batch_size, on_skip, on_progress)

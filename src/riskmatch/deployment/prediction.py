@@ -30,6 +30,7 @@ def predict(
     out: Path | str | None = None,
     *,
     batch_size: int = BATCH,
+    trust: bool = False,
     on_skip: OnSkip | None = None,
     on_progress: OnProgress | None = None,
 ) -> pd.DataFrame:
@@ -41,6 +42,7 @@ def predict(
             tensor or array (n, …); what the model was trained on decides.
         out: file to write, ``.csv`` or ``.parquet``; it appears whole or not at all.
         batch_size: inputs per forward pass.
+        trust: import a network of the user's own that the folder names, which runs its code.
         on_skip: called with each input that cannot be read, and the cause; by default a warning.
         on_progress: called with the number of inputs that are done.
 
@@ -63,7 +65,7 @@ def predict(
     if out is not None:
         check_table_file(Path(out))
     if not isinstance(model, TrainedModel):
-        model = load_model(model)
+        model = load_model(model, trust=trust)
     outputs = model.outputs(
         inputs, batch_size=batch_size, on_skip=on_skip or _warn, on_progress=on_progress
     )

@@ -39,6 +39,7 @@ from riskmatch.models import Backbone
 from riskmatch.models.embedding import embed
 from riskmatch.runs.config import RunConfig, acts_from
 from riskmatch.runs.findings import RunWarning
+from riskmatch.trust import remember
 
 MAX_HELD_OUT = 2000
 """Most held-out samples of a domain in a model folder."""
@@ -53,6 +54,7 @@ def save_model(
     after_warmup: bool = False,
     expected: Expected | None = None,
     licence: str | None = None,
+    trust: bool = False,
     data_dir: Path | None = None,
     device: torch.device | str = "cpu",
     on_progress: OnProgress | None = None,
@@ -69,6 +71,7 @@ def save_model(
         after_warmup: choose among the steps at which the method acts.
         expected: accuracy to expect on a new domain.
         licence: licence of the model, such as ``"MIT"``.
+        trust: import parts of the user's own that the folder of a run names, which runs their code.
         data_dir: folder that is searched first for files of the data set.
         device: device of a frozen backbone.
         on_progress: called while data are read.
@@ -89,7 +92,8 @@ def save_model(
     path = Path(path)
     check_writable(path)
     if not isinstance(run, Run):
-        run = load_run(run)
+        run = load_run(run, trust=trust)
+    run.admit(run.config.model, run.config.data)
     if run.record.status != "done":
         raise ValueError(f"The run in {run.folder} is not finished. Train it to its end first.")
     config = run.config
@@ -142,6 +146,7 @@ def save_model(
         CARD: card(values, config, held_out).encode(),
     }
     write_folder(path, values, files)
+    remember(path, [config.model, config.data])
     return path
 
 

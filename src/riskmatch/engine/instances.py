@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -27,6 +27,7 @@ from riskmatch.models.embedding import hash_inputs, hash_weights
 from riskmatch.objectives import methods
 from riskmatch.registry import INSTANCE
 from riskmatch.runs.config import RunConfig
+from riskmatch.source import source_hash
 
 FINGERPRINT = "fingerprint"
 """Option that holds the fingerprint."""
@@ -110,6 +111,14 @@ def with_fingerprint(kind: InstanceKind, name: str, value: str, config: RunConfi
     return replace(config, **{kind: f"{name}#{value}"})  # type: ignore[arg-type]
 
 
+def without_fingerprints(config: RunConfig, kinds: Iterable[InstanceKind]) -> RunConfig:
+    """``config`` with empty fingerprints of the instances of these kinds."""
+    for kind in kinds:
+        if is_instance(name := getattr(config, kind)):
+            config = with_fingerprint(kind, name.partition("#")[0], "", config)
+    return config
+
+
 def instance_name(value: object) -> str:
     """Name of an instance in a configuration.
 
@@ -148,7 +157,7 @@ def named_objective(objective: Objective) -> tuple[str, dict[str, Any]] | None:
 
 
 def fingerprint(value: object) -> str:
-    """SHA-256 of the state of an object: fields, weights, or samples.
+    """SHA-256 of the state of an object, that is fields, weights or samples, and of its source.
 
     Example:
         >>> from riskmatch.objectives import GroupDRO
@@ -176,7 +185,8 @@ def _state(value: Any) -> Any:
     if isinstance(value, nn.Module):
         trainable = [name for name, weight in value.named_parameters() if weight.requires_grad]
         text = _ADDRESS.sub("", repr(value))
-        state = [instance_name(value), hash_weights(value), text, trainable]
+        code = sorted({h for m in value.modules() if (h := source_hash(m))})
+        state = [instance_name(value), hash_weights(value), text, trainable, *code]
         if isinstance(value, nn.modules.loss._Loss):  # whose options its text lacks
             options = {k: v for k, v in vars(value).items() if not k.startswith("_")}
             return [*state, _state({k: v for k, v in options.items() if k != "training"})]
@@ -185,15 +195,11 @@ def _state(value: Any) -> Any:
         return ["partial", _state(value.func), _state(value.args), _state(value.keywords)]
     if isinstance(value, FunctionType):
         cells = [cell.cell_contents for cell in value.__closure__ or ()]
-        code = value.__code__
-        body = [code.co_code.hex(), _ADDRESS.sub("", repr(code.co_consts)), code.co_names]
         preset = [_state(value.__defaults__), _state(value.__kwdefaults__)]
-        return [value.__module__, value.__qualname__, body, _state(cells), preset]
+        return [instance_name(value), source_hash(value), _state(cells), preset]
     if is_dataclass(value) and not isinstance(value, type):
-        return [
-            instance_name(value),
-            {f.name: _state(getattr(value, f.name)) for f in fields(value)},
-        ]
+        values = {f.name: _state(getattr(value, f.name)) for f in fields(value)}
+        return [instance_name(value), source_hash(value), values]
     if hasattr(value, "__dict__") and not isinstance(value, type):
-        return [instance_name(value), _state(vars(value))]
+        return [instance_name(value), source_hash(value), _state(vars(value))]
     return _ADDRESS.sub("", repr(value))

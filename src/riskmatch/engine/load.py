@@ -39,6 +39,7 @@ from riskmatch.runs.config import RunConfig
 from riskmatch.runs.predictions import Predictions
 from riskmatch.runs.records import RunRecord, StoredRun
 from riskmatch.runs.scores import LEVELS, Split
+from riskmatch.trust import admit
 from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
@@ -55,6 +56,16 @@ class Run(StoredRun):
 
     instances: Instances = field(default_factory=Instances, repr=False)
     """Objects that the run was trained with, where it was trained in this process."""
+    trust: bool = field(default=False, repr=False)
+    """Whether parts of the user's own that the record names may be imported."""
+
+    def admit(self, *names: str) -> None:
+        """Allow parts that the record names to be imported.
+
+        Raises:
+            UntrustedError: one is not trusted, see :mod:`riskmatch.trust`.
+        """
+        admit(names, self.folder / records.FILE, self.trust)
 
     @cached_property
     def evaluations(self) -> pd.DataFrame:
@@ -143,6 +154,7 @@ class Run(StoredRun):
         Raises:
             ValueError: ``step`` has another name, or the method never acts.
             FileNotFoundError: there is no checkpoint of that step; the error lists those there are.
+            UntrustedError: the record names a part that is not trusted.
             InstanceError: ``network`` is missing, or is not the one of the run, which has none of
                 the user's own.
         """
@@ -151,6 +163,7 @@ class Run(StoredRun):
                 f"The network of run {self.config.id} is {self.config.model}, which is built from "
                 "its name: leave out network."
             )
+        self.admit(self.config.model)
         last = checkpoint.load(_checkpoint(self.folder, self.record, step), self.config.id)
         instances = self.instances if network is None else Instances(model=network)
         if is_instance(self.config.model):
@@ -168,6 +181,7 @@ class Run(StoredRun):
         """Build the network of the run with any weights."""
         shape = last.notes.get("input_shape")
         if shape is None or self.record.data is None:  # a checkpoint of an earlier version
+            self.admit(self.config.data)
             domains = domains_of(self.config, instances=self.instances)
             shape, classes = domains.input_shape, domains.outputs
         else:
@@ -180,13 +194,16 @@ class Run(StoredRun):
         return models.build(self.config.model, tuple(shape), classes, self.config.dropout, options)
 
 
-def load_run(path: Path | str, *, model: nn.Module | None = None) -> Run:
+def load_run(path: Path | str, *, model: nn.Module | None = None, trust: bool = False) -> Run:
     """Load a run from its folder, or from its file of records.
 
     Args:
         path: folder of the run, or its ``records.jsonl``.
         model: the network that was passed to :func:`riskmatch.train`, if it was one of the user's
             own objects; :meth:`Run.model` needs it.
+        trust: allow :meth:`Run.model` to import parts ``package.module:Name`` that the record
+            names, which runs their code; those that were named when the run was trained on this
+            machine are imported anyway.
 
     Raises:
         FileNotFoundError: ``path`` does not hold a run.
@@ -201,7 +218,7 @@ def load_run(path: Path | str, *, model: nn.Module | None = None) -> Run:
         ('erm', ['train', 'val'])
     """
     folder = Path(path).parent if Path(path).name == records.FILE else Path(path)
-    return Run(folder, records.read(folder), Instances(model=model))
+    return Run(folder, records.read(folder), Instances(model=model), trust)
 
 
 def final_network(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import get_args
@@ -12,6 +13,7 @@ import torch
 
 from riskmatch.data import OnProgress
 from riskmatch.data.domain import DomainSet
+from riskmatch.defaults import SourceChangedError, check_source, source_changes
 from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import assemble
 from riskmatch.engine.data_identity import (
@@ -20,7 +22,15 @@ from riskmatch.engine.data_identity import (
     warn_if_changed,
 )
 from riskmatch.engine.device import reset_peak_memory
-from riskmatch.engine.instances import NO_INSTANCES, Instances
+from riskmatch.engine.instances import (
+    KINDS,
+    NO_INSTANCES,
+    InstanceError,
+    Instances,
+    is_instance,
+    recorded_fingerprint,
+    without_fingerprints,
+)
 from riskmatch.engine.loop import Keep, OnEvaluation, OnStep, Session
 from riskmatch.engine.parallel import ALONE, Processes
 from riskmatch.files import make_folder, to_json, write_whole
@@ -51,6 +61,7 @@ def train(
     instances: Instances = NO_INSTANCES,
     resume: bool = False,
     restart: bool = False,
+    force: bool = False,
     checkpoint_every: int | None = None,
     keep: Keep = "best",
     predictions: bool = False,
@@ -76,6 +87,7 @@ def train(
         instances: parts that ``config`` refers to by instance.
         resume: continue an interrupted or failed run from its last checkpoint.
         restart: start an interrupted or failed run again, without its checkpoints and evaluations.
+        force: start the run again even if it is finished.
         checkpoint_every: steps between checkpoints, in addition to those at evaluations.
         keep: keep the last two checkpoints and those of the steps that selection by ``train-val``
             chooses, of all steps and of those after the warm-up; or ``all``.
@@ -94,6 +106,7 @@ def train(
         NoCheckpointError: the run to continue has evaluations but no checkpoint.
         OSError: a file of the run cannot be read or written.
         DataChangedError: the run, or the ERM phase it starts from, was trained on other data.
+        SourceChangedError: the source of a part is not the one in ``config``.
         InstanceError: an instance that ``config`` refers to is missing or is another one.
         BusyError: another process is training the run.
         DivergedError: a term or a weight is not finite; the record states it too.
@@ -106,7 +119,7 @@ def train(
     if checkpoint_every is not None and checkpoint_every < 1:
         raise ValueError(f"checkpoint_every must be at least 1 or None, got {checkpoint_every}.")
 
-    def train_one(config: RunConfig, resume: bool, restart: bool) -> RunRecord:
+    def train_one(config: RunConfig, resume: bool, restart: bool, force: bool = False) -> RunRecord:
         folder = out / config.id
         count = processes.count
         assembly = assemble(config, device, data_dir, domains, on_progress, instances, count)
@@ -116,7 +129,8 @@ def train(
         locked = lock(folder) if processes.main else nullcontext()
         with locked, torch.random.fork_rng(_gpus(device)):
             # Another process may have trained it meanwhile.
-            if finished := processes.from_main(lambda: _finished(folder, resume or restart)):
+            state = partial(_finished, folder, resume or restart, force)
+            if finished := processes.from_main(state):
                 return finished
             session = Session(folder, config, assembly, device, predictions, processes)
             session.checkpoint_every, session.keep = checkpoint_every, keep
@@ -132,7 +146,7 @@ def train(
             try:
                 with processes.lost_processes_named():
                     session.run()
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 if processes.main:
                     records.end(folder, "failed", f"{type(error).__name__}: {error}")
                 raise
@@ -141,7 +155,10 @@ def train(
                 records.end(folder, "done", checkpoints=steps, stopped_early=session.stops_early)
         return processes.from_main(lambda: records.read(folder))
 
-    if finished := processes.from_main(lambda: _finished(out / config.id, resume or restart)):
+    check_source(config)
+    restart = restart or force
+    state = partial(_finished, out / config.id, resume or restart, force)
+    if finished := processes.from_main(state):
         warn_if_changed(finished, domains, data_dir)
         return finished
     if early := inactive(config):  # before images are decoded and embedded
@@ -153,13 +170,42 @@ def train(
     for phase in phases:
         if not processes.from_main(partial(_is_done, phase, out)):
             train_one(phase, resume=True, restart=restart)
-    return train_one(config, resume, restart)
+    return train_one(config, resume, restart, force)
 
 
-def _finished(folder: Path, resume: bool) -> RunRecord | None:
+def check_not_edited(config: RunConfig, out: Path) -> None:
+    """Raise if the run to continue was started with another source of its parts, or other objects.
+
+    Raises:
+        SourceChangedError, InstanceError: it was.
+    """
+    if (out / config.id).exists():
+        return
+    unlike = [kind for kind in KINDS if is_instance(getattr(config, kind))]
+    for before in (record.config for record in records.read_all(out)) if config.source else ():
+        if replace(before, source="") == replace(config, source=""):
+            raise SourceChangedError(
+                f"The source or version of {source_changes(before, config)} has changed since the "
+                f"run {before.id} in {out} started. Restore it to continue that run, or leave out "
+                "resume (--resume) to start a new one."
+            )
+    for before in (record.config for record in records.read_all(out)) if unlike else ():
+        if without_fingerprints(before, unlike) == without_fingerprints(config, unlike):
+            changed = next(
+                kind
+                for kind in unlike
+                if recorded_fingerprint(kind, before) != recorded_fingerprint(kind, config)
+            )
+            raise InstanceError(
+                f"The run {before.id} in {out} was trained with another {changed}: pass "
+                "the same object, in the same state, or leave out resume to start a new run."
+            )
+
+
+def _finished(folder: Path, resume: bool, force: bool) -> RunRecord | None:
     """Record of the run if it is done; None if it is to be started or continued."""
     record = records.find(folder)
-    if record is None or (resume and record.status != "done"):
+    if record is None or force or (resume and record.status != "done"):
         return None
     if record.status == "done":
         return record
@@ -206,7 +252,6 @@ def _start_or_resume(session: Session, out: Path, restart: bool) -> None:
             records.start(session.folder, session.config, assembly.data, assembly.origins)
         return
     check_unchanged(record, assembly.data, session.folder)
-    _warn_if_parts_changed(record, session)
     notes = checkpoint.restore(last, assembly.stepper, assembly.sampler, session.average)
     if main:
         records.rewind(session.folder, last.step)
@@ -244,19 +289,6 @@ def _start_from_phase(session: Session, out: Path) -> None:
     stepper.memory.generator.set_state(generator)
     stepper.spec = stepper.optimizer = None
     session.evaluated = session.saved = last.step
-
-
-def _warn_if_parts_changed(record: RunRecord, session: Session) -> None:
-    """Warn if a part that is not built in has another version or source than at the start."""
-    for kind, now in session.assembly.origins.items():
-        before = record.parts.get(kind, now)
-        for key in ("version", "sha256"):
-            if before.get(key) != now.get(key):
-                warnings.warn(
-                    f"The {kind} {now['name']} has changed since this run started: its {key} was "
-                    f"{before.get(key)} and is {now.get(key)}. The result may depend on both.",
-                    stacklevel=5,
-                )
 
 
 def _gpus(device: torch.device) -> list[int]:

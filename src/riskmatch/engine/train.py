@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from riskmatch import trust
 from riskmatch.contract import Objective, OptimFactory, OptimSpec, RiskFunction
 from riskmatch.data import DomainSet, OnProgress, load_data
 from riskmatch.data.convert import table_options
@@ -19,19 +20,15 @@ from riskmatch.engine import run as runs
 from riskmatch.engine.device import resolve_device
 from riskmatch.engine.instances import (
     KINDS,
-    InstanceError,
     Instances,
     fingerprint,
     instance_name,
-    is_instance,
     named_objective,
-    recorded_fingerprint,
     with_fingerprint,
 )
 from riskmatch.engine.load import Run
 from riskmatch.engine.loop import Keep, OnEvaluation, OnStep
 from riskmatch.engine.parallel import joined_processes
-from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning, replaced_lr
 from riskmatch.validation import texts
@@ -62,6 +59,7 @@ def train(
     device: torch.device | str = "auto",
     resume: bool = False,
     restart: bool = False,
+    force: bool = False,
     checkpoint_every: int | None = None,
     keep: Keep = "best",
     predictions: bool = True,
@@ -107,6 +105,7 @@ def train(
         device: device to train on; ``auto`` is a GPU if there is one.
         resume: continue an interrupted or failed run from its last checkpoint.
         restart: start an interrupted or failed run again, without its checkpoints and evaluations.
+        force: start the run again even if it is finished.
         checkpoint_every: steps between checkpoints, in addition to those at evaluations.
         keep: keep the last two checkpoints and those of the best steps by ``train-val``, or
             ``all``; see :meth:`~riskmatch.engine.load.Run.model`.
@@ -120,7 +119,8 @@ def train(
     Raises:
         ValueError: a name is unknown, or a value has the wrong type or is out of range.
         UnfinishedError: the run was started before; ``resume`` and ``restart`` are false.
-        InstanceError: the run to continue was trained with other objects.
+        InstanceError, SourceChangedError: the run to continue was trained with other objects, or
+            with another source of a part.
         DataChangedError, BusyError, DivergedError, NoCheckpointError: see
             :func:`riskmatch.engine.run.train`.
         LostProcessError: another process of the run has stopped.
@@ -164,7 +164,8 @@ def train(
     if message := replaced_lr(config, given):
         warnings.warn(message, RunWarning, stacklevel=2)
     if resume:
-        _check_same_instances(config, Path(out))
+        runs.check_not_edited(config, Path(out))
+    trust.remember(Path(out) / config.id, config.part_names)
     with joined_processes(resolve_device(str(device))) as processes:
         record = runs.train(
             config,
@@ -174,6 +175,7 @@ def train(
             instances=instances,
             resume=resume,
             restart=restart,
+            force=force,
             checkpoint_every=checkpoint_every,
             keep=keep,
             predictions=predictions,
@@ -239,28 +241,3 @@ def _config(
         if (value := getattr(instances, kind)) is not None:
             config = with_fingerprint(kind, instance_name(value), fingerprint(value), config)
     return config
-
-
-def _check_same_instances(config: RunConfig, out: Path) -> None:
-    """Raise ``InstanceError`` if the run to continue was trained with other objects."""
-    kinds = [kind for kind in KINDS if is_instance(getattr(config, kind))]
-    if not kinds or (out / config.id).exists():
-        return
-
-    def blank(run: RunConfig) -> RunConfig:
-        for kind in kinds:
-            if is_instance(name := getattr(run, kind)):
-                run = with_fingerprint(kind, name.partition("#")[0], "", run)
-        return run
-
-    for before in (record.config for record in records.read_all(out)):
-        if blank(before) == blank(config):
-            changed = next(
-                kind
-                for kind in kinds
-                if recorded_fingerprint(kind, before) != recorded_fingerprint(kind, config)
-            )
-            raise InstanceError(
-                f"The run {before.id} in {out} was trained with another {changed}: pass "
-                "the same object, in the same state, or leave out resume to start a new run."
-            )

@@ -20,6 +20,7 @@ from riskmatch.models.table_mlp import TableMLP
 from riskmatch.models.trunk import TIMM, Trunk, is_backbone, seeded_trunk, trunk, trunk_options
 from riskmatch.models.weights import WeightsError
 from riskmatch.registry import Part, PartError
+from riskmatch.trust import is_own
 from riskmatch.validation import check_options
 
 __all__ = [
@@ -216,7 +217,7 @@ def find_network(name: str) -> Part:
     try:
         part = registry.find("model", name)
     except PartError as error:
-        if registry.is_own(name):
+        if is_own(name):
             raise
         raise PartError(f"{error} {TIMM}NAME is a model of timm.") from None
     if not callable(part.value):

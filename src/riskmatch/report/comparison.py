@@ -29,6 +29,7 @@ from riskmatch.report.selected import (
 from riskmatch.report.tables import Amount, Cell, Table, Trials
 from riskmatch.runs.frame import Results, read_results
 from riskmatch.selection import Rule, check_accuracies, find_rule
+from riskmatch.trust import imports_nothing
 
 GAIN = "gain over ERM"
 """Title of the column of paired differences from ERM."""
@@ -72,8 +73,13 @@ def tables_of_results(
         ValueError: the rule needs runs with two test domains, and there are none; or ``costs`` are
             of runs with different batch sizes; or all runs are regressions.
     """
+    return _tables(results, find_rule(rule), costs)
+
+
+@imports_nothing
+def _tables(results: Results, rule: Rule, costs: bool) -> list[Table]:
     check_accuracies(results.evaluations)
-    selected, rule = select(results, rule), find_rule(rule)
+    selected = select(results, rule)
     pairs = any(one.cases["test_domain"].isna().any() for one in selected.values())
     if rule.domains == "left-out" and not pairs:
         raise ValueError(

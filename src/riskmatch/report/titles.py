@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
-from riskmatch.registry import INSTANCE, is_own
+from riskmatch.registry import INSTANCE
 from riskmatch.runs.config import Average
 from riskmatch.runs.scores import Split
+from riskmatch.trust import is_own
 
 METHODS = {
     "erm": "ERM",

@@ -91,6 +91,9 @@ class RunConfig:
     average: Average = later("none")
     """Average of the weights over steps, which is evaluated and shipped: ema, swa (over the last
     quarter of the steps), or swad (over a window that the validation risk chooses)."""
+    source: str = later("")
+    """Hash of the source, or version, of each part that is not built in, as join_sources writes
+    them; empty without any."""
 
     def __post_init__(self) -> None:
         check_option("schedule", self.schedule, get_args(Schedule))
@@ -136,10 +139,22 @@ class RunConfig:
             hparams={},
             steps=self.pretrain,
             pretrain=0,
+            source=join_sources({k: v for k, v in self.sources.items() if k in ("data", "model")}),
             schedule="constant",
             patience=0,
             average="none",
         )
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """:attr:`source` by kind of part."""
+        return dict(entry.split(" ", 1) for entry in self.source.split("; ") if " " in entry)
+
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        """Names of the parts: data, method, network, and those among the hyper-parameters."""
+        texts = (value for value in self.hparams.values() if isinstance(value, str))
+        return (self.data, self.method, self.model, *texts)
 
     def to_json(self) -> dict[str, Any]:
         """Configuration as plain JSON values.
@@ -167,6 +182,16 @@ class RunConfig:
         """First 16 hexadecimal digits of the SHA-256 of the configuration."""
         text = json.dumps(self._values(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def join_sources(sources: Mapping[str, str]) -> str:
+    """Sources of parts by kind as one text.
+
+    Example:
+        >>> join_sources({"model": "vision-parts 1.2", "method": "0a1b2c3d4e5f6a7b"})
+        'method 0a1b2c3d4e5f6a7b; model vision-parts 1.2'
+    """
+    return "; ".join(f"{kind} {source}" for kind, source in sorted(sources.items()))
 
 
 VARIANTS: dict[str, dict[str, object]] = {

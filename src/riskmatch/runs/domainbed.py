@@ -24,6 +24,7 @@ from riskmatch.runs.config import RunConfig
 from riskmatch.runs.domainbed_line import BadLineError, read_line
 from riskmatch.runs.records import RunRecord
 from riskmatch.runs.scores import Evaluation
+from riskmatch.trust import imports_nothing
 
 FILE = "results.jsonl"
 _NAMES = (FILE, f"{FILE}.gz")
@@ -82,6 +83,7 @@ def read_domainbed(source: Path) -> ImportedSweep:
     return ImportedSweep(tuple(by_id), tuple(faults), len(paths))
 
 
+@imports_nothing
 def import_domainbed(
     source: Path, out: Path, on_fault: Callable[[Fault], None] | None = None
 ) -> tuple[ImportedSweep, int]:

@@ -11,7 +11,9 @@ import json
 import shlex
 import warnings
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -27,6 +29,7 @@ from riskmatch.runs.index import indexed
 from riskmatch.runs.records import PLAN, RunRecord, StoredRun, read_plan
 from riskmatch.runs.rows import NUMBERS, RunRows, rows_of
 from riskmatch.space import without_later
+from riskmatch.trust import is_own
 
 RUNS = "runs"
 """The folder of the runs of a sweep."""
@@ -46,8 +49,9 @@ class Results:
     :func:`results` from ``step`` on."""
     plan: tuple[RunConfig, ...] = ()
     """The runs that the sweeps should have; empty unless every path is a sweep."""
-    damaged: tuple[str, ...] = ()
-    """One line for each run that cannot be read, with its file and the cause."""
+    left_out: tuple[str, ...] = ()
+    """One line for each run that cannot be read, with its file and the cause, and one for runs with
+    an earlier source of their parts."""
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -55,8 +59,8 @@ class Results:
         return self.runs.merge(self.evaluations, how="left", on="run")
 
     def warn(self) -> None:
-        """Warn of every damaged run, at the caller of the function that calls this."""
-        for message in self.damaged:
+        """Warn of runs that are left out, at the caller of the function that calls this."""
+        for message in self.left_out:
             warnings.warn(message, stacklevel=3)
 
 
@@ -126,20 +130,62 @@ def read_results(paths: Paths | Sequence[Paths], *, begun: bool = True) -> Resul
         for folder in folders
     ]
     columns = _Columns()
-    damaged = []
+    damaged, earlier = list[str](), list[str]()
     for folder, plan in zip(folders, plans, strict=True):
-        runs = [run for run in run_folders(folder) if not plan or run.name in plan]
+        inside = run_folders(folder)
+        runs = [run for run in inside if not plan or run.name in plan]
+        own_parts: dict[Path, RunRows] = {}
         with indexed(runs[0].parent if runs else folder, len(runs)) as read_run:
             for run in runs:
                 try:
-                    if (rows := read_run(run)) is not None:
-                        columns.add(rows, str(run))
+                    rows = read_run(run)
                 except (ValueError, OSError) as error:
                     damaged.append(f"{run} cannot be read and is left out: {error}")
+                    continue
+                if rows is not None and rows.config.source:
+                    own_parts[run] = rows
+                elif rows is not None:
+                    columns.add(rows, str(run))
+        newest = _newest_sources(own_parts, plan)
+        for run, rows in own_parts.items():
+            if rows.config.source == newest[rows.config.part_names]:
+                columns.add(rows, str(run))
+        earlier += _earlier_sources(folder, {*inside} - {*runs}, own_parts, newest)
     planned = [config for plan in plans for config in plan.values()] if all(plans) else []
     if not columns.ids and (begun or not planned):
         raise _no_runs(folders, damaged)
-    return Results(columns.runs(), columns.evaluations(), tuple(planned), tuple(damaged))
+    left_out = (*damaged, *earlier)
+    return Results(columns.runs(), columns.evaluations(), tuple(planned), left_out)
+
+
+Sources: TypeAlias = "dict[tuple[str, ...], str]"
+"""Source of parts that are not built in, by the names of the parts of a run."""
+
+
+def _newest_sources(runs: Mapping[Path, RunRows], plan: Mapping[str, RunConfig]) -> Sources:
+    """The newest source by parts: that of the plan, else that of the record written last."""
+    ordered = sorted(runs, key=lambda run: (run / records.FILE).stat().st_mtime_ns)
+    newest = {runs[run].config.part_names: runs[run].config.source for run in ordered}
+    return newest | {config.part_names: config.source for config in plan.values() if config.source}
+
+
+def _earlier_sources(
+    folder: Path, unplanned: Iterable[Path], runs: Mapping[Path, RunRows], newest: Sources
+) -> Iterator[str]:
+    """Say how many runs in a folder had another source of the same parts."""
+    configs = [rows.config for rows in runs.values()]
+    for run in unplanned if newest else ():
+        with suppress(ValueError, OSError):
+            configs.append(records.read(run).config)
+    counts = Counter(
+        config.part_names
+        for config in configs
+        if config.source and newest.get(config.part_names, config.source) != config.source
+    )
+    for names, count in counts.items():
+        number = "1 run is" if count == 1 else f"{count} runs are"
+        parts = ", ".join(filter(is_own, names)) or names[1]
+        yield f"{folder}: {number} left out, with an earlier source of {parts}."
 
 
 def _folders(paths: Any) -> list[Path]:
@@ -248,7 +294,8 @@ class _Columns:
 
 
 _SETTINGS = [item.name for item in fields(RunConfig) if item.name != "hparams"]
-_DRAWN = ["hparams", *(n for n in _SETTINGS if n not in ("test_domains", "trial", "seed"))]
+_VARIED = ("test_domains", "trial", "seed", "source")
+_DRAWN = ["hparams", *(name for name in _SETTINGS if name not in _VARIED)]
 _RUN_COLUMNS = [
     *("run", "folder", *_SETTINGS, "variant", "draw", "acts_from", "classes", "fit"),
     *("status", "error", "domains"),

@@ -16,6 +16,7 @@ from riskmatch.runs.index import ReadRun, indexed
 from riskmatch.runs.lock import is_locked
 from riskmatch.runs.rows import read_rows
 from riskmatch.sweep.plan import PlannedRun
+from riskmatch.trust import imports_nothing
 
 Group = tuple[str, str, str]
 """Data set, network and method: runs of a group have steps of about the same length."""
@@ -254,6 +255,7 @@ class SweepStatus:
         return sum(self.counts.values(), Counter())
 
 
+@imports_nothing
 def status_of(planned: Sequence[PlannedRun], out: Path) -> SweepStatus:
     """Read the status of planned runs from the records and locks in ``out``."""
     board = Board.from_folder([run.config for run in planned], out)

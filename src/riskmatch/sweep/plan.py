@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from riskmatch.defaults import field_names, run_config, search_space
-from riskmatch.files import write_whole
+from riskmatch.files import read_file, write_whole
 from riskmatch.runs.config import RunConfig, variant
 from riskmatch.runs.records import PLAN, read_plan
 from riskmatch.space import draw
@@ -236,6 +236,21 @@ def extend(folder: Path, runs: Sequence[PlannedRun], made_by: str) -> list[Plann
             before += b"\n"
         write_whole(path, before + text.encode())
     return new
+
+
+def replan(folder: Path, runs: Mapping[str, RunConfig]) -> None:
+    """Write other configurations in place of those in the plan, by the ids of the latter."""
+    lines, ids = [], set()
+    for line in read_file(folder / FILE).decode().splitlines():
+        values = json.loads(line) if line.strip() else {}
+        if "config" in values:
+            config = runs[RunConfig.from_json(values["config"]).id]
+            if config.id in ids:
+                continue
+            ids.add(config.id)
+            line = json.dumps({**values, "config": config.to_json()}, ensure_ascii=False)
+        lines.append(line)
+    write_whole(folder / FILE, "".join(line + "\n" for line in lines).encode())
 
 
 def _seed(*key: str | int) -> int:

@@ -6,12 +6,12 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from riskmatch.data import OnProgress
-from riskmatch.defaults import resolve
+from riskmatch.defaults import resolve, source_changes, with_source
 from riskmatch.files import refuse_link
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
@@ -19,8 +19,9 @@ from riskmatch.runs.findings import RunWarning, inactive_runs, replaced_lr
 from riskmatch.runs.lock import BusyError, lock
 from riskmatch.sweep.board import Board, OnChange, SweepStatus, status_of
 from riskmatch.sweep.launchers import Launcher, Local, make_launcher, threads_per_job
-from riskmatch.sweep.plan import RUNS, PlannedRun, Protocol, extend, held_out, read
+from riskmatch.sweep.plan import FILE, RUNS, PlannedRun, Protocol, extend, held_out, read, replan
 from riskmatch.sweep.worker import SweepSettings, Worker
+from riskmatch.trust import admit, remember
 from riskmatch.validation import check_option, plain, texts
 
 
@@ -143,6 +144,7 @@ def plan_sweep(
     for message in _findings(runs, domains.names, choices):
         warnings.warn(message, RunWarning, stacklevel=2)
     new = extend(Path(folder), runs, made_by)
+    remember(Path(folder), {name for run in runs for name in run.config.part_names})
     return SweepPlan(runs, new, len(board.waiting), board.seconds_left, board.jobs)
 
 
@@ -152,27 +154,33 @@ def run_sweep(
     *,
     data_dir: Path | None = None,
     predictions: bool = False,
+    trust: bool = False,
     on_change: OnChange = lambda board: None,
     on_progress: OnProgress | None = None,
 ) -> Board:
     """Train the planned runs that are not yet done; runs that failed before are left alone.
+
+    Runs with a part whose source has changed since are planned again, see :func:`planned_runs`.
 
     Args:
         folder: folder of the sweep.
         launcher: where to train: a launcher, or its name.
         data_dir: folder searched first for the files of data sets.
         predictions: store the predictions of every sample at each evaluation.
+        trust: import parts ``package.module:Name`` that the plan names, which runs their code;
+            those that were named when it was made on this machine are imported anyway.
         on_change: called before the first run, during runs and after every run.
         on_progress: called while data sets are loaded.
 
     Raises:
         FileNotFoundError: the folder has no plan, or a data set is not on this machine.
+        UntrustedError: the plan names a part that is not trusted.
 
     Example:
         See :func:`plan_sweep`.
     """
     return run_all(
-        _configs(read(Path(folder)), data_dir),
+        _configs(planned_runs(folder, trust), data_dir),
         Path(folder) / RUNS,
         launcher,
         data_dir=data_dir,
@@ -189,6 +197,7 @@ def retry_sweep(
     *,
     data_dir: Path | None = None,
     predictions: bool = False,
+    trust: bool = False,
     on_change: OnChange = lambda board: None,
     on_progress: OnProgress | None = None,
 ) -> Board:
@@ -197,7 +206,7 @@ def retry_sweep(
     The arguments are those of :func:`run_sweep`; the board holds the failed runs only, so that its
     ``total`` is 0 where no run had failed.
     """
-    planned = read(Path(folder))
+    planned = planned_runs(folder, trust)
     failed = status_of(planned, Path(folder) / RUNS).failed
     again = [run for run in planned if run.config.id in failed]
     if not again:
@@ -212,6 +221,40 @@ def retry_sweep(
         on_change=on_change,
         on_progress=on_progress,
     )
+
+
+def planned_runs(folder: Path | str, trust: bool = False) -> list[PlannedRun]:
+    """Runs of a plan, to train them with the parts of the user's own as they are now.
+
+    Where the source of a part has changed since the plan was written, its runs are planned again in
+    place of the earlier ones, with a warning. The records of the earlier ones stay.
+
+    Raises:
+        UntrustedError: the plan names a part that is not trusted, see :mod:`riskmatch.trust`.
+    """
+    folder = Path(folder)
+    planned = read(folder)
+    admit({name for run in planned for name in run.config.part_names}, folder / FILE, trust)
+    sources: dict[tuple[str, ...], str] = {}  # runs of a sweep have few parts
+    for run in planned:
+        if run.config.part_names not in sources:
+            sources[run.config.part_names] = with_source(run.config).source
+    now = {
+        run.config.id: replace(run.config, source=sources[run.config.part_names]) for run in planned
+    }
+    edited = [run.config for run in planned if run.config != now[run.config.id]]
+    if edited:
+        replan(folder, now)
+        parts = dict.fromkeys(source_changes(config, now[config.id]) for config in edited)
+        warnings.warn(
+            f"The source or version of {' and '.join(parts)} has changed since the plan was "
+            f"written: {'1 run is' if len(edited) == 1 else f'{len(edited)} runs are'} planned "
+            "again.",
+            RunWarning,
+            stacklevel=3,
+        )
+        planned = read(folder)
+    return planned
 
 
 def sweep_status(folder: Path | str) -> SweepStatus:

@@ -125,7 +125,7 @@ class Worker:
             return RunOutcome("interrupted")
         except BusyError:
             return RunOutcome("locked")
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return record_failure(self.settings.out, run, f"{type(error).__name__}: {error}")
         # Without a step, another process finished the run just before this one could lock it.
         return RunOutcome("done" if stepped else "locked")
@@ -165,7 +165,10 @@ class Worker:
                     try:
                         self.domains(run, on_progress)
                         board.report_pace(run, self.seconds_per_step(run))
-                    except Exception:  # the run itself will fail with it and record the cause
+                    except (
+                        Exception,
+                        SystemExit,
+                    ):  # the run itself will fail with it and record the cause
                         continue
 
 

@@ -16,6 +16,7 @@ from riskmatch.report.figures.training import accuracies, gap, matching, terms, 
 from riskmatch.report.naming import run_titles
 from riskmatch.report.stored_runs import read_runs
 from riskmatch.report.style import INCHES, Width
+from riskmatch.trust import imports_nothing
 from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ FIGURES: dict[str, FigureType] = {
 }
 
 
+@imports_nothing
 def draw_figure(
     name: str | Path,
     runs: Paths = (),

@@ -23,6 +23,7 @@ from riskmatch.report.page.siblings import lost_without_another_domain, pictures
 from riskmatch.report.selected import RowKey, Selected, choices_by_run
 from riskmatch.report.stored_runs import read_runs
 from riskmatch.runs.records import RunRecord, StoredRun
+from riskmatch.trust import imports_nothing
 
 MAX_DETAILED = 12
 """Most test domains of which a run is shown in detail."""
@@ -32,6 +33,7 @@ MAX_GAPS = 5
 """More gaps in a sweep are counted instead of listed."""
 
 
+@imports_nothing
 def page_data(
     paths: str | Path | Sequence[str | Path],
     *,
@@ -223,4 +225,4 @@ def notes(page: PageRuns, shown: int) -> list[str]:
         gaps = [gap for one in page.compared for gap in missing(one.main)]
         listed = f": {'; '.join(gaps)}" if len(gaps) <= MAX_GAPS else ""
         lines.append(f"{len(absent)} of {len(plan)} planned runs are missing{listed}.")
-    return [*lines, *page.results.damaged]
+    return [*lines, *page.results.left_out]

@@ -27,10 +27,12 @@ from riskmatch.report.titles import part_titles
 from riskmatch.runs.findings import findings
 from riskmatch.runs.records import StoredRun, checkpoints
 from riskmatch.runs.scores import Evaluation
+from riskmatch.trust import imports_nothing
 
 BINS = 24
 
 
+@imports_nothing
 def summarise(
     paths: str | Path | Sequence[str | Path], *, data_dir: Path | None = None
 ) -> dict[str, Any]:

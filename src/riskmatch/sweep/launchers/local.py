@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -62,7 +63,7 @@ class Local(Launcher):
         threads, worker = threads_per_job(board.jobs), Worker(settings, device)
         if board.jobs > 1:
             forkserver.set_forkserver_preload(PRELOAD)
-            forkserver.ensure_running()  # imports while we time steps
+            _start_forkserver()  # imports while we time steps
         worker.time_groups(board, threads, on_progress)
         on_change(board)
         if board.jobs == 1:
@@ -77,6 +78,20 @@ class Local(Launcher):
             memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
             jobs = min(cores(), memory // MEMORY_PER_RUN) if device == "cpu" else 1
         return max(1, min(jobs, runs))
+
+
+def _start_forkserver() -> None:
+    """Start the process that starts workers, unless it runs, in a folder without modules.
+
+    Python would search its first folder before all others: a file ``select.py`` in the current
+    folder would take the place of a module of Python.
+    """
+    folder = os.getcwd()
+    os.chdir(sys.prefix)
+    try:
+        forkserver.ensure_running()
+    finally:
+        os.chdir(folder)
 
 
 def threads_per_job(jobs: int) -> int:
@@ -128,6 +143,7 @@ class _WorkerProcess:
             arguments = (child, Worker(settings, device), threads)
             process = context.Process(target=serve_runs, args=arguments, daemon=True)
             try:
+                _start_forkserver()
                 process.start()
             except (EOFError, ConnectionError) as error:  # the next try starts another helper
                 cause = error

@@ -1,0 +1,311 @@
+"""Identify the source code of a user's part, so that an edited part is recognised as another one.
+
+A part of an installed distribution is identified by the version of that distribution, any other by
+a hash of its source: the syntax trees, without docstrings and comments, of the class or function,
+of its bases and of the names that it uses. Names are followed through all modules that no
+distribution holds.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import json
+import linecache
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache, partial
+from importlib import metadata
+from importlib.machinery import SourceFileLoader
+from importlib.util import resolve_name
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+DIGITS = 16
+"""Hexadecimal digits of a hash."""
+_CONSTANTS = (bool, int, float, complex, str, bytes, type(None))
+_Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_unreadable: set[str] = set()
+"""Names whose source could not be read, which is said once."""
+
+
+class EditedError(ValueError):
+    """A file was edited after Python had imported it."""
+
+
+def source_hash(value: object, module: str = "", name: str = "") -> str | None:
+    """Hash of the source of a part; None where it is installed or built in.
+
+    Args:
+        value: a class, a function, or an instance, which has the source of its class.
+        module: module that holds the part, where it is a value that is assigned there.
+        name: name to which it is assigned.
+
+    Raises:
+        EditedError: the file on disk is not the one that Python imported.
+
+    Example:
+        >>> import json
+        >>> source_hash(json.JSONDecoder) is None
+        True
+    """
+    sources = _Sources()
+    if name:
+        sources.add_value(module, name, value)
+    else:
+        sources.add(value)
+    if unseen := [name for name in sources.missing if name not in _unreadable]:
+        _unreadable.update(unseen)
+        warnings.warn(
+            f"The source of {', '.join(unseen)} cannot be read, so an edit of it is not noticed: a "
+            "run that was finished before the edit counts as done. Define it in a file.",
+            stacklevel=2,
+        )
+    text = "\n".join(f"{name}: {text}" for name, text in sorted(sources.texts.items()))
+    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+    return digest[:DIGITS] if sources.texts else None
+
+
+def distribution_of(module: str) -> str | None:
+    """The installed distribution that holds a module; None for other files.
+
+    One that is installed in editable mode counts as files, because its version stays when they are
+    edited; riskmatch itself is none, because its parts are built in.
+    """
+    top = module.partition(".")[0]
+    name = next(iter(_distributions().get(top, ())), None)
+    return None if name in (None, "riskmatch") or _is_editable(str(name)) else name
+
+
+def is_local(module: str) -> bool:
+    """Whether a module is a file of the user: not installed, and not of Python or riskmatch."""
+    top = module.partition(".")[0]
+    return top not in (*sys.stdlib_module_names, "riskmatch") and not distribution_of(module)
+
+
+@cache
+def _distributions() -> dict[str, list[str]]:
+    return dict(metadata.packages_distributions())
+
+
+@cache
+def _is_editable(distribution: str) -> bool:
+    """Whether a distribution is installed from a folder in which its files are edited."""
+    origin = metadata.distribution(distribution).read_text("direct_url.json")
+    return origin is not None and bool(json.loads(origin).get("dir_info", {}).get("editable"))
+
+
+def definition(value: Any) -> Any:
+    """The class or function that defines a part: itself, what it wraps, or its class."""
+    while isinstance(value, partial):
+        value = value.func
+    value = inspect.unwrap(value) if callable(value) else value
+    return value if isinstance(value, type | FunctionType) else type(value)
+
+
+class _Sources:
+    """Sources of definitions and constants, by qualified name."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self.missing: list[str] = []
+
+    def add(self, value: Any) -> None:
+        """Add a class or function, and what it uses, unless it is installed or there already."""
+        value = definition(value)
+        name = f"{value.__module__}.{value.__qualname__}"
+        if name in self.texts or not is_local(value.__module__):
+            return
+        self.texts[name] = ""
+        tree = _tree_of(value)
+        if tree is None:
+            self.missing.append(name)
+            return
+        self.texts[name] = _text(tree)
+        for base in value.__bases__ if isinstance(value, type) else ():
+            self.add(base)
+        self._add_names(tree, value.__module__, _namespace(value))
+
+    def _add_names(self, tree: ast.AST, module: str, namespace: dict[str, Any]) -> None:
+        for first, *attributes in _dotted_names(tree):
+            if first not in namespace:
+                continue
+            home, name, value = module, first, namespace[first]
+            while isinstance(value, ModuleType) and attributes and is_local(value.__name__):
+                home, name = value.__name__, attributes.pop(0)
+                value = getattr(value, name, None)
+            self.add_value(home, name, value)
+
+    def add_value(self, module: str, name: str, value: Any) -> None:
+        """Add a value of a module: a definition, a constant, or the statement that assigns it."""
+        if isinstance(value, ModuleType):
+            return
+        if isinstance(value, type | FunctionType) or hasattr(value, "__wrapped__"):
+            self.add(value)
+        elif _is_constant(value):
+            self.texts[f"{module}.{name}"] = repr(value)
+        elif is_local(module) and f"{module}.{name}" not in self.texts:
+            self._add_assignment(module, name)
+
+    def _add_assignment(self, module: str, name: str) -> None:
+        self.texts[f"{module}.{name}"] = ""
+        file = getattr(sys.modules.get(module), "__file__", None)
+        tree = _tree(file) if file else None
+        for statement in ast.walk(tree) if tree else ():
+            if isinstance(statement, ast.ImportFrom):
+                original = {a.asname or a.name: a.name for a in statement.names}.get(name)
+                home = sys.modules.get(_imported(statement, module)) if original else None
+                if original and home is not None and is_local(home.__name__):
+                    self.add_value(home.__name__, original, getattr(home, original, None))
+            elif isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
+                targets = getattr(statement, "targets", [getattr(statement, "target", None)])
+                names = {n.id for t in targets if t for n in ast.walk(t) if isinstance(n, ast.Name)}
+                if name in names and statement.col_offset == 0:
+                    self.texts[f"{module}.{name}"] += _text(statement)
+                    self._add_names(statement, module, vars(sys.modules[module]))
+
+
+def _imported(statement: ast.ImportFrom, module: str) -> str:
+    """Name of the module that a statement imports from."""
+    package = sys.modules[module].__package__ or ""
+    return resolve_name("." * statement.level + (statement.module or ""), package)
+
+
+def _is_constant(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_constant, value))
+    return isinstance(value, _CONSTANTS)
+
+
+def _namespace(value: Any) -> dict[str, Any]:
+    """Names that a definition sees: those of its module, and those of enclosing functions."""
+    functions = [value] if isinstance(value, FunctionType) else _methods(value)
+    names = dict(getattr(sys.modules.get(value.__module__), "__dict__", {}))
+    for function in functions:
+        names |= function.__globals__
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        for name, cell in cells:
+            with suppress(ValueError):  # not assigned yet
+                names[name] = cell.cell_contents
+    return names
+
+
+def _methods(value: type) -> list[FunctionType]:
+    """Functions that the body of a class defines, without those that a decorator generated."""
+    methods = []
+    for entry in vars(value).values():
+        entry = entry.fget if isinstance(entry, property) else getattr(entry, "__func__", entry)
+        entry = getattr(entry, "func", entry)  # of a cached property
+        entry = inspect.unwrap(entry) if callable(entry) else entry
+        if isinstance(entry, FunctionType) and entry.__qualname__.startswith(value.__qualname__):
+            methods.append(entry)
+    return [method for method in methods if method.__code__.co_filename != "<string>"]
+
+
+def _tree_of(value: Any) -> ast.AST | None:
+    """Syntax tree of a class or function; None where its source cannot be read."""
+    methods = [value] if isinstance(value, FunctionType) else _methods(value)
+    module = sys.modules.get(value.__module__)
+    file = methods[0].__code__.co_filename if methods else getattr(module, "__file__", None)
+    if file is None or (tree := _tree(file)) is None:
+        return None
+    _check_current(file, module, methods)
+    if isinstance(value, FunctionType):
+        line = value.__code__.co_firstlineno
+        functions = [n for _, n in _definitions(tree) if not isinstance(n, ast.ClassDef)]
+        found = [node for node in functions if _first_line(node) == line]
+        if len(found) > 1:  # lambdas on one line
+            found = [n for n in found if _compiles_to(n, value.__code__)] or found
+        return ast.Tuple(found) if len(found) > 1 else next(iter(found), None)
+    lines = {method.__code__.co_firstlineno for method in methods}
+    classes = [node for path, node in _definitions(tree) if path == value.__qualname__]
+    if lines:
+        classes = [n for n in classes if any(n.lineno <= line <= n.end_lineno for line in lines)]
+    return classes[-1] if classes else None
+
+
+def _compiles_to(node: Any, code: CodeType) -> bool:
+    made = compile(ast.Expression(node), "", "eval").co_consts[0]
+    facts = ("co_code", "co_consts", "co_names")
+    return all(getattr(made, fact) == getattr(code, fact) for fact in facts)
+
+
+def _definitions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Classes and functions of a tree with their qualified names."""
+    for node in ast.iter_child_nodes(tree):
+        inside = prefix
+        if isinstance(node, _Definition):
+            name = prefix + getattr(node, "name", "<lambda>")
+            yield name, node
+            inside = f"{name}." if isinstance(node, ast.ClassDef) else f"{name}.<locals>."
+        yield from _definitions(node, inside)
+
+
+def _first_line(node: Any) -> int:
+    lines: list[int] = [entry.lineno for entry in (node, *getattr(node, "decorator_list", ()))]
+    return min(lines)
+
+
+def _tree(file: str) -> ast.Module | None:
+    linecache.checkcache(file)
+    return _parsed("".join(linecache.getlines(file)))
+
+
+@cache
+def _parsed(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text) if text else None
+    except (SyntaxError, ValueError):
+        return None
+
+
+def _check_current(file: str, module: ModuleType | None, functions: list[FunctionType]) -> None:
+    """Raise unless the code of functions is what their file would compile to now."""
+    if type(getattr(module, "__loader__", None)) is not SourceFileLoader:
+        return  # a notebook, or a loader that changes the code
+    codes = _codes("".join(linecache.getlines(file)), file)
+    if any(function.__code__ not in codes for function in functions):
+        raise EditedError(
+            f"{file} was edited after Python had imported it, so the code in use is not the one in "
+            "the file. Restart Python, or import it again with importlib.reload."
+        )
+
+
+@cache
+def _codes(text: str, file: str) -> frozenset[CodeType]:
+    """Every code object of a file."""
+    codes, waiting = set[CodeType](), [compile(text, file, "exec", dont_inherit=True)]
+    while waiting:
+        code = waiting.pop()
+        codes.add(code)
+        waiting += [entry for entry in code.co_consts if isinstance(entry, CodeType)]
+    return frozenset(codes)
+
+
+def _dotted_names(tree: ast.AST) -> Iterator[list[str]]:
+    """Names that a tree reads, with the attributes that follow: ``a.b.c`` as [a, b, c]."""
+    for node in ast.walk(tree):
+        attributes: list[str] = []
+        while isinstance(node, ast.Attribute):
+            attributes.insert(0, node.attr)
+            node = node.value
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield [node.id, *attributes]
+
+
+def _text(tree: ast.AST) -> str:
+    """Source of a tree without docstrings and comments, whatever its layout."""
+    tree = ast.parse(ast.unparse(tree))  # a copy
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            node.body = [entry for entry in body if not _is_docstring(entry)]  # type: ignore[attr-defined]
+    return ast.unparse(tree)
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    value = node.value if isinstance(node, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
