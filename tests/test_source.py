@@ -52,6 +52,11 @@ FILES = {
             def twice(self):
                 return twice(self.weight)
 
+            def later(self):
+                from .lazy import late
+
+                return late()
+
         half = partial(scaled, weight=0.5)
     ''',
     "parts/helpers.py": """
@@ -65,6 +70,7 @@ FILES = {
             return 2 * x
     """,
     "parts/constants.py": "OFFSET = 7.0\nTABLE = {'b': 2}\nOTHER = 9\n",
+    "parts/lazy.py": "def late():\n    return 1\n",
     "sibling.py": "def value(x):\n    return x\n",
 }
 CHANGES = {
@@ -82,6 +88,7 @@ CHANGES = {
     "a constant of another module": ("parts/constants.py", "7.0", "8.0"),
     "a table of another module": ("parts/constants.py", "'b': 2", "'b': 3"),
     "a cached property": ("parts/helpers.py", "2 * x", "3 * x"),
+    "a module that it imports when called": ("parts/lazy.py", "return 1", "return 2"),
     "a module beside it": ("sibling.py", "return x", "return 2 * x"),
 }
 UNCHANGED = {

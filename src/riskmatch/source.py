@@ -20,7 +20,7 @@ from contextlib import suppress
 from functools import cache, partial
 from importlib import metadata
 from importlib.machinery import SourceFileLoader
-from importlib.util import resolve_name
+from importlib.util import find_spec, resolve_name
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -138,6 +138,22 @@ class _Sources:
                 home, name = value.__name__, attributes.pop(0)
                 value = getattr(value, name, None)
             self.add_value(home, name, value)
+        for statement in ast.walk(tree):
+            if isinstance(statement, ast.Import | ast.ImportFrom):
+                self._add_modules(statement, module)
+
+    def _add_modules(self, statement: ast.Import | ast.ImportFrom, module: str) -> None:
+        """Add whole modules that a function imports when it is called."""
+        if isinstance(statement, ast.ImportFrom):
+            home = _imported(statement, module)
+            names = [home, *(f"{home}.{alias.name}" for alias in statement.names)]
+        else:
+            names = [alias.name for alias in statement.names]
+        for name in filter(is_local, names):
+            with suppress(ImportError, ValueError):
+                spec = find_spec(name)
+                if spec is not None and spec.has_location and (tree := _tree(str(spec.origin))):
+                    self.texts[name] = _text(tree)
 
     def add_value(self, module: str, name: str, value: Any) -> None:
         """Add a value of a module: a definition, a constant, or the statement that assigns it."""
@@ -219,7 +235,7 @@ def _tree_of(value: Any) -> ast.AST | None:
         found = [node for node in functions if _first_line(node) == line]
         if len(found) > 1:  # lambdas on one line
             found = [n for n in found if _compiles_to(n, value.__code__)] or found
-        return ast.Tuple(found) if len(found) > 1 else next(iter(found), None)
+        return ast.Tuple(found, ast.Load()) if len(found) > 1 else next(iter(found), None)
     lines = {method.__code__.co_firstlineno for method in methods}
     classes = [node for path, node in _definitions(tree) if path == value.__qualname__]
     if lines:

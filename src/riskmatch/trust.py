@@ -85,7 +85,7 @@ def type_names(words: Iterable[str]) -> None:
     typed = _typed.get()
     if typed is not None:
         texts = (text.strip('"') for word in words for text in re.split("[=,]", word))
-        typed |= {text for text in texts if is_own(text) and not Path(text).exists()}
+        typed |= {text for text in texts if is_own(text) and not os.path.exists(text)}
 
 
 def may_import(name: str, announced: bool = False) -> bool:
