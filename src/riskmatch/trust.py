@@ -30,7 +30,7 @@ from riskmatch.files import make_folder, read_file, try_lock, write_whole
 
 MAX_FOLDERS = 10_000
 """Most folders whose names are remembered; the oldest are dropped."""
-_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_NAME = re.compile(r"(?!timm:)[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 _typed: ContextVar[set[str] | None] = ContextVar("typed", default=None)
 """Names that a command may import; None outside of commands, where code may import any."""
@@ -53,7 +53,7 @@ def is_own(name: str) -> bool:
     """Whether a name has the form ``package.module:Name``.
 
     Example:
-        >>> is_own("my_methods:Robust"), is_own("rdm"), is_own("timm:resnet50.tv_in1k")
+        >>> is_own("my_methods:Robust"), is_own("rdm"), is_own("timm:resnet50")
         (True, False, False)
     """
     return _NAME.fullmatch(name) is not None

@@ -311,7 +311,7 @@ AUTHORS = {
 
 
 def authors_logs():
-    root = Path(os.environ.get("RISKMATCH_DATA", "")) / "authors-logs"
+    root = Path(os.environ.get("RISKMATCH_DATA", "")) / "authors-logs" / "PACS"
     if "RISKMATCH_DATA" not in os.environ or not root.exists():
         pytest.skip("authors-logs is not there: set RISKMATCH_DATA")
     return root
