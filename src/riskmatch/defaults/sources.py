@@ -23,9 +23,10 @@ def with_source(config: RunConfig) -> RunConfig:
     Raises:
         PartError: a part cannot be imported, or was edited after Python had imported it.
     """
-    parts = {kind: part for kind, part in _parts(config) if not part.built_in}
     origins = {
-        kind: part.source or f"{part.distribution} {part.version}" for kind, part in parts.items()
+        kind: part.source or f"{part.distribution} {part.version}"
+        for kind, part in _parts(config)
+        if part.source or part.distribution  # neither for parts of riskmatch and of Python
     }
     return replace(config, source=join_sources(origins))
 
