@@ -117,9 +117,10 @@ def find(kind: Kind, name: str) -> Part:
                 f"The {NOUNS[kind]} '{name}' is not imported, because importing it runs its code: "
                 f"{trust.reason()}."
             )
-        module, _, attribute = name.partition(":")
-        place = (announced.module, announced.attr) if announced else (module, attribute)
-        return _imported(kind, name, *place)
+        if announced is None:
+            module, _, attribute = name.partition(":")
+            return _imported(kind, name, module, attribute)
+        return _imported(kind, name, announced.module, announced.attr, announced.dist)
     try:
         check_option(NOUNS[kind], name, names(kind))
     except ValueError as error:
@@ -160,7 +161,13 @@ def _entry_points(kind: Kind) -> dict[str, metadata.EntryPoint]:
     return {entry.name: entry for entry in metadata.entry_points(group=GROUPS[kind])}
 
 
-def _imported(kind: Kind, name: str, module_name: str, attribute: str) -> Part:
+def _imported(
+    kind: Kind,
+    name: str,
+    module_name: str,
+    attribute: str,
+    dist: metadata.Distribution | None = None,
+) -> Part:
     """Import a part; modules in the current folder are found after all others."""
     if (folder := os.getcwd()) not in sys.path and "" not in sys.path:
         sys.path.append(folder)
@@ -174,7 +181,10 @@ def _imported(kind: Kind, name: str, module_name: str, attribute: str) -> Part:
             check_option(f"name in {module_name}", attribute, public)
         except ValueError as error:
             raise PartError(f"The {NOUNS[kind]} '{name}' does not exist. {error}") from None
-    return _part(kind, name, getattr(module, attribute), module_name, attribute)
+    value = getattr(module, attribute)
+    if dist is not None and not source.is_editable(dist.name):
+        return Part(kind, name, value, distribution=dist.name, version=dist.version)
+    return _part(kind, name, value, module_name, attribute)
 
 
 def _part(kind: str, name: str, value: Any, module: str, attribute: str = "") -> Part:

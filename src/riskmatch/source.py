@@ -77,7 +77,7 @@ def distribution_of(module: str) -> str | None:
     """
     top = module.partition(".")[0]
     name = next(iter(_distributions().get(top, ())), None)
-    return None if name in (None, "riskmatch") or _is_editable(str(name)) else name
+    return None if name in (None, "riskmatch") or is_editable(str(name)) else name
 
 
 def is_local(module: str) -> bool:
@@ -92,7 +92,7 @@ def _distributions() -> dict[str, list[str]]:
 
 
 @cache
-def _is_editable(distribution: str) -> bool:
+def is_editable(distribution: str) -> bool:
     """Whether a distribution is installed from a folder in which its files are edited."""
     origin = metadata.distribution(distribution).read_text("direct_url.json")
     return origin is not None and bool(json.loads(origin).get("dir_info", {}).get("editable"))
