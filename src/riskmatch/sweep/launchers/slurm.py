@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import sys
@@ -127,6 +128,9 @@ class _SlurmJobs(Jobs):
         for first in range(0, len(runs), ARRAY):
             part = runs[first : first + ARRAY]
             tasks = [_Task(self.worker, run, self.threads, self.stop) for run in part]
+            # Jobs inherit it: Python 3.11 and later then searches the current folder last, see
+            # riskmatch.trust, where `python -m` would search it first.
+            os.environ.setdefault("PYTHONSAFEPATH", "1")
             try:
                 jobs = self.executor.submit_array(tasks)
             except RuntimeError as error:
