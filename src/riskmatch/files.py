@@ -12,7 +12,7 @@ import math
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,11 @@ __all__ = [
     "file_lock",
     "file_stamp",
     "finite",
+    "free_name",
     "make_folder",
     "printable",
     "read_file",
+    "refuse_input",
     "refuse_link",
     "to_json",
     "try_lock",
@@ -81,10 +83,33 @@ def refuse_link(path: Path) -> None:
         raise OSError(errno.ELOOP, f"{reason}remove the link", str(path))
 
 
+def refuse_input(file: Path, *inputs: Path | str, within: Sequence[str] = ()) -> None:
+    """Raise ``ValueError`` if writing ``file`` would replace an input.
+
+    Args:
+        file: file to write.
+        inputs: files and folders that are read.
+        within: suffixes of the files that are read inside folders.
+    """
+    if not file.exists():
+        return
+    for path in map(Path, inputs):
+        inside = path.is_dir() and path.resolve() in file.resolve().parents
+        if (inside and file.suffix.lower() in within) or (path.exists() and file.samefile(path)):
+            what = f"in {path}, which is" if inside else "an input that is"
+            raise ValueError(f"{file} is {what} read: it would be lost. Write to another file.")
+
+
 def make_folder(path: Path) -> None:
     """Create a folder with its parents unless it exists; ``OSError`` if it is a link."""
     refuse_link(path)
     path.mkdir(parents=True, exist_ok=True)
+
+
+def free_name(path: Path) -> Path:
+    """A path beside ``path`` that nothing has: ``NAME.old``, ``NAME.old2``, and so on."""
+    ends = (".old", *(f".old{number}" for number in range(2, 10_000)))
+    return next(free for end in ends if not (free := path.with_name(path.name + end)).exists())
 
 
 def write_whole(path: Path, *parts: Any) -> None:

@@ -131,7 +131,7 @@ def test_a_step_before_the_method_acts_is_named(tmp_path):
     with pytest.warns(RunWarning, match=f"step {best}, and rdm acts from step 4.*after_warmup"):
         folder = riskmatch.save_model(run, tmp_path / "model")
     assert "the network is that of its warm-up" in (folder / "README.md").read_text()
-    folder = riskmatch.save_model(run, tmp_path / "model", after_warmup=True)
+    folder = riskmatch.save_model(run, tmp_path / "model", after_warmup=True, overwrite=True)
     values = riskmatch.load_model(folder).values["run"]
     assert (values["step"], values["step_chosen_by"]) == (6, "train-val-after-warmup")
     assert "warm-up" not in (folder / "README.md").read_text()

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from riskmatch.cli.errors import BadInput, CommandError, RunFailed, bad_input, cause_of
 from riskmatch.cli.progress import RunDisplay, clock, progress
 from riskmatch.cli.train_options import TrainCommand, parse_train
-from riskmatch.deployment.folder import check_writable
 from riskmatch.files import printable, to_json
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning, findings
@@ -77,7 +76,9 @@ def _train(command: TrainCommand) -> RunRecord:
         if command.resume:
             check_not_edited(command.config, command.out)
         if command.all_domains:
-            check_writable(command.model)
+            from riskmatch.deployment.saving import check_destination
+
+            check_destination(command.model, command.config, command.overwrite, command.data_dir)
         device = resolve_device(command.device)
         loggers = make_loggers(command.log, command.out)
     _check_domains(command.config)
@@ -148,6 +149,7 @@ def _save(command: TrainCommand) -> None:
             after_warmup=command.after_warmup,
             expected=command.expected,
             licence=command.licence,
+            overwrite=command.overwrite,
             data_dir=command.data_dir,
             device=resolve_device(command.device),
             on_progress=on_progress,

@@ -71,11 +71,14 @@ class Execution:
     all_domains: bool = False
     """Train on all domains, and write the model folder."""
     save: Path | None = None
-    """The model folder of --all-domains; by default model in the folder of the run."""
+    """The model folder of --all-domains; by default model in the folder of the run. Another model
+    that is there is replaced only with --overwrite."""
     after_warmup: bool = False
     """Choose the step of --all-domains among those at which the method acts."""
     licence: str | None = None
     """Licence of the model, such as MIT, for its card."""
+    overwrite: bool = False
+    """Replace another model in the model folder; files of your own stay there."""
     out: Path = Path("runs")
     """Folder of all runs."""
     data_dir: Path | None = None
@@ -240,8 +243,8 @@ def _command(
         raise BadInput(f"Give --test-domain, one of {names}; or --all-domains.")
     if "memory" in given and not given.get("explain"):
         raise BadInput("--memory is an option of --explain; a run is divided with --accumulate.")
-    for name in ("save", "licence", "after_warmup") if not given.get("all_domains") else ():
-        if name in given:
+    for name in ("save", "licence", "after_warmup", "overwrite"):
+        if name in given and not given.get("all_domains"):
             flag = name.replace("_", "-")
             raise BadInput(f"--{flag} is an option of the model folder: add --all-domains.")
     execution = {item.name: given[item.name] for item in fields(Execution) if item.name in given}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -165,6 +166,13 @@ def expected_from_json(values: Any) -> Expected:
     if not isinstance(values, Mapping) or not {*names} <= values.keys():
         raise ValueError(f"expected must be a table with {', '.join(names)}, got {values!r}.")
     return Expected(**{name: values[name] for name in names})
+
+
+def own_checksum(values: Mapping[str, Any]) -> str:
+    """SHA-256 of JSON values other than ``sha256``, as which a file states it."""
+    rest = {name: value for name, value in values.items() if name != "sha256"}
+    text = json.dumps(json.loads(to_json(rest)), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def check_format(values: Any, expected: str) -> None:

@@ -12,66 +12,189 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 import os
+import re
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from riskmatch.deployment.advice import check_format
-from riskmatch.files import make_folder, read_file, refuse_link, to_json, write_whole
+from riskmatch.deployment.advice import own_checksum as _own_checksum
+from riskmatch.files import free_name, make_folder, read_file, refuse_link, to_json, write_whole
 from riskmatch.runs import records
 
 FORMAT = "riskmatch model 1"
 MODEL, WEIGHTS, HELD_OUT = "model.json", "weights.safetensors", "held_out.safetensors"
 CARD, FIGURE = "README.md", "risks.png"
 CHECKED = (WEIGHTS, HELD_OUT)
-"""Files whose checksums ``model.json`` holds."""
+"""Files whose checksums are verified; those of card and figure show whether they were edited."""
+EXPORTS = ("model.onnx", "model.pt2")
+"""Files that :func:`riskmatch.export` writes to the folder unless it is given another path."""
+STAGED = ".replacement"
+"""Folder of new files inside the model folder, while they replace older ones."""
 
 
 class ModelError(ValueError):
     """A folder is no model folder, or is damaged; the message states cause and cure."""
 
 
-def write_folder(path: Path, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
-    """Write a model folder, whole or not at all; an earlier model folder is replaced.
+def write_folder(
+    path: Path, values: Mapping[str, Any], files: Mapping[str, bytes], overwrite: bool = False
+) -> list[str]:
+    """Write a model folder, whole or not at all; files that are not of the model stay.
+
+    Of the same model only files that changed are written, and neither an edited card nor an edited
+    figure. Of another model, which ``overwrite`` replaces, edited ones are copied first, and files
+    that :func:`riskmatch.export` wrote are removed.
 
     Args:
         path: the folder.
         values: contents of ``model.json`` but for format and checksums.
         files: contents of the other files by name.
+        overwrite: replace another model.
+
+    Returns:
+        A sentence about each edited or removed file.
 
     Raises:
-        ModelError: there is something else at ``path``.
+        ModelError: there is another model, or something else, at ``path``.
     """
-    check_writable(path)
     content = {"format": FORMAT, **values}
-    content["files"] = {name: _sha256(files[name]) for name in CHECKED}
+    content["files"] = {name: _sha256(data) for name, data in files.items()}
     content["sha256"] = _own_checksum(content)
+    content = json.loads(to_json(content))
+    files = {**files, MODEL: (to_json(content, indent=2) + "\n").encode()}
+    before = check_writable(path, content["run"], overwrite)
     make_folder(path.parent)
-    temporary, before = (path.with_name(f".{path.name}.{end}") for end in ("tmp", "before"))
+    if not path.exists():
+        _stage(path.with_name(f".{path.name}.riskmatch.tmp"), path, files)
+        return []
+    _finish(path)
+    before = before or content
+    other = _difference(before, content)
+    if other and not overwrite:
+        raise another_model(path, other)
+    current = {name: read_file(path / name) for name in files if (path / name).exists()}
+    changed = {name: data for name, data in files.items() if current.get(name) != data}
+    sentences = []
+    for name in (CARD, FIGURE):
+        ours = name not in current or _sha256(current[name]) == before["files"].get(name)
+        if ours or name not in changed:
+            continue
+        if other:
+            copy = free_name(path / name)
+            write_whole(copy, current[name])
+            sentences.append(f"{path / name} was edited: it is now {copy.name}.")
+        else:
+            del changed[name]
+            cure = "remove it to have it written again"
+            sentences.append(f"{path / name} was edited and is kept; {cure}.")
+    if changed:
+        _stage(path / f"{STAGED}.tmp", path / STAGED, changed)
+        _finish(path)
+    for name in EXPORTS if other else ():
+        if is_export(path / name, str(before["run"].get("id"))):
+            (path / name).unlink()
+            sentences.append(f"{path / name} was that of the replaced model and is removed.")
+    return sentences
+
+
+def check_writable(
+    path: Path, run: Mapping[str, Any] | None = None, overwrite: bool = False
+) -> dict[str, Any] | None:
+    """Check that a model can be written to ``path``.
+
+    Args:
+        path: the folder.
+        run: entries of ``run`` in ``model.json`` that are known, such as the id.
+        overwrite: allow another model there.
+
+    Returns:
+        ``model.json`` of the model that is there; None if there is nothing.
+
+    Raises:
+        ModelError: there is another model, or something else.
+    """
+    refuse_link(path)
+    if not path.exists() or (path.is_dir() and not {*os.listdir(path)} - {f"{STAGED}.tmp"}):
+        return None
+    before: dict[str, Any] = {}
+    with suppress(OSError, ValueError, TypeError, RecursionError):
+        before = dict(json.loads(read_file(_place(path, MODEL))))
+    ours = str(before.get("format")).startswith(FORMAT[:-1])
+    if not ours or not all(isinstance(before.get(key), dict) for key in ("run", "files")):
+        raise ModelError(f"{path} exists and is no model folder. Give another path.")
+    for name in (MODEL, WEIGHTS, HELD_OUT, CARD, FIGURE):
+        if (path / name).is_dir():
+            raise ModelError(f"{path / name} is a folder in place of a file. Move it away.")
+    if run and not overwrite and (other := _difference(before, {"run": run})):
+        raise another_model(path, other)
+    return before
+
+
+def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """What the model in a folder is, where it is another one; empty if it is the same."""
+    old, new = before["run"], after["run"]
+    if old.get("id") != new["id"]:
+        config = old.get("config")
+        known = config if isinstance(config, dict) else {}
+        return f"{known.get('method')} on {known.get('data')}, run {old.get('id')}"
+    if "data" in new and old.get("data") != new["data"]:
+        return "the same run on other data"
+    if "step" in new and old.get("step") != new["step"]:
+        return f"step {old.get('step')} of the same run, not step {new['step']}"
+    if "files" in after and before["files"].get(WEIGHTS) != after["files"][WEIGHTS]:
+        return "other weights of the same run"
+    return ""
+
+
+def another_model(path: Path, what: str) -> ModelError:
+    """The error for a folder that holds another model, with the cure."""
+    return ModelError(
+        f"{path} holds another model ({what}). Replace it with --overwrite (overwrite=True), or "
+        "give another path."
+    )
+
+
+def is_export(path: Path, run: str | None = None) -> bool:
+    """Whether a file was exported by riskmatch, from the model of this run where it is given."""
+    pattern = b'"run": "%s"' % (b"[0-9a-f]+" if run is None else re.escape(run).encode())
+    if not path.is_file() or path.stat().st_size == 0:
+        return False
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return re.search(pattern, data) is not None
+
+
+def _stage(temporary: Path, folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files to a new folder, which appears whole or not at all."""
     refuse_link(temporary)
     shutil.rmtree(temporary, ignore_errors=True)  # of a process that was killed
     try:
         temporary.mkdir()
         for name, data in files.items():
             write_whole(temporary / name, data)
-        write_whole(temporary / MODEL, (to_json(content, indent=2) + "\n").encode())
-        if path.exists():
-            shutil.rmtree(before, ignore_errors=True)
-            os.replace(path, before)
-        os.replace(temporary, path)
+        os.replace(temporary, folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(before, ignore_errors=True)
 
 
-def check_writable(path: Path) -> None:
-    """Raise :class:`ModelError` if something other than a model folder is at ``path``."""
-    refuse_link(path)
-    empty = not path.exists() or (path.is_dir() and not any(path.iterdir()))
-    if not empty and not (path / MODEL).exists():
-        raise ModelError(f"{path} exists and is no model folder. Give another path.")
+def _finish(path: Path) -> None:
+    """Move staged files to their places; ``model.json`` is last, as :func:`_place` assumes."""
+    refuse_link(path / STAGED)
+    if (path / STAGED).is_dir():
+        for name in (WEIGHTS, HELD_OUT, CARD, FIGURE, MODEL):
+            if (path / STAGED / name).exists():
+                os.replace(path / STAGED / name, path / name)
+        (path / STAGED).rmdir()
+
+
+def _place(path: Path, name: str) -> Path:
+    """Where a file of a model is: staged, if a process was killed while it replaced the model."""
+    staged = path / STAGED / name
+    return staged if staged.exists() else path / name
 
 
 def read_folder(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -84,7 +207,7 @@ def read_folder(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     if not path.is_dir():
         what = f"{path} is a file, not a model folder" if path.exists() else f"There is no {path}"
         raise ModelError(f"{what}. Give the folder that riskmatch train --all-domains wrote.")
-    if not (path / MODEL).exists():
+    if not _place(path, MODEL).exists():
         cure = "riskmatch train --all-domains writes one"
         if (path / MODEL[:-5] / MODEL).exists():
             cure = f"did you mean {path / MODEL[:-5]}?"
@@ -92,7 +215,7 @@ def read_folder(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
             cure = f"it is the folder of a run: riskmatch.save_model('{path}', 'model') writes one"
         raise ModelError(f"{path} is no model folder, it has no {MODEL}: {cure}")
     try:
-        values = json.loads(read_file(path / MODEL))
+        values = json.loads(read_file(_place(path, MODEL)))
         check_format(values, FORMAT)
     except (ValueError, RecursionError) as error:
         raise ModelError(
@@ -104,9 +227,10 @@ def read_folder(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
         raise _damaged(path / MODEL, "its checksum does not match its contents")
     files = {}
     for name in CHECKED:
-        if not (path / name).exists():
-            raise _damaged(path / name, "it is missing")
-        files[name] = read_file(path / name)
+        place = _place(path, name)
+        if not place.exists():
+            raise _damaged(place, "it is missing")
+        files[name] = read_file(place)
         if _sha256(files[name]) != stated.get(name):
             size = len(files[name])
             raise _damaged(path / name, f"its {size:,} bytes do not match the checksum in {MODEL}")
@@ -118,11 +242,6 @@ def _damaged(path: Path, cause: str) -> ModelError:
         f"{path} is damaged or was changed: {cause}. Copy the model folder again from its source, "
         "or train the model again."
     )
-
-
-def _own_checksum(values: Mapping[str, Any]) -> str:
-    rest = {name: value for name, value in values.items() if name != "sha256"}
-    return _sha256(json.dumps(json.loads(to_json(rest)), sort_keys=True).encode())
 
 
 def _sha256(data: bytes) -> str:

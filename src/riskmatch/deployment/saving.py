@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import warnings
+from contextlib import suppress
 from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
@@ -26,19 +27,21 @@ from riskmatch.deployment.folder import (
     FIGURE,
     HELD_OUT,
     WEIGHTS,
+    another_model,
     check_writable,
     write_folder,
 )
 from riskmatch.deployment.inputs import preprocessing_of
 from riskmatch.deployment.model import BATCH, Array, SampleScores
 from riskmatch.engine.assemble import domains_of, is_frozen, model_options, risk_of, split_all
-from riskmatch.engine.data_identity import check_unchanged, identity_of
+from riskmatch.engine.data_identity import check_unchanged, identity_of, identity_of_files
 from riskmatch.engine.load import Run, load_run
 from riskmatch.engine.loop import AFTER_WARMUP
 from riskmatch.models import Backbone
 from riskmatch.models.embedding import embed
 from riskmatch.runs.config import RunConfig, acts_from
 from riskmatch.runs.findings import RunWarning
+from riskmatch.runs.identity import DataIdentity
 from riskmatch.trust import remember
 
 MAX_HELD_OUT = 2000
@@ -54,6 +57,7 @@ def save_model(
     after_warmup: bool = False,
     expected: Expected | None = None,
     licence: str | None = None,
+    overwrite: bool = False,
     trust: bool = False,
     data_dir: Path | None = None,
     device: torch.device | str = "cpu",
@@ -65,12 +69,17 @@ def save_model(
     of the lowest mean validation risk. A step at which the method does not act yet is warned about:
     the network is that of the warm-up.
 
+    Where the folder holds the same model (run, data, step and weights), only files that changed are
+    written. Files of your own stay, an edited card too.
+
     Args:
         run: the run, or its folder.
-        path: the folder, which appears whole or not at all; an earlier model is replaced.
+        path: the folder, which appears whole or not at all.
         after_warmup: choose among the steps at which the method acts.
         expected: accuracy to expect on a new domain.
         licence: licence of the model, such as ``"MIT"``.
+        overwrite: replace another model at ``path``. Its card is copied if it was edited, and its
+            exported ``model.onnx`` and ``model.pt2`` are removed.
         trust: import parts of the user's own that the folder of a run names, which runs their code.
         data_dir: folder that is searched first for files of the data set.
         device: device of a frozen backbone.
@@ -78,7 +87,7 @@ def save_model(
 
     Raises:
         ValueError: the run is not finished, its method never acts where ``after_warmup``, or
-            something else is at ``path``.
+            another model or something else is at ``path``.
         DataChangedError: the data have changed since the run was trained.
 
     Example:
@@ -90,9 +99,9 @@ def save_model(
         ['README.md', 'held_out.safetensors', 'model.json', 'risks.png', 'weights.safetensors']
     """
     path = Path(path)
-    check_writable(path)
     if not isinstance(run, Run):
         run = load_run(run, trust=trust)
+    check_writable(path, {"id": run.config.id}, overwrite)
     run.admit(run.config.model, run.config.data)
     if run.record.status != "done":
         raise ValueError(f"The run in {run.folder} is not finished. Train it to its end first.")
@@ -145,9 +154,31 @@ def save_model(
         FIGURE: risk_figure(held_out, training, config.risk),
         CARD: card(values, config, held_out).encode(),
     }
-    write_folder(path, values, files)
+    for sentence in write_folder(path, values, files, overwrite):
+        warnings.warn(sentence, RunWarning, stacklevel=2)
     remember(path, [config.model, config.data])
     return path
+
+
+def check_destination(
+    path: Path, config: RunConfig, overwrite: bool = False, data_dir: Path | None = None
+) -> None:
+    """Check before a run is trained that its model may be written to ``path``.
+
+    Data that are not loaded are compared by the names of their files, tables by their content.
+
+    Raises:
+        ModelError: there is another model, or something else, at ``path``.
+    """
+    before = check_writable(path, {"id": config.id}, overwrite)
+    if before is None or overwrite:
+        return
+    current, changes = identity_of_files(config, data_dir), ""
+    with suppress(AttributeError, KeyError, TypeError, ValueError):  # a damaged model.json
+        stored = DataIdentity.from_json(before["run"]["data"])
+        changes = stored.changes(current) if current else ""
+    if changes:
+        raise another_model(path, f"the same run on other data: {changes}")
 
 
 def _chosen_step(run: Run, after_warmup: bool) -> tuple[int, str]:
