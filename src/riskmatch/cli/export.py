@@ -33,6 +33,8 @@ class Export:
     """File to write, .onnx or .pt2; by default model.onnx or model.pt2 in the model folder."""
     inputs: str | None = None
     """Real inputs to check on, as of riskmatch predict; by default the data of training."""
+    overwrite: bool = False
+    """Without --out: replace a file of that name even if riskmatch did not export it."""
     data_dir: Path | None = None
     """Folder searched first for the data of training."""
     quiet: bool = False
@@ -54,6 +56,7 @@ def run(words: Sequence[str]) -> int:
             options.out,
             format=options.format,
             inputs=options.inputs,
+            overwrite=options.overwrite,
             data_dir=options.data_dir,
         )
     if options.json:

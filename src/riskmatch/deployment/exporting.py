@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from riskmatch.contract import outputs
 from riskmatch.data.catalogue import resolve
 from riskmatch.data.preprocessing import TablePreprocessing
+from riskmatch.deployment.folder import is_export
 from riskmatch.deployment.inputs import ImagePreprocessing, samples
 from riskmatch.deployment.model import TrainedModel, load_model
 from riskmatch.engine.instances import is_instance
@@ -61,6 +62,7 @@ def export(
     *,
     format: Format = "onnx",
     inputs: Inputs | None = None,
+    overwrite: bool = False,
     data_dir: Path | None = None,
     trust: bool = False,
 ) -> Exported:
@@ -76,18 +78,25 @@ def export(
         format: ``onnx``, or ``torch`` for ``torch.export``.
         inputs: real inputs to compare on, as :func:`riskmatch.predict` takes them; by default 100
             of the data that the model was trained on.
+        overwrite: where ``out`` is not given, replace a file that riskmatch did not export.
         data_dir: folder that is searched first for files of that data set.
         trust: import a network and data of the user's own that the folder names, which runs their
             code.
 
     Raises:
         ImportError: a package for ONNX is missing.
-        ValueError: there are no inputs to compare on, or the outputs differ.
+        ValueError: there are no inputs to compare on, the outputs differ, or a file that is not an
+            export is in the place of the default.
     """
     check_option("format", format, get_args(Format))
     folder = Path() if isinstance(model, TrainedModel) else Path(model)
     path = Path(out) if out is not None else folder / f"model{SUFFIXES[format]}"
     check_option(f"suffix of a file in the format {format}", path.suffix, (SUFFIXES[format],))
+    if out is None and path.exists() and not overwrite and not is_export(path):
+        raise ValueError(
+            f"{path} was not exported by riskmatch. Replace it with --overwrite (overwrite=True), "
+            "or give another file with --out (out=…)."
+        )
     if format == "onnx":
         _check_packages()
     if not isinstance(model, TrainedModel):
