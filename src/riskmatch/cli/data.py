@@ -169,6 +169,8 @@ def _doctor(words: Sequence[str]) -> int:
             raise BadInput("--sheet is for images; leave it out for a table.")
         try:
             contact_sheet(examination.index, sheet)
+        except ValueError as error:
+            raise BadInput(str(error)) from error
         except OSError as error:
             cause = error.strerror or error
             raise BadInput(f"--sheet {sheet}: {cause}. Choose another file.") from error

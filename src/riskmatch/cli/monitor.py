@@ -13,7 +13,9 @@ from riskmatch.cli.errors import BadInput, bad_input, prepare_output
 from riskmatch.cli.evaluate import Labelled
 from riskmatch.cli.parser import parse
 from riskmatch.cli.progress import Display
-from riskmatch.files import printable, to_json
+from riskmatch.data.images.index import EXTENSIONS
+from riskmatch.data.images.manifest import listed_files
+from riskmatch.files import printable, refuse_input, to_json
 
 if TYPE_CHECKING:
     from riskmatch.deployment import Monitoring
@@ -54,13 +56,18 @@ def run(words: Sequence[str]) -> int:
     """Test, print the tests, and return 1 where there is an alarm."""
     options = parse(Monitor, "monitor", words)
     if options.figure is not None:
-        prepare_output(options.figure, "--figure", (".png", ".svg", ".pdf"))
+        types = (".png", ".svg", ".pdf")
+        prepare_output(options.figure, "--figure", types, [options.data], EXTENSIONS)
     from riskmatch.deployment import load_model, monitor
+    from riskmatch.deployment.inputs import ImagePreprocessing
     from riskmatch.engine.device import keep_freed_memory
 
     keep_freed_memory()
     with bad_input(), Display(options.quiet, "samples") as display:
         model = load_model(options.model)
+        images = isinstance(model.preprocessing, ImagePreprocessing)
+        if options.figure is not None and images and options.figure.exists():
+            refuse_input(options.figure, *listed_files(Path(options.data)))
         if options.figure is not None and options.unlabelled and not model.classes:
             raise BadInput(
                 "--figure draws risks or confidences, and a regression without labels has neither: "

@@ -13,6 +13,7 @@ from riskmatch.cli.errors import BadInput, bad_input, prepare_output
 from riskmatch.cli.parser import parse
 from riskmatch.cli.progress import progress
 from riskmatch.files import printable
+from riskmatch.runs.records import SUFFIXES
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Report:
 def run(words: Sequence[str]) -> int:
     """Write the report and print its path and size."""
     options = parse(Report, "report", words, {"out": ("-o",)})
-    prepare_output(options.out, "--out", (".html",))
+    prepare_output(options.out, "--out", (".html",), options.dirs, SUFFIXES)
     for folder in options.dirs:
         if not folder.is_dir():
             raise BadInput(f"There is no folder {folder}. Give the folder of a run or of a sweep.")

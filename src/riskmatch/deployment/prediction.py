@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from riskmatch.data import OnProgress
 from riskmatch.deployment.inputs import OnSkip
 from riskmatch.deployment.model import BATCH, Outputs, TrainedModel, load_model
-from riskmatch.files import csv_text, write_whole
+from riskmatch.files import csv_text, refuse_input, write_whole
 from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def predict(
         ``prediction``.
 
     Raises:
-        ValueError: the inputs are not those of the model, or none can be read.
+        ValueError: the inputs are not those of the model, none can be read, or ``out`` is one.
 
     Example:
         >>> import tempfile, torch, riskmatch
@@ -64,6 +64,7 @@ def predict(
     """
     if out is not None:
         check_table_file(Path(out))
+        refuse_input(Path(out), *([inputs] if isinstance(inputs, str | Path) else []))
     if not isinstance(model, TrainedModel):
         model = load_model(model, trust=trust)
     outputs = model.outputs(

@@ -21,7 +21,7 @@ from riskmatch.data.domain import Augment, Domain, DomainSet, NamedTensors, Stor
 from riskmatch.data.features import check_features_file, random_view, write_features
 from riskmatch.data.fetch import cache_folder
 from riskmatch.data.sampler import stream
-from riskmatch.files import check_regular, file_lock, write_whole
+from riskmatch.files import check_regular, file_lock, refuse_input, write_whole
 from riskmatch.models.trunk import Trunk, seeded_trunk, trunk
 from riskmatch.validation import check_options
 
@@ -137,6 +137,7 @@ def embed_to_file(
         on_progress: called with each image that is decoded or embedded.
     """
     check_features_file(file)
+    refuse_input(file, data)
     for name, value in (("views", views), ("image_size", image_size)):
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}.")

@@ -122,7 +122,7 @@ def read_results(paths: Paths | Sequence[Paths], *, begun: bool = True) -> Resul
         begun: raise where all paths are sweeps of which no run has begun; else the data frames of
             such paths are empty.
     """
-    folders = _folders(paths)
+    folders = folders_of(paths)
     if not folders:
         raise ValueError("Give the folder of a run, a folder of runs or a sweep.")
     plans = [
@@ -188,14 +188,15 @@ def _earlier_sources(
         yield f"{folder}: {number} left out, with an earlier source of {parts}."
 
 
-def _folders(paths: Any) -> list[Path]:
+def folders_of(paths: Any) -> list[Path]:
+    """The folders that paths and runs stand for."""
     if isinstance(paths, str | Path):
         return [Path(paths)]
     if isinstance(paths, StoredRun):
         return [paths.folder]
     if not isinstance(paths, Iterable):
         raise TypeError(f"Give the folders of runs as paths, got {paths!r}.")
-    return [folder for entry in paths for folder in _folders(entry)]
+    return [folder for entry in paths for folder in folders_of(entry)]
 
 
 def results_of(runs: Iterable[RunRecord], plan: Iterable[RunConfig] = ()) -> Results:

@@ -23,6 +23,8 @@ from riskmatch.runs.scores import Evaluation
 
 FILE, PLAN, CHECKPOINTS = "records.jsonl", "plan.jsonl", "checkpoints"
 """The record and the checkpoints in the folder of a run, and the plan in the folder of a sweep."""
+SUFFIXES = (".json", ".jsonl", ".npz", ".safetensors")
+"""Those of the files in the folders of runs, sweeps and models."""
 PREPROCESSING = "preprocessing.json"
 """The fitted preprocessing in the folder of a run on a table."""
 _Result = TypeVar("_Result")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from riskmatch.data.images.decode import check_pillow, opened, to_rgb
 from riskmatch.data.images.index import ImageIndex
-from riskmatch.files import write_whole
+from riskmatch.files import refuse_input, write_whole
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -27,8 +27,13 @@ def contact_sheet(index: ImageIndex, file: Path) -> None:
     """Write a PNG of classes (rows) × domains (columns) with the first image of each.
 
     A cell is grey where a domain lacks a class, or where its first images cannot be decoded.
+
+    Raises:
+        ValueError: the file is one of the images.
     """
     check_pillow()
+    if file.exists():
+        refuse_input(file, *map(index.file, range(len(index))))
     from PIL import Image, ImageDraw, ImageFont
 
     step = CELL + GAP

@@ -73,6 +73,14 @@ def manifest_paths(path: Path) -> list[str]:
     return [values[0] for _, values in _rows(path, ("path",))]
 
 
+def listed_files(path: Path) -> list[Path]:
+    """The image files that a manifest lists; none if the file is no manifest."""
+    try:
+        return [path.parent / name for name in manifest_paths(path)]
+    except (OSError, ValueError):
+        return []
+
+
 def index_entries(path: Path, entries: Collection[Entry]) -> ImageIndex:
     """The index of images that the manifest ``path`` lists, named after the file."""
     labels = sorted({normalised_name(entry.label) for entry in entries})

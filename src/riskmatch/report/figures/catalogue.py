@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from riskmatch.files import read_file, write_whole
+from riskmatch.files import read_file, refuse_input, write_whole
 from riskmatch.report.figures.ablation import ablation
 from riskmatch.report.figures.canvas import SUFFIXES, save
 from riskmatch.report.figures.plot import Plot, read_plot
@@ -85,7 +86,8 @@ def draw_figure(
         on_progress: called while they are computed.
 
     Raises:
-        ValueError: the name or the suffix is unknown, or there is nothing to draw.
+        ValueError: the name or the suffix is unknown, there is nothing to draw, or ``out`` is an
+            input.
         FileNotFoundError: there are no runs, or they lack what the figure shows.
 
     See :mod:`riskmatch.report` for an example.
@@ -94,6 +96,7 @@ def draw_figure(
         check_option("width", width, INCHES)
     if out is not None:
         check_option("suffix of out", Path(out).suffix, (*SUFFIXES, NUMBERS))
+        _refuse_input(Path(out), name, runs)
     plot = plot_runs(name, runs, data_dir, on_progress)
     figure = plot.draw(width)
     if out is not None and Path(out).suffix == NUMBERS:
@@ -101,6 +104,16 @@ def draw_figure(
     elif out is not None:
         save(figure, Path(out))
     return figure
+
+
+def _refuse_input(out: Path, name: str | Path, runs: Paths) -> None:
+    """Refuse the JSON that is drawn, and in the folders of runs any but that of a figure."""
+    from riskmatch.runs.frame import folders_of
+
+    with suppress(OSError, ValueError):
+        read_plot(read_file(out).decode())
+        runs = ()
+    refuse_input(out, name, *folders_of(runs), within=(NUMBERS,))
 
 
 def plot_runs(

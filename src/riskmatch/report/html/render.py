@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from riskmatch.data import OnProgress
-from riskmatch.files import finite, write_whole
+from riskmatch.files import finite, refuse_input, write_whole
 from riskmatch.report.html.summary import absent_sections, summary, worst_counts
 from riskmatch.report.html.tables import (
     domains_of,
@@ -28,6 +28,8 @@ from riskmatch.report.page import page_data
 from riskmatch.report.style import DOMAIN_COLOURS
 from riskmatch.report.tables import format_cell
 from riskmatch.report.titles import data_title
+from riskmatch.runs.frame import folders_of
+from riskmatch.runs.records import SUFFIXES
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -97,10 +99,11 @@ def write_report(
 
     Raises:
         FileNotFoundError: a path does not exist, or holds no run.
-        ValueError: every run is damaged.
+        ValueError: every run is damaged, or ``out`` is a file of a run.
 
     See :mod:`riskmatch.report` for an example.
     """
+    refuse_input(Path(out), *folders_of(paths), within=SUFFIXES)
     data = page_data(paths, data_dir=data_dir, command=command, on_progress=on_progress)
     write_whole(Path(out), render(data).encode())
     return Path(out)
