@@ -63,6 +63,8 @@ class Advise:
     """Runs at a time; by default one per core, or one on a GPU."""
     device: str = "auto"
     """Device to train on: cpu, cuda:1, …; auto takes a GPU if there is one."""
+    overwrite: bool = False
+    """Replace an advice on other data or settings in --out, and an edited advice.json."""
     data_dir: Path | None = None
     """Folder searched first for the files of DATA."""
     quiet: bool = False
@@ -104,6 +106,7 @@ def run(words: Sequence[str]) -> int:
                 ignore=options.ignore,
                 choices=options.choices,
                 launcher=Local(options.jobs, options.device),
+                overwrite=options.overwrite,
                 data_dir=options.data_dir,
                 on_plan=display.plan,
                 on_change=display.change,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from riskmatch.cli.errors import RunFailed
+from riskmatch.cli.errors import RunFailed, bad_input
 from riskmatch.cli.parser import parse
 from riskmatch.cli.progress import SweepDisplay
 from riskmatch.files import printable, to_json
@@ -23,6 +23,8 @@ class Demo:
     """Output folder."""
     seed: int = 0
     """Seed of the digits, their colours and the weights."""
+    overwrite: bool = False
+    """Replace files of the same names that were made from other runs, or not by riskmatch."""
     quiet: bool = False
     """Print nothing but errors."""
     json: bool = False
@@ -34,8 +36,14 @@ def run(words: Sequence[str]) -> int:
     options = parse(Demo, "demo", words)
     from riskmatch.experiments import demo
 
-    with SweepDisplay(quiet=options.quiet) as display:
-        outcome = demo(options.out, options.seed, on_plan=display.plan, on_change=display.change)
+    with bad_input(), SweepDisplay(quiet=options.quiet) as display:
+        outcome = demo(
+            options.out,
+            options.seed,
+            overwrite=options.overwrite,
+            on_plan=display.plan,
+            on_change=display.change,
+        )
     if outcome.output is None:
         raise RunFailed(f"{outcome.error} Run the same command again to continue.")
     if options.json:

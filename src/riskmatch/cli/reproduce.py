@@ -20,6 +20,8 @@ from riskmatch.experiments.experiment import Budget
 from riskmatch.files import printable, to_json
 
 ALL = "all"
+COMMON = ("out", "as_is", "overwrite", "jobs", "data_dir", "device")
+"""Options that go with ``all``, too."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class Reproduce:
     """Train nothing; use the runs that are done."""
     out: Path | None = None
     """Output folder; default: reproduce, or reproduce-smoke."""
+    overwrite: bool = False
+    """Replace files of the same names that were made from other runs, or not by riskmatch."""
     jobs: int | None = None
     """Runs at a time; default: one per core if memory allows, and one for the budget smoke."""
     data_dir: Path | None = None
@@ -158,7 +162,7 @@ def _reproduce_all(budget: Budget, options: Reproduce, command: str) -> None:
 def _common(options: Reproduce, display: SweepDisplay) -> dict[str, Any]:
     """Arguments of both ``reproduce`` and ``reproduce_all``."""
     return {
-        **{name: getattr(options, name) for name in ("out", "as_is", "jobs", "data_dir", "device")},
+        **{name: getattr(options, name) for name in COMMON},
         "on_plan": lambda scope, runs: display.plan(runs, scope.data_note),
         "on_change": display.change,
         "on_progress": display.progress,

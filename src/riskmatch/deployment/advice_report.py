@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from riskmatch.deployment.advice import Advice, Expected
+from riskmatch.deployment.advice import Advice, Expected, own_checksum
 from riskmatch.deployment.judging import BOOSTING, Harm, MethodResult, recommended, results_table
 from riskmatch.report.html.render import render_advice
 from riskmatch.report.tables import Table
@@ -123,7 +123,7 @@ class Advised:
 
     def to_json(self) -> dict[str, Any]:
         """Contents of ``advice.json``: those of the advice, and the results."""
-        return {
+        values = {
             **self.advice.to_json(),
             "command": self.command,
             "selection": self.selection,
@@ -138,6 +138,7 @@ class Advised:
             "findings": self.sentences,
             "notes": self.notes,
         }
+        return {**values, "sha256": own_checksum(values)}
 
     def html(self) -> str:
         """The page ``advice.html``."""

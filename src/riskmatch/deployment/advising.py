@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
@@ -18,7 +19,7 @@ from riskmatch.data.domain import DomainSet
 from riskmatch.data.sampler import check_size
 from riskmatch.data.table import TableDomains
 from riskmatch.defaults import field_names, method_class, resolve
-from riskmatch.deployment.advice import Advice, Expected
+from riskmatch.deployment.advice import Advice, Expected, own_checksum
 from riskmatch.deployment.advice_report import FILE, PAGE, Advised
 from riskmatch.deployment.boosting import boosting_accuracies
 from riskmatch.deployment.judging import (
@@ -33,11 +34,12 @@ from riskmatch.deployment.judging import (
 from riskmatch.files import read_file, to_json, write_whole
 from riskmatch.report.selected import select
 from riskmatch.runs.config import RunConfig
+from riskmatch.runs.findings import RunWarning
 from riskmatch.runs.frame import Results, read_results
 from riskmatch.space import with_later
 from riskmatch.sweep import Launcher, PlannedRun, Protocol, run_all
 from riskmatch.sweep.board import OnChange
-from riskmatch.sweep.plan import RUNS, extend, held_out
+from riskmatch.sweep.plan import RUNS, check_outputs, extend, held_out, known_ids
 from riskmatch.trust import remember
 from riskmatch.validation import check_option
 
@@ -71,6 +73,7 @@ def advise(
     ignore: Sequence[str] = (),
     choices: Mapping[str, Any] | None = None,
     launcher: Launcher | str = "local",
+    overwrite: bool = False,
     data_dir: Path | None = None,
     on_plan: Callable[[Sequence[PlannedRun]], None] = lambda runs: None,
     on_change: OnChange = lambda board: None,
@@ -97,13 +100,16 @@ def advise(
         ignore: columns to leave out, for a table.
         choices: fields of the runs, or of the methods that have them, fixed in all draws.
         launcher: where to train: a launcher, or its name.
+        overwrite: replace an advice on other data or settings in ``out``, and an edited one, which
+            is kept otherwise.
         data_dir: folder searched first for the files of the data set.
         on_plan: called with the runs before they are trained.
         on_change: called with the state of all runs as training proceeds.
         on_progress: called while data are read.
 
     Raises:
-        ValueError: the data are no classification or have too few domains, or an option is wrong.
+        ValueError: the data are no classification or have too few domains, an option is wrong, or
+            ``out`` has another advice.
         UnfinishedAdvice: runs were interrupted, or all of ERM on some domain failed.
 
     Example:
@@ -149,6 +155,8 @@ def advise(
         )
     selection = _selection(selection, groups)
     planned = _plan(data, domains, methods, draws, groups, selection, choices)
+    outputs = [out / name for name in (FILE, PAGE, SIBLINGS, SCORES)]
+    check_outputs(outputs, planned, known_ids(out), overwrite)
     extend(out, planned, f"riskmatch advise {shlex.quote(data)}")
     remember(out, {name for run in planned for name in run.config.part_names})
     if siblings is not None:
@@ -216,9 +224,24 @@ def advise(
         data_dir,
         failures,
     )
-    write_whole(out / FILE, (to_json(found.to_json(), indent=2) + "\n").encode())
+    if _is_edited(out / FILE) and not overwrite:
+        message = f"{out / FILE} was edited and is kept; remove it to have it written again."
+        warnings.warn(message, RunWarning, stacklevel=2)
+    else:
+        write_whole(out / FILE, (to_json(found.to_json(), indent=2) + "\n").encode())
     write_whole(out / PAGE, found.html().encode())
     return found
+
+
+def _is_edited(file: Path) -> bool:
+    """Whether an advice is there and differs from what was written."""
+    try:
+        values = json.loads(read_file(file))
+        return bool(values["sha256"] != own_checksum(values))
+    except FileNotFoundError:
+        return False
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return True
 
 
 def advice_for(config: RunConfig, expected: Expected) -> Advice:

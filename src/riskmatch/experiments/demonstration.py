@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from riskmatch.defaults import resolve, run_config
-from riskmatch.experiments.experiment import RUNS, Outcome, Output
+from riskmatch.experiments.experiment import RUNS, Outcome, Output, run_ids, save_png
 from riskmatch.files import to_json, write_whole
 from riskmatch.report.density import DensityEstimate, bin_edges, finite_risks
 from riskmatch.report.figures import draw_densities
@@ -21,6 +21,7 @@ from riskmatch.report.style import BLUE, DASHED, GREEN, VERMILION, LineStyle
 from riskmatch.report.tables import Cell, Table
 from riskmatch.sweep import Local, PlannedRun, run_all
 from riskmatch.sweep.board import OnChange
+from riskmatch.sweep.plan import check_outputs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,6 +37,7 @@ def demo(
     out: Path | str = "demo",
     seed: int = 0,
     *,
+    overwrite: bool = False,
     on_plan: Callable[[Sequence[PlannedRun]], None] = lambda runs: None,
     on_change: OnChange = lambda board: None,
 ) -> Outcome:
@@ -46,6 +48,7 @@ def demo(
     Args:
         out: folder for ``demo.png``, ``demo.md``, ``demo.json`` and the runs.
         seed: seed of the digits, their colours and the weights.
+        overwrite: replace these files where they were made from other runs.
         on_plan: called with the runs before the first is trained.
         on_change: called with the state of all runs as training proceeds.
 
@@ -53,12 +56,17 @@ def demo(
         The files; ``output.values`` has a row for each method with its accuracy and mean risk on
         each domain.
 
+    Raises:
+        ValueError: ``out`` has a file of one of these names from elsewhere.
+
     Example:
         >>> outcome = demo("demo")  # doctest: +SKIP
         >>> print(outcome.output.text)  # doctest: +SKIP
     """
     out = Path(out)
     planned = demo_runs(seed)
+    files = [out / f"demo.{suffix}" for suffix in ("png", "md", "json")]
+    check_outputs(files, planned, run_ids(out), overwrite)
     on_plan(planned)
     configs = [run.config for run in planned]
     board = run_all(configs, out / RUNS, Local(jobs=1, device="cpu"), on_change=on_change)
@@ -104,7 +112,7 @@ def _write(planned: Sequence[PlannedRun], out: Path) -> Output:
     table = _table(record)
     write_whole(out / "demo.json", (to_json(record, indent=1) + "\n").encode())
     write_whole(out / "demo.md", (table.markdown() + "\n").encode())
-    draw(record).savefig(out / "demo.png")
+    save_png(draw(record), out / "demo.png")
     files = [out / f"demo.{suffix}" for suffix in ("png", "md", "json")]
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     return Output(files, table.markdown(), rows)

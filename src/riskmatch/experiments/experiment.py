@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from riskmatch.files import write_whole
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from riskmatch.runs.records import RunRecord
     from riskmatch.sweep.plan import PlannedRun
 
@@ -23,6 +26,8 @@ ExperimentOption = Literal["data", "methods", "seeds", "search_seeds", "init", "
 """Options that only some experiments take."""
 STAND_IN = "colored-digits"
 """Data set that replaces missing image benchmarks under the budget smoke."""
+SUFFIXES = ("md", "tex", "csv", "png", "pdf", "json")
+"""Those of the files of experiments."""
 RUNS = "runs"
 """Folder of the run records, inside the output folder."""
 
@@ -114,6 +119,18 @@ class FinishedRuns:
         for suffix, text in texts.items():
             write_whole(self.file(suffix), text.encode())
         return [self.file(suffix) for suffix in texts]
+
+
+def save_png(figure: Figure, path: Path) -> None:
+    """Write a figure whole or not at all."""
+    data = io.BytesIO()
+    figure.savefig(data, format="png")
+    write_whole(path, data.getvalue())
+
+
+def run_ids(out: Path) -> set[str]:
+    """Ids of the runs in an output folder."""
+    return {path.name for path in (out / RUNS).iterdir()} if (out / RUNS).is_dir() else set()
 
 
 @dataclass(frozen=True)

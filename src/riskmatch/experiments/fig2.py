@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from riskmatch.experiments.colored_mnist import METHODS, domain_name, grid_runs
-from riskmatch.experiments.experiment import Experiment, FinishedRuns, Output, Scope
+from riskmatch.experiments.experiment import Experiment, FinishedRuns, Output, Scope, save_png
 from riskmatch.files import to_json
 from riskmatch.report.density import DensityEstimate, bin_edges, finite_risks
 from riskmatch.report.figures import draw_densities
@@ -48,7 +48,7 @@ def _write(finished: FinishedRuns) -> Output:
         model: {p: DensityEstimate.of(values, edges).to_json() for p, values in by_p.items()}
         for model, by_p in risks.items()
     }
-    draw(record).savefig(finished.file("png"))
+    save_png(draw(record), finished.file("png"))
     files = [finished.file("png"), *finished.write({"json": to_json(record, indent=1) + "\n"})]
     means = {
         model: {p: round(values["mean"], 4) for p, values in by_p.items()}

@@ -24,16 +24,18 @@ from riskmatch.experiments.experiment import (
     BUDGETS,
     INITS,
     RUNS,
+    SUFFIXES,
     Budget,
     ExperimentOption,
     FinishedRuns,
     Init,
     Outcome,
     Scope,
+    run_ids,
 )
 from riskmatch.sweep.board import Board, OnChange
 from riskmatch.sweep.launchers import Local
-from riskmatch.sweep.plan import PlannedRun
+from riskmatch.sweep.plan import PlannedRun, check_outputs
 from riskmatch.sweep.run import run_all
 from riskmatch.validation import check_option
 
@@ -95,6 +97,7 @@ def reproduce(
     init: Literal["random", "erm", "both"] = "both",
     preset: str | None = None,
     as_is: bool = False,
+    overwrite: bool = False,
     jobs: int | None = None,
     data_dir: Path | str | None = None,
     device: str = "auto",
@@ -120,6 +123,7 @@ def reproduce(
         preset: ``paper`` or ``authors-code``, for runs on images; by default ``authors-code`` under
             the budget ``paper`` and none under the others.
         as_is: train nothing and use the runs that are done.
+        overwrite: replace files of this table or figure that were made from other runs.
         jobs: number of runs at a time; by default one per core, and 1 for ``smoke``.
         data_dir: folder to search first for data sets.
         device: device to train on; ``auto`` is a GPU if there is one.
@@ -128,7 +132,8 @@ def reproduce(
         on_progress: called for every image that is decoded or embedded.
 
     Raises:
-        ReproductionError: unknown name, option that does not apply, or no data set available.
+        ReproductionError: unknown name, option that does not apply, no data set available, or
+            ``out`` has such a file from other runs.
 
     Example:
         >>> import tempfile
@@ -165,6 +170,9 @@ def reproduce(
         inits: tuple[Init, ...] = INITS if init == "both" else (init,)
         scope = Scope(budget, available, unavailable, methods, seeds, search_seeds, inits, preset)
         planned = experiment.plan(scope)
+        files = FinishedRuns(name, scope, planned, {}, folder, "")
+        outputs = map(files.file, SUFFIXES)
+        check_outputs(outputs, planned, run_ids(folder), overwrite)
         launcher = Local(1 if jobs is None and budget == "smoke" else jobs, resolve_device(device))
     except ValueError as error:
         raise ReproductionError(str(error)) from error
@@ -214,6 +222,7 @@ def reproduce_all(
     *,
     out: Path | str | None = None,
     as_is: bool = False,
+    overwrite: bool = False,
     jobs: int | None = None,
     data_dir: Path | str | None = None,
     device: str = "auto",
@@ -235,6 +244,7 @@ def reproduce_all(
                 budget,
                 out=out,
                 as_is=as_is,
+                overwrite=overwrite,
                 jobs=jobs,
                 data_dir=data_dir,
                 device=device,

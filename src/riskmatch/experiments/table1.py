@@ -26,6 +26,7 @@ from riskmatch.experiments.experiment import (
     Init,
     Output,
     Scope,
+    save_png,
 )
 from riskmatch.report.figures import Curve, draw_curves
 from riskmatch.report.published import TABLE1 as PUBLISHED
@@ -189,7 +190,7 @@ def _write(finished: FinishedRuns) -> Output:
         "tex": "\n\n".join(table.latex() for table in tables) + "\n",
         "csv": machine_table(rows).csv(),
     }
-    figure(rows).savefig(finished.file("png"))
+    save_png(figure(rows), finished.file("png"))
     files = [*finished.write(texts), finished.file("png")]
     return Output(files, tables[0].markdown(), list(csv.DictReader(texts["csv"].splitlines())))
 

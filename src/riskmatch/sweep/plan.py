@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import combinations, product
@@ -213,6 +213,33 @@ def read(folder: Path) -> list[PlannedRun]:
     return list(read_plan(path, planned).values())
 
 
+def known_ids(folder: Path) -> set[str]:
+    """Ids of the runs in the plan of a folder; none without a plan."""
+    return {run.config.id for run in read(folder)} if (folder / FILE).exists() else set()
+
+
+def check_outputs(
+    files: Iterable[Path], planned: Sequence[PlannedRun], known: Collection[str], overwrite: bool
+) -> None:
+    """Refuse to replace files that were made from other runs, or not by riskmatch.
+
+    Args:
+        files: files that will be written.
+        planned: the runs from which they will be made.
+        known: ids of the runs that the folder has already.
+        overwrite: replace any file.
+
+    Raises:
+        ValueError: one of the files exists, and none of the planned runs is known.
+    """
+    taken = next((file for file in files if file.exists()), None)
+    if taken and not overwrite and not any(run.config.id in known for run in planned):
+        raise ValueError(
+            f"{taken} exists, and not from these runs. Replace it with --overwrite "
+            "(overwrite=True), or give another folder with --out (out=…)."
+        )
+
+
 def extend(folder: Path, runs: Sequence[PlannedRun], made_by: str) -> list[PlannedRun]:
     """Append the runs that the plan in ``folder`` lacks, and return them.
 
@@ -220,9 +247,15 @@ def extend(folder: Path, runs: Sequence[PlannedRun], made_by: str) -> list[Plann
         folder: folder of the sweep, created if it is missing.
         runs: planned runs.
         made_by: the command that planned them, written above them.
+
+    Raises:
+        ValueError: the file in the place of the plan is none.
     """
     path = folder / FILE
-    known = {run.config.id for run in read(folder)} if path.exists() else set()
+    known = known_ids(folder)
+    before = read_file(path) if path.exists() else b""
+    if before.strip() and not known and b'"made by"' not in before:
+        raise ValueError(f"{path} is no plan of riskmatch. Give another folder.")
     new = [run for run in runs if run.config.id not in known]
     if new:
         head = {"made by": made_by, "riskmatch": version("riskmatch"), "runs": len(new)}
@@ -231,7 +264,6 @@ def extend(folder: Path, runs: Sequence[PlannedRun], made_by: str) -> list[Plann
         ]
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in [head, *lines])
         folder.mkdir(parents=True, exist_ok=True)
-        before = path.read_bytes() if path.exists() else b""
         if before and not before.endswith(b"\n"):
             before += b"\n"
         write_whole(path, before + text.encode())
