@@ -248,7 +248,7 @@ def inputs(out: Path, rng: random.Random) -> Outcome:
 
 def files(out: Path, rng: random.Random) -> Outcome:
     """Put links, pipes and dangling links in place of files."""
-    places = [FILE, f"{FILE}.tmp", "lock", "checkpoints", "predictions", "plan.jsonl"]
+    places = [FILE, f".{FILE}.riskmatch.tmp", "lock", "checkpoints", "predictions", "plan.jsonl"]
     places += ["checkpoints/00000020.safetensors", "a/cat/0.png", "m.csv", "results.jsonl"]
     config, words = tiny("erm"), "train colored-digits --method erm --test-domain 0.1 --steps 40"
     words += " --eval-every 10 --batch-size 16 --data-option samples=80 --model-option widths=[16]"

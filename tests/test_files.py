@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from riskmatch.files import file_lock, to_json, try_lock
+from riskmatch.files import file_lock, free_name, refuse_input, to_json, try_lock, write_whole
 from riskmatch.runs.lock import BusyError, is_locked, lock
 
 
@@ -71,3 +71,41 @@ def test_to_json_has_null_for_non_finite_numbers():
     assert json.loads(to_json(value)) == {"é": [1.5, None, [None, -1]], "none": None, "yes": True}
     assert "é" in to_json(value)
     assert to_json([1], indent=2) == "[\n  1\n]"
+
+
+def test_a_file_beside_the_one_that_is_written_stays(tmp_path):
+    (tmp_path / "a.csv.tmp").write_text("mine")
+    write_whole(tmp_path / "a.csv", b"1,2")
+    assert {path.name for path in tmp_path.iterdir()} == {"a.csv", "a.csv.tmp"}
+    assert (tmp_path / "a.csv.tmp").read_text() == "mine"
+
+
+def test_a_failed_write_leaves_the_old_file_alone(tmp_path):
+    (tmp_path / "a").write_text("old")
+    with pytest.raises(TypeError):
+        write_whole(tmp_path / "a", b"half", 5)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "old"}
+
+
+def test_free_names_are_not_taken(tmp_path):
+    names = []
+    for _ in range(3):
+        free = free_name(tmp_path / "a.md")
+        free.touch()
+        names.append(free.name)
+    assert names == ["a.md.old", "a.md.old2", "a.md.old3"]
+
+
+def test_inputs_are_told_from_other_files(tmp_path):
+    folder, table = tmp_path / "photos", tmp_path / "table.csv"
+    (folder / "cat").mkdir(parents=True)
+    image, notes = folder / "cat/1.PNG", folder / "notes.txt"
+    for file in (table, image, notes):
+        file.touch()
+    for out, inputs in ((table, [folder, table]), (image, [table, folder])):
+        with pytest.raises(ValueError, match=str(out)):
+            refuse_input(out, *inputs, within=(".png",))
+    refuse_input(notes, folder, table, within=(".png",))
+    refuse_input(folder / "cat/2.png", folder, within=(".png",))  # nothing is there
+    refuse_input(image, folder)
+    refuse_input(table, tmp_path / "none", "a:name")

@@ -119,7 +119,7 @@ def write_whole(path: Path, *parts: Any) -> None:
 
     A link at ``path`` is replaced.
     """
-    temporary = path.with_name(path.name + ".tmp")
+    temporary = path.with_name(f".{path.name}.riskmatch.tmp")
     try:
         temporary.unlink(missing_ok=True)  # of a process that was killed, or a link
         with open(temporary, "xb") as file:
@@ -127,8 +127,9 @@ def write_whole(path: Path, *parts: Any) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except OSError as error:
-        error.filename = str(path)  # a full disk names no file
+    except BaseException as error:
+        if isinstance(error, OSError):
+            error.filename = str(path)  # a full disk names no file
         temporary.unlink(missing_ok=True)
         raise
     if os.name == "nt":  # folders cannot be opened

@@ -44,7 +44,7 @@ def test_linked_lock_is_refused(folder, victim):
 
 
 def test_linked_temporary_file_is_replaced(folder, victim):
-    (folder / f"{records.FILE}.tmp").symlink_to(victim)
+    (folder / f".{records.FILE}.riskmatch.tmp").symlink_to(victim)
     records.start(folder, CONFIG)
     assert records.read(folder).config == CONFIG
     assert sorted(path.name for path in folder.iterdir()) == [records.FILE]
