@@ -5,9 +5,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import warnings
 import zlib
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from riskmatch.data import OnProgress
 from riskmatch.data.fetch import VARIABLE, cache_folder, candidate_folders, fetch, from_mirrors
+from riskmatch.files import free_name
 
 FILES = {
     "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
@@ -85,7 +87,9 @@ def get_mnist(
     mirrors: Sequence[str] = (),
     on_progress: OnProgress | None = None,
 ) -> Path:
-    """Download the missing or damaged files of MNIST; returns their folder.
+    """Download the missing files of MNIST; returns their folder.
+
+    A file of the same name with other content, damaged or of another data set, is renamed.
 
     Args:
         folder: target; by default a folder in the cache.
@@ -97,16 +101,29 @@ def get_mnist(
     """
     folder = folder or cache_folder() / "mnist"
     for name, md5 in FILES.items():
-        check = partial(read_verified, md5=md5)
-        with suppress(ValueError):  # damaged
-            if path := _file(folder, name):
+        check, path = partial(read_verified, md5=md5), _file(folder, name)
+        with suppress(ValueError):  # another one, or damaged
+            if path:
                 check(path)
                 continue
         packed = f"{name}.gz"
         urls = from_mirrors(mirrors or MIRRORS, packed)
-        fetch(urls, packed, folder, check, on_progress, limit=MAX_BYTES)
-        (folder / name).unlink(missing_ok=True)  # a damaged one would be read first
+        with _set_aside(path) if path else nullcontext():  # a plain one would be read first
+            fetch(urls, packed, folder, check, on_progress, limit=MAX_BYTES)
     return folder
+
+
+@contextmanager
+def _set_aside(path: Path) -> Iterator[None]:
+    """Rename a file; undo that where the context fails."""
+    renamed = free_name(path)
+    path.rename(renamed)
+    try:
+        yield
+    except BaseException:
+        renamed.rename(path)
+        raise
+    warnings.warn(f"{path} is not the file of MNIST and is now {renamed.name}.", stacklevel=4)
 
 
 def read_verified(path: Path, md5: str) -> bytes:

@@ -109,6 +109,15 @@ def test_next_call_continues_the_download(cache):
     with serving(good) as (url,):
         assert_whole(get(origin(url, checksum=SHA256)))
     assert good.asked == [("small.tar.gz", "bytes=100-")]
+    assert not (cache / "pacs.download").exists()
+
+
+def test_other_files_in_the_folder_of_a_download_stay(cache):
+    (cache / "pacs.download").mkdir(parents=True)
+    (cache / "pacs.download/notes.txt").write_text("mine")
+    with serving(Mirror({"small.tar.gz": PACKED})) as (url,):
+        assert contents(get(origin(url, checksum=SHA256))) == pacs_files()
+    assert [path.name for path in (cache / "pacs.download").iterdir()] == ["notes.txt"]
 
 
 @pytest.mark.parametrize(

@@ -92,11 +92,21 @@ def get_benchmark(
             for file in origin.files:  # or the next call would use them again
                 (store / file.name).unlink(missing_ok=True)
         else:
-            shutil.rmtree(store, ignore_errors=True)
+            _remove_downloads(benchmark, store)
             return folder
     with suppress(OSError):
         store.rmdir()  # where nothing was received
     raise FetchError(_failure(benchmark, folder, attempts), attempts)
+
+
+def _remove_downloads(benchmark: Benchmark, store: Path) -> None:
+    """Remove what was downloaded; other files stay."""
+    for file in (file for origin in benchmark.origins for file in origin.files):
+        for name in (file.name, f"{file.name}.part"):
+            (store / name).unlink(missing_ok=True)
+        shutil.rmtree(store / f"{file.name}.hub", ignore_errors=True)
+    with suppress(OSError):
+        store.rmdir()
 
 
 def _verified(benchmark: Benchmark, folder: Path) -> Path:
