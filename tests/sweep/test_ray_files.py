@@ -49,6 +49,16 @@ def test_files_of_a_run_are_replaced_and_its_record_comes_last(tmp_path, monkeyp
     assert (folder / LOCK).exists()
 
 
+def test_other_files_in_the_folder_of_a_run_stay(tmp_path):
+    (tmp_path / RUN.id / "model").mkdir(parents=True)
+    for name in ("notes.txt", "model/weights.safetensors"):
+        (tmp_path / RUN.id / name).write_bytes(b"mine")
+    assert ray._read(tmp_path, RUN) == {}
+    ray._write(tmp_path, RUN, {f"{RUN.id}/{FILE}": b"record"})
+    for name in ("notes.txt", "model/weights.safetensors"):
+        assert (tmp_path / RUN.id / name).read_bytes() == b"mine"
+
+
 def test_files_of_a_run_are_not_written_through_links(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / RUN.id).mkdir()

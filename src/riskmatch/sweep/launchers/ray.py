@@ -15,9 +15,8 @@ from typing import Any
 
 from riskmatch.data import OnProgress
 from riskmatch.files import make_folder, write_whole
-from riskmatch.runs import records
+from riskmatch.runs import predictions, records
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.lock import FILE as LOCK
 from riskmatch.runs.lock import BusyError, lock
 from riskmatch.sweep.board import Board, OnChange, RunOutcome
 from riskmatch.sweep.launchers.base import POLL_SECONDS, Jobs, Launcher, check_least, supervise
@@ -237,11 +236,13 @@ def _train(
 
 
 def _read(out: Path, run: RunConfig) -> dict[str, bytes]:
-    """Read the files of a run."""
+    """Read the files of a run; others in its folder are left alone."""
+    names = (records.FILE, records.PREPROCESSING, records.CHECKPOINTS, predictions.FOLDER)
     return {
         str(path.relative_to(out)): path.read_bytes()
-        for path in (out / run.id).rglob("*")
-        if path.is_file() and path.name != LOCK
+        for name in names
+        for path in [out / run.id / name, *(out / run.id / name).rglob("*")]
+        if path.is_file()
     }
 
 
