@@ -6,6 +6,9 @@
 | ``weights.safetensors`` | weights and buffers of the network |
 | ``held_out.safetensors`` | scores of held-out samples of every domain |
 | ``README.md``, ``risks.png`` | the model card and its figure; they may be edited |
+
+Other files in the folder are left alone. New files replace those of the model together: they are
+staged in the folder :data:`STAGED`, which counts from the moment it has its name.
 """
 
 from __future__ import annotations

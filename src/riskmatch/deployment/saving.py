@@ -154,9 +154,10 @@ def save_model(
         FIGURE: risk_figure(held_out, training, config.risk),
         CARD: card(values, config, held_out).encode(),
     }
-    for sentence in write_folder(path, values, files, overwrite):
-        warnings.warn(sentence, RunWarning, stacklevel=2)
+    sentences = write_folder(path, values, files, overwrite)
     remember(path, [config.model, config.data])
+    for sentence in sentences:
+        warnings.warn(sentence, RunWarning, stacklevel=2)
     return path
 
 

@@ -263,7 +263,10 @@ def read_plan(
                 plan.setdefault(config.id, make(config, values))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             cause = f"missing {error}" if isinstance(error, KeyError) else error
-            raise ValueError(f"{path}, line {number}, is not a run: {cause}") from error
+            raise ValueError(
+                f"{path}, line {number}, is not a run: {str(cause).rstrip('.')}. Repair or remove "
+                "that line, or give another folder."
+            ) from error
     return plan
 
 
