@@ -96,8 +96,10 @@ def refuse_input(file: Path, *inputs: Path | str, within: Sequence[str] = ()) ->
     for path in map(Path, inputs):
         inside = path.is_dir() and path.resolve() in file.resolve().parents
         if (inside and file.suffix.lower() in within) or (path.exists() and file.samefile(path)):
-            what = f"in {path}, which is" if inside else "an input that is"
-            raise ValueError(f"{file} is {what} read: it would be lost. Write to another file.")
+            what = f"in {path}, an" if inside else "an"
+            raise ValueError(
+                f"{file} is {what} input of this command, and would be lost. Write to another file."
+            )
 
 
 def make_folder(path: Path) -> None:

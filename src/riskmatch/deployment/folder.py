@@ -101,7 +101,7 @@ def write_folder(
     for name in EXPORTS if other else ():
         if is_export(path / name, str(before["run"].get("id"))):
             (path / name).unlink()
-            sentences.append(f"{path / name} was that of the replaced model and is removed.")
+            sentences.append(f"{path / name} was exported from the replaced model and is removed.")
     return sentences
 
 
