@@ -24,7 +24,7 @@ from riskmatch.divergence.checks import check_option, is_traced
 from riskmatch.divergence.kernels import RBFMixture, Reduction
 
 Method = Literal["auto", "dense", "grid"]
-_METHODS = get_args(Method)
+METHODS = get_args(Method)
 
 DENSE_BELOW = 80  # crossover of all pairs and the grid, both in torch
 
@@ -53,7 +53,7 @@ def kernel_forms(
     Returns:
         () in float64 for float64 samples, else in float32.
     """
-    check_option("method", method, _METHODS)
+    check_option("method", method, METHODS)
     with_grad = torch.is_grad_enabled() and samples.requires_grad
     traced, balanced = is_traced(samples), coefs is None
     if coefs is None:
@@ -177,7 +177,14 @@ class _Transformable(torch.autograd.Function):
         return (torch.stack(values), torch.stack(grads)), (0, 0)
 
 
-_operator = torch.library.custom_op("riskmatch::kernel_forms", _evaluate_unchecked, mutates_args=())
+# Up to torch 2.6 a schema is not inferred from postponed annotations.
+_SCHEMA = (
+    "(Tensor samples, Tensor groups, Tensor rows, Tensor coefs, float[] bandwidths, str reduction,"
+    " str method, bool balanced, bool with_grad) -> (Tensor, Tensor)"
+)
+_operator = torch.library.custom_op(
+    "riskmatch::kernel_forms", _evaluate_unchecked, mutates_args=(), schema=_SCHEMA
+)
 _operator.register_autograd(_backward, setup_context=_setup_context)
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from riskmatch.divergence.checks import check_option
 
 Reduction = Literal["mean", "sum"]
+_REDUCTIONS = get_args(Reduction)
 
 _DECADES = tuple(10.0**power for power in range(-4, 4))
 _MEDIAN_SAMPLES = 1024
@@ -53,7 +54,7 @@ class RBFMixture:
                     f"A bandwidth must be a positive finite number, got {sigma:g}; "
                     "it is the σ of exp(-d²/(2σ)), for example 1.0."
                 )
-        check_option("reduction", reduction, get_args(Reduction))
+        check_option("reduction", reduction, _REDUCTIONS)
         object.__setattr__(self, "bandwidths", sigmas)
         object.__setattr__(self, "reduction", reduction)
 
@@ -82,7 +83,7 @@ class RBFMixture:
         for gamma in values:
             if not (math.isfinite(gamma) and gamma > 0):
                 raise ValueError(f"γ must be a positive finite number, got {gamma:g}.")
-        return cls((0.5 / gamma for gamma in values), reduction)
+        return cls([0.5 / gamma for gamma in values], reduction)
 
     @classmethod
     def median(cls, *samples: Tensor, scales: Iterable[float] = (1.0,)) -> RBFMixture:

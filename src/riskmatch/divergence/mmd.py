@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import get_args
 
 import torch
 from torch import Tensor
@@ -11,7 +10,7 @@ from torch import Tensor
 from riskmatch.divergence import few
 from riskmatch.divergence.checks import check_option
 from riskmatch.divergence.divergence import Divergence, Groups, Pool
-from riskmatch.divergence.forms import DENSE_BELOW, Method, kernel_forms
+from riskmatch.divergence.forms import DENSE_BELOW, METHODS, Method, kernel_forms
 from riskmatch.divergence.kernels import RBFMixture
 
 
@@ -50,7 +49,8 @@ def mmd2(
 
     Reference: Gretton et al., *A Kernel Two-Sample Test*, JMLR 2012.
     """
-    return MMD(kernel or RBFMixture.authors_code(), unbiased, method)(x, y)
+    divergence = MMD(kernel or RBFMixture.authors_code(), unbiased, method)
+    return divergence.__call__(x, y)  # torch 2.7 cannot compile divergence(x, y)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class MMD(Divergence):
         tensor(0.)
     """
 
-    kernel: RBFMixture = field(default_factory=RBFMixture.authors_code)
+    kernel: RBFMixture = field(default_factory=lambda: RBFMixture.authors_code())
     unbiased: bool = False
     method: Method = "auto"
 
@@ -72,7 +72,7 @@ class MMD(Divergence):
                 f"kernel must be an RBFMixture, got {type(self.kernel).__name__}; for own "
                 "bandwidths use RBFMixture([...])."
             )
-        check_option("method", self.method, get_args(Method))
+        check_option("method", self.method, METHODS)
 
     @property
     def min_samples(self) -> int:  # type: ignore[override]
