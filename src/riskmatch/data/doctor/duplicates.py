@@ -152,7 +152,8 @@ def near_duplicates(files: Sequence[Inspection], rows: Iterable[int]) -> list[Pa
 def _spanning_tree(edges: Ints, n: int) -> tuple[Ints, Ints]:
     """A subset of the edges that connects the same rows, earlier edges first; and the groups."""
     weights = np.arange(1, len(edges) + 1)
-    graph = coo_array((weights, (edges[:, 0], edges[:, 1])), shape=(n, n)).tocsr()
+    a, b = edges.T.astype(np.int32)  # csgraph of older SciPy takes no others
+    graph = coo_array((weights, (a, b)), shape=(n, n)).tocsr()
     kept = np.sort(minimum_spanning_tree(graph).data).astype(np.int64) - 1
     _, groups = connected_components(graph, directed=False)
     return edges[kept], groups.astype(np.int64)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskmatch.data.columns import Column
+from riskmatch.data.columns import LARGEST, Column
 from riskmatch.data.doctor.findings import Finding, Severity
 from riskmatch.data.table import TableDomains
 
@@ -177,6 +177,8 @@ def _read_numbers(x: Floats, target: NDArray[Any], new: Floats, classes: bool) -
         DecisionTreeRegressor,
     )
 
+    # Missing is below all numbers: up to scikit-learn 1.7 no split divides NaN from one value.
+    x, new = (np.nan_to_num(values, nan=-LARGEST) for values in (x, new))
     tree = DecisionTreeClassifier if classes else DecisionTreeRegressor
     leaves = max(256, 4 * len(np.unique(target))) if classes else 256
     with warnings.catch_warnings():
