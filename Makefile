@@ -1,13 +1,14 @@
 PYTHON ?= python3
+PYTHON310 ?= python3.10
 BIN    := .venv/bin
 STAMP  := .venv/.installed
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint bench docs docs-serve pictures clean
+.PHONY: help setup demo test test-all test-lowest lint bench docs docs-serve pictures clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## make .venv and install riskmatch with its tools
 
@@ -32,6 +33,9 @@ $(STAMP)-all: $(STAMP)
 	@echo "installing the frameworks of the extra integration"
 	@$(PIP) install -c constraints.txt -e '.[dev,integration]'
 	@touch $@
+
+test-lowest: $(STAMP)  ## the demo, tables, images and a report under the lowest versions declared
+	@OMP_NUM_THREADS=1 $(BIN)/python tests/lowest.py $(PYTHON310)
 
 lint: $(STAMP)  ## style, types and layers
 	@$(BIN)/ruff check -q .
