@@ -30,7 +30,8 @@ class RunOutcome(NamedTuple):
     """How the training of a run ended in a process."""
 
     status: Literal["done", "failed", "interrupted", "locked"]
-    """``locked``: another process trains the run, or has just finished it."""
+    """``locked``: another process trains the run or has just finished it, or its node was lost; the
+    board offers it again."""
     error: str | None = None
     """Cause of the failure."""
 

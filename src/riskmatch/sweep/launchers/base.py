@@ -87,7 +87,7 @@ def supervise(board: Board, jobs: Jobs, limit: Callable[[], int], on_change: OnC
     """Submit runs as they can start, at most ``limit()`` at a time, until none is unfinished.
 
     The progress of a run is read from its record. On ``KeyboardInterrupt``, or any error, jobs are
-    cancelled first.
+    cancelled first; if the engine itself is lost, a ``ChildProcessError``, they are not waited for.
     """
     try:
         while not board.interrupted:
@@ -105,6 +105,10 @@ def supervise(board: Board, jobs: Jobs, limit: Callable[[], int], on_change: OnC
                 board.close(run, outcome)
             for run in board.running.values():
                 board.read_record(run)
+    except ChildProcessError:
+        jobs.cancel()
+        jobs.submitted.clear()
+        raise
     finally:
         jobs.cancel()
         while jobs.submitted:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +26,10 @@ from riskmatch.sweep.worker import SweepSettings, Worker, record_failure, torch_
 
 Files = Mapping[str, bytes]
 """Contents of files by path, relative to the folder of the records."""
+PATIENCE = 20.0
+"""Seconds to wait for the head node, or for a node that can train. Without a head node, Ray ends
+this process after a minute."""
+CONTINUE = "Runs that have not ended are left unfinished; riskmatch sweep run continues them."
 
 
 @dataclass(frozen=True)
@@ -34,8 +40,8 @@ class Ray(Launcher):
 
         riskmatch sweep run DIR --launcher ray --address auto --gpus 0.5
 
-    A run whose worker process or node dies is trained again by Ray, from its last checkpoint. All
-    nodes need riskmatch and the data, under the same paths, and the folder of the sweep, unless
+    A run whose worker process or node dies is trained again, from its last checkpoint. All nodes
+    need riskmatch and the data, under the same paths, and the folder of the sweep, unless
     ``copy_back`` is given.
     """
 
@@ -50,7 +56,7 @@ class Ray(Launcher):
     jobs: int | None = None
     """Runs at a time; by default as many as the nodes have cores, memory and GPUs for."""
     retries: int = 3
-    """How often a run whose worker or node died is trained again."""
+    """How often a run whose worker process died is trained again; lost nodes do not count."""
     copy_back: bool = False
     """Workers do not share the folder of the sweep: they train in a temporary folder and send the
     files of a run back when it ends."""
@@ -65,14 +71,19 @@ class Ray(Launcher):
         on_change: OnChange,
         on_progress: OnProgress | None = None,
     ) -> None:
-        """Train every waiting run as a task of Ray."""
+        """Train every waiting run as a task of Ray.
+
+        Raises:
+            ChildProcessError: Ray can train no more, because its processes on this machine, its
+                head node or all nodes that can train a run are lost.
+        """
         try:
             import ray
         except ImportError as error:
             raise ImportError("The launcher ray needs pip install 'riskmatch[ray]'.") from error
 
         def limit() -> int:
-            board.jobs = max(1, min(self.jobs or self._capacity(ray.nodes()), board.total))
+            board.jobs = max(1, min(self._limit(), board.total))
             return board.jobs
 
         with ExitStack() as stack:
@@ -88,13 +99,30 @@ class Ray(Launcher):
                 num_cpus=self.cores,
                 num_gpus=self.gpus,
                 memory=self._resources().get("memory"),
-                max_retries=self.retries,
+                max_retries=0,  # Ray would count lost nodes, and repeat a lack of memory endlessly
                 scheduling_strategy="SPREAD",
             )
             shared = replace(settings, out=settings.out.resolve())
             device = "cuda" if self.gpus else "cpu"
             arguments = (Path.cwd(), shared, device, self.cores)
-            supervise(board, _Tasks(task, arguments, shared.out, self.copy_back), limit, on_change)
+            tasks = _Tasks(task, arguments, shared.out, self.copy_back, self.retries)
+            stack.callback(tasks.unlock)
+            supervise(board, tasks, limit, on_change)
+
+    def _limit(self) -> int:
+        """Return how many runs to train at a time, as soon as there is a node for one."""
+        import ray
+
+        until = time.monotonic() + PATIENCE
+        while True:
+            problem = "The head node of the Ray cluster does not answer."
+            if _head_answers():
+                if limit := self.jobs or self._capacity(ray.nodes()):
+                    return limit
+                problem = f"No living node of Ray has what a run needs: {self._resources()}."
+            if time.monotonic() > until:
+                raise ChildProcessError(f"{problem} {CONTINUE}")
+            time.sleep(POLL_SECONDS)
 
     def _resources(self) -> dict[str, float]:
         amounts = {"CPU": self.cores, "memory": (self.memory or 0) * 2**30, "GPU": self.gpus}
@@ -120,10 +148,15 @@ class _Tasks(Jobs):
     arguments: tuple[Any, ...]
     out: Path
     copy_back: bool
+    retries: int
+    crashes: Counter[str] = field(default_factory=Counter, init=False)
+    """How often the worker process of a run died, by run id."""
     locks: dict[str, ExitStack] = field(default_factory=dict, init=False)
     """Locks of the runs whose workers cannot lock the folder themselves, by run id."""
-    busy: list[RunConfig] = field(default_factory=list, init=False)
-    """Runs that other processes locked before they could be submitted."""
+    again: list[RunConfig] = field(default_factory=list, init=False)
+    """Runs that the board offers again: other processes locked them, or memory had run out."""
+    starved: list[RunConfig] = field(default_factory=list, init=False)
+    """Runs that Ray stopped because memory ran out; they wait until another run ends."""
     cancelled: bool = field(default=False, init=False)
 
     def submit(self, runs: Sequence[RunConfig]) -> None:
@@ -131,22 +164,30 @@ class _Tasks(Jobs):
             try:
                 files = self._lock_and_read(run) if self.copy_back else None
             except BusyError:
-                self.busy.append(run)
+                self.again.append(run)
                 continue
-            self.submitted[self.task.remote(run, *self.arguments, files)] = run
+            with _connection():
+                task = self.task.remote(run, *self.arguments, files)
+            self.submitted[task] = run
 
     def ended(self) -> Iterator[tuple[RunConfig, RunOutcome]]:
         import ray
 
-        while self.busy:
-            yield self.busy.pop(), RunOutcome("locked")
+        while self.again:
+            yield self.again.pop(), RunOutcome("locked")
         if not self.submitted:
             time.sleep(POLL_SECONDS)
             return
-        ready, _ = ray.wait(list(self.submitted), timeout=POLL_SECONDS, fetch_local=False)
+        with _connection():
+            ready, _ = ray.wait(list(self.submitted), timeout=POLL_SECONDS)
+        freed = False
         for task in ready:
             run = self.submitted.pop(task)
-            yield run, self._outcome(task, run)
+            if outcome := self._outcome(task, run):
+                freed = True
+                yield run, outcome
+        if freed or not self.submitted:
+            self.again, self.starved = self.starved, []
 
     def cancel(self) -> None:
         import ray
@@ -155,23 +196,43 @@ class _Tasks(Jobs):
         for task in self.submitted:
             ray.cancel(task)  # a KeyboardInterrupt in the worker
 
-    def _outcome(self, task: Any, run: RunConfig) -> RunOutcome:
+    def unlock(self) -> None:
+        """Release the locks of runs that were dropped."""
+        for lock_ in self.locks.values():
+            lock_.close()
+
+    def _outcome(self, task: Any, run: RunConfig) -> RunOutcome | None:
+        """Return how a run ended; None if it waits for memory."""
         import ray
-        from ray.exceptions import RayError, TaskCancelledError
+        from ray import exceptions as errors
 
         outcome: RunOutcome
         with self.locks.pop(run.id, ExitStack()):
             try:
-                outcome, files = ray.get(task)
+                with _connection():
+                    outcome, files = ray.get(task)
                 if files:
                     _write(self.out, run, files)
                 if outcome.status == "interrupted" and not self.cancelled:
                     return RunOutcome("locked")  # its node shuts down; the board offers it again
                 return outcome
-            except TaskCancelledError:
+            except ChildProcessError:
+                raise
+            except errors.TaskCancelledError:
                 return RunOutcome("interrupted")
-            except (RayError, OSError) as error:
+            except (errors.NodeDiedError, errors.ObjectLostError):
+                return RunOutcome("locked")  # not the fault of the run
+            except (errors.RayError, OSError) as error:
                 cause = getattr(error, "cause", None) or error
+        if isinstance(cause, errors.WorkerCrashedError | errors.OutOfMemoryError):
+            self.crashes[run.id] += 1
+            if self.cancelled:
+                return RunOutcome("interrupted")
+            if self.crashes[run.id] <= self.retries:
+                if isinstance(cause, errors.WorkerCrashedError):
+                    return RunOutcome("locked")
+                self.starved.append(run)
+                return None
         lines = str(cause).strip().splitlines() or [""]
         return record_failure(self.out, run, f"{type(cause).__name__}: {lines[0]}")
 
@@ -190,15 +251,46 @@ def _connect(address: str) -> None:
 
     options = {"include_dashboard": False} if address == "local" else {}
     try:
-        host, colon, port = address.removeprefix("ray://").rpartition(":")
-        if colon:  # Ray itself would try for minutes
-            socket.create_connection((host, int(port)), timeout=10).close()
+        _reach(address.removeprefix("ray://"))  # Ray itself would try for minutes
         ray.init(address, log_to_driver=False, logging_level="ERROR", **options)
     except (OSError, ValueError) as error:
         raise ValueError(
             f"There is no Ray cluster at the address '{address}'. Start one with ray start --head, "
             "or use the address local."
         ) from error
+
+
+def _reach(address: str) -> None:
+    """Raise an ``OSError`` unless a process answers at ``host:port``; check no other address."""
+    host, colon, port = address.rpartition(":")
+    if colon:
+        socket.create_connection((host, int(port)), timeout=10).close()
+
+
+def _head_answers() -> bool:
+    import ray
+
+    try:
+        if not ray.util.client.ray.is_connected():  # a client does not reach this address
+            _reach(ray.get_runtime_context().gcs_address)
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def _connection() -> Iterator[None]:
+    """Raise a ``ChildProcessError`` if Ray's processes on this machine can train no more."""
+    from ray import exceptions as errors
+
+    lost = (errors.LocalRayletDiedError, errors.RaySystemError, errors.TaskUnschedulableError)
+    try:
+        yield
+    except errors.RayTaskError:  # is an instance of its cause, too
+        raise
+    except (*lost, OSError) as error:
+        cause = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(".")
+        raise ChildProcessError(f"Ray can train no more: {cause}. {CONTINUE}") from error
 
 
 @lru_cache(maxsize=1)
@@ -224,6 +316,10 @@ def _train(
         os.chdir(cwd)
     worker = _worker(settings, device)
     with torch_threads(threads), ExitStack() as stack:
+        # A node that shuts down terminates its workers. This interrupts the run; the SystemExit
+        # that Ray's handler raises would fail it.
+        handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        stack.callback(signal.signal, signal.SIGTERM, handler or signal.SIG_DFL)
         if files is None:
             return worker.train(run, lambda report: None), {}
         out = Path(stack.enter_context(tempfile.TemporaryDirectory()))
