@@ -13,6 +13,7 @@ import pytest
 from sweeps import finished, lines
 
 from riskmatch.cli import main as riskmatch
+from riskmatch.defaults import with_source
 from riskmatch.runs.config import RunConfig
 from riskmatch.sweep import Local, Ray, Slurm, retry_sweep, run_all, run_sweep, sweep_status
 from riskmatch.sweep.board import with_erm_phases
@@ -79,7 +80,7 @@ def undisturbed(tmp_path_factory, kills):
     """The sweep, trained in this process, which no run kills."""
     folder = tmp_path_factory.mktemp("undisturbed")
     planned(folder, kills)
-    assert len(run_sweep(folder, Local(jobs=1)).done) == 26
+    assert len(run_sweep(folder, Local(jobs=1), trust=True).done) == 26
     return folder
 
 
@@ -109,7 +110,7 @@ def train_and_kill(folder, kills, launcher, on_change=lambda board: None):
     for marker in kills.iterdir():
         marker.unlink()
     fatal = planned(folder, kills)
-    board = run_sweep(folder, launcher, on_change=on_change)
+    board = run_sweep(folder, launcher, trust=True, on_change=on_change)
     assert len(list(kills.iterdir())) == 3
     assert sweep_status(folder).failed == board.failed
     return set(board.failed), fatal
@@ -153,7 +154,7 @@ def trains_on(node):
 def test_sweep_with_three_killed_processes_is_retried(launcher, tmp_path, kills, undisturbed):
     failed, fatal = train_and_kill(tmp_path, kills, launcher)
     assert failed == fatal
-    assert len(retry_sweep(tmp_path, launcher).done) == 3
+    assert len(retry_sweep(tmp_path, launcher, trust=True).done) == 3
     assert lines(tmp_path) == lines(undisturbed)
 
 
@@ -197,7 +198,8 @@ def test_slurm_launcher_conforms(check):
 @needs_submitit
 def test_preempted_job_is_requeued_and_continues_after_the_same_step(tmp_path, monkeypatch):
     monkeypatch.chdir(Path(__file__).parent)  # where the job can import the method
-    run = tiny("preempted_once:PreemptedOnce", hparams={"steps_file": str(tmp_path / "steps")})
+    hparams = {"steps_file": str(tmp_path / "steps")}
+    run = with_source(tiny("preempted_once:PreemptedOnce", hparams=hparams))
     board = run_all([run], tmp_path / "runs", SLURM)
     assert board.done == [run]
     steps = [int(step) for step in (tmp_path / "steps").read_text().split()]
