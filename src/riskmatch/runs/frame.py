@@ -278,20 +278,21 @@ class _Columns:
     def evaluations(self) -> pd.DataFrame:
         """A row for every evaluation."""
         runs = pd.Series(list(self.ids), dtype="str")
-        columns: dict[str, Any] = {
-            "run": runs.repeat(list(self.ids.values())).array,
-            "step": pd.array(np.array(self._steps), dtype="Int64"),
-            "worst_domain": pd.array(self._worst, dtype="str"),
-        }
-        names = dict.fromkeys(name for names in self._blocks for name in names)
-        columns |= {name: np.full(len(self._steps), np.nan) for name in sorted(names, key=_group)}
+        names = sorted({name: 0 for names in self._blocks for name in names}, key=_group)
+        places = {name: place for place, name in enumerate(names)}
+        # One array of all numbers: data frames of hundreds of single columns are slow.
+        values = np.full((len(names), len(self._steps)), np.nan)
         for own, blocks in self._blocks.items():
             if blocks:
                 rows = np.concatenate([np.arange(len(block)) + place for place, block in blocks])
                 numbers = np.concatenate([block for _, block in blocks])
                 for name, column in zip(own, numbers.T, strict=True):
-                    columns[name][rows] = column
-        return pd.DataFrame(columns, copy=False)
+                    values[places[name], rows] = column
+        frame = pd.DataFrame(values.T, columns=names, copy=False)
+        frame.insert(0, "run", runs.repeat(list(self.ids.values())).array)
+        frame.insert(1, "step", pd.array(np.array(self._steps), dtype="Int64"))
+        frame.insert(2, "worst_domain", pd.array(self._worst, dtype="str"))
+        return frame
 
 
 _SETTINGS = [item.name for item in fields(RunConfig) if item.name != "hparams"]

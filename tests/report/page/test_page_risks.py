@@ -8,7 +8,8 @@ from made_predictions import predictions, random
 from scipy.integrate import trapezoid
 
 from riskmatch.report.page.details import calibration, confusion
-from riskmatch.report.page.risks import snapshots, spread_steps
+from riskmatch.report.page.risks import snapshots
+from riskmatch.report.page.risks import spread as spread_
 
 STEPS = {
     10: {"a": random(seed=1), "b": random(80, seed=2)},
@@ -74,7 +75,7 @@ def test_mmd_of_all_pairs():
 
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=60, unique=True).map(sorted))
 def test_spread_steps_include_both_ends(steps):
-    spread = spread_steps(steps, 12)
+    spread = spread_(steps, 12)
     assert spread == sorted(set(spread))
     assert (len(spread), spread[0], spread[-1]) == (min(12, len(steps)), steps[0], steps[-1])
 

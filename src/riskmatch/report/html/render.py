@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -243,9 +244,13 @@ def chart_data(data: Mapping[str, Any]) -> dict[str, Any]:
 def _run_charts(run: Mapping[str, Any]) -> dict[str, Any]:
     grids: dict[tuple[Any, ...], int] = {}
 
+    @cache
+    def rounded(values: tuple[float, ...]) -> tuple[float, ...]:
+        return tuple(finite(values, DIGITS))
+
     def grid(values: Iterable[float]) -> int:
         """Number of a series that many distributions share."""
-        return grids.setdefault(tuple(finite(list(values), DIGITS)), len(grids))
+        return grids.setdefault(rounded(tuple(values)), len(grids))
 
     snapshots = [
         {

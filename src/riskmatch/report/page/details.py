@@ -18,7 +18,7 @@ from riskmatch.registry import INSTANCE, PartError
 from riskmatch.report.density import finite_risks
 from riskmatch.report.figures.training import matching_losses
 from riskmatch.report.page.examples import Examples, hardest
-from riskmatch.report.page.risks import snapshots
+from riskmatch.report.page.risks import MAX_DOMAINS, snapshots
 from riskmatch.report.page.samples import (
     UNREADABLE,
     DataCache,
@@ -72,10 +72,10 @@ class Details:
             with self._without_pictures(title):
                 examples = self._data.examples(run.config)
         classes = _class_names(examples, joined)
-        samples = None
+        samples, hard = None, {d: last[d] for d in _riskiest(joined, config.test_domains)}
         if examples:
             with self._without_pictures(title):
-                samples = hardest(last, classes, examples.take)
+                samples = hardest(hard, classes, examples.take)
         return {
             "id": config.id,
             "title": title,
@@ -100,13 +100,15 @@ class Details:
             "reproduce": command,
             "curves": curves(record),
             "matching": matching_curves(by_step, config.test_domains),
-            "snapshots": snapshots({s: validation(shown) for s, shown in by_step.items()}),
+            "snapshots": snapshots(
+                {s: validation(shown) for s, shown in by_step.items()}, config.test_domains
+            ),
             "no_predictions": no_predictions,
             "step_of_samples": step,
             "samples": {domain: self._count(run, domain, p) for domain, p in joined.items()},
             "confusion": {domain: confusion(p, len(classes)) for domain, p in joined.items()},
             "calibration": {domain: calibration(p) for domain, p in joined.items()},
-            "hardest": hardest(last, classes, None) if samples is None else samples,
+            "hardest": hardest(hard, classes, None) if samples is None else samples,
         }
 
     @staticmethod
@@ -159,6 +161,17 @@ def _joined(parts: Mapping[Split, Predictions]) -> Predictions:
     """Predictions on all parts of a domain; positions are those within each part."""
     columns = (item.name for item in fields(Predictions))
     return Predictions(*(np.concatenate([getattr(p, c) for p in parts.values()]) for c in columns))
+
+
+def _riskiest(last: Mapping[str, Predictions], tests: Sequence[str]) -> list[str]:
+    """Domains whose samples are shown: of many the test domains, and those of the largest risk."""
+
+    def place(domain: str) -> tuple[bool, float]:
+        risks = finite_risks(last[domain])
+        return domain not in tests, -float(risks.mean()) if len(risks) else 0.0
+
+    kept = sorted(last, key=place)[:MAX_DOMAINS]
+    return [domain for domain in last if domain in kept]
 
 
 def _class_names(examples: Examples | None, last: Mapping[str, Predictions]) -> list[str]:

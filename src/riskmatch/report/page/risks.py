@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -12,52 +12,77 @@ from riskmatch.files import finite
 from riskmatch.report.density import DIGITS, Array, bin_edges, finite_risks, kde
 from riskmatch.runs.predictions import Predictions
 
+T = TypeVar("T")
 MAX_STEPS, POINTS = 12, 120
+MANY, FEW_STEPS, FEW_POINTS = 50, 2, 40
+"""Number of domains beyond which fewer steps and points of their distributions are shown."""
+MAX_DOMAINS = 30
+"""Most domains whose distances from each other, and whose samples, are shown."""
 MAX_SAMPLES, MAX_POOL = 250, 1500
 """Largest number of risks per domain, and of all domains together, in the two-sample tests."""
 PERMUTATIONS = 200
+BLOCK = 64
+"""Rows of a kernel matrix that are computed at a time."""
 
 
-def spread_steps(steps: Sequence[int], limit: int = MAX_STEPS) -> list[int]:
-    """At most ``limit`` evenly spaced steps, including the first and the last.
+def spread(values: Sequence[T], limit: int = MAX_STEPS) -> list[T]:
+    """At most ``limit`` evenly spaced values, including the first and the last.
 
     Example:
-        >>> spread_steps(range(0, 1000, 100), 4)
+        >>> spread(range(0, 1000, 100), 4)
         [0, 300, 600, 900]
     """
-    places = np.linspace(0, len(steps) - 1, min(limit, len(steps))).round().astype(int)
-    return [steps[place] for place in places]
+    places = np.linspace(0, len(values) - 1, min(limit, len(values))).round().astype(int)
+    return [values[place] for place in places]
 
 
-def snapshots(predictions: Mapping[int, Mapping[str, Predictions]]) -> list[dict[str, Any]]:
-    """Histogram, density, distribution function and pairwise MMD, from predictions by step."""
+def some_domains(domains: Sequence[str], tests: Sequence[str]) -> list[str]:
+    """At most ``MAX_DOMAINS`` evenly spaced domains; test domains have a claim to half of them."""
+    tested = spread([name for name in domains if name in tests], MAX_DOMAINS // 2)
+    others = [name for name in domains if name not in tests]
+    kept = {*tested, *spread(others, MAX_DOMAINS - len(tested))}
+    return [name for name in domains if name in kept]
+
+
+def snapshots(
+    predictions: Mapping[int, Mapping[str, Predictions]], tests: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """Histogram, density, distribution function and pairwise MMD, from predictions by step.
+
+    Of many domains fewer steps are shown, and the MMD between some: evenly spaced ones of the test
+    domains ``tests`` and of the others.
+    """
     if not predictions:
         return []
+    domains = list(dict.fromkeys(name for by_domain in predictions.values() for name in by_domain))
+    many = len(domains) > MANY
+    points = FEW_POINTS if many else POINTS
+    shown = some_domains(domains, tests)
     risks = {
-        step: {domain: finite_risks(values) for domain, values in domains.items()}
-        for step, domains in predictions.items()
+        step: {domain: finite_risks(values) for domain, values in predictions[step].items()}
+        for step in spread(list(predictions), FEW_STEPS if many else len(predictions))
     }
     edges = bin_edges([values for domains in risks.values() for values in domains.values()])
     return [
         {
             "step": step,
-            "domains": {d: distribution(values, edges) for d, values in domains.items()},
-            "mmd": _mmd_matrix(domains),
+            "domains": {d: distribution(values, edges, points) for d, values in own.items()},
+            "mmd": _mmd_matrix({d: values for d, values in own.items() if d in shown}),
         }
-        for step, domains in risks.items()
+        for step, own in risks.items()
     ]
 
 
-def distribution(risks: Array, edges: Sequence[float]) -> dict[str, Any]:
+def distribution(risks: Array, edges: Sequence[float], points: int = POINTS) -> dict[str, Any]:
     """Histogram, density and distribution function of the risks of one domain.
 
     The bandwidth of the density is at least one bin: most risks of an easy domain are almost zero,
     where Silverman's bandwidth would give a spike.
     """
     n = len(risks)
-    x = np.linspace(edges[0], edges[-1], POINTS)
+    x = np.linspace(edges[0], edges[-1], points)
     counts, _ = np.histogram(risks, edges)
-    density = kde(risks, x, min_bandwidth=edges[1] - edges[0]) if n else np.zeros(POINTS)
+    density = kde(risks, x, min_bandwidth=edges[1] - edges[0]) if n else np.zeros(points)
     below = np.searchsorted(np.sort(risks), x, side="right")
     return {
         "n": n,
@@ -145,5 +170,8 @@ def kernel_matrix(x: Array) -> Array:
 
     from riskmatch.divergence import RBFMixture
 
-    values = torch.from_numpy(x)
-    return np.asarray(RBFMixture.authors_code()(values[:, None] - values).numpy())
+    kernel, values = RBFMixture.authors_code(), torch.from_numpy(x)
+    gram = torch.empty(len(x), len(x), dtype=values.dtype)
+    for start in range(0, len(x), BLOCK):  # the kernel computes a matrix for each bandwidth
+        gram[start : start + BLOCK] = kernel(values[start : start + BLOCK, None] - values)
+    return np.asarray(gram.numpy())

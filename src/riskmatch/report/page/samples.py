@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from riskmatch.data import OnProgress
 from riskmatch.registry import INSTANCE
 from riskmatch.report.page.examples import Examples, examples_in_memory, examples_on_disk
-from riskmatch.report.page.risks import spread_steps
+from riskmatch.report.page.risks import spread
 from riskmatch.runs import predictions
 from riskmatch.runs.predictions import ByDomain, Predictions
 from riskmatch.runs.records import StoredRun, checkpoints
@@ -90,7 +90,7 @@ def predictions_by_step(
     """
     stored = predictions.steps(run.folder)
     if stored:
-        steps = {*spread_steps(stored), *(step for step in stored if step == chosen)}
+        steps = {*spread(stored), *(step for step in stored if step == chosen)}
         return {step: predictions.read(run.folder, step) for step in sorted(steps)}
     kept = checkpoints(run.folder)
     if not kept:  # checked before torch is imported
