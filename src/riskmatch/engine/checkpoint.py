@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -184,11 +185,12 @@ def exists(folder: Path, step: int | None = None) -> bool:
     return bool(found) if step is None else path_of(folder, step) in found
 
 
-def load(path: Path, run: str) -> Snapshot:
-    """Read a checkpoint of the run with the id ``run``.
+def load(path: Path, run: str, steps: float = math.inf) -> Snapshot:
+    """Read a checkpoint of the run with the id ``run``, which has so many steps.
 
     Raises:
-        CheckpointError: the file is damaged, or is a checkpoint of another run.
+        CheckpointError: the file is damaged, is a checkpoint of another run or of a step that the
+            run does not have.
         OSError: the file cannot be read.
     """
     check_regular(path)
@@ -205,11 +207,16 @@ def load(path: Path, run: str) -> Snapshot:
                 raise CheckpointError(f"{path.name} is damaged: its checksum does not match.")
     except (SafetensorError, KeyError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path.name} is truncated or damaged: {error}") from error
-    return Snapshot(json.loads(header["values"]), tensors)
+    snapshot = Snapshot(json.loads(header["values"]), tensors)
+    if snapshot.step > steps:
+        raise CheckpointError(
+            f"{path.name} is of step {snapshot.step:,}, and the run has {steps:,} steps."
+        )
+    return snapshot
 
 
-def load_last(folder: Path, run: str) -> tuple[Snapshot | None, list[str]]:
-    """Read the newest valid checkpoint; return it and the faults of any newer ones.
+def load_last(folder: Path, run: str, steps: float = math.inf) -> tuple[Snapshot | None, list[str]]:
+    """Read the newest valid checkpoint, see :func:`load`; return it and the faults of newer ones.
 
     An invalid file is renamed, so that it is not tried again.
 
@@ -220,7 +227,7 @@ def load_last(folder: Path, run: str) -> tuple[Snapshot | None, list[str]]:
     faults: list[str] = []
     for path in reversed(_checkpoints(folder)):
         try:
-            return load(path, run), faults
+            return load(path, run, steps), faults
         except CheckpointError as error:
             faults.append(str(error))
             path.rename(path.with_suffix(".refused"))

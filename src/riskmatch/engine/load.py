@@ -164,7 +164,8 @@ class Run(StoredRun):
                 "its name: leave out network."
             )
         self.admit(self.config.model)
-        last = checkpoint.load(_checkpoint(self.folder, self.record, step), self.config.id)
+        path = _checkpoint(self.folder, self.record, step)
+        last = checkpoint.load(path, self.config.id, self.config.steps)
         instances = self.instances if network is None else Instances(model=network)
         if is_instance(self.config.model):
             model: nn.Module = copy.deepcopy(instances.get("model", self.config)).cpu()
@@ -234,7 +235,8 @@ def final_network(
         DataChangedError: the run was trained on other data.
     """
     record = records.find(folder)
-    last = checkpoint.load(_checkpoint(folder, record or RunRecord(config), step), config.id)
+    path = _checkpoint(folder, record or RunRecord(config), step)
+    last = checkpoint.load(path, config.id, config.steps)
     if record:
         check_unchanged(record, identity_of(domains), folder)
     model = network(config, domains)

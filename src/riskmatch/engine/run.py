@@ -231,7 +231,7 @@ def _start_or_resume(session: Session, out: Path, restart: bool) -> None:
     main = session.processes.main
     torch.manual_seed(session.config.seed)  # for dropout
     if not restart:
-        load = partial(_load_last, session.folder, session.config.id)
+        load = partial(_load_last, session.folder, session.config)
         last, faults, record = session.processes.from_main(load)
     if last is None and record is not None and record.evaluations:
         raise NoCheckpointError(
@@ -263,10 +263,10 @@ def _start_or_resume(session: Session, out: Path, restart: bool) -> None:
 
 
 def _load_last(
-    folder: Path, run: str
+    folder: Path, config: RunConfig
 ) -> tuple[checkpoint.Snapshot | None, list[str], RunRecord | None]:
     """The newest valid checkpoint of a run, the faults of newer ones, and the record."""
-    last, faults = checkpoint.load_last(folder / checkpoint.FOLDER, run)
+    last, faults = checkpoint.load_last(folder / checkpoint.FOLDER, config.id, config.steps)
     return last, faults, records.find(folder)
 
 
@@ -274,7 +274,7 @@ def _start_from_phase(session: Session, out: Path) -> None:
     """Restore weights, batches and random streams from the end of the shared ERM phase."""
     phase = session.config.erm_phase()
     folder = out / phase.id
-    last, faults, record = session.processes.from_main(partial(_load_last, folder, phase.id))
+    last, faults, record = session.processes.from_main(partial(_load_last, folder, phase))
     if last is None or record is None or last.step != phase.steps:
         raise NoCheckpointError(
             f"The ERM phase in {folder} has no checkpoint of its last step"
