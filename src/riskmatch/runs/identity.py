@@ -38,8 +38,9 @@ class DataIdentity:
         return ", ".join([*changes[:MAX_CHANGES], *more])
 
     def _classes(self, current: DataIdentity) -> Iterator[str]:
-        removed = [name for name in self.classes if name not in current.classes]
-        added = [name for name in current.classes if name not in self.classes]
+        before, now = set(self.classes), set(current.classes)  # labels may be 100,000
+        removed = [name for name in self.classes if name not in now]
+        added = [name for name in current.classes if name not in before]
         yield from (f"class '{name}' was removed" for name in removed)
         yield from (f"class '{name}' was added" for name in added)
         if not removed and not added and self.classes != current.classes:
