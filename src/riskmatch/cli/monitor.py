@@ -62,10 +62,11 @@ def run(words: Sequence[str]) -> int:
     from riskmatch.deployment.inputs import ImagePreprocessing
     from riskmatch.engine.device import keep_freed_memory
 
-    keep_freed_memory()
     with bad_input(), Display(options.quiet, "samples") as display:
         model = load_model(options.model)
         images = isinstance(model.preprocessing, ImagePreprocessing)
+        if images:  # a table takes more memory than a batch of it, and would keep it
+            keep_freed_memory()
         if options.figure is not None and images and options.figure.exists():
             refuse_input(options.figure, *listed_files(Path(options.data)))
         if options.figure is not None and options.unlabelled and not model.classes:

@@ -169,18 +169,18 @@ def read_frame(frame: DataFrame, columns: Sequence[Column]) -> list[NDArray[Any]
     Raises:
         ValueError: a column is missing, or holds values of another type.
     """
-    names = [str(name) for name in frame.columns]
+    places = {str(name): k for k, name in reversed([*enumerate(frame.columns)])}
     read = []
     for column in columns:
-        if column.name not in names:
+        if column.name not in places:
             try:
-                check_option("column", column.name, names)
+                check_option("column", column.name, reversed(places))
             except ValueError as error:
                 hint = str(error).partition(f"{column.name!r}.")[2]
                 raise ValueError(
                     f"Column {column.name!r} is missing, which the model was trained on.{hint}"
                 ) from None
-        read.append(column.read(frame.iloc[:, names.index(column.name)]))
+        read.append(column.read(frame.iloc[:, places[column.name]]))
     return read
 
 

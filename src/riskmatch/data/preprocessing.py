@@ -29,6 +29,8 @@ DAYS = (7.0, 365.2425)
 """Periods of a date, in days, whose phases are features beside the date and the hour."""
 DATE_PARTS = 1 + 2 * (1 + len(DAYS))
 """Numbers that a date becomes: days since 1970, sine and cosine of day, week and year."""
+BLOCK = 1 << 16
+"""Rows that are prepared at a time."""
 _NUMERIC = ("number", "date")
 
 
@@ -132,9 +134,17 @@ class TablePreprocessing:
 
     def transform_values(self, values: Sequence[NDArray[Any]]) -> Tensor:
         """Inputs from columns that :meth:`Column.read` read; see :meth:`transform`."""
-        numbers, categories = _parts(self.columns, values)
-        if not len(numbers):
+        rows = len(values[0])
+        if not rows:
             raise ValueError("The table has no rows.")
+        x = torch.empty(rows, self.width)
+        for start in range(0, rows, BLOCK):
+            block = slice(start, start + BLOCK)
+            x[block] = self._transform_block([column[block] for column in values])
+        return x
+
+    def _transform_block(self, values: Sequence[NDArray[Any]]) -> Tensor:
+        numbers, categories = _parts(self.columns, values)
         out = np.asarray(self._transformer.transform(_joined(numbers, categories)), np.float64)
         out[:, : numbers.shape[1]] = out[:, : numbers.shape[1]].clip(-LIMIT, LIMIT)
         out[:, out.shape[1] - len(categories) :] += FIRST  # scikit-learn's codes are −2, −1, 0 …

@@ -24,6 +24,7 @@ from riskmatch.deployment.inputs import (
     InputSamples,
     OnSkip,
     read_frame,
+    release_tables,
     samples,
 )
 from riskmatch.deployment.model import BATCH, SampleScores, TrainedModel, load_model
@@ -142,18 +143,17 @@ def read_domains(model: TrainedModel, data: Any, reading: Reading) -> list[Label
 def score_domains(
     model: TrainedModel, domains: Sequence[LabelledInputs], reading: Reading
 ) -> dict[str, SampleScores]:
-    """Scores of every sample of labelled data by domain."""
+    """Scores of every sample of labelled data by domain, without features."""
     scored = {}
     for name, inputs, y in domains:
         outputs = model.outputs(
             inputs,
             batch_size=reading.batch_size,
-            features=True,
             on_skip=reading.on_skip,
             on_progress=reading.on_progress,
         )
         labels = y[list(outputs.rows)]
-        scored[name] = SampleScores.of(outputs.logits, labels, model.risk, outputs.features)
+        scored[name] = SampleScores.of(outputs.logits, labels, model.risk, None)
     return scored
 
 
@@ -213,10 +213,9 @@ def _table(model: TrainedModel, data: Any, reading: Reading) -> Iterator[Labelle
         y = model.preprocessing.scale_target(torch.tensor(targets))
     x = model.preprocessing.transform(frame)
     domain = domain or (usual if usual in columns else None)
-    if domain is None:
-        yield name, samples(x, model.preprocessing), y
-        return
-    domains, numbers = encoded(frame[domain], "domain")
+    domains, numbers = encoded(frame[domain], "domain") if domain else ((name,), np.zeros(len(x)))
+    del frame
+    release_tables()
     for number, name in enumerate(domains):
         rows = np.flatnonzero(numbers == number)
         yield name, samples(x[rows], model.preprocessing), y[rows]

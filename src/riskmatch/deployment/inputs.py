@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -110,6 +111,19 @@ def preprocessing_from_json(values: Mapping[str, Any]) -> Preprocessing:
 
 
 @dataclass(frozen=True)
+class RowNames(Sequence[str]):
+    """Names of the rows of a table: their numbers, from 1."""
+
+    rows: int
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __getitem__(self, place: Any) -> Any:
+        return str(range(1, self.rows + 1)[place])
+
+
+@dataclass(frozen=True)
 class InputSamples:
     """Inputs that are read in batches."""
 
@@ -197,7 +211,7 @@ def samples(inputs: Inputs, preprocessing: Preprocessing) -> InputSamples:
 
 
 def _tensor(x: Tensor) -> InputSamples:
-    return InputSamples("row", [str(row + 1) for row in range(len(x))], x=x)
+    return InputSamples("row", RowNames(len(x)), x=x)
 
 
 def _checked(x: Tensor, preprocessing: TensorPreprocessing) -> Tensor:
@@ -219,7 +233,15 @@ def _rows(inputs: Inputs, preprocessing: TablePreprocessing) -> Tensor:
     """Prepared rows of a table; a tensor must have them already."""
     if isinstance(inputs, Tensor):
         return _checked(inputs, TensorPreprocessing((preprocessing.width,), "float32"))
-    return preprocessing.transform(read_frame(inputs))
+    x = preprocessing.transform(read_frame(inputs))
+    release_tables()
+    return x
+
+
+def release_tables() -> None:
+    """Return the memory of tables that are no longer used, which Arrow keeps, to the system."""
+    if arrow := sys.modules.get("pyarrow"):
+        arrow.default_memory_pool().release_unused()
 
 
 def read_frame(table: Any) -> DataFrame:

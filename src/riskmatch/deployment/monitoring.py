@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from riskmatch.data import OnProgress
 from riskmatch.deployment.evaluation import MissingLabels, Reading, read_domains, score_domains
-from riskmatch.deployment.inputs import OnSkip
-from riskmatch.deployment.model import BATCH, TrainedModel, load_model
+from riskmatch.deployment.inputs import OnSkip, samples
+from riskmatch.deployment.model import BATCH, Outputs, TrainedModel, load_model
 from riskmatch.report.density import bin_edges
 from riskmatch.report.figures.charts import Curve
 from riskmatch.report.figures.plot import Lines
@@ -153,23 +153,16 @@ def monitor(
         raise ValueError(f"level must be in (0, 1), got {level:g}.")
     if not isinstance(model, TrainedModel):
         model = load_model(model, trust=trust)
-    sites: dict[str, dict[Quantity, Array]] = {}
+    sites: dict[str, dict[Quantity, Array | LazyFeatures]] = {}
     if labelled:
         reading = Reading(label, domain, options, data_dir, batch_size, on_skip, on_progress)
-        try:
-            domains = read_domains(model, data, reading)
-        except MissingLabels as error:
-            cure = "Without labels, compare confidences and features: --unlabelled (labelled=False)"
-            raise ValueError(f"{error} {cure}.") from error
-        _check_permutations(permutations, level, len(domains))
-        scored = score_domains(model, domains, reading)
-        sites = {name: {"risk": scores.risk.astype(float)} for name, scores in scored.items()}
+        for name, risks in _risks(model, data, reading, permutations, level).items():
+            sites[name] = {"risk": risks}
     else:
         name = "new site"
         if isinstance(data, str | Path):
             name = Path(data).stem if Path(data).is_file() else Path(data).name
-        features = any(scores.features.shape[1] for scores in model.held_out.values())
-        _check_permutations(permutations, level, bool(model.classes) + features)
+        _check_permutations(permutations, level, bool(model.classes) + _has_features(model))
         sites[name] = _unlabelled(model, data, batch_size, on_skip, on_progress)
     rng, rows = np.random.default_rng(seed), []
     for site, quantities in sites.items():
@@ -194,13 +187,34 @@ def monitor(
             }
             for site, quantities in sites.items()
             for quantity, values in quantities.items()
-            if values.ndim == 1
+            if isinstance(values, np.ndarray) and values.ndim == 1
         },
     )
 
 
+@dataclass(frozen=True)
+class LazyFeatures:
+    """Features (n, d) of many inputs, computed for the rows that a test draws."""
+
+    model: TrainedModel
+    outputs: Outputs
+    batch_size: int
+
+    def __len__(self) -> int:
+        return len(self.outputs.rows)
+
+    def __getitem__(self, rows: NDArray[np.intp]) -> Array:
+        chosen = self.outputs.samples.take([self.outputs.rows[row] for row in rows])
+        features = self.model.outputs(chosen, batch_size=self.batch_size, features=True).features
+        assert features is not None
+        return features.numpy().astype(float)
+
+
 def compare(
-    values: Array, reference: Mapping[str, Array], permutations: int, rng: np.random.Generator
+    values: Array | LazyFeatures,
+    reference: Mapping[str, Array],
+    permutations: int,
+    rng: np.random.Generator,
 ) -> list[dict[str, Any]]:
     """Test values of a site against the pool of the reference domains, and against each of them.
 
@@ -233,7 +247,8 @@ def compare(
     rows = []
     for name, own in [(POOL, others.ravel()), *zip(reference, others, strict=True)]:
         both = np.concatenate([np.arange(n), own])
-        mmd2, p = two_sample_test(gram[np.ix_(both, both)], n, permutations, rng)
+        part = gram if name == POOL else gram[np.ix_(both, both)]
+        mmd2, p = two_sample_test(part, n, permutations, rng)
         effect = (
             _superiority(site, joined[own])
             if scalars
@@ -270,27 +285,49 @@ def holm(p: Sequence[float]) -> list[float]:
     return [float(value) for value in adjusted]
 
 
+def _risks(
+    model: TrainedModel, data: Any, reading: Reading, permutations: int, level: float
+) -> dict[str, Array]:
+    """Risks of the samples of every site."""
+    try:
+        domains = read_domains(model, data, reading)
+    except MissingLabels as error:
+        cure = "Without labels, compare confidences and features: --unlabelled (labelled=False)"
+        raise ValueError(f"{error} {cure}.") from error
+    _check_permutations(permutations, level, len(domains))
+    scored = score_domains(model, domains, reading)
+    return {name: scores.risk.astype(float) for name, scores in scored.items()}
+
+
 def _unlabelled(
     model: TrainedModel,
     data: Any,
     batch_size: int,
     on_skip: OnSkip | None,
     on_progress: OnProgress | None,
-) -> dict[Quantity, Array]:
+) -> dict[Quantity, Array | LazyFeatures]:
+    inputs = samples(data, model.preprocessing)
+    few = len(inputs) <= MAX_SITE
     outputs = model.outputs(
-        data, batch_size=batch_size, features=True, on_skip=on_skip, on_progress=on_progress
+        inputs, batch_size=batch_size, features=few, on_skip=on_skip, on_progress=on_progress
     )
-    found: dict[Quantity, Array] = {}
+    found: dict[Quantity, Array | LazyFeatures] = {}
     if model.classes:
         found["confidence"] = model.predictions(outputs.logits)[1].numpy().astype(float)
     if outputs.features is not None:
         found["features"] = outputs.features.numpy().astype(float)
+    elif not few and _has_features(model):
+        found["features"] = LazyFeatures(model, outputs, batch_size)
     if not found:
         raise ValueError(
             "The model is a regression whose network returns no features: data without labels "
             "have nothing to compare."
         )
     return found
+
+
+def _has_features(model: TrainedModel) -> bool:
+    return any(scores.features.shape[1] for scores in model.held_out.values())
 
 
 def _held_out(model: TrainedModel, domain: str, quantity: Quantity) -> Array:
@@ -321,15 +358,19 @@ def _distances(x: Array) -> Array:
     """Euclidean distances (n, n) of the rows of x (n, d)."""
     x = x - x.mean(0)  # the smaller the norms, the less their difference is rounded
     norms = (x**2).sum(1)
-    squares = np.maximum(0, norms[:, None] + norms - 2 * x @ x.T)
+    squares = norms[:, None] + norms
+    squares -= 2 * x @ x.T  # in place: it is the largest array here
+    np.maximum(0, squares, out=squares)
     np.fill_diagonal(squares, 0)
-    return np.asarray(np.sqrt(squares))
+    return np.asarray(np.sqrt(squares, out=squares))
 
 
 def _feature_kernel(distances: Array) -> Array:
     squares = distances**2
-    typical = float(np.median(squares[~np.eye(len(squares), dtype=bool)]))
-    return np.asarray(np.exp(-squares / (typical or 1.0)))
+    different = squares[~np.eye(len(squares), dtype=bool)]
+    typical = float(np.median(different, overwrite_input=True))
+    squares /= -(typical or 1.0)
+    return np.asarray(np.exp(squares, out=squares))
 
 
 def _superiority(x: Array, y: Array) -> float:
