@@ -12,10 +12,17 @@ import math
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import zipfile
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from riskmatch.limits import check_memory
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = [
     "CONTROL",
@@ -30,6 +37,7 @@ __all__ = [
     "free_name",
     "make_folder",
     "printable",
+    "read_arrays",
     "read_file",
     "refuse_input",
     "refuse_link",
@@ -74,6 +82,30 @@ def read_file(path: Path) -> bytes:
     """Content of a regular file; see :func:`check_regular`."""
     check_regular(path)
     return path.read_bytes()
+
+
+def read_arrays(path: Path, names: Collection[str] | None = None) -> dict[str, NDArray[Any]]:
+    """Arrays of an ``.npz`` file by name: all, or those of ``names`` that it has.
+
+    Raises:
+        LimitError: they would take too much memory.
+        ValueError: the file is damaged.
+    """
+    import numpy as np
+
+    check_regular(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            sizes = {
+                info.filename.removesuffix(".npy"): info.file_size for info in archive.filelist
+            }
+        wanted = [name for name in sizes if names is None or name in names]
+        check_memory(path, sum(sizes[name] for name in wanted))
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in wanted}
+    # A header that states too many values gives a MemoryError, or an error on those missing.
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, RuntimeError, MemoryError) as error:
+        raise ValueError(str(error) or type(error).__name__) from error
 
 
 def refuse_link(path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,12 +14,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from riskmatch.data.domain import Domain, DomainSet
-from riskmatch.data.images.archives import parquet_errors, parquet_file
-from riskmatch.files import check_regular, write_whole
+from riskmatch.data.images.archives import parquet_file, read_parquet
+from riskmatch.files import check_regular, read_arrays, write_whole
+from riskmatch.limits import LimitError
 from riskmatch.validation import check_option
 
 REQUIRED = ("domain", "label", "features")
 """Columns that every file of features has; ``class`` and ``view`` may be missing."""
+ROW_BYTES = 150
+"""Memory of a row of a Parquet file while it is read, besides its values."""
 _Columns = dict[str, NDArray[Any]]
 
 
@@ -148,20 +150,17 @@ def _read(path: Path, wanted: Sequence[str]) -> _Columns:
 
 def _read_npz(path: Path, wanted: Sequence[str]) -> _Columns:
     try:
-        if not zipfile.is_zipfile(path):
-            raise ValueError("it is no zip archive")
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
-            return {name: file[name] for name in wanted if name in file.files}
-    except (zipfile.BadZipFile, ValueError, EOFError, AttributeError, TypeError, OSError) as error:
+        return read_arrays(path, wanted)
+    except LimitError:
+        raise
+    except (ValueError, AttributeError, TypeError, OSError) as error:
         cause = str(error).split("\n", maxsplit=1)[0].rstrip(".")
         raise ValueError(f"{path} is damaged, or no .npz file of features: {cause}.") from error
 
 
 def _read_parquet(path: Path, wanted: Sequence[str]) -> _Columns:
-    file = parquet_file(path)
-    names = [name for name in wanted if name in file.schema_arrow.names]
-    with parquet_errors(path):
-        table = file.read(columns=names)
+    names = [name for name in wanted if name in parquet_file(path).schema_arrow.names]
+    table = read_parquet(path, names, ROW_BYTES)
     columns = {name: table[name].to_numpy() for name in names if name != "features"}
     if "features" in names:
         try:

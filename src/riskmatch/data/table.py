@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
-import io
 import re
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,10 +19,11 @@ from torch import Tensor
 
 from riskmatch.data.columns import Column, read_texts
 from riskmatch.data.domain import Domain, DomainSet
-from riskmatch.data.images.archives import parquet_errors, parquet_file
+from riskmatch.data.images.archives import parquet_errors, parquet_file, read_parquet
 from riskmatch.data.images.manifest import COLUMNS as MANIFEST_COLUMNS
 from riskmatch.data.preprocessing import TablePreprocessing
-from riskmatch.files import check_regular, read_file
+from riskmatch.files import check_regular
+from riskmatch.limits import COLUMNS, FIELD, allowed, check_fields, check_limit
 from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
@@ -157,8 +158,7 @@ def is_table(path: Path) -> bool:
         if path.suffix.lower() == ".parquet":
             names = parquet_file(path).schema_arrow.names
         else:
-            with open(path, encoding="utf-8-sig") as file:
-                names, _ = _header(file.readline())
+            names, _ = _header(path)
     except (OSError, ValueError, ImportError):
         return True  # reading it names the cause
     image, *others = MANIFEST_COLUMNS
@@ -180,35 +180,21 @@ def read_table(path: Path) -> DataFrame:
         raise FileNotFoundError(f"There is no table {path}.")
     check_regular(path)
     if path.suffix.lower() == ".parquet":
-        file = parquet_file(path)
-        _check_distinct(path, file.schema_arrow.names)
+        _check_distinct(path, parquet_file(path).schema_arrow.names)
+        table = read_parquet(path)
         with parquet_errors(path):
-            frame: DataFrame = file.read().to_pandas()
+            frame: DataFrame = table.to_pandas(split_blocks=True, self_destruct=True)
         return frame
+    check_fields(path)
     try:
-        text = read_file(path).decode("utf-8-sig")
+        names, delimiter = _header(path)
+        if not any(names):
+            raise ValueError(f"{path} is empty; its first line must name the columns.")
+        check_limit(f"{path} has", len(names), COLUMNS, "columns")
+        _check_distinct(path, names)
+        frame = _read_csv(path, delimiter)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8 ({error}); save it as UTF-8.") from error
-    names, delimiter = _header(text[: text.find("\n") + 1] or text)
-    if not any(names):
-        raise ValueError(f"{path} is empty; its first line must name the columns.")
-    _check_distinct(path, names)
-    # Before pandas 3.1 the default may miss the nearest number by the last bit.
-    exact = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)  # more values than columns
-            frame = pd.read_csv(
-                io.StringIO(text),
-                sep=delimiter,
-                index_col=False,
-                low_memory=False,
-                skipinitialspace=True,
-                float_precision=None if exact else "round_trip",
-            )
-    except (ValueError, pd.errors.ParserWarning) as error:
-        cause = " ".join(str(error).split()).rstrip(".")
-        raise ValueError(f"{path} is not a valid CSV file: {cause}.") from error
     frame.columns = pd.Index([str(name).strip() for name in frame.columns])
     return frame if names[0] else frame.iloc[:, 1:]  # the index that pandas writes
 
@@ -361,8 +347,37 @@ def _check_distinct(table: object, names: Sequence[str]) -> None:
         raise ValueError(f"{table} has the column {twice[0]!r} twice; rename or remove one.")
 
 
-def _header(line: str) -> tuple[list[str], str]:
+def _header(path: Path) -> tuple[list[str], str]:
     """Names of the columns, and the delimiter, from the first line of a CSV file."""
+    with open(path, encoding="utf-8-sig") as file:
+        line = file.readline(int(min(allowed(FIELD), sys.maxsize)))
     delimiter = max(",;\t|", key=line.count)
-    names = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
+    try:
+        names = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
+    except csv.Error as error:
+        raise ValueError(f"{path} is not a valid CSV file: {error} in its first line.") from error
     return [name.strip() for name in names], delimiter
+
+
+def _read_csv(path: Path, delimiter: str) -> DataFrame:
+    import pandas as pd
+
+    # Before pandas 3.1 the default may miss the nearest number by the last bit.
+    exact = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # more values than columns
+            return pd.read_csv(
+                path,
+                sep=delimiter,
+                encoding="utf-8-sig",
+                index_col=False,
+                low_memory=False,
+                skipinitialspace=True,
+                float_precision=None if exact else "round_trip",
+            )
+    except UnicodeDecodeError:
+        raise
+    except (ValueError, pd.errors.ParserWarning) as error:
+        cause = " ".join(str(error).split()).rstrip(".")
+        raise ValueError(f"{path} is not a valid CSV file: {cause}.") from error

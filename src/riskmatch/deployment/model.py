@@ -30,6 +30,7 @@ from riskmatch.deployment.folder import (
     read_folder,
 )
 from riskmatch.deployment.inputs import (
+    ImagePreprocessing,
     InputSamples,
     OnSkip,
     Preprocessing,
@@ -37,7 +38,9 @@ from riskmatch.deployment.inputs import (
     samples,
 )
 from riskmatch.engine.instances import is_instance
+from riskmatch.limits import ENTRIES, EXPANSION, MEMORY, check_limit
 from riskmatch.models import Backbone
+from riskmatch.models.bounded import bounded_build
 from riskmatch.runs.config import RunConfig
 from riskmatch.trust import UntrustedError, admit
 
@@ -203,6 +206,12 @@ class TrainedModel:
         rows, logits, wide = list[int](), list[Tensor](), list[Tensor]()
         for positions, x in source.batches(batch_size, skip):
             part, values = outputs(self.network, x)
+            if values.isnan().any():
+                row = positions[int(values.flatten(1).isnan().any(1).int().argmax())]
+                raise ValueError(
+                    f"The network returns NaN for {source.column} {source.names[row]}: its weights "
+                    "are too large. Train the model again, with a lower learning rate."
+                )
             rows += positions
             logits.append(values.float())
             if features and part is not None:
@@ -241,7 +250,8 @@ def load_model(
 
     Raises:
         UntrustedError: the folder names a network that is not trusted.
-        ModelError: it is no model folder, one of another version, or damaged.
+        ModelError: it is no model folder, one of another version, damaged or beyond the limits, or
+            a weight is infinite or NaN.
 
     Example:
         >>> import tempfile, riskmatch
@@ -260,8 +270,11 @@ def load_model(
             admit([str(values["network"]["name"])], path / MODEL, trust)
         config = RunConfig.from_json(values["run"]["config"])
         preprocessing = preprocessing_from_json(values["preprocessing"])
-        built = _build(values["network"], network)
-        built.load_state_dict(from_bytes(files[WEIGHTS]))
+        built = _build(values["network"], network, len(files[WEIGHTS]))
+        _check_image_size(preprocessing, built)
+        weights = from_bytes(files[WEIGHTS])
+        built.load_state_dict(weights)
+        _check_finite(weights, built)
         model = TrainedModel(
             network=built.eval(),
             preprocessing=preprocessing,
@@ -296,7 +309,32 @@ def _read_held_out(names: list[str], tensors: Mapping[str, Tensor]) -> dict[str,
     }
 
 
-def _build(values: Mapping[str, Any], own: nn.Module | None) -> nn.Module:
+def _check_image_size(preprocessing: Preprocessing, network: nn.Module) -> None:
+    """Raise ``LimitError`` if a batch of images does not fit into the memory that it may take."""
+    sides = [preprocessing.side] if isinstance(preprocessing, ImagePreprocessing) else []
+    if isinstance(network, Backbone):
+        sides.append(network.trunk.preprocess.size)
+    for side in sides:
+        subject = f"a batch of {BATCH} images of {side:,} × {side:,} pixels takes"
+        check_limit(subject, BATCH * 3 * side**2 * 4, MEMORY)
+
+
+def _check_finite(weights: Mapping[str, Tensor], network: nn.Module) -> None:
+    """Raise ``ValueError`` if a weight is not finite; a buffer may hold −∞, as masks do."""
+    parameters = {name for name, _ in network.named_parameters()}
+    for name, value in weights.items():
+        wrong = ~value.isfinite()
+        if name not in parameters:
+            wrong &= value != -torch.inf
+        if count := int(wrong.sum()):
+            raise ValueError(
+                f"{count:,} of {value.numel():,} values of {name!r} in {WEIGHTS} are infinite or "
+                "NaN. Train the model again, with a lower learning rate if its risk diverged."
+            )
+
+
+def _build(values: Mapping[str, Any], own: nn.Module | None, stored: int) -> nn.Module:
+    """Build the network; ``stored`` is the number of bytes of its weights."""
     name, options = str(values["name"]), dict(values["options"])
     if own is not None or is_instance(name):
         if own is None:
@@ -307,8 +345,12 @@ def _build(values: Mapping[str, Any], own: nn.Module | None) -> nn.Module:
         return copy.deepcopy(own).cpu()
     if models.is_backbone(name):  # all weights come from the folder
         options |= {"pretrained": False}
-    shape = tuple(map(int, values["input_shape"]))
-    network = models.build(name, shape, int(values["outputs"]), float(values["dropout"]), options)
+    for option, value in options.items():
+        if isinstance(value, list):
+            check_limit(f"{option} of its network has", len(value), ENTRIES, "entries")
+    shape, outputs = tuple(map(int, values["input_shape"])), int(values["outputs"])
+    with bounded_build("its network takes", max(MEMORY, EXPANSION * stored)):
+        network = models.build(name, shape, outputs, float(values["dropout"]), options)
     if isinstance(network, Backbone) and repr(network.trunk.preprocess) != values["preprocess"]:
         raise ModelError(
             f"The installed package of {name} prepares images as {network.trunk.preprocess!r}, the "

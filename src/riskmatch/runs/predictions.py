@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import io
 import json
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from riskmatch.files import make_folder, read_file, refuse_link, write_whole
+from riskmatch.files import make_folder, read_arrays, refuse_link, write_whole
+from riskmatch.limits import LimitError
 from riskmatch.runs.scores import Split
 
 FOLDER = "predictions"
@@ -84,26 +83,27 @@ def read(folder: Path, step: int) -> dict[str, dict[Split, Predictions]]:
 
     Raises:
         FileNotFoundError: there are none.
+        LimitError: they would take too much memory.
         ValueError: the file is damaged.
     """
     path = _path(folder, step)
     if not path.exists():
         raise FileNotFoundError(f"{folder} has no predictions of step {step}.")
-    content = read_file(path)
     try:
-        return _load(content)
-    except (ValueError, KeyError, TypeError, IndexError, EOFError, BadZipFile, zlib.error) as error:
+        return _by_domain(read_arrays(path))
+    except LimitError:
+        raise
+    except (ValueError, KeyError, TypeError, IndexError) as error:
         raise ValueError(f"{path} is damaged ({error}). Remove it.") from error
 
 
-def _load(content: bytes) -> dict[str, dict[Split, Predictions]]:
-    with np.load(io.BytesIO(content), allow_pickle=False) as file:
-        names = json.loads(str(file[_NAMES]))
-        arrays: dict[tuple[str, Split], dict[str, Any]] = {}
-        for key in file.files:
-            if key != _NAMES:
-                number, split, name = key.split("/")
-                arrays.setdefault((names[int(number)], split), {})[name] = file[key]
+def _by_domain(stored: Mapping[str, NDArray[Any]]) -> dict[str, dict[Split, Predictions]]:
+    names = json.loads(str(stored[_NAMES]))
+    arrays: dict[tuple[str, Split], dict[str, Any]] = {}
+    for key, array in stored.items():
+        if key != _NAMES:
+            number, split, name = key.split("/")
+            arrays.setdefault((names[int(number)], split), {})[name] = array
     predictions: dict[str, dict[Split, Predictions]] = {name: {} for name in names}
     for (domain, split), values in arrays.items():
         predictions[domain][split] = Predictions(**values)

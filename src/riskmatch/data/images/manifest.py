@@ -11,11 +11,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from riskmatch.data.images.archives import parquet_errors, parquet_file
+from riskmatch.data.images.archives import parquet_file, read_parquet
 from riskmatch.data.images.index import Entry, ImageIndex, normalised_name
 from riskmatch.files import check_regular, read_file
+from riskmatch.limits import check_fields
 
 COLUMNS = ("path", "label", "domain")
+ROW_BYTES = 400
+"""Memory of a row of a Parquet file while it is read, besides its values."""
 RELATIVE = "Paths must be absolute or relative to the folder of the manifest."
 
 Row = tuple[str, Any]
@@ -119,6 +122,8 @@ def _text(path: Path) -> str:
 
 
 def _read_csv(path: Path, columns: Sequence[str]) -> Iterator[Row]:
+    check_regular(path)
+    check_fields(path)
     file = io.StringIO(_text(path), newline="")
     delimiter = max(",;\t|", key=file.readline().count)
     file.seek(0)
@@ -164,10 +169,8 @@ def _parsed(path: Path, location: str, text: str) -> Any:
 
 def _read_parquet(path: Path, columns: Sequence[str]) -> Iterator[Row]:
     check_regular(path)
-    table = parquet_file(path)
-    _check_columns(path, dict.fromkeys(table.schema_arrow.names), columns)
-    with parquet_errors(path):
-        rows = table.read(columns=list(columns)).to_pylist()
+    _check_columns(path, dict.fromkeys(parquet_file(path).schema_arrow.names), columns)
+    rows = read_parquet(path, columns, ROW_BYTES).to_pylist()
     return ((f"row {number}", row) for number, row in enumerate(rows, 1))
 
 
