@@ -57,9 +57,9 @@ def check_limit(subject: str, found: float, limit: float, unit: str = "bytes") -
         )
 
 
-def check_memory(path: Path, found: float) -> None:
+def check_memory(path: Path, found: float, note: str = "") -> None:
     """Raise :class:`LimitError` if the contents of a file take more memory than they may."""
-    check_limit(f"{path} unpacks to", found, max(MEMORY, EXPANSION * path.stat().st_size))
+    check_limit(f"{path}{note} unpacks to", found, max(MEMORY, EXPANSION * path.stat().st_size))
 
 
 def check_fields(path: Path) -> None:
@@ -100,4 +100,4 @@ def check_fields(path: Path) -> None:
 def _amount(value: float, unit: str) -> str:
     if unit != "bytes":
         return f"{value:,.0f}"
-    return f"{value / 1e9:,.1f} GB" if value >= 1e9 else f"{value / 1e6:,.0f} MB"
+    return f"{value / 1e9:,.1f} GB" if value >= 1e8 else f"{value / 1e6:,.0f} MB"

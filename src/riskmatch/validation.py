@@ -12,6 +12,8 @@ from numbers import Real
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+MAX_LISTED = 50
+"""Most names that a message lists."""
 _NOUNS = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
 _LISTS = {Sequence: (list, tuple), tuple: (tuple,)}
 _origin: Callable[[Any], Any] = cache(get_origin)  # sweeps check many values
@@ -31,8 +33,19 @@ def check_option(name: str, value: object, options: Iterable[str]) -> None:
     folded = {option.lower(): option for option in valid}
     near = difflib.get_close_matches(str(value).lower(), folded, n=1)
     hint = f" Did you mean '{folded[near[0]]}'?" if near else ""
-    listed = f"Valid: {', '.join(map(repr, valid))}." if valid else "There are none."
-    raise ValueError(f"Unknown {name} {value!r}.{hint} {listed}")
+    names = f"Valid: {listed(valid)}." if valid else "There are none."
+    raise ValueError(f"Unknown {name} {value!r}.{hint} {names}")
+
+
+def listed(names: Sequence[object]) -> str:
+    """Names in quotes for a message; of many the first, and how many more there are.
+
+    Example:
+        >>> listed(["late", "site"]), listed(range(1000))[-18:]
+        ("'late', 'site'", ' 49 and 950 more')
+    """
+    more = f" and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
+    return ", ".join(map(repr, names[:MAX_LISTED])) + more
 
 
 def check_keywords(name: str, given: Iterable[str], function: Callable[..., Any]) -> None:

@@ -25,6 +25,13 @@ VISITS = pd.DataFrame(
 )
 
 
+def test_rows_in_blocks_are_prepared_like_all_at_once(monkeypatch):
+    fitted = TablePreprocessing.fit(VISITS)
+    whole = fitted.transform(VISITS)
+    monkeypatch.setattr("riskmatch.data.preprocessing.BLOCK", 3)
+    assert torch.equal(fitted.transform(VISITS), whole)
+
+
 def test_types_are_inferred():
     types = {
         "number": [[1, 2], [0.5, None], pd.array([1, None], dtype="Int64")],

@@ -103,6 +103,23 @@ def test_an_alarm_is_raised_by_wrong_labels_and_not_by_a_like_site(model):
     assert all(curve.y[0] == 0 and curve.y[-1] <= 1 for curve in curves)
 
 
+def test_features_of_drawn_rows_are_those_of_all_rows(model):
+    x = torch.randn(1500, 3, generator=torch.Generator().manual_seed(2))
+    found = riskmatch.monitor(model, x, labelled=False, permutations=99).tests
+    outputs, rng = model.outputs(x, features=True), np.random.default_rng(0)
+    for quantity, values in (
+        ("confidence", model.predictions(outputs.logits)[1]),
+        ("features", outputs.features),
+    ):
+        held_out = {d: getattr(model.held_out[d], quantity).astype(float) for d in "AB"}
+        expected = compare(values.numpy().astype(float), held_out, 99, rng)
+        rows = found[found["quantity"] == quantity].to_dict("records")
+        for row, truth in zip(rows, expected, strict=True):
+            assert row["samples"] == truth["samples"] == 1000
+            assert row["p"] == truth["p"]
+            assert row["mmd2"] == pytest.approx(truth["mmd2"], rel=1e-5)
+
+
 def test_several_sites_are_adjusted_together(model):
     x, y = samples(1)
     found = riskmatch.monitor(model, {"C": (x, y), "D": (x, 1 - y)}, permutations=99)

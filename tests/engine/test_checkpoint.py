@@ -103,6 +103,17 @@ def test_load_last_skips_and_renames_a_damaged_checkpoint(tmp_path):
     assert checkpoint.load_last(tmp_path, "run")[1] == []
 
 
+def test_a_step_that_the_run_does_not_have_is_refused(tmp_path):
+    for step in (3, 400):
+        checkpoint.save(tmp_path, "run", snapshot(step))
+    with pytest.raises(CheckpointError, match=r"00000400.*step 400.* 300 steps"):
+        checkpoint.load(tmp_path / "00000400.safetensors", "run", 300)
+    last, (fault,) = checkpoint.load_last(tmp_path, "run", 300)
+    assert last.step == 3
+    assert "400" in fault
+    assert (tmp_path / "00000400.refused").exists()
+
+
 def test_load_last_without_valid_checkpoints(tmp_path):
     assert checkpoint.load_last(tmp_path / "absent", "run") == (None, [])
     checkpoint.save(tmp_path, "other", snapshot(1))

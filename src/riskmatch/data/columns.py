@@ -123,7 +123,7 @@ class Column:
             return
         row = int(valid.argmin())
         value = values.iloc[row]
-        shown = f"text {value!r}" if isinstance(value, str) else str(value)
+        shown = f"text {value[:100]!r}" if isinstance(value, str) else str(value)
         raise ValueError(
             f"Column {self.name!r} held {expected} in training, now {shown} in row {row + 1}. "
             "Correct it."

@@ -24,7 +24,7 @@ from riskmatch.data.images.manifest import COLUMNS as MANIFEST_COLUMNS
 from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.files import check_regular
 from riskmatch.limits import COLUMNS, FIELD, allowed, check_fields, check_limit
-from riskmatch.validation import check_option
+from riskmatch.validation import check_option, listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -231,12 +231,11 @@ def table_domains(
     """Domains of a data frame; arguments as of :func:`load_table`."""
     frame = frame.rename(columns=str)
     columns = list(frame.columns)
-    listed = ", ".join(map(repr, columns))
     for option, value in (("label", label), ("domain", domain)):
         if value is None:
             raise ValueError(
                 f"A table needs the column of the {option}: --{option} NAME ({option}=… in "
-                f"Python). '{name}' has {listed} (a list of images has "
+                f"Python). '{name}' has {listed(columns)} (a list of images has "
                 f"{', '.join(MANIFEST_COLUMNS)})."
             )
     assert label is not None
@@ -249,7 +248,8 @@ def table_domains(
     if not features or not len(frame):
         raise ValueError(
             f"A table needs rows, and at least one feature besides the columns label={label!r} and "
-            f"domain={domain!r}; '{name}' has {len(frame):,} rows and the columns {listed}"
+            f"domain={domain!r}; '{name}' has {len(frame):,} rows and the columns "
+            f"{listed(columns)}"
             f"{' less ' + ', '.join(map(repr, ignore)) if ignore else ''}."
         )
     class_names, y = _label(frame[label])

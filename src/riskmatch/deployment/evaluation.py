@@ -28,7 +28,7 @@ from riskmatch.deployment.inputs import (
     samples,
 )
 from riskmatch.deployment.model import BATCH, SampleScores, TrainedModel, load_model
-from riskmatch.validation import check_option
+from riskmatch.validation import check_option, listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -201,7 +201,7 @@ def _table(model: TrainedModel, data: Any, reading: Reading) -> Iterator[Labelle
     if label not in columns:
         raise MissingLabels(
             f"The table has no column '{label}', the label. Name it with --label (label=…), one of "
-            f"{', '.join(columns)}."
+            f"{listed(columns)}."
         )
     if domain is not None:
         check_option(f"column of '{name}'", domain, columns)

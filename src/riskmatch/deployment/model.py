@@ -206,11 +206,12 @@ class TrainedModel:
         rows, logits, wide = list[int](), list[Tensor](), list[Tensor]()
         for positions, x in source.batches(batch_size, skip):
             part, values = outputs(self.network, x)
-            if values.isnan().any():
-                row = positions[int(values.flatten(1).isnan().any(1).int().argmax())]
+            finite = values.flatten(1).amax(1).isfinite()  # a class may have the logit −∞
+            if not finite.all():
+                name = source.names[positions[int(finite.int().argmin())]]
                 raise ValueError(
-                    f"The network returns NaN for {source.column} {source.names[row]}: its weights "
-                    "are too large. Train the model again, with a lower learning rate."
+                    f"The outputs of the network for {source.column} {name} are infinite or NaN: "
+                    "its weights are too large. Train the model again, with a lower learning rate."
                 )
             rows += positions
             logits.append(values.float())

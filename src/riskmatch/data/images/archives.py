@@ -239,9 +239,10 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None, row_bytes: in
     parts = tuple(f"{field.name}." for field in fields)
     leaves = [k for k, leaf in enumerate(file.schema) if f"{leaf.path}.".startswith(parts)]
     groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
-    found = row_bytes * file.metadata.num_rows
+    rows = file.metadata.num_rows
+    found, note = row_bytes * rows, f" ({rows:,} rows)"
     found += 8 * sum(group.column(leaf).num_values for group in groups for leaf in leaves)
-    check_memory(path, found)
+    check_memory(path, found, note)
     texts = {
         field.name: field.type
         for field in fields
@@ -251,7 +252,7 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None, row_bytes: in
         # As dictionaries, since a long text that all rows share takes little space in the file.
         table = parquet_file(path, list(texts)).read(columns)
         found += sum(_text_bytes(table[name]) for name in texts)
-        check_memory(path, found)
+        check_memory(path, found, note)
         for name, type_ in texts.items():
             place = table.schema.get_field_index(name)
             table = table.set_column(place, name, table[name].cast(type_))

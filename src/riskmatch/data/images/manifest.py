@@ -15,6 +15,7 @@ from riskmatch.data.images.archives import parquet_file, read_parquet
 from riskmatch.data.images.index import Entry, ImageIndex, normalised_name
 from riskmatch.files import check_regular, read_file
 from riskmatch.limits import check_fields
+from riskmatch.validation import listed
 
 COLUMNS = ("path", "label", "domain")
 ROW_BYTES = 400
@@ -190,9 +191,7 @@ def _check_columns(path: Path, row: Mapping[str, Any], columns: Sequence[str]) -
             others = [name for name in row if name not in columns]
             near = difflib.get_close_matches(column, others, n=1)
             cure = f"Rename {near[0]!r} to {column!r}." if near else f"Add {column!r}."
-            raise ValueError(
-                f"{path} has no column {column!r}; it has {', '.join(map(repr, row))}. {cure}"
-            )
+            raise ValueError(f"{path} has no column {column!r}; it has {listed(list(row))}. {cure}")
 
 
 def _value(path: Path, location: str, column: str, value: Any) -> str:
