@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -344,14 +344,16 @@ def _check_permutations(permutations: int, level: float, tests: int) -> None:
         )
 
 
-def _check_sizes(samples: Mapping[str, Array]) -> None:
+def _check_sizes(samples: Mapping[str, Sized]) -> None:
     for name, values in samples.items():
         if len(values) < 2:
             raise ValueError(f"'{name}' has {len(values)} samples; a test needs at least 2.")
 
 
-def _subsample(values: Array, limit: int, rng: np.random.Generator) -> Array:
-    return values if len(values) <= limit else values[rng.permutation(len(values))[:limit]]
+def _subsample(values: Array | LazyFeatures, limit: int, rng: np.random.Generator) -> Array:
+    if len(values) > limit:
+        return values[rng.permutation(len(values))[:limit]]
+    return values if isinstance(values, np.ndarray) else values[np.arange(len(values))]
 
 
 def _distances(x: Array) -> Array:

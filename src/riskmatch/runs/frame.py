@@ -289,9 +289,13 @@ class _Columns:
                 for name, column in zip(own, numbers.T, strict=True):
                     values[places[name], rows] = column
         frame = pd.DataFrame(values.T, columns=names, copy=False)
-        frame.insert(0, "run", runs.repeat(list(self.ids.values())).array)
-        frame.insert(1, "step", pd.array(np.array(self._steps), dtype="Int64"))
-        frame.insert(2, "worst_domain", pd.array(self._worst, dtype="str"))
+        first = {
+            "run": runs.repeat(list(self.ids.values())).reset_index(drop=True),
+            "step": pd.Series(np.array(self._steps), dtype="Int64"),
+            "worst_domain": pd.Series(self._worst, dtype="str"),
+        }
+        for place, (name, column) in enumerate(first.items()):
+            frame.insert(place, name, column)
         return frame
 
 

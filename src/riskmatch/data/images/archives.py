@@ -261,7 +261,7 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None, row_bytes: in
 
 def _text_bytes(column: Any) -> int:
     """Bytes of the texts of a column that was read as dictionaries."""
-    import pyarrow.compute
+    import pyarrow.compute  # type: ignore[import-untyped]
 
     total = 0
     for chunk in column.chunks:
