@@ -41,8 +41,8 @@ def listed(names: Sequence[object]) -> str:
     """Names in quotes for a message; of many the first, and how many more there are.
 
     Example:
-        >>> listed(["late", "site"]), listed(range(1000))[-18:]
-        ("'late', 'site'", ' 49 and 950 more')
+        >>> listed(["late", "site"]), listed(range(1000))[-15:]
+        ("'late', 'site'", '49 and 950 more')
     """
     more = f" and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
     return ", ".join(map(repr, names[:MAX_LISTED])) + more

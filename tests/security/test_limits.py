@@ -15,12 +15,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import torch
 from pyarrow import parquet
 
 from riskmatch.cli import main
 from riskmatch.data.table import read_table
 from riskmatch.files import read_arrays
 from riskmatch.limits import FIELD, LimitError, check_fields
+from riskmatch.models.bounded import bounded_build
 from riskmatch.runs.identity import DataIdentity
 from riskmatch.validation import check_option
 
@@ -336,6 +338,21 @@ def test_parquet_is_read_as_pandas_reads_it(tmp_path):
     )
     frame.to_parquet(tmp_path / "t.parquet", row_group_size=2)
     pd.testing.assert_frame_equal(read_table(tmp_path / "t.parquet"), frame)
+
+
+def test_a_network_within_the_limit_is_built_as_without_it():
+    def build():
+        torch.manual_seed(0)
+        generator = torch.Generator().manual_seed(1)
+        noise = torch.randn(4, generator=generator, dtype=torch.float64)
+        return [*torch.nn.Linear(3, 2).parameters(), noise, torch.zeros(2, out=torch.ones(2))]
+
+    expected = build()
+    with bounded_build("it takes", 100):
+        built = build()
+    assert all(map(torch.equal, built, expected))
+    with pytest.raises(LimitError, match="it takes"), bounded_build("it takes", 31):
+        build()
 
 
 def test_a_stray_label_is_compared_at_once():

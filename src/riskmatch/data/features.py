@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from riskmatch.data.domain import Domain, DomainSet
-from riskmatch.data.images.archives import parquet_file, read_parquet
+from riskmatch.data.parquet import parquet_file, read_parquet
 from riskmatch.files import check_regular, read_arrays, write_whole
 from riskmatch.limits import LimitError
 from riskmatch.validation import check_option

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from riskmatch.data.columns import Column, read_texts
 from riskmatch.data.domain import Domain, DomainSet
-from riskmatch.data.images.archives import parquet_errors, parquet_file, read_parquet
 from riskmatch.data.images.manifest import COLUMNS as MANIFEST_COLUMNS
+from riskmatch.data.parquet import parquet_errors, parquet_file, read_parquet
 from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.files import check_regular
 from riskmatch.limits import COLUMNS, FIELD, allowed, check_fields, check_limit

@@ -40,7 +40,7 @@ from riskmatch.deployment.inputs import (
 from riskmatch.engine.instances import is_instance
 from riskmatch.limits import ENTRIES, EXPANSION, MEMORY, check_limit
 from riskmatch.models import Backbone
-from riskmatch.models.bounded import bounded_build
+from riskmatch.models.bounded import bounded_build, check_finite
 from riskmatch.runs.config import RunConfig
 from riskmatch.trust import UntrustedError, admit
 
@@ -275,7 +275,7 @@ def load_model(
         _check_image_size(preprocessing, built)
         weights = from_bytes(files[WEIGHTS])
         built.load_state_dict(weights)
-        _check_finite(weights, built)
+        check_finite(weights, built)
         model = TrainedModel(
             network=built.eval(),
             preprocessing=preprocessing,
@@ -318,20 +318,6 @@ def _check_image_size(preprocessing: Preprocessing, network: nn.Module) -> None:
     for side in sides:
         subject = f"a batch of {BATCH} images of {side:,} × {side:,} pixels takes"
         check_limit(subject, BATCH * 3 * side**2 * 4, MEMORY)
-
-
-def _check_finite(weights: Mapping[str, Tensor], network: nn.Module) -> None:
-    """Raise ``ValueError`` if a weight is not finite; a buffer may hold −∞, as masks do."""
-    parameters = {name for name, _ in network.named_parameters()}
-    for name, value in weights.items():
-        wrong = ~value.isfinite()
-        if name not in parameters:
-            wrong &= value != -torch.inf
-        if count := int(wrong.sum()):
-            raise ValueError(
-                f"{count:,} of {value.numel():,} values of {name!r} in {WEIGHTS} are infinite or "
-                "NaN. Train the model again, with a lower learning rate if its risk diverged."
-            )
 
 
 def _build(values: Mapping[str, Any], own: nn.Module | None, stored: int) -> nn.Module:

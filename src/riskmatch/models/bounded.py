@@ -1,12 +1,13 @@
-"""Build a network of another origin within a limit of memory."""
+"""Networks of other origin: built within a limit of memory, and with finite weights."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from riskmatch.limits import allowed, check_limit
@@ -37,6 +38,20 @@ def bounded_build(subject: str, limit: float) -> Iterator[None]:
         check_limit(subject, counting.bytes, limit)
 
 
+def check_finite(weights: Mapping[str, Tensor], network: nn.Module) -> None:
+    """Raise ``ValueError`` if a weight is not finite; a buffer may hold −∞, as masks do."""
+    parameters = {name for name, _ in network.named_parameters()}
+    for name, value in weights.items():
+        wrong = ~value.isfinite()
+        if name not in parameters:
+            wrong &= value != -torch.inf
+        if count := int(wrong.sum()):
+            raise ValueError(
+                f"{count:,} of {value.numel():,} values of {name!r} are infinite or NaN. Train the "
+                "model again, with a lower learning rate if its risk diverged."
+            )
+
+
 class _Counting(TorchFunctionMode):
     def __init__(self, limit: float) -> None:
         super().__init__()
@@ -44,8 +59,9 @@ class _Counting(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func in _FACTORIES:
-            meta = {**kwargs, "device": "meta"}
+        if func in _FACTORIES and "out" not in kwargs:
+            meta = {k: v for k, v in kwargs.items() if k not in ("generator", "pin_memory")}
+            meta["device"] = "meta"
             self.bytes += func(*args, **meta).nbytes
             kwargs = meta if self.bytes > self.limit else kwargs
         return func(*args, **kwargs)

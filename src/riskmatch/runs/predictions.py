@@ -99,7 +99,7 @@ def read(folder: Path, step: int) -> dict[str, dict[Split, Predictions]]:
 
 def _by_domain(stored: Mapping[str, NDArray[Any]]) -> dict[str, dict[Split, Predictions]]:
     names = json.loads(str(stored[_NAMES]))
-    arrays: dict[tuple[str, Split], dict[str, Any]] = {}
+    arrays: dict[tuple[str, Any], dict[str, Any]] = {}
     for key, array in stored.items():
         if key != _NAMES:
             number, split, name = key.split("/")

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from riskmatch.data.images.archives import parquet_file, read_parquet
 from riskmatch.data.images.index import Entry, ImageIndex, normalised_name
+from riskmatch.data.parquet import parquet_file, read_parquet
 from riskmatch.files import check_regular, read_file
 from riskmatch.limits import check_fields
 from riskmatch.validation import listed
