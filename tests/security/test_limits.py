@@ -18,8 +18,10 @@ import pytest
 import torch
 from pyarrow import parquet
 
+from riskmatch import limits
 from riskmatch.cli import main
 from riskmatch.data.table import read_table
+from riskmatch.deployment.model import BATCH
 from riskmatch.files import read_arrays
 from riskmatch.limits import FIELD, LimitError, check_fields
 from riskmatch.models.bounded import bounded_build
@@ -365,3 +367,14 @@ def test_messages_list_few_of_many_names():
     with pytest.raises(ValueError, match=r"Did you mean 'x70'.* 'x49' and 99,950 more") as error:
         check_option("column", "x 70", [f"x{k}" for k in range(100_000)])
     assert len(str(error.value)) < 600
+
+
+def test_the_documentation_states_the_limits():
+    text = Path(__file__, "../../../docs/file-formats.md").resolve().read_text("utf-8")
+    section = text.partition("## Limits")[2].partition("## ")[0]
+    side = int((limits.MEMORY / (BATCH * 3 * 4)) ** 0.5)
+    stated = [limits.MEMORY / 1e9, limits.COLUMNS, limits.FIELD / 1e6, limits.ENTRIES, side]
+    for number in stated:
+        assert f" {number:,.0f}" in section
+    assert limits.EXPANSION == 10
+    assert limits.VARIABLE in section
