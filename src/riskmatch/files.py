@@ -280,6 +280,8 @@ def finite(value: Any, digits: int | None = None) -> Any:
     if isinstance(value, Mapping):
         return {key: finite(entry, digits) for key, entry in value.items()}
     if isinstance(value, list | tuple):
+        if {*map(type, value)} == {float} and all(map(math.isfinite, value)):  # charts have many
+            return list(value) if digits is None else [float(f"{v:.{digits}g}") for v in value]
         return [finite(entry, digits) for entry in value]
     if not isinstance(value, float):
         return value

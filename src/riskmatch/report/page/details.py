@@ -17,7 +17,7 @@ from riskmatch.defaults import given_for, with_patience
 from riskmatch.registry import INSTANCE, PartError
 from riskmatch.report.density import finite_risks
 from riskmatch.report.figures.training import matching_losses
-from riskmatch.report.page.examples import Examples, hardest
+from riskmatch.report.page.examples import MAX_HARDEST, Examples, hardest
 from riskmatch.report.page.risks import MAX_DOMAINS, snapshots
 from riskmatch.report.page.samples import (
     UNREADABLE,
@@ -73,9 +73,10 @@ class Details:
                 examples = self._data.examples(run.config)
         classes = _class_names(examples, joined)
         samples, hard = None, {d: last[d] for d in _riskiest(joined, config.test_domains)}
+        limit = MAX_HARDEST if len(hard) == len(joined) else MAX_HARDEST // 2
         if examples:
             with self._without_pictures(title):
-                samples = hardest(hard, classes, examples.take)
+                samples = hardest(hard, classes, examples.take, limit)
         return {
             "id": config.id,
             "title": title,
@@ -108,7 +109,7 @@ class Details:
             "samples": {domain: self._count(run, domain, p) for domain, p in joined.items()},
             "confusion": {domain: confusion(p, len(classes)) for domain, p in joined.items()},
             "calibration": {domain: calibration(p) for domain, p in joined.items()},
-            "hardest": hardest(hard, classes, None) if samples is None else samples,
+            "hardest": hardest(hard, classes, None, limit) if samples is None else samples,
         }
 
     @staticmethod
