@@ -33,6 +33,47 @@ def test_value_without_sense_is_named(riskmatch, words, facts):
     assert result.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "facts"),
+    [
+        ("--memory -1 --explain", ["--memory", "positive", "-1"]),
+        ("--memory 0 --explain", ["--memory", "positive", "0"]),
+        ("--out ''", ["--out", "path", "''"]),
+        ("--resume --restart", ["--resume", "--restart", "give one"]),
+        ("--device mps", ["Device mps is not available", "Give cpu"]),
+        ("--device meta", ["Device meta is not available", "Give cpu"]),
+    ],
+)
+def test_option_that_makes_no_sense_is_refused_before_anything_is_written(riskmatch, words, facts):
+    result = riskmatch(*train("erm", *shlex.split(words)))
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    for fact in facts:
+        assert fact in result.err
+    assert "aten::" not in result.err
+    assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "facts"),
+    [
+        ("train --bogus", ["'--bogus'", "See riskmatch train --help"]),
+        ("sweep run --bogus", ["'--bogus'", "See riskmatch sweep run --help"]),
+        ("reproduce zz", ["table or figure 'zz'", "'table1'", "'all'"]),
+        ("reproduce tabel1", ["'tabel1'", "Did you mean 'table1'?"]),
+        ("data get mnist --mirror file:///etc", ["'file:///etc'", "https://", "--data-dir"]),
+        ("data get mnist --mirror /etc", ["'/etc'", "https://"]),
+        ("train '' --method erm", ["DATA is empty"]),
+        ("predict '' x.csv -o p.csv", ["MODEL", "path", "''"]),
+    ],
+)
+def test_unusable_words_are_named_with_a_cure(riskmatch, words, facts):
+    result = riskmatch(*shlex.split(words))
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    for fact in facts:
+        assert fact in result.err
+    assert "Did you mean '--" not in result.err
+
+
 def test_misspelt_data_set_is_named_rather_than_the_option_of_its_network(riskmatch):
     result = riskmatch(*shlex.split("train packs --method erm --test-domain a --frozen"))
     assert result.code == 2

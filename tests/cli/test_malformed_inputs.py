@@ -276,6 +276,10 @@ CASES = {
         None,
         ["permutations", "at least", "3"],
     ),
+    "a seed below 0": ("monitor late visits.csv --seed -1", None, ["seed", "[0, 2^63)", "-1"]),
+    "no table to evaluate": ("evaluate late nowhere", None, ["There is no nowhere", ".csv"]),
+    "no folder to evaluate": ("evaluate model no/pets", None, ["There is no no/pets", "Give"]),
+    "no site to monitor": ("monitor late no.csv", None, ["There is no no.csv", "Give"]),
     "data without labels": (
         "monitor late new.csv",
         table(lambda t: t.drop(columns="late")),

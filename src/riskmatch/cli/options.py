@@ -213,7 +213,7 @@ def reader(type_: Any, label: str = "value") -> tuple[str, Callable[[str], Any]]
         return "N" if type_ is int else "X", partial(_number, label, type_)
     if type_ is bool:
         return "true|false", str
-    return ("PATH", Path) if type_ is Path else ("NAME", str)
+    return ("PATH", partial(_path, label)) if type_ is Path else ("NAME", str)
 
 
 def format_value(value: Any) -> str:
@@ -259,6 +259,12 @@ def _number(label: str, type_: Callable[[str], Any], text: str) -> Any:
     if type_ is float and not math.isfinite(number):
         raise ValueError(f"{label} must be finite, got '{text}'.")
     return number
+
+
+def _path(label: str, text: str) -> Path:
+    if not text:  # which Path takes for the current folder
+        raise ValueError(f"{label} must be a path, got ''. The current folder is '.'.")
+    return Path(text)
 
 
 def _pair(label: str, text: str) -> tuple[str, Any]:

@@ -137,6 +137,9 @@ class Parser:
             if not option.repeatable and sum(map(flags.count, option.flags)) > 1:
                 raise BadInput(f"{option.label} takes one value, not a list.")
         given, rest = self._parse(words)
+        for option in self.options:
+            if option.positional and given.get(option.name) == "":
+                raise BadInput(f"{option.label} is empty. See {self.prog} --help.")
         if rest:
             positional = [option for option in self.options if option.positional]
             got = " ".join([*(str(given.get(option.name, "")) for option in positional), *rest])

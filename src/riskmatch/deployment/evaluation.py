@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from riskmatch.data import OnProgress, load_data
-from riskmatch.data.catalogue import resolve
+from riskmatch.data.catalogue import is_path, resolve
 from riskmatch.data.columns import Column
 from riskmatch.data.domain import DomainSet, StoredImages
 from riskmatch.data.preprocessing import TablePreprocessing
@@ -124,6 +124,10 @@ LabelledInputs = tuple[str, InputSamples, Tensor]
 
 def read_domains(model: TrainedModel, data: Any, reading: Reading) -> list[LabelledInputs]:
     """The domains of labelled data; image files are found but not read."""
+    if isinstance(data, str | Path) and is_path(str(data)) and not Path(data).exists():
+        raise FileNotFoundError(
+            f"There is no {data}. Give the path of labelled data, or the name of a data set."
+        )
     if isinstance(model.preprocessing, TablePreprocessing):
         return list(_table(model, data, reading))
     for option, value in (("label", reading.label), ("domain", reading.domain)):

@@ -233,6 +233,8 @@ def read_frame(table: Any) -> DataFrame:
             raise ValueError(
                 f"The model takes a table ({', '.join(SUFFIXES)}), and {table} is a folder."
             )
+        if not Path(table).exists():
+            raise FileNotFoundError(f"There is no {table}. Give a table ({', '.join(SUFFIXES)}).")
         check_option(f"file type of the table {table}", Path(table).suffix.lower(), SUFFIXES)
         return read_table(Path(table))
     import pandas as pd

@@ -103,6 +103,10 @@ def train(
     if not processes.main:
         on_step = on_evaluation = on_progress = None
     check_option("keep", keep, get_args(Keep))
+    if resume and restart:
+        raise ValueError(
+            "resume (--resume) continues a run and restart (--restart) starts it again: give one."
+        )
     if checkpoint_every is not None and checkpoint_every < 1:
         raise ValueError(f"checkpoint_every must be at least 1 or None, got {checkpoint_every}.")
 
