@@ -228,6 +228,7 @@ def assemble(
             "squared or huber (risk='squared' in Python); for classes give whole numbers or text."
         )
     training = tuple(domain.name for domain in domains.without(config.test_domains))
+    check_domains(formula, len(training))
     _check_classes(domains, training)
     splits = split_all(domains, config.trial, device)
     model = network(config, domains, trunk, instances, formula)
@@ -268,6 +269,15 @@ def assemble(
         partial(validation_views, config, domains),
         domains.preprocessing,
     )
+
+
+def check_domains(method: Objective, count: int) -> None:
+    """Refuse fewer training domains than the hyper-parameters of the method need."""
+    if count < method.min_domains:
+        raise ValueError(
+            f"{method} needs {method.min_domains} training domains, and there are {count}. Set "
+            "other values, or hold out fewer domains."
+        )
 
 
 def _check_sizes(method: Objective, sizes: Mapping[str, int]) -> None:

@@ -103,6 +103,7 @@ def plan_sweep(
         2
     """
     from riskmatch.data import load
+    from riskmatch.engine.assemble import check_domains, objective
     from riskmatch.engine.device import resolve_device
     from riskmatch.objectives import methods as built_in
 
@@ -133,6 +134,9 @@ def plan_sweep(
         choices,
         preset,
     ).runs()
+    for run in runs:
+        method = objective(run.config.method, run.config.hparams)
+        check_domains(method, len(domains.names) - len(run.config.test_domains))
     board = Board.from_folder([run.config for run in runs], out)
     launcher = Local()
     device = resolve_device(launcher.device)
