@@ -13,6 +13,8 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 _NOUNS = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
+_LONG = 120
+"""Most characters of a value in a message."""
 _LISTS = {Sequence: (list, tuple), tuple: (tuple,)}
 _origin: Callable[[Any], Any] = cache(get_origin)  # sweeps check many values
 
@@ -32,7 +34,7 @@ def check_option(name: str, value: object, options: Iterable[str]) -> None:
     near = difflib.get_close_matches(str(value).lower(), folded, n=1)
     hint = f" Did you mean '{folded[near[0]]}'?" if near else ""
     listed = f"Valid: {', '.join(map(repr, valid))}." if valid else "There are none."
-    raise ValueError(f"Unknown {name} {value!r}.{hint} {listed}")
+    raise ValueError(f"Unknown {name} {shown(value)}.{hint} {listed}")
 
 
 def check_keywords(name: str, given: Iterable[str], function: Callable[..., Any]) -> None:
@@ -118,7 +120,21 @@ def check_values(name: str, values: Mapping[str, Any], types: Mapping[str, Any])
         if get_origin(type_) is Literal:
             check_option(f"{option} of {name}", value, get_args(type_))
         elif expected := mismatch(value, type_):
-            raise ValueError(f"{option} of {name} must be {expected}, got {value!r}.")
+            raise ValueError(f"{option} of {name} must be {expected}, got {shown(value)}.")
+
+
+def shown(value: object) -> str:
+    """A value as Python prints it, cut off where it is long: files hold any.
+
+    Example:
+        >>> shown("abc"), shown([7] * 1000)[-5:]
+        ("'abc'", ', 7 …')
+    """
+    try:
+        text = repr(value)
+    except ValueError:  # of more digits than Python converts
+        return "a number of thousands of digits"
+    return text if len(text) <= _LONG else f"{text[: _LONG - 2].rstrip(', ')} …"
 
 
 @cache

@@ -1,5 +1,6 @@
 """Values and files without sense end with one line: cause, value and cure."""
 
+import os
 import shlex
 from pathlib import Path
 
@@ -72,6 +73,34 @@ def test_unusable_words_are_named_with_a_cure(riskmatch, words, facts):
     for fact in facts:
         assert fact in result.err
     assert "Did you mean '--" not in result.err
+
+
+@pytest.mark.parametrize(
+    ("content", "fact"),
+    [
+        (f"steps = {'[' * 10**4}1{']' * 10**4}", "too deeply"),
+        (f"{'a.' * 10**4}a = 1", "too deeply"),
+        (f"seed = {'9' * 10**6}", "digits"),
+        (f"seed = 0x{'f' * 10**6}", "digits"),
+        (f"seed = {'9' * 4000}", "2^63"),
+        ("[model-option]\nwidths = 2024-01-01", "date"),
+        ("steps = 1\x00", "not TOML"),
+    ],
+)
+def test_toml_that_cannot_be_used_is_named(riskmatch, content, fact):
+    Path("run.toml").write_text(content)
+    result = riskmatch(*train("erm", "--config", "run.toml"))
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert fact in result.err
+    assert len(result.err) < 300
+
+
+def test_configuration_in_a_pipe_is_refused_rather_than_waited_for(riskmatch):
+    os.mkfifo("pipe")
+    result = riskmatch(*train("erm", "--config", "pipe"))
+    assert result.code == 2
+    assert "--config pipe: It is a pipe" in result.err
+    assert "regular file" in result.err
 
 
 def test_misspelt_data_set_is_named_rather_than_the_option_of_its_network(riskmatch):

@@ -19,7 +19,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from riskmatch.cli.errors import BadInput
 from riskmatch.defaults import field_docs
-from riskmatch.validation import check_option, type_hints
+from riskmatch.validation import check_option, shown, type_hints
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,7 @@ def _number(label: str, type_: Callable[[str], Any], text: str) -> Any:
         number = type_(text)
     except ValueError:
         expected = "an integer" if type_ is int else "a number"
-        raise ValueError(f"{label} must be {expected}, got '{text}'.") from None
+        raise ValueError(f"{label} must be {expected}, got {shown(text)}.") from None
     if type_ is float and not math.isfinite(number):
         raise ValueError(f"{label} must be finite, got '{text}'.")
     return number

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_type_hints
 
 from riskmatch.registry import INSTANCE
 from riskmatch.space import later, with_later, without_later
-from riskmatch.validation import check_option, mismatch
+from riskmatch.validation import check_option, mismatch, shown
 
 Schedule = Literal["constant", "cosine", "cosine-after-warmup"]
 Risk = Literal["cross-entropy", "squared", "huber"]
@@ -101,7 +101,7 @@ class RunConfig:
         for name, type_ in _types().items():
             value = getattr(self, name)
             if expected := mismatch(value, type_):
-                raise ValueError(f"{name} must be {expected}, got {value!r}.")
+                raise ValueError(f"{name} must be {expected}, got {shown(value)}.")
         ranges = {
             "lr": ("positive", self.lr > 0),
             "weight_decay": ("at least 0", self.weight_decay >= 0),
