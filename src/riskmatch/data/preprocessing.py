@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from riskmatch.data.columns import Column, ColumnType, read_frame
+from riskmatch.data.columns import Column, ColumnType, read_frame, with_text_names
 from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ class TablePreprocessing:
             columns: the features; by default all columns.
             target: (n,) targets of a regression, to be standardised.
         """
+        frame = with_text_names(frame)
         if columns is None:
             columns = [Column.of(frame[name]) for name in frame]
         return cls.fit_values(columns, read_frame(frame, columns), target)

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from riskmatch.data.columns import Column, read_texts
+from riskmatch.data.columns import Column, read_texts, with_text_names
 from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.data.images.archives import parquet_errors, parquet_file
 from riskmatch.data.images.manifest import COLUMNS as MANIFEST_COLUMNS
@@ -159,7 +159,7 @@ def is_table(path: Path) -> bool:
         else:
             with open(path, encoding="utf-8-sig") as file:
                 names, _ = _header(file.readline())
-    except (OSError, ValueError, ImportError):
+    except (OSError, ValueError, ImportError, csv.Error):
         return True  # reading it names the cause
     image, *others = MANIFEST_COLUMNS
     manifest = image in names and any(name in names for name in others)
@@ -189,7 +189,10 @@ def read_table(path: Path) -> DataFrame:
         text = read_file(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8 ({error}); save it as UTF-8.") from error
-    names, delimiter = _header(text[: text.find("\n") + 1] or text)
+    try:
+        names, delimiter = _header(re.match(r"[^\r\n]*", text)[0])  # type: ignore[index]
+    except csv.Error as error:
+        raise ValueError(f"{path} is not a valid CSV file: {error}.") from error
     if not any(names):
         raise ValueError(f"{path} is empty; its first line must name the columns.")
     _check_distinct(path, names)
@@ -240,7 +243,7 @@ def table_domains(
     ignore: Sequence[str] = (),
 ) -> TableDomains:
     """Domains of a data frame; arguments as of :func:`load_table`."""
-    frame = frame.rename(columns=str)
+    frame = with_text_names(frame)
     columns = list(frame.columns)
     listed = ", ".join(map(repr, columns))
     for option, value in (("label", label), ("domain", domain)):
@@ -253,6 +256,11 @@ def table_domains(
     assert label is not None
     assert domain is not None
     for column in (label, domain, *ignore):
+        if column in frame.index.names and column not in columns:
+            raise ValueError(
+                f"{column!r} is in the index of '{name}', not among its columns: use "
+                "frame.reset_index()."
+            )
         check_option(f"column of '{name}'", column, columns)
     _check_distinct(name, columns)
     _check_roles(name, label, domain, ignore)

@@ -17,6 +17,7 @@ where a later layer names another network.
 
 from riskmatch.defaults.describe import describe_method, describe_methods, field_docs, range_of
 from riskmatch.defaults.resolution import (
+    check_mappings,
     factory,
     field_names,
     given_for,
@@ -36,6 +37,7 @@ __all__ = [
     "PATH",
     "PRESETS",
     "Preset",
+    "check_mappings",
     "describe_method",
     "describe_methods",
     "factory",

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from riskmatch.data import OnProgress, load_data
 from riskmatch.data.catalogue import is_path, resolve
-from riskmatch.data.columns import Column
+from riskmatch.data.columns import Column, with_text_names
 from riskmatch.data.domain import DomainSet, StoredImages
 from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.data.table import encoded
@@ -196,7 +196,7 @@ def _row(scores: SampleScores, z: float) -> dict[str, float]:
 
 def _table(model: TrainedModel, data: Any, reading: Reading) -> Iterator[LabelledInputs]:
     assert isinstance(model.preprocessing, TablePreprocessing)
-    frame = read_frame(data).rename(columns=str)
+    frame = with_text_names(read_frame(data))
     name = Path(data).stem if isinstance(data, str | Path) else "table"
     columns, usual = list(frame.columns), model.table.get("domain")
     label, domain = reading.label or model.table.get("label"), reading.domain

@@ -26,6 +26,7 @@ from riskmatch.contract import (
 from riskmatch.contract.risks import REGRESSION
 from riskmatch.data import OnProgress
 from riskmatch.data.catalogue import resolve
+from riskmatch.data.doctor.tables import numbers_as_texts
 from riskmatch.data.domain import Domain, DomainSet, NamedTensors, StoredImages
 from riskmatch.data.features import random_view
 from riskmatch.data.preprocessing import TablePreprocessing
@@ -109,6 +110,7 @@ def domains_of(
     if domains is None:
         domains = data.load(config.data, config.data_options, data_dir, on_progress)
     if isinstance(domains, TableDomains):
+        _warn_of_numbers_as_texts(domains)
         fitted = domains.fitted(config.test_domains, regression=config.risk in REGRESSION)
         return with_identity(fitted, identity_of_table(domains, config.risk))
     if trunk is None:
@@ -117,6 +119,14 @@ def domains_of(
         domains, trunk, views=options.get("views", 1), device=device, on_progress=on_progress
     )
     return with_identity(features, identity_of(domains))
+
+
+def _warn_of_numbers_as_texts(table: TableDomains) -> None:
+    """Warn of columns that are categories because a few of their cells are no numbers."""
+    for column in table.texts:
+        if finding := numbers_as_texts(table, column):
+            message = f"Column {column!r} of '{table.name}' {finding.message}. {finding.cure}"
+            warnings.warn(message, RunWarning, stacklevel=2)
 
 
 def risk_of(config: RunConfig, instances: Instances) -> RiskFunction:

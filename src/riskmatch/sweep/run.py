@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from riskmatch.data import OnProgress
-from riskmatch.defaults import resolve
+from riskmatch.defaults import check_mappings, resolve
 from riskmatch.files import refuse_link
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
@@ -108,6 +108,7 @@ def plan_sweep(
     from riskmatch.objectives import methods as built_in
 
     choices = {name: plain(value) for name, value in (choices or {}).items()}
+    check_mappings(choices)
     out = Path(folder) / RUNS
     if not isinstance(data, str | Path):
         raise TypeError(
