@@ -123,6 +123,35 @@ def check_values(name: str, values: Mapping[str, Any], types: Mapping[str, Any])
             raise ValueError(f"{option} of {name} must be {expected}, got {shown(value)}.")
 
 
+def check_json(value: Any, schema: Any, place: str = "") -> None:
+    """Raise ``ValueError`` that names the place where a JSON value does not have its schema.
+
+    A schema is an annotation; or a list of one schema, that of every entry; or a dictionary of
+    the schemas of keys that must be there, in which the key ``str`` stands for all keys.
+
+    Example:
+        >>> check_json({"sites": {"A": {"rows": "9"}}}, {"sites": {str: {"rows": int}}})
+        Traceback (most recent call last):
+        ValueError: sites.A.rows must be an integer, got '9'.
+    """
+    if isinstance(schema, dict):
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{place or 'the content'} must be a table, got {shown(value)}.")
+        for key, part in schema.items():
+            for name in value if key is str else [key]:
+                inside = f"{place}.{name}" if place else str(name)
+                if name not in value:
+                    raise ValueError(f"{inside} is missing.")
+                check_json(value[name], part, inside)
+    elif isinstance(schema, list):
+        if not isinstance(value, list):
+            raise ValueError(f"{place} must be a list, got {shown(value)}.")
+        for number, entry in enumerate(value):
+            check_json(entry, schema[0], f"{place}[{number}]")
+    elif expected := mismatch(value, schema):
+        raise ValueError(f"{place} must be {expected}, got {shown(value)}.")
+
+
 def shown(value: object) -> str:
     """A value as Python prints it, cut off where it is long: files hold any.
 

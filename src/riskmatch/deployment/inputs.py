@@ -22,7 +22,7 @@ from riskmatch.data.images.index import EXTENSIONS, is_image, is_junk
 from riskmatch.data.images.manifest import is_manifest, manifest_paths
 from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.data.table import SUFFIXES, read_table
-from riskmatch.validation import check_option, shown
+from riskmatch.validation import check_json, check_option, shown
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -52,7 +52,10 @@ class ImagePreprocessing:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> ImagePreprocessing:
         """Preprocessing from the values of :meth:`to_json`."""
-        return cls(int(values["resize"][0]["side"]))
+        check_json(values, {"resize": [{"side": int}]}, "preprocessing")
+        if len(values["resize"]) != 1 or values["resize"][0]["side"] < 1:
+            raise ValueError(f"preprocessing.resize must have one side, got {values['resize']}.")
+        return cls(values["resize"][0]["side"])
 
     def read(self, file: Path) -> Tensor:
         """The image of a file, (3, side, side) bytes.
@@ -78,7 +81,10 @@ class TensorPreprocessing:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> TensorPreprocessing:
         """Preprocessing from the values of :meth:`to_json`."""
-        return cls(tuple(map(int, values["shape"])), str(values["dtype"]))
+        check_json(values, {"shape": Sequence[int], "dtype": str}, "preprocessing")
+        if not isinstance(getattr(torch, values["dtype"], None), torch.dtype):
+            raise ValueError(f"preprocessing.dtype must be one of torch, got {values['dtype']!r}.")
+        return cls(tuple(values["shape"]), values["dtype"])
 
 
 Preprocessing = ImagePreprocessing | TensorPreprocessing | TablePreprocessing
@@ -105,6 +111,7 @@ def preprocessing_of(domains: DomainSet) -> Preprocessing:
 
 def preprocessing_from_json(values: Mapping[str, Any]) -> Preprocessing:
     """Preprocessing from the JSON values of any of its classes."""
+    check_option("kind of preprocessing", values["kind"], _KINDS)
     made: Preprocessing = _KINDS[values["kind"]].from_json(values)
     return made
 

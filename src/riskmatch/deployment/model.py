@@ -24,14 +24,17 @@ from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.deployment.advice import Expected, expected_from_json
 from riskmatch.deployment.folder import (
     HELD_OUT,
+    MODEL,
     WEIGHTS,
     ModelError,
+    damaged,
     read_folder,
 )
 from riskmatch.deployment.inputs import (
     InputSamples,
     OnSkip,
     Preprocessing,
+    TensorPreprocessing,
     preprocessing_from_json,
     samples,
 )
@@ -249,6 +252,10 @@ def load_model(
     try:
         config = RunConfig.from_json(values["run"]["config"])
         preprocessing = preprocessing_from_json(values["preprocessing"])
+        _check_fit(values, preprocessing)
+    except ValueError as error:
+        raise damaged(path / MODEL, str(error).rstrip(".")) from error
+    try:
         built = _build(values["network"], network)
         built.load_state_dict(from_bytes(files[WEIGHTS]))
         model = TrainedModel(
@@ -264,27 +271,62 @@ def load_model(
         )
     except ValueError as error:
         raise ModelError(f"{path} cannot be loaded: {error}") from error
-    except (KeyError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:
-        cause = " ".join(str(error).split())
+    except _MISFITS as error:
+        cause = " ".join(str(error).split()) or type(error).__name__
         cause = f"missing {cause}" if isinstance(error, KeyError) else cause
+        cause = cause if len(cause) <= 300 else f"{cause[:300]} …"
         raise ModelError(
             f"{path} does not fit this version of riskmatch or of the network's package "
-            f"({cause}). It was written with {_described(values.get('versions'))}."
+            f"({cause}). Use the versions it was written with, {_described(values.get('versions'))}"
+            ", or train the model again."
         ) from error
     return model
 
 
-def _read_held_out(names: list[str], tensors: Mapping[str, Tensor]) -> dict[str, SampleScores]:
-    return {
-        name: SampleScores(
-            *(tensors[f"{number}/{item.name}"].numpy() for item in fields(SampleScores))
+_MISFITS = (
+    *(AttributeError, LookupError, MemoryError, OverflowError, RuntimeError, TypeError),
+    SafetensorError,
+)
+"""Errors where a network cannot be built from its options, or has other weights."""
+
+
+def _check_fit(values: Mapping[str, Any], preprocessing: Preprocessing) -> None:
+    """Raise ``ValueError`` unless network, preprocessing and classes belong together."""
+    network, shape = values["network"], tuple(values["network"]["input_shape"])
+    if not any(entry["trained_on"] for entry in values["domains"].values()):
+        raise ValueError("it was trained on none of its domains.")
+    made: tuple[int, ...]
+    if isinstance(preprocessing, TablePreprocessing):
+        made, codes = (preprocessing.width,), list(preprocessing.cardinalities)
+        if codes and network["options"].get("cardinalities", codes) != codes:
+            raise ValueError(f"the network does not take {codes} codes of categories.")
+    elif isinstance(preprocessing, TensorPreprocessing):
+        made = preprocessing.shape
+    else:
+        made = (3, preprocessing.side, preprocessing.side)
+    if made not in (shape, shape[-1:]):  # of several views of features one is used
+        raise ValueError(f"the network takes inputs {shape}, and the preprocessing makes {made}.")
+    if network["outputs"] != (len(values["classes"]) or 1):
+        raise ValueError(
+            f"the network has {network['outputs']} outputs for {len(values['classes'])} classes."
         )
-        for number, name in enumerate(names)
-    }
+
+
+def _read_held_out(names: list[str], tensors: Mapping[str, Tensor]) -> dict[str, SampleScores]:
+    scores = {}
+    for number, name in enumerate(names):
+        *columns, features = (tensors[f"{number}/{item.name}"] for item in fields(SampleScores))
+        if {part.shape for part in columns} != {features.shape[:1]} or features.ndim != 2:
+            raise ValueError(
+                f"the scores of '{name}' in {HELD_OUT} have different shapes. Copy the folder "
+                "again, or train the model again."
+            )
+        scores[name] = SampleScores(*(part.numpy() for part in (*columns, features)))
+    return scores
 
 
 def _build(values: Mapping[str, Any], own: nn.Module | None) -> nn.Module:
-    name, options = str(values["name"]), dict(values["options"])
+    name, options = values["name"], dict(values["options"])
     if own is not None or is_instance(name):
         if own is None:
             raise ModelError(
@@ -294,8 +336,8 @@ def _build(values: Mapping[str, Any], own: nn.Module | None) -> nn.Module:
         return copy.deepcopy(own).cpu()
     if models.is_backbone(name):  # all weights come from the folder
         options |= {"pretrained": False}
-    shape = tuple(map(int, values["input_shape"]))
-    network = models.build(name, shape, int(values["outputs"]), float(values["dropout"]), options)
+    shape = tuple(values["input_shape"])
+    network = models.build(name, shape, values["outputs"], values["dropout"], options)
     if isinstance(network, Backbone) and repr(network.trunk.preprocess) != values["preprocess"]:
         raise ModelError(
             f"The installed package of {name} prepares images as {network.trunk.preprocess!r}, the "

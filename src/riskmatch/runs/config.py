@@ -95,13 +95,13 @@ class RunConfig:
     def __post_init__(self) -> None:
         check_option("schedule", self.schedule, get_args(Schedule))
         check_option("average", self.average, get_args(Average))
-        for name, options in (("risk", get_args(Risk)), ("optim", get_args(Optim))):
-            if not getattr(self, name).startswith(INSTANCE):
-                check_option(name, getattr(self, name), options)
         for name, type_ in _types().items():
             value = getattr(self, name)
             if expected := mismatch(value, type_):
                 raise ValueError(f"{name} must be {expected}, got {shown(value)}.")
+        for name, options in (("risk", get_args(Risk)), ("optim", get_args(Optim))):
+            if not getattr(self, name).startswith(INSTANCE):
+                check_option(name, getattr(self, name), options)
         ranges = {
             "lr": ("positive", self.lr > 0),
             "weight_decay": ("at least 0", self.weight_decay >= 0),
@@ -157,7 +157,17 @@ class RunConfig:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> RunConfig:
-        """Configuration from the values of :meth:`to_json`."""
+        """Configuration from the values of :meth:`to_json`.
+
+        Raises:
+            ValueError: a field is missing, unknown, or has a wrong value.
+        """
+        if not isinstance(values, Mapping):
+            raise ValueError(f"config must be a table, got {shown(values)}.")
+        if missing := [name for name in _REQUIRED if name not in values]:
+            raise ValueError(f"config.{missing[0]} is missing.")
+        if unknown := [name for name in values if name not in cls.__dataclass_fields__]:
+            check_option("field of config", unknown[0], cls.__dataclass_fields__)
         tests = values["test_domains"]
         tests = tuple(tests) if isinstance(tests, list) else tests
         return cls(**with_later(cls, {**values, "test_domains": tests}))
@@ -233,6 +243,9 @@ def warmup_of(config: RunConfig) -> int:
 
 _LOGGED_WARMUPS = ("penalty_anneal_iters", "burnin_iters")
 """Ends of DomainBed's names of the steps before a penalty."""
+
+
+_REQUIRED = ("data", "test_domains", "method")
 
 
 @cache
