@@ -164,10 +164,12 @@ class RunConfig:
         """
         if not isinstance(values, Mapping):
             raise ValueError(f"config must be a table, got {shown(values)}.")
-        if missing := [name for name in _REQUIRED if name not in values]:
-            raise ValueError(f"config.{missing[0]} is missing.")
-        if unknown := [name for name in values if name not in cls.__dataclass_fields__]:
-            check_option("field of config", unknown[0], cls.__dataclass_fields__)
+        known = cls.__dataclass_fields__
+        for name in ("data", "test_domains", "method"):
+            if name not in values:
+                raise ValueError(f"config.{name} is missing.")
+        if not values.keys() <= known.keys():
+            check_option("field of config", min(values.keys() - known.keys()), known)
         tests = values["test_domains"]
         tests = tuple(tests) if isinstance(tests, list) else tests
         return cls(**with_later(cls, {**values, "test_domains": tests}))
@@ -243,9 +245,6 @@ def warmup_of(config: RunConfig) -> int:
 
 _LOGGED_WARMUPS = ("penalty_anneal_iters", "burnin_iters")
 """Ends of DomainBed's names of the steps before a penalty."""
-
-
-_REQUIRED = ("data", "test_domains", "method")
 
 
 @cache
