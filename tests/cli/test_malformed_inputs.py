@@ -209,6 +209,16 @@ CASES = {
         lambda: Image.new("1", (20_000, 10_000)).save("a.png"),
         ["No input of 1", "a.png", "200000000 pixels"],
     ),
+    "a link to an image that is gone": (
+        f"train pets --method erm --test-domain ink {NETWORK}",
+        lambda: os.symlink("/gone/9.png", "pets/oil/cat/9.png"),
+        ["pets/oil/cat/9.png", "link to /gone/9.png", "does not exist", "remove the link"],
+    ),
+    "a link to a class that is gone": (
+        f"train pets --method erm --test-domain ink {NETWORK}",
+        lambda: os.symlink("/gone", "pets/oil/fox"),
+        ["pets/oil/fox", "link to /gone", "does not exist", "remove"],
+    ),
     "a manifest without paths": (
         "predict model a.csv -o p.csv",
         text("a.csv", "file\nx.png\n"),
