@@ -5,11 +5,14 @@
 >>> riskmatch.RiskMatching(weight=1.0)(risks, torch.tensor([0, 0, 1, 1])).loss.backward()
 """
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
 from riskmatch.lazy import lazy_names
 
+TYPE_CHECKING = False  # typing takes longer to import than all of this
 if TYPE_CHECKING:
+    from typing import Any
+
     from riskmatch.accumulation import accumulate as accumulate
     from riskmatch.data import load_data as load_data
     from riskmatch.deployment import advise as advise

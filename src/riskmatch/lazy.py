@@ -1,8 +1,13 @@
 """Public names that a package imports on first use, so that torch is loaded only if needed."""
 
-from collections.abc import Callable, Mapping
+from __future__ import annotations
+
 from importlib import import_module
-from typing import Any
+
+TYPE_CHECKING = False  # typing takes longer to import than all of this
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
 
 def lazy_names(

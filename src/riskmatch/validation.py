@@ -15,6 +15,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 MAX_LISTED = 50
 """Most names that a message lists."""
 _NOUNS = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
+_LONG = 120
+"""Most characters of a value in a message."""
 _LISTS = {Sequence: (list, tuple), tuple: (tuple,)}
 _origin: Callable[[Any], Any] = cache(get_origin)  # sweeps check many values
 
@@ -34,7 +36,7 @@ def check_option(name: str, value: object, options: Iterable[str]) -> None:
     near = difflib.get_close_matches(str(value).lower(), folded, n=1)
     hint = f" Did you mean '{folded[near[0]]}'?" if near else ""
     names = f"Valid: {listed(valid)}." if valid else "There are none."
-    raise ValueError(f"Unknown {name} {value!r}.{hint} {names}")
+    raise ValueError(f"Unknown {name} {shown(value)}.{hint} {names}")
 
 
 def listed(names: Sequence[object]) -> str:
@@ -131,7 +133,50 @@ def check_values(name: str, values: Mapping[str, Any], types: Mapping[str, Any])
         if get_origin(type_) is Literal:
             check_option(f"{option} of {name}", value, get_args(type_))
         elif expected := mismatch(value, type_):
-            raise ValueError(f"{option} of {name} must be {expected}, got {value!r}.")
+            raise ValueError(f"{option} of {name} must be {expected}, got {shown(value)}.")
+
+
+def check_json(value: Any, schema: Any, place: str = "") -> None:
+    """Raise ``ValueError`` that names the place where a JSON value does not have its schema.
+
+    A schema is an annotation; or a list of one schema, that of every entry; or a dictionary of
+    the schemas of keys that must be there, in which the key ``str`` stands for all keys.
+
+    Example:
+        >>> check_json({"sites": {"A": {"rows": "9"}}}, {"sites": {str: {"rows": int}}})
+        Traceback (most recent call last):
+        ValueError: sites.A.rows must be an integer, got '9'.
+    """
+    if isinstance(schema, dict):
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{place or 'the content'} must be a table, got {shown(value)}.")
+        for key, part in schema.items():
+            for name in value if key is str else [key]:
+                inside = f"{place}.{name}" if place else str(name)
+                if name not in value:
+                    raise ValueError(f"{inside} is missing.")
+                check_json(value[name], part, inside)
+    elif isinstance(schema, list):
+        if not isinstance(value, list):
+            raise ValueError(f"{place} must be a list, got {shown(value)}.")
+        for number, entry in enumerate(value):
+            check_json(entry, schema[0], f"{place}[{number}]")
+    elif expected := mismatch(value, schema):
+        raise ValueError(f"{place} must be {expected}, got {shown(value)}.")
+
+
+def shown(value: object) -> str:
+    """A value as Python prints it, cut off where it is long: files hold any.
+
+    Example:
+        >>> shown("abc"), shown([7] * 1000)[-5:]
+        ("'abc'", ', 7 …')
+    """
+    try:
+        text = repr(value)
+    except ValueError:  # of more digits than Python converts
+        return "a number of thousands of digits"
+    return text if len(text) <= _LONG else f"{text[: _LONG - 2].rstrip(', ')} …"
 
 
 @cache

@@ -1,5 +1,6 @@
 """Values and files without sense end with one line: cause, value and cure."""
 
+import os
 import shlex
 from pathlib import Path
 
@@ -31,6 +32,75 @@ def test_value_without_sense_is_named(riskmatch, words, facts):
     for fact in facts:
         assert fact in result.err
     assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "facts"),
+    [
+        ("--memory -1 --explain", ["--memory", "positive", "-1"]),
+        ("--memory 0 --explain", ["--memory", "positive", "0"]),
+        ("--out ''", ["--out", "path", "''"]),
+        ("--resume --restart", ["--resume", "--restart", "give one"]),
+        ("--device mps", ["Device mps is not available", "Give cpu"]),
+        ("--device meta", ["Device meta is not available", "Give cpu"]),
+    ],
+)
+def test_option_that_makes_no_sense_is_refused_before_anything_is_written(riskmatch, words, facts):
+    result = riskmatch(*train("erm", *shlex.split(words)))
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    for fact in facts:
+        assert fact in result.err
+    assert "aten::" not in result.err
+    assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "facts"),
+    [
+        ("train --bogus", ["'--bogus'", "See riskmatch train --help"]),
+        ("sweep run --bogus", ["'--bogus'", "See riskmatch sweep run --help"]),
+        ("reproduce zz", ["table or figure 'zz'", "'table1'", "'all'"]),
+        ("reproduce tabel1", ["'tabel1'", "Did you mean 'table1'?"]),
+        ("data get mnist --mirror file:///etc", ["'file:///etc'", "https://", "--data-dir"]),
+        ("data get mnist --mirror /etc", ["'/etc'", "https://"]),
+        ("train '' --method erm", ["DATA is empty"]),
+        ("predict '' x.csv -o p.csv", ["MODEL", "path", "''"]),
+    ],
+)
+def test_unusable_words_are_named_with_a_cure(riskmatch, words, facts):
+    result = riskmatch(*shlex.split(words))
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    for fact in facts:
+        assert fact in result.err
+    assert "Did you mean '--" not in result.err
+
+
+@pytest.mark.parametrize(
+    ("content", "fact"),
+    [
+        (f"steps = {'[' * 10**4}1{']' * 10**4}", "too deeply"),
+        (f"{'a.' * 10**4}a = 1", "too deeply"),
+        (f"seed = {'9' * 10**6}", "digits"),
+        (f"seed = 0x{'f' * 10**6}", "digits"),
+        (f"seed = {'9' * 4000}", "2^63"),
+        ("[model-option]\nwidths = 2024-01-01", "date"),
+        ("steps = 1\x00", "not TOML"),
+    ],
+)
+def test_toml_that_cannot_be_used_is_named(riskmatch, content, fact):
+    Path("run.toml").write_text(content)
+    result = riskmatch(*train("erm", "--config", "run.toml"))
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert fact in result.err
+    assert len(result.err) < 300
+
+
+def test_configuration_in_a_pipe_is_refused_rather_than_waited_for(riskmatch):
+    os.mkfifo("pipe")
+    result = riskmatch(*train("erm", "--config", "pipe"))
+    assert result.code == 2
+    assert "--config pipe: It is a pipe" in result.err
+    assert "regular file" in result.err
 
 
 def test_misspelt_data_set_is_named_rather_than_the_option_of_its_network(riskmatch):

@@ -209,6 +209,16 @@ CASES = {
         lambda: Image.new("1", (20_000, 10_000)).save("a.png"),
         ["No input of 1", "a.png", "200000000 pixels"],
     ),
+    "a link to an image that is gone": (
+        f"train pets --method erm --test-domain ink {NETWORK}",
+        lambda: os.symlink("/gone/9.png", "pets/oil/cat/9.png"),
+        ["pets/oil/cat/9.png", "link to /gone/9.png", "does not exist", "remove the link"],
+    ),
+    "a link to a class that is gone": (
+        f"train pets --method erm --test-domain ink {NETWORK}",
+        lambda: os.symlink("/gone", "pets/oil/fox"),
+        ["pets/oil/fox", "link to /gone", "does not exist", "remove"],
+    ),
     "a manifest without paths": (
         "predict model a.csv -o p.csv",
         text("a.csv", "file\nx.png\n"),
@@ -276,6 +286,10 @@ CASES = {
         None,
         ["permutations", "at least", "3"],
     ),
+    "a seed below 0": ("monitor late visits.csv --seed -1", None, ["seed", "[0, 2^63)", "-1"]),
+    "no table to evaluate": ("evaluate late nowhere", None, ["There is no nowhere", ".csv"]),
+    "no folder to evaluate": ("evaluate model no/pets", None, ["There is no no/pets", "Give"]),
+    "no site to monitor": ("monitor late no.csv", None, ["There is no no.csv", "Give"]),
     "data without labels": (
         "monitor late new.csv",
         table(lambda t: t.drop(columns="late")),

@@ -37,6 +37,17 @@ def one_line(done, *facts):
     return True
 
 
+def test_text_in_a_column_of_numbers_is_warned_about_once(riskmatch, table):
+    table["minutes"] = table["minutes"].astype(str).where(np.arange(len(table)) != 4, "n.k.")
+    table.to_csv("visits.csv", index=False)
+    words = ("--method", "erm", "--all-domains", *FAST[:-1])
+    done = riskmatch("train", "visits.csv", *COLUMNS, *words)
+    assert done.code == 0
+    (warning,) = [line for line in done.err.splitlines() if line.startswith("riskmatch: ")]
+    for fact in ("'minutes'", "row 5 is 'n.k.'", "89 of 90", "Correct"):
+        assert fact in warning
+
+
 def test_train_names_columns_of_the_table(riskmatch, table):
     words = ("--method", "rdm", "--test-domain", "JFK", "--warmup", "3", *FAST)
     done = riskmatch("train", "visits.csv", *COLUMNS, "--ignore", "minutes", *words)

@@ -97,6 +97,13 @@ def test_class_names_come_from_torch_data_sets():
         ({}, "empty"),
         ({"a": X}, r"'a' must be a pair \(x, y\).*got Tensor"),
         ({"a": (X, Y.to(torch.complex64))}, "'a': labels must be integers.*complex64"),
+        ({"a": (X + 1j, Y)}, "'a': x must be real numbers, got torch.complex64"),
+        ({"a": (X.numpy() + 1j, Y)}, "'a': x must be real"),
+        ({"a": ({"ids": X + 1j}, Y)}, "'a': ids must be real"),
+        ({"a": Domain("a", X, Y), None: (X, Y)}, "text or a number as its name, got None"),
+        ({np.nan: (X, Y)}, "as its name, got nan"),
+        ({("a", 1): (X, Y)}, r"as its name, got \('a', 1\)"),
+        ({"": (X, Y)}, "as its name, got ''"),
         ({"a": (X, Y[:, None])}, r"'a': labels.*\(4, 1\)"),
         ({"a": (X, Y - 1)}, "'a': labels must be 0 or more, got -1"),
         ({"a": (X, Y[:3])}, "'a' has 4 inputs but 3 labels"),
@@ -115,6 +122,13 @@ def test_unusable_mapping_is_one_clear_line(source, message):
     with pytest.raises(ValueError, match=message) as caught:
         load_data(source)
     assert "\n" not in str(caught.value)
+
+
+def test_domains_of_the_users_own_have_names_and_real_inputs():
+    with pytest.raises(ValueError, match="text as its name, got None"):
+        Domain(None, X, Y)
+    with pytest.raises(ValueError, match="'a': x must be real"):
+        Domain("a", X + 1j, Y)
 
 
 def test_data_frame_gives_sorted_domains_and_classes():

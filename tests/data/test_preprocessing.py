@@ -162,7 +162,7 @@ def test_missing_columns_and_empty_tables_are_refused():
     [
         ({"kind": "image"}, "Unknown kind of preprocessing 'image'.*'table'"),
         ({"version": 99}, "version 99, and this riskmatch reads 1"),
-        ({"means": [0.0]}, "damaged.*differ in length"),
+        ({"means": [0.0]}, "damaged.*need 9 means, and there are 1"),
         ({"columns": [{"name": "age", "type": "text"}]}, "damaged.*'text'"),
         ({"categories": None}, "damaged"),
     ],

@@ -50,6 +50,24 @@ def test_files_and_data_frames_hold_the_same_table(tmp_path):
     assert load_data(frame, **COLUMNS, ignore=["weekend"]).input_shape == (2,)
 
 
+def test_all_line_ends_give_the_same_table(tmp_path):
+    frame, made = visits(), []
+    for number, end in enumerate(("\n", "\r\n", "\r")):
+        path = tmp_path / f"{number}.csv"
+        path.write_bytes(frame.to_csv(index=False, lineterminator=end).encode())
+        made.append(identity_of(load(str(path), COLUMNS)))
+    assert made[0] == made[1] == made[2]
+
+
+def test_names_of_several_levels_are_refused_with_the_cure():
+    frame = visits()
+    frame.columns = pd.MultiIndex.from_product([["visit"], frame.columns])
+    with pytest.raises(ValueError, match=r"2 levels.*MultiIndex.*'_'.join"):
+        load_data(frame, **COLUMNS)
+    with pytest.raises(ValueError, match=r"'late' is in the index.*reset_index"):
+        load_data(visits().set_index(["late", "carrier"]), **COLUMNS)
+
+
 def test_identity_covers_values_texts_and_names_of_columns():
     identity = identity_of(load_data(visits(), **COLUMNS)).content
     renamed = visits().rename(columns={"distance": "miles"})
@@ -102,6 +120,7 @@ def test_integer_labels_are_targets_of_a_regression():
         (b"a,b,a\n1,2,3", "has the column 'a' twice"),
         (b"late,airport,x\n", "0 rows"),
         (b"late,airport,x\n1,A,2,9\n0,B,2,9", "not a valid CSV"),
+        (b"late,airport," + b"x" * 200_000 + b"\n1,A,2\n0,B,2", "not a valid CSV"),
         (b"late,airport,x\n1,A,2\n0,B,2,9", "not a valid CSV"),
         (b"late,airport,x\n1,A,2\n,B,2", "'late' has 1 missing values, the first in row 2"),
         (b"late,airport,x\n1,A,2\n0,,2", "'airport' has 1 missing values, the first in row 2"),

@@ -218,7 +218,8 @@ BREAK = {
     "a missing field": (lambda f: edit(f, run={}), "config"),
     "another network": (
         lambda f: edit(
-            f, network={**json.loads((f / MODEL).read_text())["network"], "input_shape": [9]}
+            f,
+            network={**json.loads((f / MODEL).read_text())["network"], "options": {"widths": [9]}},
         ),
         "size mismatch",
     ),

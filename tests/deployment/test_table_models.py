@@ -88,6 +88,26 @@ def test_a_regression_predicts_in_the_unit_of_its_label(tmp_path):
     np.testing.assert_allclose(again.detach(), predicted, rtol=1e-4)
 
 
+def test_inputs_that_are_no_rows_of_the_table_are_refused(late):
+    model = riskmatch.load_model(late)
+    prepared = model.preprocessing.transform(visits(seed=1))
+    assert len(model.predict(prepared)) == 120
+    for wrong, message in (
+        (prepared + 9, "last 1 columns.*codes.*below 4.*data frame"),
+        (-prepared, "codes"),
+        (prepared + 0.5, "codes"),
+        (prepared + 1j, "real numbers, got torch.complex64"),
+        (prepared[:, 1:], r"\(n, 10\), got \(120, 9\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.predict(wrong)
+    nested = visits(seed=1)
+    nested.columns = pd.MultiIndex.from_product([["visit"], nested.columns])
+    for call in (model.predict, lambda table: riskmatch.evaluate(model, table)):
+        with pytest.raises(ValueError, match="2 levels of names"):
+            call(nested)
+
+
 def test_the_export_of_a_table_is_checked_on_its_file(late, tmp_path):
     assert riskmatch.export(late, tmp_path / "m.pt2", format="torch").checked == 100
 

@@ -1,9 +1,11 @@
 import errno
+import json
 import random
 from dataclasses import replace
 
 import pytest
 import torch
+from safetensors.torch import save
 from tiny_runs import HPARAMS, tiny
 
 from riskmatch.engine import checkpoint
@@ -88,6 +90,51 @@ def test_foreign_files_raise_with_the_reason(tmp_path):
     path.write_bytes(b"\x80\x04 a pickle")
     with pytest.raises(CheckpointError, match="truncated or damaged"):
         checkpoint.load(path, "run")
+
+
+@pytest.mark.parametrize(
+    ("values", "fact"),
+    [
+        ({"notes": {}}, "step is missing"),
+        ({"step": "3", "notes": {}}, "step must be an integer, got '3'"),
+        ({"step": 3}, "notes is missing"),
+        ({"step": 3, "notes": 5}, "notes must be a table, got 5"),
+        ({"step": 3, "notes": {"input_shape": 8}}, "notes.input_shape must be a list of integers"),
+        ({"step": 3, "notes": {"seconds": "x"}}, "notes.seconds must be a number, got 'x'"),
+        ([1], "must be a table"),
+    ],
+)
+def test_values_that_make_no_sense_are_damage(tmp_path, values, fact):
+    checkpoint.save(tmp_path, "run", snapshot(1))
+    path, tensors = checkpoint.path_of(tmp_path, 3), dict(snapshot(3).tensors)
+    header = {"format": checkpoint.FORMAT, "run": "run", "values": json.dumps(values)}
+    header["sha256"] = checkpoint._checksum(header, tensors)
+    path.write_bytes(save(tensors, header))
+    last, (fault,) = checkpoint.load_last(tmp_path, "run")
+    assert last.step == 1
+    assert "00000003.safetensors is truncated or damaged" in fault
+    assert fact in fault
+
+
+@pytest.mark.parametrize(
+    ("values", "tensors", "fact"),
+    [
+        ({"base": None}, {}, "base must be a table, got None"),
+        ({"base": {"kind": "adam", "lr": "x"}}, {}, "base.lr must be a number, got 'x'"),
+        ({"spec": {"kind": "adam"}}, {}, "spec.lr is missing"),
+        ({"sampler": {"drawn": None}}, {}, "sampler.drawn must be an integer"),
+        ({"optimizer_groups": [{}]}, {}, r"optimizer_groups\[0\].params is missing"),
+        ({"phase_start": []}, {}, "phase_start must be an integer"),
+        ({}, {"random/torch": torch.zeros(3)}, "RNG state"),
+    ],
+)
+def test_state_that_makes_no_sense_is_named_with_the_cure(values, tensors, fact):
+    made = assemble(tiny("erm"), "cpu")
+    made.stepper.step(next(made.sampler))
+    good = capture(made.stepper, made.sampler, {})
+    odd = Snapshot({**good.values, **values}, {**good.tensors, **tensors})
+    with pytest.raises(ValueError, match=f"step 1 is damaged: .*{fact}.*Remove its file"):
+        restore(odd, made.stepper, made.sampler)
 
 
 def test_load_last_skips_and_renames_a_damaged_checkpoint(tmp_path):

@@ -55,6 +55,15 @@ def table(tmp_path):
     return tmp_path / "visits.csv"
 
 
+def test_text_in_a_column_of_numbers_is_warned_about_with_its_cell(table, tmp_path):
+    frame = pd.read_csv(table).fillna(1000)
+    for column in (frame["distance"].astype(str), frame["distance"].astype(object)):
+        column[7] = "n.k."
+        frame["distance"] = column
+        with pytest.warns(RunWarning, match=r"'distance'.*89 of 90.*row 8 is 'n\.k\.'.*Correct"):
+            train(frame, "rdm", "JFK", **COLUMNS, **FAST, out=tmp_path / "r")
+
+
 def test_file_and_data_frame_give_the_same_run(table, tmp_path):
     by_file = train(table, "rdm", "JFK", **COLUMNS, **FAST, out=tmp_path / "a")
     frame = pd.read_csv(table)

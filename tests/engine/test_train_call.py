@@ -57,6 +57,22 @@ def byte_images():
     return dict.fromkeys("ABC", (x, torch.arange(40) % 2))
 
 
+class Bags(nn.Module):
+    """Embeddings of ten tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(10, 4), nn.Linear(4, 2)
+
+    def forward(self, ids):
+        return self.head(self.embedding(ids).mean(1))
+
+
+def tokens(highest):
+    ids = torch.full((40, 6), highest)
+    return dict.fromkeys("ABC", ({"ids": ids}, torch.arange(40) % 2))
+
+
 def objects(seed=0):
     torch.manual_seed(seed)
     return {
@@ -245,6 +261,19 @@ def test_data_are_accepted_in_every_form(tmp_path):
         ({"model": Net(), "frozen": True}, ValueError, "frozen needs a backbone by name"),
         ({"model": nn.Linear(3, 2), "method": "coral"}, ValueError, "CORAL needs features"),
         ({"model": nn.Linear(3, 5)}, ValueError, r"logits \(n, 2\).*got logits \(2, 5\)"),
+        (
+            {"model": nn.Linear(5, 2)},
+            ValueError,
+            r"Linear.*inputs \(2, 3\) of float32.*2x3 and 5x2",
+        ),
+        (
+            {"model": Bags(), "data": tokens(50)},
+            ValueError,
+            r"inputs ids \(2, 6\) of int64.*layers",
+        ),
+        ({"model_options": 5}, ValueError, "model_options must map names to values.*got 5"),
+        ({"data": "colored-digits", "data_options": "x"}, ValueError, "data_options must map"),
+        ({"resume": True, "restart": True}, ValueError, "resume.*restart.*give one"),
         ({"risk": "square"}, ValueError, "Unknown risk .square.. Did you mean .squared."),
         ({"risk": 3}, TypeError, "risk must be a name or a function, got 3"),
         ({"optim": lambda weights: 3}, TypeError, "torch.optim.Optimizer, got 3"),

@@ -5,12 +5,14 @@ from dataclasses import dataclass, fields
 
 import pytest
 
+from riskmatch import train
 from riskmatch.contract import Objective
 from riskmatch.defaults import run_config
 from riskmatch.engine.assemble import objective
 from riskmatch.objectives import methods
 from riskmatch.runs.config import RunConfig
 from riskmatch.space import Interval, LogUniform, tuned
+from riskmatch.sweep import plan_sweep
 
 WRONG = [
     ("rdm", "warmup", -5, "at least 0"),
@@ -59,6 +61,18 @@ def test_no_number_of_a_method_may_be_infinite_or_nan(value):
 def test_configuration_has_finite_numbers_and_seeds_that_fit(changes):
     with pytest.raises(ValueError, match=next(iter(changes))):
         RunConfig("colored-digits", ("0.1",), "erm", **changes)
+
+
+def test_mldg_holds_out_no_more_domains_than_there_are(tmp_path):
+    options = {"steps": 2, "data_options": {"samples": 40}}
+    with pytest.raises(ValueError, match=r"meta_test=9.* needs 10 training domains.* are 2"):
+        train("colored-digits", "mldg", "0.1", out=tmp_path, meta_test=9, **options)
+    with pytest.raises(ValueError, match=r"meta_test=9.* needs 10"):
+        plan_sweep(tmp_path, "colored-digits", "mldg", choices={"meta_test": 9, **options})
+    assert list(tmp_path.iterdir()) == []
+    for count in (1, 2):  # what sweeps search
+        run = train("colored-digits", "mldg", "0.1", out=tmp_path, meta_test=count, **options)
+        assert run.record.status == "done"
 
 
 def test_method_of_the_users_own_declares_valid_values():

@@ -150,6 +150,42 @@ def test_value_of_wrong_type_raises_with_its_line(folder, number, name, values):
                 look(folder)
 
 
+@pytest.mark.parametrize(
+    ("number", "keys", "value", "fact"),
+    [
+        (1, "data", {"classes": [], "samples": {"é": math.inf}, "content": ""}, "samples.é"),
+        (1, "data", {"classes": 5, "samples": {}, "content": ""}, "data.classes must be a list"),
+        (1, "data", 5, "data must be a table, got 5"),
+        (1, "config", {"data": "x"}, "config.test_domains is missing"),
+        (1, "config.stepz", 3, "'stepz'. Did you mean 'steps'"),
+        (1, "parts", {"method": 5}, "parts.method must be a table, got 5"),
+        (3, "seconds", math.inf, "seconds must be finite, got inf"),
+        (3, "peak_memory", 10**400, "peak_memory must be below"),
+        (3, "loss", "x", "loss must be a number or None, got 'x'"),
+        (3, "scores.é.val.risk", -math.inf, "scores.é.val.risk must be finite, got -inf"),
+        (3, "scores.é.val.quantiles", None, "scores.é.val.quantiles must be a list, got"),
+        (3, "scores.é.train", 5, "scores.é.train must be a table, got 5"),
+        (3, "terms", [], r"terms must be a table, got \[\]"),
+        (5, "status", "gone", "status is 'gone'"),
+        (5, "error", 5, "error is 5"),
+    ],
+)
+@pytest.mark.parametrize("look", [records.find, read_rows])
+def test_value_that_makes_no_sense_is_named_with_its_line(folder, look, number, keys, value, fact):
+    records.end(folder, "done")
+    lines = [json.loads(line) for line in (folder / FILE).read_text().splitlines()]
+    *path, last = keys.split(".")
+    inside = lines[number - 1]
+    for key in path:
+        inside = inside[key]
+    inside[last] = value
+    (folder / FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(RecordError, match=f"line {number}, .*{fact}.*remove {folder}") as caught:
+        look(folder)
+    assert "Error:" not in str(caught.value)
+    assert len(str(caught.value)) < 900
+
+
 def test_identity_of_the_data_round_trips(folder):
     assert records.read(folder).data is None
     data = DataIdentity(("cat", "dog"), {"é": 6}, "1f")

@@ -37,6 +37,26 @@ with verbs, such as ``data get``, passes one such function per verb to
 :func:`riskmatch.cli.parser.call_verb`.
 """
 
-from riskmatch.cli.app import main
+from __future__ import annotations
+
+TYPE_CHECKING = False  # typing takes longer to import than all of this
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    Everything is imported here, so that an interrupt meanwhile is reported like any other.
+    """
+    try:
+        from riskmatch.cli.app import main as run
+
+        return run(argv)
+    except KeyboardInterrupt:
+        import sys
+
+        print("riskmatch: Interrupted.", file=sys.stderr)
+        return 3

@@ -2,6 +2,10 @@
 
 import sys
 
-from riskmatch.cli.app import main
+from riskmatch.cli import main
 
-sys.exit(main())
+code = main()
+# After an interrupt inside exec(), as of dataclasses, python -m ends with the signal's own code,
+# whatever sys.exit says, unless another exec() follows.
+exec("")
+sys.exit(code)

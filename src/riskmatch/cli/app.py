@@ -157,14 +157,20 @@ def _stoppable() -> Iterator[None]:
 
 @contextmanager
 def _plain_warnings(quiet: bool) -> Iterator[None]:
-    """Print warnings as one line each, without their place in the code."""
+    """Print warnings as one line each, once, without their place in the code."""
     from riskmatch.runs.findings import RunWarning
+
+    printed = set[str]()
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        text = printable(message)
+        if text not in printed:
+            printed.add(text)
+            print(f"riskmatch: {text}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore" if quiet else "always", RunWarning)
-        warnings.showwarning = lambda message, *_, **__: print(
-            f"riskmatch: {printable(message)}", file=sys.stderr
-        )
+        warnings.showwarning = show
         yield
 
 

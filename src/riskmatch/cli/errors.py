@@ -83,11 +83,12 @@ def unknown(noun: str, name: str, names: Iterable[str], command: str = "riskmatc
     Example:
         >>> str(unknown("option", "--wieght", ["--weight", "--warmup"]))
         "Unknown option '--wieght'. Did you mean '--weight'?"
-        >>> str(unknown("option", "--budget", ["--weight", "--warmup"]))
-        "Unknown option '--budget'. See riskmatch --help."
+        >>> str(unknown("option", "--bogus", ["--out", "--jobs"]))
+        "Unknown option '--bogus'. See riskmatch --help."
     """
-    near = difflib.get_close_matches(name, list(names), n=1)
-    cure = f"Did you mean '{near[0]}'?" if near else f"See {command} --help."
+    spelt = {known.lstrip("-"): known for known in names}  # all options have dashes in common
+    near = difflib.get_close_matches(name.lstrip("-"), spelt, n=1)
+    cure = f"Did you mean '{spelt[near[0]]}'?" if near else f"See {command} --help."
     return BadInput(f"Unknown {noun} '{name}'. {cure}")
 
 

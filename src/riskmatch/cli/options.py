@@ -19,7 +19,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from riskmatch.cli.errors import BadInput
 from riskmatch.defaults import field_docs
-from riskmatch.validation import check_option, type_hints
+from riskmatch.validation import check_option, shown, type_hints
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ def reader(type_: Any, label: str = "value") -> tuple[str, Callable[[str], Any]]
         return "N" if type_ is int else "X", partial(_number, label, type_)
     if type_ is bool:
         return "true|false", str
-    return ("PATH", Path) if type_ is Path else ("NAME", str)
+    return ("PATH", partial(_path, label)) if type_ is Path else ("NAME", str)
 
 
 def format_value(value: Any) -> str:
@@ -255,10 +255,16 @@ def _number(label: str, type_: Callable[[str], Any], text: str) -> Any:
         number = type_(text)
     except ValueError:
         expected = "an integer" if type_ is int else "a number"
-        raise ValueError(f"{label} must be {expected}, got '{text}'.") from None
+        raise ValueError(f"{label} must be {expected}, got {shown(text)}.") from None
     if type_ is float and not math.isfinite(number):
         raise ValueError(f"{label} must be finite, got '{text}'.")
     return number
+
+
+def _path(label: str, text: str) -> Path:
+    if not text:  # which Path takes for the current folder
+        raise ValueError(f"{label} must be a path, got ''. The current folder is '.'.")
+    return Path(text)
 
 
 def _pair(label: str, text: str) -> tuple[str, Any]:

@@ -20,6 +20,7 @@ import tyro
 from riskmatch import trust
 from riskmatch.cli.errors import BadInput, HelpPrinted, check_name, unknown
 from riskmatch.cli.options import Option, options_of
+from riskmatch.files import read_file
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -80,14 +81,20 @@ def toml_words(path: Path) -> list[str]:
     one of the form KEY=VALUE a table.
     """
     try:
-        values = tomllib.loads(path.read_text("utf-8"))
+        values = tomllib.loads(read_file(path).decode())
+        words = [str(values.pop("data"))] if "data" in values else []
+        for key, value in values.items():
+            words += _toml_option(key.replace("_", "-"), value)
     except OSError as error:
         raise BadInput(f"--config {path}: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadInput(f"--config {path} is not TOML: {error}.") from error
-    words = [str(values.pop("data"))] if "data" in values else []
-    for key, value in values.items():
-        words += _toml_option(key.replace("_", "-"), value)
+    except RecursionError as error:
+        raise BadInput(f"--config {path} nests values too deeply. Write them flat.") from error
+    except TypeError as error:  # a date, which JSON does not have
+        raise BadInput(f"--config {path}: {error}. Write it as a text in quotes.") from error
+    except ValueError as error:  # Python converts no longer ones
+        raise BadInput(f"--config {path} has a number of thousands of digits.") from error
     trust.type_names(words)  # the user typed the name of the file
     return words
 
@@ -139,6 +146,9 @@ class Parser:
             if not option.repeatable and sum(map(flags.count, option.flags)) > 1:
                 raise BadInput(f"{option.label} takes one value, not a list.")
         given, rest = self._parse(words)
+        for option in self.options:
+            if option.positional and given.get(option.name) == "":
+                raise BadInput(f"{option.label} is empty. See {self.prog} --help.")
         if rest:
             positional = [option for option in self.options if option.positional]
             got = " ".join([*(str(given.get(option.name, "")) for option in positional), *rest])

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from tyro.conf import Positional
 
-from riskmatch.cli.errors import BadInput, RunFailed
+from riskmatch.cli.errors import BadInput, RunFailed, check_name
 from riskmatch.cli.parser import parse
 from riskmatch.cli.progress import SweepDisplay
 from riskmatch.experiments.experiment import Budget
@@ -87,6 +87,9 @@ def run(words: Sequence[str]) -> int:
         return 0
     if options.name is None:
         raise BadInput("Give the NAME of a table or figure, or all; --list shows the names.")
+    from riskmatch.experiments import EXPERIMENTS
+
+    check_name("table or figure", options.name, [ALL, *EXPERIMENTS])
     if options.budget is None:
         raise BadInput("Give --budget smoke, laptop or paper.")
     command = shlex.join(["riskmatch", "reproduce", *words])

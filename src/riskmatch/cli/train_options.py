@@ -243,6 +243,8 @@ def _command(
         raise BadInput(f"Give --test-domain, one of {names}; or --all-domains.")
     if "memory" in given and not given.get("explain"):
         raise BadInput("--memory is an option of --explain; a run is divided with --accumulate.")
+    if given.get("memory", 1) <= 0:
+        raise BadInput(f"--memory must be a positive number of GB, got {given['memory']:g}.")
     for name in ("save", "licence", "after_warmup", "overwrite"):
         if name in given and not given.get("all_domains"):
             flag = name.replace("_", "-")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -15,6 +16,13 @@ from riskmatch.data.domain import Batch, NamedTensors
 from riskmatch.registry import PartError
 
 Params = Mapping[str, Tensor]
+
+
+_MISFIT = re.compile(
+    "cannot be multiplied|must have the same dtype|must match the size|expected input"
+    "|index out of range|not in the valid range"
+)
+"""Errors of torch where a layer has another width or type than its inputs, or fewer embeddings."""
 
 
 class MissingFeaturesError(ValueError):
@@ -31,7 +39,15 @@ def outputs(model: Callable[..., Any], x: Tensor | NamedTensors) -> tuple[Tensor
         >>> outputs(nn.Linear(2, 3), torch.zeros(5, 2))[1].shape
         torch.Size([5, 3])
     """
-    out = model(**x.tensors) if isinstance(x, NamedTensors) else model(x)
+    try:
+        out = model(**x.tensors) if isinstance(x, NamedTensors) else model(x)
+    except (IndexError, RuntimeError) as error:
+        if not _MISFIT.search(str(error)):
+            raise
+        raise PartError(
+            f"The network does not take inputs {_described(x)}: {error}. Give inputs of the width, "
+            "type and indices that its layers have, or change the layers."
+        ) from error
     out = getattr(out, "logits", out)
     if isinstance(out, Tensor):
         return None, out
@@ -220,6 +236,21 @@ class Eval:
                 "The method reads more than risks, which accumulate and several processes cannot "
                 "provide: state its needs, and use accumulate=0 and one process."
             )
+
+
+def _described(x: Tensor | NamedTensors) -> str:
+    """Shape and type of inputs.
+
+    Example:
+        >>> _described(torch.zeros(5, 2))
+        '(5, 2) of float32'
+    """
+    parts = x.tensors if isinstance(x, NamedTensors) else {"": x}
+    shown = {
+        name: f"{tuple(part.shape)} of {str(part.dtype).removeprefix('torch.')}"
+        for name, part in parts.items()
+    }
+    return ", ".join(f"{name} {text}".strip() for name, text in shown.items())
 
 
 def _call_with(model: nn.Module, weights: Params, *args: Tensor, **kwargs: Tensor) -> Any:

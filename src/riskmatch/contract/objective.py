@@ -196,6 +196,11 @@ class Objective(ABC):
         """The fewest samples of each domain in a batch with which the method acts."""
         return 1
 
+    @property
+    def min_domains(self) -> int:
+        """The fewest training domains with which its hyper-parameters make sense."""
+        return 1
+
     def optim(self, base: OptimSpec, step: int) -> OptimSpec:
         """The optimiser of step ``step``, given the configured one."""
         return base

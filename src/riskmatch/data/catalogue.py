@@ -14,6 +14,7 @@ from riskmatch import registry
 from riskmatch.data import OnProgress
 from riskmatch.data.domain import DomainSet
 from riskmatch.data.features import feature_domains, is_features_file, read_features
+from riskmatch.data.fetch import check_mirrors
 from riskmatch.data.images.benchmark import Benchmark, index_benchmark, locate
 from riskmatch.data.images.benchmarks import BENCHMARKS
 from riskmatch.data.images.index import ImageIndex, index_folder
@@ -314,6 +315,7 @@ def download(
         ValueError: there is no such data set, or it has no files to download.
         FetchError: the download failed; a second call continues it.
     """
+    check_mirrors(mirrors)
     files = {data: source.files for data, source in DATASETS.items() if source.files is not None}
     files |= {downloads.name: downloads for downloads in files.values()}
     if name in DATASETS and name not in files:

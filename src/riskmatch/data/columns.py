@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -58,6 +59,8 @@ class Column:
         inferred = pd.api.types.infer_dtype(present, skipna=True)
         if inferred == "string" and _is_date(present):
             return cls(name, "date")
+        if inferred == "mixed" and all(isinstance(value, str | Real) for value in present):
+            return cls(name, "category")  # as in a CSV file
         if inferred in _TYPES:
             return cls(name, _TYPES[inferred])
         raise ValueError(
@@ -163,13 +166,29 @@ def read_texts(values: Series[Any]) -> Texts:
     return Texts(texts, codes.astype(np.int64))
 
 
+def with_text_names(frame: DataFrame) -> DataFrame:
+    """A data frame with the names of its columns as text.
+
+    Raises:
+        ValueError: the columns have several levels of names.
+    """
+    if frame.columns.nlevels > 1:
+        raise ValueError(
+            f"The columns of the data frame have {frame.columns.nlevels} levels of names (a "
+            "MultiIndex), and one is needed: frame.columns = ['_'.join(map(str, names)) for names "
+            "in frame.columns]."
+        )
+    return frame.rename(columns=str)
+
+
 def read_frame(frame: DataFrame, columns: Sequence[Column]) -> list[NDArray[Any]]:
     """The values of ``columns`` of a data frame, in order; see :meth:`Column.read`.
 
     Raises:
         ValueError: a column is missing, or holds values of another type.
     """
-    places = {str(name): k for k, name in reversed([*enumerate(frame.columns)])}
+    frame = with_text_names(frame)
+    places = {name: k for k, name in reversed([*enumerate(frame.columns)])}
     read = []
     for column in columns:
         if column.name not in places:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,7 +14,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from riskmatch.data import OnProgress
 from riskmatch.data.catalogue import load
-from riskmatch.data.domain import Domain, DomainSet, NamedTensors
+from riskmatch.data.domain import Domain, DomainSet, NamedTensors, check_real
 from riskmatch.data.table import table_domains
 
 if TYPE_CHECKING:
@@ -117,6 +118,9 @@ def _refuse(wanted: str, **arguments: object) -> None:
 def _from_mapping(source: Mapping[str, Samples], on_progress: OnProgress | None) -> DomainSet:
     if not source:
         raise ValueError("The mapping of domain names to samples is empty.")
+    for name in source:  # a number stands for its text
+        if not isinstance(name, str | Real) or name != name or name == "":
+            raise ValueError(f"A domain must have a text or a number as its name, got {name!r}.")
     domains = tuple(_domain(str(name), value, on_progress) for name, value in source.items())
     names = _class_names(source)
     parts = [part.y for entry in domains for part in (entry, entry.validation) if part is not None]
@@ -174,6 +178,7 @@ def _inputs(name: str, value: Any) -> Tensor | NamedTensors:
     """Inputs as float32 or bytes; integers in a mapping, such as those of tokens, stay as is."""
     if not isinstance(value, Mapping):
         x = _tensor(name, "x", value)
+        check_real(f"Domain '{name}': x", x)
         return x if x.dtype == torch.uint8 else x.float()
     parts = {str(key): _tensor(name, f"x[{key!r}]", part) for key, part in value.items()}
     if not parts or any(part.ndim == 0 for part in parts.values()):

@@ -176,6 +176,11 @@ class Domain:
             raise ValueError(
                 f"Domain '{self.name}' has {len(self.x)} inputs but {len(self.y)} labels."
             )
+        if not isinstance(self.name, str) or not self.name:
+            raise ValueError(f"A domain must have a text as its name, got {self.name!r}.")
+        inputs = self.x.tensors if isinstance(self.x, NamedTensors) else {"x": self.x}
+        for name, part in {**inputs, "y": self.y}.items():
+            check_real(f"Domain '{self.name}': {name}", part)
 
     def __len__(self) -> int:
         return len(self.x)
@@ -371,6 +376,15 @@ class Batch:
         """(n,) index of each sample's domain."""
         sizes = torch.tensor(self.sizes, device=self.x.device)
         return torch.arange(len(self.sizes), device=self.x.device).repeat_interleave(sizes)
+
+
+def check_real(name: str, values: Tensor | StoredImages) -> None:
+    """Raise ``ValueError`` if values are complex: networks take real ones."""
+    if values.dtype.is_complex:
+        raise ValueError(
+            f"{name} must be real numbers, got {values.dtype}. Take parts of them, such as abs() "
+            "or torch.view_as_real."
+        )
 
 
 def _shape(x: Tensor | StoredImages | NamedTensors) -> object:

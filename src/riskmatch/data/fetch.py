@@ -26,6 +26,7 @@ TIMEOUT = 20.0
 TRIES = 5
 """Connections to one URL, as long as each brings new bytes."""
 CHUNK = 1 << 16
+SCHEMES = ("http://", "https://", "hf://")
 HUB = re.compile(r"hf://datasets/([^/]+/[^/@]+)@([^/]+)/(.+)")
 """URL of a file on the Hugging Face hub: data set, revision and path in it."""
 
@@ -194,8 +195,22 @@ def from_mirrors(mirrors: Sequence[str], name: str) -> list[str]:
     Example:
         >>> from_mirrors(["http://a.org/data/"], "x.gz")
         ['http://a.org/data/x.gz']
+
+    Raises:
+        ValueError: a base URL has another scheme than http, https or hf, such as ``file``.
     """
+    check_mirrors(mirrors)
     return [f"{mirror.rstrip('/')}/{name}" for mirror in mirrors]
+
+
+def check_mirrors(mirrors: Sequence[str]) -> None:
+    """Raise ``ValueError`` unless all base URLs are of http, https or the Hugging Face hub."""
+    for mirror in mirrors:
+        if not mirror.lower().startswith(SCHEMES):
+            raise ValueError(
+                f"A mirror must be a URL that starts with {', '.join(SCHEMES)}, got '{mirror}'. "
+                "Files on this machine: --data-dir FOLDER."
+            )
 
 
 def check_digest(path: Path, algorithm: str, expected: str) -> None:

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from riskmatch.data.columns import Column, ColumnType, read_frame
-from riskmatch.validation import check_option
+from riskmatch.data.columns import Column, ColumnType, read_frame, with_text_names
+from riskmatch.validation import check_json, check_option
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -82,6 +82,7 @@ class TablePreprocessing:
             columns: the features; by default all columns.
             target: (n,) targets of a regression, to be standardised.
         """
+        frame = with_text_names(frame)
         if columns is None:
             columns = [Column.of(frame[name]) for name in frame]
         return cls.fit_values(columns, read_frame(frame, columns), target)
@@ -178,13 +179,16 @@ class TablePreprocessing:
                 f"reads {VERSION}. Install the riskmatch that wrote it, or train again."
             )
         try:
+            check_json(values, {"columns": [{"name": str, "type": str}], **_SCHEMA})
             columns = [Column(column["name"], column["type"]) for column in values["columns"]]
             for column in columns:
                 check_option("column type", column.type, get_args(ColumnType))
-            names = ("medians", "means", "scales", "missing", "categories", "target")
-            return cls(columns, {name: values[name] for name in names})
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise ValueError(f"The preprocessing is damaged ({error!r}). Restore it.") from error
+            state = {name: values[name] for name in _SCHEMA}
+            _check_state(columns, state)
+            return cls(columns, state)
+        except ValueError as error:
+            cause = str(error).rstrip(".")
+            raise ValueError(f"The preprocessing is damaged: {cause}. Restore it.") from error
 
 
 KINDS = {TablePreprocessing.kind: TablePreprocessing}
@@ -216,10 +220,40 @@ def _parts(
     return np.stack(numbers, 1) if numbers else np.empty((rows, 0)), categories
 
 
+_SCHEMA = {
+    **dict.fromkeys(("medians", "means", "scales"), Sequence[float]),
+    "missing": Sequence[int],
+    "categories": [Sequence[str]],
+    "target": Mapping[str, float] | None,
+}
+"""Types of the fitted values."""
+
+
+def _check_state(columns: Sequence[Column], state: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` unless fitted values are those of the columns."""
+    numbers = sum(_widths(columns))
+    texts = sum(column.type not in _NUMERIC for column in columns)
+    expected = dict.fromkeys(("medians", "means", "scales"), numbers) | {"categories": texts}
+    for name, length in expected.items():
+        if len(state[name]) != length:
+            raise ValueError(
+                f"its {len(columns)} columns need {length} {name}, and there are {len(state[name])}"
+            )
+    if not columns or not {*state["missing"]} <= {*range(numbers)}:
+        raise ValueError(f"it has no columns, or none with the numbers {state['missing']}")
+    if state["target"] is not None:
+        check_json(state["target"], {"mean": float, "scale": float}, "target")
+
+
 def _firsts(columns: Sequence[Column]) -> list[int]:
     """Positions of the columns of numbers and dates among the numbers."""
-    widths = [DATE_PARTS if c.type == "date" else 1 for c in columns if c.type in _NUMERIC]
+    widths = _widths(columns)
     return [sum(widths[:k]) for k in range(len(widths))]
+
+
+def _widths(columns: Sequence[Column]) -> list[int]:
+    """How many numbers each column of numbers or dates becomes."""
+    return [DATE_PARTS if c.type == "date" else 1 for c in columns if c.type in _NUMERIC]
 
 
 def _phases(days: NDArray[Any]) -> list[NDArray[Any]]:
@@ -295,8 +329,6 @@ def _restored(state: Mapping[str, Any]) -> Any:
             scales == 0, np.inf, scales
         )  # constants become 0 wherever they vary
         scaler.var_ = scales**2
-        if not scaler.mean_.shape == scaler.scale_.shape == medians.shape:
-            raise ValueError("medians, means and scales differ in length")
     return transformer
 
 

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from riskmatch.data.columns import Column, read_texts
+from riskmatch.data.columns import Column, read_texts, with_text_names
 from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.data.images.manifest import COLUMNS as MANIFEST_COLUMNS
 from riskmatch.data.parquet import parquet_errors, parquet_file, read_parquet
@@ -229,7 +229,7 @@ def table_domains(
     ignore: Sequence[str] = (),
 ) -> TableDomains:
     """Domains of a data frame; arguments as of :func:`load_table`."""
-    frame = frame.rename(columns=str)
+    frame = with_text_names(frame)
     columns = list(frame.columns)
     for option, value in (("label", label), ("domain", domain)):
         if value is None:
@@ -241,6 +241,11 @@ def table_domains(
     assert label is not None
     assert domain is not None
     for column in (label, domain, *ignore):
+        if column in frame.index.names and column not in columns:
+            raise ValueError(
+                f"{column!r} is in the index of '{name}', not among its columns: use "
+                "frame.reset_index()."
+            )
         check_option(f"column of '{name}'", column, columns)
     _check_distinct(name, columns)
     _check_roles(name, label, domain, ignore)

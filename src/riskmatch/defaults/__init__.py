@@ -17,6 +17,7 @@ where a later layer names another network.
 
 from riskmatch.defaults.describe import describe_method, describe_methods, field_docs, range_of
 from riskmatch.defaults.resolution import (
+    check_mappings,
     factory,
     field_names,
     given_for,
@@ -43,6 +44,7 @@ __all__ = [
     "PRESETS",
     "Preset",
     "SourceChangedError",
+    "check_mappings",
     "check_source",
     "describe_method",
     "describe_methods",

@@ -25,7 +25,14 @@ from riskmatch.registry import PartError
 from riskmatch.runs.config import RunConfig
 from riskmatch.space import TRAINING, Tuned, defaults, ranges, times, with_later, without_later
 from riskmatch.trust import is_own, may_import
-from riskmatch.validation import check_option, check_options, check_values, plain, type_hints
+from riskmatch.validation import (
+    check_option,
+    check_options,
+    check_values,
+    plain,
+    shown,
+    type_hints,
+)
 
 if TYPE_CHECKING:
     from riskmatch.contract import Objective
@@ -69,7 +76,7 @@ def resolve(
         3.0
     """
     given = given or {}
-    frozen = frozen or bool(given.get("model_options", {}).get("frozen"))
+    frozen = frozen or _is_frozen(given)
     values = _declared(RunConfig) | (_declared(method_class(method)) if method else {})
     values |= defaults(_space(method, data), data)
     values = _overlay(values, on_data(method, data))
@@ -160,10 +167,30 @@ def with_patience(given: Mapping[str, Any], data: str | None, frozen: bool) -> d
         >>> with_patience({"steps": 10}, "pacs", frozen=True)
         {'steps': 10}
     """
-    frozen = frozen or bool((given.get("model_options") or {}).get("frozen"))
+    frozen = frozen or _is_frozen(given)
     head_alone = frozen or data_key(data) == FEATURES
     default = head_alone and not given.keys() & {"steps", "patience"}
     return {**given, "patience": PATIENCE} if default else dict(given)
+
+
+def check_mappings(given: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` unless the options of data set and network, where given, are mappings.
+
+    Example:
+        >>> check_mappings({"model_options": 5})
+        Traceback (most recent call last):
+        ValueError: model_options must map names to values, as {'name': value} does, got 5.
+    """
+    for name in _OPTIONS:
+        if not isinstance(options := given.get(name, {}), Mapping):
+            raise ValueError(
+                f"{name} must map names to values, as {{'name': value}} does, got {shown(options)}."
+            )
+
+
+def _is_frozen(given: Mapping[str, Any]) -> bool:
+    check_mappings(given)
+    return bool(given.get("model_options", {}).get("frozen"))
 
 
 def given_for(config: RunConfig) -> dict[str, Any]:

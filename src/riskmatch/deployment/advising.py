@@ -18,7 +18,7 @@ from riskmatch.data.convert import table_options
 from riskmatch.data.domain import DomainSet
 from riskmatch.data.sampler import check_size
 from riskmatch.data.table import TableDomains
-from riskmatch.defaults import field_names, method_class, resolve
+from riskmatch.defaults import check_mappings, field_names, method_class, resolve
 from riskmatch.deployment.advice import Advice, Expected, own_checksum
 from riskmatch.deployment.advice_report import FILE, PAGE, Advised
 from riskmatch.deployment.boosting import boosting_accuracies
@@ -122,6 +122,7 @@ def advise(
         ('erm', 'train-val', [('0.9',), ('0.8',), ('0.1',)])
     """
     out, choices = Path(out), dict(choices or {})
+    check_mappings(choices)
     options = {**choices.get("data_options", {}), **table_options(label, domain, ignore)}
     choices["data_options"] = options
     domains = load(data, options, data_dir, on_progress)

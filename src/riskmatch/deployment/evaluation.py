@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from riskmatch.data import OnProgress, load_data
-from riskmatch.data.catalogue import resolve
-from riskmatch.data.columns import Column
+from riskmatch.data.catalogue import is_path, resolve
+from riskmatch.data.columns import Column, with_text_names
 from riskmatch.data.domain import DomainSet, StoredImages
 from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.data.table import encoded
@@ -127,6 +127,10 @@ LabelledInputs = tuple[str, InputSamples, Tensor]
 
 def read_domains(model: TrainedModel, data: Any, reading: Reading) -> list[LabelledInputs]:
     """The domains of labelled data; image files are found but not read."""
+    if isinstance(data, str | Path) and is_path(str(data)) and not Path(data).exists():
+        raise FileNotFoundError(
+            f"There is no {data}. Give the path of labelled data, or the name of a data set."
+        )
     if isinstance(model.preprocessing, TablePreprocessing):
         return list(_table(model, data, reading))
     for option, value in (("label", reading.label), ("domain", reading.domain)):
@@ -194,7 +198,7 @@ def _row(scores: SampleScores, z: float) -> dict[str, float]:
 
 def _table(model: TrainedModel, data: Any, reading: Reading) -> Iterator[LabelledInputs]:
     assert isinstance(model.preprocessing, TablePreprocessing)
-    frame = read_frame(data).rename(columns=str)
+    frame = with_text_names(read_frame(data))
     name = Path(data).stem if isinstance(data, str | Path) else "table"
     columns, usual = list(frame.columns), model.table.get("domain")
     label, domain = reading.label or model.table.get("label"), reading.domain

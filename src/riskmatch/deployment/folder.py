@@ -19,7 +19,7 @@ import mmap
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from riskmatch.deployment.advice import check_format
 from riskmatch.deployment.advice import own_checksum as _own_checksum
 from riskmatch.files import free_name, make_folder, read_file, refuse_link, to_json, write_whole
 from riskmatch.runs import records
+from riskmatch.validation import check_json
 
 FORMAT = "riskmatch model 1"
 MODEL, WEIGHTS, HELD_OUT = "model.json", "weights.safetensors", "held_out.safetensors"
@@ -38,6 +39,22 @@ EXPORTS = ("model.onnx", "model.pt2")
 """Files that :func:`riskmatch.export` writes to the folder unless it is given another path."""
 STAGED = ".replacement"
 """Folder of new files inside the model folder, while they replace older ones."""
+SCHEMA: dict[str, Any] = {
+    "network": {
+        "name": str,
+        "input_shape": Sequence[int],
+        "outputs": int,
+        "dropout": float,
+        "options": Mapping[str, Any],
+        "preprocess": str | None,
+    },
+    "preprocessing": {"kind": str},
+    "classes": Sequence[str],
+    "domains": {str: {"trained_on": bool}},
+    "expected": Mapping[str, float] | None,
+    "run": {"config": Mapping[str, Any]},
+}
+"""Values of ``model.json`` that loading a model reads, and their types."""
 
 
 class ModelError(ValueError):
@@ -227,20 +244,26 @@ def read_folder(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
         ) from error
     stated = values.get("files")
     if values.get("sha256") != _own_checksum(values) or not isinstance(stated, Mapping):
-        raise _damaged(path / MODEL, "its checksum does not match its contents")
+        raise damaged(path / MODEL, "its checksum does not match its contents")
     files = {}
     for name in CHECKED:
         place = _place(path, name)
         if not place.exists():
-            raise _damaged(place, "it is missing")
+            raise damaged(place, "it is missing")
         files[name] = read_file(place)
         if _sha256(files[name]) != stated.get(name):
             size = len(files[name])
-            raise _damaged(path / name, f"its {size:,} bytes do not match the checksum in {MODEL}")
+            raise damaged(path / name, f"its {size:,} bytes do not match the checksum in {MODEL}")
+    try:
+        check_json(values, SCHEMA)
+        check_json(values.get("table") or {}, {str: str}, "table")
+    except ValueError as error:
+        raise damaged(path / MODEL, str(error).rstrip(".")) from error
     return values, files
 
 
-def _damaged(path: Path, cause: str) -> ModelError:
+def damaged(path: Path, cause: str) -> ModelError:
+    """Error for a file of a model folder that cannot be used, with the cure."""
     return ModelError(
         f"{path} is damaged or was changed: {cause}. Copy the model folder again from its source, "
         "or train the model again."

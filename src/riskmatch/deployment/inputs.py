@@ -16,14 +16,14 @@ import torch
 from torch import Tensor
 
 from riskmatch.data import load_data
-from riskmatch.data.domain import DomainSet, NamedTensors, StoredImages
+from riskmatch.data.domain import DomainSet, NamedTensors, StoredImages, check_real
 from riskmatch.data.features import random_view
 from riskmatch.data.images.decode import ImageError, decode
 from riskmatch.data.images.index import EXTENSIONS, is_image, is_junk
 from riskmatch.data.images.manifest import is_manifest, manifest_paths
 from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.data.table import SUFFIXES, read_table
-from riskmatch.validation import check_option
+from riskmatch.validation import check_json, check_option, shown
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -53,7 +53,10 @@ class ImagePreprocessing:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> ImagePreprocessing:
         """Preprocessing from the values of :meth:`to_json`."""
-        return cls(int(values["resize"][0]["side"]))
+        check_json(values, {"resize": [{"side": int}]}, "preprocessing")
+        if len(values["resize"]) != 1 or values["resize"][0]["side"] < 1:
+            raise ValueError(f"preprocessing.resize must have one side, got {values['resize']}.")
+        return cls(values["resize"][0]["side"])
 
     def read(self, file: Path) -> Tensor:
         """The image of a file, (3, side, side) bytes.
@@ -79,7 +82,10 @@ class TensorPreprocessing:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> TensorPreprocessing:
         """Preprocessing from the values of :meth:`to_json`."""
-        return cls(tuple(map(int, values["shape"])), str(values["dtype"]))
+        check_json(values, {"shape": Sequence[int], "dtype": str}, "preprocessing")
+        if not isinstance(getattr(torch, values["dtype"], None), torch.dtype):
+            raise ValueError(f"preprocessing.dtype must be one of torch, got {values['dtype']!r}.")
+        return cls(tuple(values["shape"]), values["dtype"])
 
 
 Preprocessing = ImagePreprocessing | TensorPreprocessing | TablePreprocessing
@@ -106,6 +112,7 @@ def preprocessing_of(domains: DomainSet) -> Preprocessing:
 
 def preprocessing_from_json(values: Mapping[str, Any]) -> Preprocessing:
     """Preprocessing from the JSON values of any of its classes."""
+    check_option("kind of preprocessing", values["kind"], _KINDS)
     made: Preprocessing = _KINDS[values["kind"]].from_json(values)
     return made
 
@@ -198,7 +205,7 @@ def samples(inputs: Inputs, preprocessing: Preprocessing) -> InputSamples:
             return _image_files(Path(inputs), preprocessing)
         if isinstance(inputs, Sequence):
             return _files([str(path) for path in inputs], Path(), preprocessing)
-        x = inputs if isinstance(inputs, Tensor) else torch.as_tensor(inputs)
+        x = _numbers(inputs)
         if x.ndim != 4 or x.shape[1] != 3:
             raise ValueError(f"Images must have the shape (n, 3, h, w), got {tuple(x.shape)}.")
         return _tensor(x)
@@ -206,8 +213,20 @@ def samples(inputs: Inputs, preprocessing: Preprocessing) -> InputSamples:
         return _tensor(_rows(inputs, preprocessing))
     if isinstance(inputs, str | Path | DomainSet):
         return _domains(load_data(inputs), preprocessing)
-    x = inputs if isinstance(inputs, Tensor) else torch.as_tensor(np.asarray(inputs))
-    return _tensor(_checked(x, preprocessing))
+    return _tensor(_checked(_numbers(inputs), preprocessing))
+
+
+def _numbers(inputs: Any) -> Tensor:
+    """Inputs as a tensor of real numbers; ``ValueError`` if they are something else."""
+    try:
+        x = inputs if isinstance(inputs, Tensor) else torch.as_tensor(np.asarray(inputs))
+    except (TypeError, ValueError) as error:  # objects, or rows of different lengths
+        raise ValueError(
+            "The model takes a tensor or an array of numbers, with rows of one length, got "
+            f"{shown(inputs)}."
+        ) from error
+    check_real("Inputs", x)
+    return x
 
 
 def _tensor(x: Tensor) -> InputSamples:
@@ -232,7 +251,16 @@ def _checked(x: Tensor, preprocessing: TensorPreprocessing) -> Tensor:
 def _rows(inputs: Inputs, preprocessing: TablePreprocessing) -> Tensor:
     """Prepared rows of a table; a tensor must have them already."""
     if isinstance(inputs, Tensor):
-        return _checked(inputs, TensorPreprocessing((preprocessing.width,), "float32"))
+        x = _checked(_numbers(inputs), TensorPreprocessing((preprocessing.width,), "float32"))
+        sizes = preprocessing.cardinalities
+        codes = x[:, x.shape[1] - len(sizes) :]
+        if not ((codes >= 0) & (codes < torch.tensor(sizes)) & (codes % 1 == 0)).all():
+            raise ValueError(
+                f"The last {len(sizes)} columns of the inputs must be codes of categories, whole "
+                f"numbers from 0 to below {', '.join(map(str, sizes))}. Pass the table as a data "
+                "frame, which the model encodes."
+            )
+        return x
     x = preprocessing.transform(read_frame(inputs))
     release_tables()
     return x
@@ -255,6 +283,8 @@ def read_frame(table: Any) -> DataFrame:
             raise ValueError(
                 f"The model takes a table ({', '.join(SUFFIXES)}), and {table} is a folder."
             )
+        if not Path(table).exists():
+            raise FileNotFoundError(f"There is no {table}. Give a table ({', '.join(SUFFIXES)}).")
         check_option(f"file type of the table {table}", Path(table).suffix.lower(), SUFFIXES)
         return read_table(Path(table))
     import pandas as pd

@@ -27,6 +27,7 @@ from riskmatch.deployment.folder import (
     MODEL,
     WEIGHTS,
     ModelError,
+    damaged,
     read_folder,
 )
 from riskmatch.deployment.inputs import (
@@ -34,6 +35,7 @@ from riskmatch.deployment.inputs import (
     InputSamples,
     OnSkip,
     Preprocessing,
+    TensorPreprocessing,
     preprocessing_from_json,
     samples,
 )
@@ -271,6 +273,12 @@ def load_model(
             admit([str(values["network"]["name"])], path / MODEL, trust)
         config = RunConfig.from_json(values["run"]["config"])
         preprocessing = preprocessing_from_json(values["preprocessing"])
+        _check_fit(values, preprocessing)
+    except UntrustedError:
+        raise
+    except ValueError as error:
+        raise damaged(path / MODEL, str(error).rstrip(".")) from error
+    try:
         built = _build(values["network"], network, len(files[WEIGHTS]))
         _check_image_size(preprocessing, built)
         weights = from_bytes(files[WEIGHTS])
@@ -287,27 +295,60 @@ def load_model(
             values=values,
             own_risk=risk,
         )
-    except UntrustedError:
-        raise
     except ValueError as error:
         raise ModelError(f"{path} cannot be loaded: {error}") from error
-    except (KeyError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:
-        cause = " ".join(str(error).split())
+    except _MISFITS as error:
+        cause = " ".join(str(error).split()) or type(error).__name__
         cause = f"missing {cause}" if isinstance(error, KeyError) else cause
+        cause = cause if len(cause) <= 300 else f"{cause[:300]} …"
         raise ModelError(
             f"{path} does not fit this version of riskmatch or of the network's package "
-            f"({cause}). It was written with {_described(values.get('versions'))}."
+            f"({cause}). Use the versions it was written with, {_described(values.get('versions'))}"
+            ", or train the model again."
         ) from error
     return model
 
 
-def _read_held_out(names: list[str], tensors: Mapping[str, Tensor]) -> dict[str, SampleScores]:
-    return {
-        name: SampleScores(
-            *(tensors[f"{number}/{item.name}"].numpy() for item in fields(SampleScores))
+_MISFITS = (
+    *(AttributeError, LookupError, MemoryError, OverflowError, RuntimeError, TypeError),
+    SafetensorError,
+)
+"""Errors where a network cannot be built from its options, or has other weights."""
+
+
+def _check_fit(values: Mapping[str, Any], preprocessing: Preprocessing) -> None:
+    """Raise ``ValueError`` unless network, preprocessing and classes belong together."""
+    network, shape = values["network"], tuple(values["network"]["input_shape"])
+    if not any(entry["trained_on"] for entry in values["domains"].values()):
+        raise ValueError("it was trained on none of its domains.")
+    made: tuple[int, ...]
+    if isinstance(preprocessing, TablePreprocessing):
+        made, codes = (preprocessing.width,), list(preprocessing.cardinalities)
+        if codes and network["options"].get("cardinalities", codes) != codes:
+            raise ValueError(f"the network does not take {codes} codes of categories.")
+    elif isinstance(preprocessing, TensorPreprocessing):
+        made = preprocessing.shape
+    else:
+        made = (3, preprocessing.side, preprocessing.side)
+    if made not in (shape, shape[-1:]):  # of several views of features one is used
+        raise ValueError(f"the network takes inputs {shape}, and the preprocessing makes {made}.")
+    if network["outputs"] != (len(values["classes"]) or 1):
+        raise ValueError(
+            f"the network has {network['outputs']} outputs for {len(values['classes'])} classes."
         )
-        for number, name in enumerate(names)
-    }
+
+
+def _read_held_out(names: list[str], tensors: Mapping[str, Tensor]) -> dict[str, SampleScores]:
+    scores = {}
+    for number, name in enumerate(names):
+        *columns, features = (tensors[f"{number}/{item.name}"] for item in fields(SampleScores))
+        if {part.shape for part in columns} != {features.shape[:1]} or features.ndim != 2:
+            raise ValueError(
+                f"the scores of '{name}' in {HELD_OUT} have different shapes. Copy the folder "
+                "again, or train the model again."
+            )
+        scores[name] = SampleScores(*(part.numpy() for part in (*columns, features)))
+    return scores
 
 
 def _check_image_size(preprocessing: Preprocessing, network: nn.Module) -> None:
@@ -322,7 +363,7 @@ def _check_image_size(preprocessing: Preprocessing, network: nn.Module) -> None:
 
 def _build(values: Mapping[str, Any], own: nn.Module | None, stored: int) -> nn.Module:
     """Build the network; ``stored`` is the number of bytes of its weights."""
-    name, options = str(values["name"]), dict(values["options"])
+    name, options = values["name"], dict(values["options"])
     if own is not None or is_instance(name):
         if own is None:
             raise ModelError(
@@ -335,9 +376,9 @@ def _build(values: Mapping[str, Any], own: nn.Module | None, stored: int) -> nn.
     for option, value in options.items():
         if isinstance(value, list):
             check_limit(f"{option} of its network has", len(value), ENTRIES, "entries")
-    shape, outputs = tuple(map(int, values["input_shape"])), int(values["outputs"])
+    shape = tuple(values["input_shape"])
     with bounded_build("its network takes", max(MEMORY, EXPANSION * stored)):
-        network = models.build(name, shape, outputs, float(values["dropout"]), options)
+        network = models.build(name, shape, values["outputs"], values["dropout"], options)
     if isinstance(network, Backbone) and repr(network.trunk.preprocess) != values["preprocess"]:
         raise ModelError(
             f"The installed package of {name} prepares images as {network.trunk.preprocess!r}, the "

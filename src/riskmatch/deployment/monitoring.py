@@ -21,6 +21,7 @@ from riskmatch.report.figures.plot import Lines
 from riskmatch.report.figures.risks import distribution_function
 from riskmatch.report.page.risks import kernel_matrix, two_sample_test
 from riskmatch.report.style import domain_style
+from riskmatch.validation import mismatch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -151,6 +152,8 @@ def monitor(
 
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got {level:g}.")
+    if mismatch(seed, int) or seed < 0:
+        raise ValueError(f"seed must be an integer in [0, 2^63), got {seed!r}.")
     if not isinstance(model, TrainedModel):
         model = load_model(model, trust=trust)
     sites: dict[str, dict[Quantity, Array | LazyFeatures]] = {}

@@ -26,6 +26,7 @@ from riskmatch.contract import (
 from riskmatch.contract.risks import REGRESSION
 from riskmatch.data import OnProgress
 from riskmatch.data.catalogue import resolve
+from riskmatch.data.doctor.tables import numbers_as_texts
 from riskmatch.data.domain import Domain, DomainSet, NamedTensors, StoredImages
 from riskmatch.data.features import random_view
 from riskmatch.data.preprocessing import TablePreprocessing
@@ -109,6 +110,7 @@ def domains_of(
     if domains is None:
         domains = data.load(config.data, config.data_options, data_dir, on_progress)
     if isinstance(domains, TableDomains):
+        _warn_of_numbers_as_texts(domains)
         fitted = domains.fitted(config.test_domains, regression=config.risk in REGRESSION)
         return with_identity(fitted, identity_of_table(domains, config.risk))
     if trunk is None:
@@ -117,6 +119,14 @@ def domains_of(
         domains, trunk, views=options.get("views", 1), device=device, on_progress=on_progress
     )
     return with_identity(features, identity_of(domains))
+
+
+def _warn_of_numbers_as_texts(table: TableDomains) -> None:
+    """Warn of columns that are categories because a few of their cells are no numbers."""
+    for column in table.texts:
+        if finding := numbers_as_texts(table, column):
+            message = f"Column {column!r} of '{table.name}' {finding.message}. {finding.cure}"
+            warnings.warn(message, RunWarning, stacklevel=2)
 
 
 def risk_of(config: RunConfig, instances: Instances) -> RiskFunction:
@@ -228,6 +238,7 @@ def assemble(
             "squared or huber (risk='squared' in Python); for classes give whole numbers or text."
         )
     training = tuple(domain.name for domain in domains.without(config.test_domains))
+    check_domains(formula, len(training))
     _check_classes(domains, training)
     splits = split_all(domains, config.trial, device)
     model = network(config, domains, trunk, instances, formula)
@@ -268,6 +279,15 @@ def assemble(
         partial(validation_views, config, domains),
         domains.preprocessing,
     )
+
+
+def check_domains(method: Objective, count: int) -> None:
+    """Refuse fewer training domains than the hyper-parameters of the method need."""
+    if count < method.min_domains:
+        raise ValueError(
+            f"{method} needs {method.min_domains} training domains, and there are {count}. Set "
+            "other values, or hold out fewer domains."
+        )
 
 
 def _check_sizes(method: Objective, sizes: Mapping[str, int]) -> None:

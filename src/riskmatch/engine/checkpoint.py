@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
-from torch import Tensor
+from torch import Tensor, nn
 
 from riskmatch.contract import OptimFactory, OptimSpec
 from riskmatch.data.sampler import Sampler
@@ -25,6 +25,7 @@ from riskmatch.engine.averaging import WeightAverage
 from riskmatch.engine.step import Stepper
 from riskmatch.files import check_regular, make_folder, refuse_link, write_whole
 from riskmatch.runs.records import CHECKPOINTS
+from riskmatch.validation import check_json
 
 FOLDER = CHECKPOINTS
 """Folder of the checkpoints in the folder of a run."""
@@ -124,17 +125,64 @@ def restore(
     """Set a run to the state of a snapshot; return the notes.
 
     Raises:
-        ValueError: the weights do not fit the network.
+        ValueError: the weights do not fit the network, or other values are damaged.
     """
-    values, memory = snapshot.values, stepper.memory
+    load_weights(stepper.model, snapshot.raw_weights(), snapshot.step)
     try:
-        stepper.model.load_state_dict(snapshot.raw_weights())
+        check_json(snapshot.values, _SCHEMA)
+        for name, schema in (("spec", _SPEC), ("average", _AVERAGE)):
+            if snapshot.values.get(name) is not None:
+                check_json(snapshot.values[name], schema, name)
+        _restore(snapshot, stepper, sampler, average)
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        cause = " ".join(str(error).split()).rstrip(".")
+        cause = f"{cause} is missing" if isinstance(error, KeyError) else cause
+        raise ValueError(
+            f"The checkpoint of step {snapshot.step} is damaged: {cause}. Remove its file to "
+            "continue from the one before."
+        ) from error
+    return snapshot.notes
+
+
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor], step: int) -> None:
+    """Load the weights of the checkpoint of a step.
+
+    Raises:
+        ValueError: they do not fit the network.
+    """
+    try:
+        model.load_state_dict(weights)
     except RuntimeError as error:
         raise ValueError(
-            f"The checkpoint of step {snapshot.step} does not fit the network: the data, or the "
-            "package of the network, have changed. Restore them to continue, or remove the folder "
-            "of the run to start again."
+            f"The checkpoint of step {step} does not fit the network: the data, or the package of "
+            "the network, have changed. Restore them to continue, or remove the folder of the run "
+            "to start again."
         ) from error
+
+
+_SPEC = {"kind": str, "lr": float, "weight_decay": float}
+_AVERAGE = {
+    "means": [Sequence[float]],
+    "threshold": float | None,
+    "observed": int,
+    "ended": bool,
+}
+_SCHEMA: dict[str, Any] = {
+    "base": _SPEC,
+    "phase_start": int,
+    "optimizer_groups": [{"params": Sequence[int]}],
+    "optimizer_values": {},
+    "sampler": {"drawn": int},
+    "notes": {},
+}
+"""Plain values that :func:`restore` reads, and their types."""
+
+
+def _restore(
+    snapshot: Snapshot, stepper: Stepper, sampler: Sampler, average: WeightAverage | None
+) -> None:
+    """Restore everything but the weights."""
+    values, memory = snapshot.values, stepper.memory
     device = next(stepper.model.parameters()).device
     factory = memory.base.factory
     memory.step, memory.base = snapshot.step, _spec(values["base"], factory)
@@ -149,7 +197,10 @@ def restore(
         average.restore(values["average"], means)
     sampler.restore(values["sampler"])
     _restore_streams(snapshot.tensors, memory.generator)
-    return snapshot.notes
+
+
+_NOTES: dict[str, Any] = {"input_shape": Sequence[int], "numbers": {}, "seconds": float}
+"""Notes of the training loop, and their types."""
 
 
 class CheckpointError(ValueError):
@@ -205,9 +256,16 @@ def load(path: Path, run: str, steps: float = math.inf) -> Snapshot:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             if header.pop("sha256") != _checksum(header, tensors):
                 raise CheckpointError(f"{path.name} is damaged: its checksum does not match.")
-    except (SafetensorError, KeyError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"{path.name} is truncated or damaged: {error}") from error
-    snapshot = Snapshot(json.loads(header["values"]), tensors)
+            values = json.loads(header["values"])
+            check_json(values, {"step": int, "notes": {}})
+            for name in _NOTES.keys() & values["notes"].keys():
+                check_json(values["notes"][name], _NOTES[name], f"notes.{name}")
+    except CheckpointError:
+        raise
+    except (SafetensorError, KeyError, RecursionError, ValueError) as error:
+        cause = str(error).rstrip(".")
+        raise CheckpointError(f"{path.name} is truncated or damaged: {cause}.") from error
+    snapshot = Snapshot(values, tensors)
     if snapshot.step > steps:
         raise CheckpointError(
             f"{path.name} is of step {snapshot.step:,}, and the run has {steps:,} steps."

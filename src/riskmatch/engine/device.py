@@ -33,11 +33,21 @@ def resolve_device(name: str) -> str:
             f"Device {name} is not available: give cpu, cuda, cuda:1, mps or auto."
         ) from None
     try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError) as error:
+        torch.zeros(1, device=name).item()
+    except (RuntimeError, AssertionError, ImportError) as error:
         cause = str(error).splitlines()[0].rstrip(".")
-        raise ValueError(f"Device {name} is not available: {cause}. Try cpu.") from error
+        if "aten::" in cause or not cause:  # the names of all backends that torch knows
+            cause = "torch has none on this machine"
+        raise ValueError(
+            f"Device {name} is not available: {cause}. Give {_available()} or auto."
+        ) from error
     return name
+
+
+def _available() -> str:
+    names = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+    names += ["mps"] if torch.backends.mps.is_available() else []
+    return ", ".join(["cpu", *names])
 
 
 def reset_peak_memory(device: torch.device) -> None:

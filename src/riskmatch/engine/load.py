@@ -171,7 +171,7 @@ class Run(StoredRun):
             model: nn.Module = copy.deepcopy(instances.get("model", self.config)).cpu()
         else:
             model = self._build(last)
-        model.load_state_dict(last.weights())
+        checkpoint.load_weights(model, last.weights(), last.step)
         if is_frozen(self.config):
             assert isinstance(model, Head)
             trunk = models.seeded_trunk(self.config.model, self.config.model_options)
@@ -240,7 +240,7 @@ def final_network(
     if record:
         check_unchanged(record, identity_of(domains), folder)
     model = network(config, domains)
-    model.load_state_dict(last.weights())
+    checkpoint.load_weights(model, last.weights(), last.step)
     return model.eval()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -116,6 +117,10 @@ def train(
     if not processes.main:
         on_step = on_evaluation = on_progress = None
     check_option("keep", keep, get_args(Keep))
+    if resume and restart:
+        raise ValueError(
+            "resume (--resume) continues a run and restart (--restart) starts it again: give one."
+        )
     if checkpoint_every is not None and checkpoint_every < 1:
         raise ValueError(f"checkpoint_every must be at least 1 or None, got {checkpoint_every}.")
 
@@ -236,7 +241,7 @@ def _start_or_resume(session: Session, out: Path, restart: bool) -> None:
     if last is None and record is not None and record.evaluations:
         raise NoCheckpointError(
             f"The run in {session.folder} has evaluations up to step {record.evaluations[-1].step} "
-            f"but no checkpoint to continue from{': ' + '; '.join(faults) if faults else ''}. "
+            f"but no checkpoint to continue from{_listed(faults)}. "
             "Restore one, or start again from step 0 with restart=True (--restart), in a sweep by "
             "removing that folder."
         )
@@ -256,10 +261,15 @@ def _start_or_resume(session: Session, out: Path, restart: bool) -> None:
     if main:
         records.rewind(session.folder, last.step)
         predictions_file.rewind(session.folder, last.step)
-    session.numbers, session.seconds_before = notes["numbers"], notes["seconds"]
+    session.numbers = notes.get("numbers", {})
+    session.seconds_before = notes.get("seconds", 0.0)
     session.saved = last.step
     session.evaluations = [e for e in record.evaluations if e.step <= last.step]
     session.evaluated = session.evaluations[-1].step if session.evaluations else 0
+
+
+def _listed(faults: Sequence[str]) -> str:
+    return "".join(f"; {fault.rstrip('.')}" for fault in faults).replace(";", ":", 1)
 
 
 def _load_last(
@@ -278,7 +288,7 @@ def _start_from_phase(session: Session, out: Path) -> None:
     if last is None or record is None or last.step != phase.steps:
         raise NoCheckpointError(
             f"The ERM phase in {folder} has no checkpoint of its last step"
-            f"{': ' + '; '.join(faults) if faults else ''}. "
+            f"{_listed(faults)}. "
             f"Restore it, or remove {folder} to train the phase again."
         )
     check_unchanged(record, session.assembly.data, folder)

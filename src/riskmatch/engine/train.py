@@ -15,7 +15,7 @@ from riskmatch import trust
 from riskmatch.contract import Objective, OptimFactory, OptimSpec, RiskFunction
 from riskmatch.data import DomainSet, OnProgress, load_data
 from riskmatch.data.convert import table_options
-from riskmatch.defaults import field_names, resolve, run_config, with_patience
+from riskmatch.defaults import check_mappings, field_names, resolve, run_config, with_patience
 from riskmatch.engine import run as runs
 from riskmatch.engine.device import resolve_device
 from riskmatch.engine.instances import (
@@ -135,6 +135,7 @@ def train(
         >>> run.model()(x)[1].shape
         torch.Size([40, 2])
     """
+    check_mappings(options)
     tests = texts("test_domains", test_domains)
     columns = table_options(label, domain, ignore)
     domains = None

@@ -27,12 +27,17 @@ class MLDG(Objective):
     beta: float = tuned(1.0, LogUniform(-1, 1), NOT_NEGATIVE)
     """β, of the risk after the step."""
     meta_test: int = tuned(2, Choice((1, 2)), Interval(1))
-    """How many domains are held out, at most all but one."""
+    """How many domains are held out; 2 is 1 where there are two training domains."""
 
     needs = "other weights"
     citation = (
         "Li et al., Learning to Generalize: Meta-Learning for Domain Generalization, AAAI 2018"
     )
+
+    @property
+    def min_domains(self) -> int:
+        """One more than are held out; the values that are searched fit any number."""
+        return self.meta_test + 1 if self.meta_test > 2 else 1
 
     def __call__(self, ev: Eval, memory: Memory) -> Terms:
         """The terms of one step."""

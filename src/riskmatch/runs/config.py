@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_type_hints
 
 from riskmatch.registry import INSTANCE
 from riskmatch.space import later, with_later, without_later
-from riskmatch.validation import check_option, mismatch
+from riskmatch.validation import check_option, mismatch, shown
 
 Schedule = Literal["constant", "cosine", "cosine-after-warmup"]
 Risk = Literal["cross-entropy", "squared", "huber"]
@@ -98,13 +98,13 @@ class RunConfig:
     def __post_init__(self) -> None:
         check_option("schedule", self.schedule, get_args(Schedule))
         check_option("average", self.average, get_args(Average))
-        for name, options in (("risk", get_args(Risk)), ("optim", get_args(Optim))):
-            if not getattr(self, name).startswith(INSTANCE):
-                check_option(name, getattr(self, name), options)
         for name, type_ in _types().items():
             value = getattr(self, name)
             if expected := mismatch(value, type_):
-                raise ValueError(f"{name} must be {expected}, got {value!r}.")
+                raise ValueError(f"{name} must be {expected}, got {shown(value)}.")
+        for name, options in (("risk", get_args(Risk)), ("optim", get_args(Optim))):
+            if not getattr(self, name).startswith(INSTANCE):
+                check_option(name, getattr(self, name), options)
         ranges = {
             "lr": ("positive", self.lr > 0),
             "weight_decay": ("at least 0", self.weight_decay >= 0),
@@ -172,7 +172,19 @@ class RunConfig:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> RunConfig:
-        """Configuration from the values of :meth:`to_json`."""
+        """Configuration from the values of :meth:`to_json`.
+
+        Raises:
+            ValueError: a field is missing, unknown, or has a wrong value.
+        """
+        if not isinstance(values, Mapping):
+            raise ValueError(f"config must be a table, got {shown(values)}.")
+        known = cls.__dataclass_fields__
+        for name in ("data", "test_domains", "method"):
+            if name not in values:
+                raise ValueError(f"config.{name} is missing.")
+        if not values.keys() <= known.keys():
+            check_option("field of config", min(values.keys() - known.keys()), known)
         tests = values["test_domains"]
         tests = tuple(tests) if isinstance(tests, list) else tests
         return cls(**with_later(cls, {**values, "test_domains": tests}))

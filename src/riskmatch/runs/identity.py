@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from riskmatch.validation import check_json
 
 MAX_CHANGES = 4
 """Most changes that a message lists."""
@@ -61,6 +63,11 @@ class DataIdentity:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> DataIdentity:
-        """Identity from the values of :meth:`to_json`; ``ValueError`` or similar for others."""
-        samples = {name: int(count) for name, count in values["samples"].items()}
-        return cls(tuple(map(str, values["classes"])), samples, str(values["content"]))
+        """Identity from the values of :meth:`to_json`; ``ValueError`` for others."""
+        try:
+            samples = {name: int(count) for name, count in values["samples"].items()}
+            return cls(tuple(map(str, values["classes"])), samples, str(values["content"]))
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
+            schema = {"classes": Sequence[str], "samples": {str: int}, "content": str}
+            check_json(values, schema, "data")  # raises an error that names the value
+            raise

@@ -20,6 +20,7 @@ from riskmatch.files import append_line, make_folder, read_file, to_json, write_
 from riskmatch.runs.config import WHOLE_AT_END, RunConfig, acts_from
 from riskmatch.runs.identity import DataIdentity
 from riskmatch.runs.scores import Evaluation
+from riskmatch.validation import check_json, shown
 
 FILE, PLAN, CHECKPOINTS = "records.jsonl", "plan.jsonl", "checkpoints"
 """The record and the checkpoints in the folder of a run, and the plan in the folder of a sweep."""
@@ -191,6 +192,7 @@ def find(folder: Path) -> RunRecord | None:
     ]
     run = parse(folder / FILE, 1, header, entries[0])
     last = entries[-1] if entries[-1]["kind"] == "end" else {}
+    parse(folder / FILE, len(entries), _check_checkpoints, last)
     return replace(
         run,
         evaluations=tuple(evaluations),
@@ -313,10 +315,17 @@ def check_entry(path: Path, number: int, values: Any) -> dict[str, Any]:
         raise damage(path, number, "is not a line of a record")
     step = values.get("step", 0)
     if not isinstance(step, int) or not 0 <= step < 2**63:
-        raise damage(path, number, f"cannot be read (step is {step!r})")
+        raise damage(path, number, f"cannot be read (step is {shown(step)})")
     worst = values.get("worst_domain")
     if not isinstance(worst, str | None):
-        raise damage(path, number, f"cannot be read (worst_domain is {worst!r})")
+        raise damage(path, number, f"cannot be read (worst_domain is {shown(worst)})")
+    if kind == "end":
+        for name, valid in (
+            ("status", values["status"] in ("done", "failed")),
+            ("error", isinstance(values["error"], str | None)),
+        ):
+            if not valid:
+                raise damage(path, number, f"cannot be read ({name} is {shown(values[name])})")
     if (kind == "config") != (number == 1):
         raise damage(path, number, "is out of place: a record starts with its only configuration")
     return cast(dict[str, Any], values)
@@ -341,13 +350,22 @@ def parse(
     try:
         return make(entry)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise damage(path, number, f"cannot be read ({type(error).__name__}: {error})") from error
+        cause = f"{type(error).__name__}: {error}"
+        if isinstance(error, ValueError):
+            cause = str(error).rstrip(".")
+        raise damage(path, number, f"cannot be read ({cause})") from error
+
+
+def _check_checkpoints(values: dict[str, Any]) -> None:
+    check_json(values.get("checkpoints", {}), {str: int}, "checkpoints")
 
 
 def header(values: dict[str, Any]) -> RunRecord:
     """A record without evaluations, from the values of its first line."""
     if not isinstance(values.get("id", ""), str):
-        raise TypeError(f"id is {values['id']!r}")
+        raise ValueError(f"id is {shown(values['id'])}")
+    if "parts" in values:
+        check_json(values["parts"], {str: {str: str | None}}, "parts")
     data = DataIdentity.from_json(values["data"]) if values.get("data") is not None else None
     return RunRecord(
         RunConfig.from_json(values["config"]), data=data, parts=values.get("parts", {})

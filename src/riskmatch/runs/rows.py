@@ -78,18 +78,16 @@ def read_rows(folder: Path) -> RunRows | None:
     begin, *entries = _entries(path, short[:-1])
     run = records.parse(path, 1, records.header, begin)
     end = entries[-1] if entries and entries[-1]["kind"] == "end" else {}
-    evaluations = [
-        records.parse(path, number, _flat, entry)
-        for number, entry in enumerate(entries, 2)
-        if entry["kind"] == "evaluation"
-    ]
     id = begin.get("id") or run.config.id
     ended = replace(run, status=end.get("status", "unfinished"), error=end.get("error"))
     try:
+        evaluations = [_flat(entry) for entry in entries if entry["kind"] == "evaluation"]
         rows = _rows(id, ended, evaluations)
-    except (OverflowError, TypeError, ValueError):  # a value is no number
+        if any(np.isinf(numbers).any() for _, numbers in rows.blocks):
+            raise ValueError("a number is infinite")
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         records.find(folder)  # raises an error that names the line
-        raise
+        raise records.damage(path, 2, f"or one after it cannot be read ({error})") from error
     if left_out != sum(len(numbers) * _scores(names) for names, numbers in rows.blocks):
         records.find(folder)  # raises, unless quantiles just have another form
     return rows

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from riskmatch.data import OnProgress
-from riskmatch.defaults import resolve, source_changes, with_source
+from riskmatch.defaults import check_mappings, resolve, source_changes, with_source
 from riskmatch.files import refuse_link
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
@@ -104,10 +104,12 @@ def plan_sweep(
         2
     """
     from riskmatch.data import load
+    from riskmatch.engine.assemble import check_domains, objective
     from riskmatch.engine.device import resolve_device
     from riskmatch.objectives import methods as built_in
 
     choices = {name: plain(value) for name, value in (choices or {}).items()}
+    check_mappings(choices)
     out = Path(folder) / RUNS
     if not isinstance(data, str | Path):
         raise TypeError(
@@ -134,6 +136,9 @@ def plan_sweep(
         choices,
         preset,
     ).runs()
+    for run in runs:
+        method = objective(run.config.method, run.config.hparams)
+        check_domains(method, len(domains.names) - len(run.config.test_domains))
     board = Board.from_folder([run.config for run in runs], out)
     launcher = Local()
     device = resolve_device(launcher.device)

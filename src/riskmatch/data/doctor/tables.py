@@ -99,7 +99,7 @@ def _check_leaks(
         if column.name in table.texts:
             values = np.where(np.isnan(values), len(table.texts[column.name]), values)
             distinct = len(table.texts[column.name])
-            if numbers := _check_numbers(table, column, x[:, k]):
+            if numbers := numbers_as_texts(table, column.name):
                 yield numbers
             elif distinct > IDENTIFIER * len(x) and distinct > 100:
                 message = f"has {distinct:,} different texts in {len(x):,} rows, as an identifier"
@@ -114,17 +114,20 @@ def _check_leaks(
             yield _finding("domain-leak", "warning", column, message)
 
 
-def _check_numbers(table: TableDomains, column: Column, codes: Floats) -> Finding | None:
+def numbers_as_texts(table: TableDomains, column: str) -> Finding | None:
     """A finding on a column of texts that are numbers but for a few, or for decimal commas."""
-    texts = table.texts[column.name]
+    texts = table.texts[column]
+    k = [entry.name for entry in table.columns].index(column)
+    codes = np.concatenate([domain.x[:, k].numpy() for domain in table.domains])  # type: ignore[index]
     if any("," in text for text in texts) and all(map(_COMMA.fullmatch, texts)):
         example = next(text for text in texts if "," in text)
         message = f"holds numbers with decimal commas, such as '{example}', which are read as texts"
         cure = "Write decimal points, and no separators of thousands."
-        return Finding("decimal-comma", "warning", message, cure, column=column.name)
+        return Finding("decimal-comma", "warning", message, cure, column=column)
     present = codes[~np.isnan(codes)].astype(np.int64)
     is_number = np.array([_NUMBER.fullmatch(text) is not None for text in texts])[present]
-    if is_number.all() or is_number.mean() < NUMBERS:
+    stray = len(is_number) - is_number.sum()
+    if not stray or (is_number.mean() < NUMBERS and not (stray == 1 and len(is_number) > 2)):
         return None
     rows = np.concatenate([table.rows[name].numpy() for name in table.names])[~np.isnan(codes)]
     others = np.flatnonzero(~is_number)
@@ -134,7 +137,7 @@ def _check_numbers(table: TableDomains, column: Column, codes: Floats) -> Findin
         f"{rows[first]} is '{texts[present[first]]}'"
     )
     cure = "Correct such rows, or leave the value empty."
-    return Finding("text-in-numbers", "warning", message, cure, column=column.name)
+    return Finding("text-in-numbers", "warning", message, cure, column=column)
 
 
 def _explained(column: Column, x: Floats, target: NDArray[Any], *, classes: bool) -> float:

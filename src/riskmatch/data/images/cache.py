@@ -168,7 +168,15 @@ def content_hashes(
     """
     stored = _read_stamps(stamps)
     settled = time.time_ns() - int(SETTLED * 1e9)
-    current = {path: file_stamp(root / path) for path in paths}
+    try:
+        current = {path: file_stamp(root / path) for path in paths}
+    except FileNotFoundError as error:
+        link = Path(error.filename).is_symlink()
+        what = f"is a link to {os.readlink(error.filename)}, which does not" if link else "does not"
+        raise FileNotFoundError(
+            f"{error.filename} {what} exist. Restore the file, or remove "
+            f"{'the link' if link else 'it'} from the data set."
+        ) from error
     hashes = {
         path: digest
         for path, (*stamp, digest) in stored.items()

@@ -210,5 +210,9 @@ def _children(folder: Path) -> list[Path]:
 
 
 def _refuse_image(path: Path, level: str) -> None:
+    if path.is_symlink() and not path.exists():
+        raise ValueError(
+            f"{path} is a link to {os.readlink(path)}, which does not exist. Repair or remove it."
+        )
     if is_image(path):
         raise ValueError(f"{path} is an image where a {level} folder is expected; {LAYOUT}.")
