@@ -61,6 +61,7 @@ train visits.csv {RDM} --all-domains --save model --quiet
 predict model visits.csv --out predictions.csv
 data doctor pictures
 train pictures --method rdm --warmup 1 --test-domain c --steps 4 --eval-every 2
+train pictures --backbone timm:test_vit --model-option pretrained=false --test-domain c --steps 4
 sweep plan sweep --data visits.csv {TABLE} --methods rdm --option warmup=20 --draws 1
 sweep run sweep --launcher ray
 report runs -o report.html
