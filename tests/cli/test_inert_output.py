@@ -85,6 +85,16 @@ def test_classes_that_look_like_formulas_are_quoted_in_predictions(tmp_path):
     assert (tmp_path / "p.csv").read_text() == "row,class\n1,'=1+1\n2,-1\n3,cat\n"
 
 
+def test_headers_and_paths_in_predictions_hold_no_control_characters(tmp_path):
+    table = pd.DataFrame({"path": [EVIL], "class": [EVIL], f"p_{EVIL}": [1.0], "p_=1": [0.0]})
+    write_table(table, tmp_path / "p.csv")
+    text = (tmp_path / "p.csv").read_text()
+    assert text.count("evil\\n\\x1b]0;title") == 3
+    assert unsafe(text) == []
+    assert text.count("\n") == 2
+    assert list(pd.read_csv(tmp_path / "p.csv"))[-1] == "p_=1"
+
+
 def test_output_folder_may_have_any_name(riskmatch):
     name = EVIL.replace("/", "")
     plan = shlex.split("--data colored-digits --methods erm --test-domain 0.1 --draws 1 --trials 1")

@@ -86,8 +86,9 @@ def check_table_file(path: Path) -> None:
 def write_table(table: pd.DataFrame, path: Path) -> None:
     """Write a table as CSV or Parquet, whole or not at all."""
     if path.suffix == ".csv":
-        if "class" in table:
-            table = table.assign(**{"class": table["class"].map(csv_text)})
+        texts = table.select_dtypes(["object", "string"])
+        table = table.assign(**{str(name): texts[name].map(csv_text) for name in texts})
+        table = table.rename(columns=csv_text)
         data = table.to_csv(index=False, lineterminator="\n", float_format="%.7g").encode()
     else:
         file = io.BytesIO()
