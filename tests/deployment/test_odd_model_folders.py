@@ -69,7 +69,6 @@ def changed(saved, folder, keys, value):
         ("table", "network.outputs", "2", "network.outputs must be an integer, got '2'"),
         ("table", "network.outputs", 5, "5 outputs for 2 classes"),
         ("table", "network.options.cardinalities", [9], r"\[4\] codes of categories"),
-        ("table", "network.options.widths", [10**12], "model"),
         ("table", "classes.0", 5, "classes must be a list of strings"),
         ("table", "classes", ["a", "b", "c"], "2 outputs for 3 classes"),
         ("table", "domains.A", None, "domains.A must be a table, got None"),

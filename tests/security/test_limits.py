@@ -96,6 +96,7 @@ def network(**values):
 
 def side(model):
     model["preprocessing"]["resize"] = [{"side": 20_000, "filter": "bilinear"}]
+    model["network"]["input_shape"] = [3, 20_000, 20_000]
 
 
 def size(model):
@@ -217,7 +218,7 @@ CASES = {
     "a billion classes": (
         MODEL.format("classes"),
         lambda: resigned(copied("late", "classes"), network(outputs=10**9)),
-        ["classes", "28.0 GB", "1.0 GB", FACTOR + "29"],
+        ["classes", "1000000000 outputs for 2 classes"],
     ),
 }
 

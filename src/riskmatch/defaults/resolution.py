@@ -400,10 +400,10 @@ def _fields(cls: type) -> list[str]:
 
 
 def _declared(cls: type) -> dict[str, Any]:
-    """Defaults that a dataclass declares, without the method's table of a run."""
+    """Defaults that a dataclass declares, without fields of a run that are derived."""
     values: dict[str, Any] = {}
     for item in fields(cls):
-        if item.name == "hparams" or not item.init:
+        if item.name in ("hparams", "source") or not item.init:
             continue
         if item.default is not MISSING:
             values[item.name] = item.default
