@@ -200,19 +200,37 @@ def test_preempted_job_is_requeued_and_continues_after_the_same_step(tmp_path, m
     monkeypatch.chdir(Path(__file__).parent)  # where the job can import the method
     hparams = {"steps_file": str(tmp_path / "steps")}
     run = with_source(tiny("preempted_once:PreemptedOnce", hparams=hparams))
-    board = run_all([run], tmp_path / "runs", SLURM)
+    logged = []
+
+    def read_logs(board):
+        logged.extend(path.read_text() for path in tmp_path.glob("runs/slurm/*.err"))
+
+    board = run_all([run], tmp_path / "runs", SLURM, on_change=read_logs)
     assert board.done == [run]
     steps = [int(step) for step in (tmp_path / "steps").read_text().split()]
     assert steps == list(range(STEPS))
-    assert "preempted" in "".join(path.read_text() for path in tmp_path.glob("runs/slurm/*.err"))
+    assert "preempted" in "".join(logged)
+
+
+@needs_submitit
+def test_files_of_slurm_stay_for_failed_jobs_alone(tmp_path):
+    good, bad = tiny(), tiny(seed=1, lr=1e30)
+    assert run_all([good], tmp_path / "runs", SLURM).done == [good]
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == [good.id]
+    board = run_all([tiny(seed=2), bad], tmp_path / "runs", SLURM)
+    assert list(board.failed) == [bad.id]
+    left = [path.name for path in (tmp_path / "runs" / "slurm").iterdir()]
+    assert len({name.split("_")[0] for name in left}) == 1  # job
+    assert {name.rpartition(".")[2] for name in left} >= {"out", "err"}
 
 
 COMMANDS = {
     # Starts every task of an array as a process.
     "sbatch": """
-import os, re, subprocess, sys
+import os, re, shutil, subprocess, sys
 array = re.search(r"--array=0-(\\d+)", open(sys.argv[1]).read())
 job = str(os.getpid())
+shutil.copy(sys.argv[1], f"{__file__}.{job}.submitted")
 for task in range(int(array[1]) + 1) if array else [None]:
     place = {"SLURM_JOB_ID": job}
     if task is not None:
@@ -253,7 +271,7 @@ def test_runs_are_submitted_in_arrays_with_their_options(tmp_path, slurm_command
     board = run_all(runs, tmp_path / "runs", launcher)
     assert {run.id for run in board.done} == {run.id for run in with_erm_phases(runs)}
     phase, array = sorted(
-        (path.read_text() for path in tmp_path.glob("runs/slurm/*_submission.sh")),
+        (path.read_text() for path in slurm_commands.glob("*.submitted")),
         key=lambda text: "--array" in text,
     )
     assert "--array" not in phase
@@ -262,6 +280,7 @@ def test_runs_are_submitted_in_arrays_with_their_options(tmp_path, slurm_command
         assert f"#SBATCH --{option}\n" in array
     assert "#SBATCH --requeue\n" in array
     assert "gpus" not in array
+    assert not (tmp_path / "runs" / "slurm").exists()
 
 
 @needs_submitit

@@ -9,6 +9,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -79,11 +80,19 @@ class Slurm(Launcher):
             return jobs
 
         settings = replace(settings, out=settings.out.resolve())
-        make_folder(settings.out / FOLDER)
-        executor = self._executor(settings.out / FOLDER)
-        worker = Worker(settings, "cuda" if self.gpus else "cpu")
-        submitted = _SlurmJobs(executor, worker, self.cores, self.cluster == "local")
-        supervise(board, submitted, limit, on_change)
+        folder = settings.out / FOLDER
+        make_folder(folder)
+        try:
+            executor = self._executor(folder)
+            worker = Worker(settings, "cuda" if self.gpus else "cpu")
+            submitted = _SlurmJobs(executor, worker, self.cores, self.cluster == "local")
+            try:
+                supervise(board, submitted, limit, on_change)
+            finally:
+                submitted.remove_files()
+        finally:
+            with suppress(OSError):  # it holds logs of failed jobs, or files of other processes
+                folder.rmdir()
 
     def _executor(self, folder: Path) -> Any:
         try:
@@ -120,6 +129,9 @@ class _SlurmJobs(Jobs):
     local: bool
     stop: Path = field(init=False)
     """File that asks the jobs to end."""
+    finished: list[Any] = field(default_factory=list)
+    """Jobs that ended without a failure, whose files are not needed any more."""
+    failed: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.stop = self.executor.folder / f"stop-{uuid.uuid4().hex}"
@@ -143,7 +155,23 @@ class _SlurmJobs(Jobs):
         for job, run in list(self.submitted.items()):
             if job.done():
                 del self.submitted[job]
-                yield run, self._outcome(job, run)
+                outcome = self._outcome(job, run)
+                (self.failed if outcome.status == "failed" else self.finished).append(job)
+                yield run, outcome
+
+    def remove_files(self) -> None:
+        """Remove the files of all jobs that did not fail."""
+        kept = {job.paths.submission_file for job in self.failed}
+        for job in self.finished:
+            paths = job.paths
+            files = {paths.submission_file, paths.submitted_pickle, paths.result_pickle}
+            for file in (files | {paths.stderr, paths.stdout}) - kept:
+                file.unlink(missing_ok=True)
+        for link in self.stop.parent.glob(".submission_file_*"):  # of submitit, to one of these
+            if not link.exists():
+                link.unlink(missing_ok=True)
+        if self.local:  # else a job that was cancelled may still start, and must stop
+            self.stop.unlink(missing_ok=True)
 
     def cancel(self) -> None:
         if self.submitted:
