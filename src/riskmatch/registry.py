@@ -70,6 +70,12 @@ class PartError(ValueError):
     """There is no part of this name, or it cannot be imported."""
 
 
+class PartExitError(PartError):
+    """A part ended the program when it was imported."""
+
+    code = 3
+
+
 @dataclass(frozen=True)
 class Part:
     """A part and where it comes from."""
@@ -173,7 +179,12 @@ def _imported(
         sys.path.append(folder)
     try:
         module = import_module(module_name)
-    except (Exception, SystemExit) as error:
+    except SystemExit as end:
+        raise PartExitError(
+            f"The {NOUNS[kind]} '{name}' ended the program with SystemExit({end.code!r}) when it was "
+            "imported; it should do nothing but define parts."
+        ) from end
+    except Exception as error:
         raise _cannot_import(kind, name, error) from error
     if not hasattr(module, attribute):
         public = [entry for entry in vars(module) if not entry.startswith("_")]
@@ -197,7 +208,7 @@ def _part(kind: str, name: str, value: Any, module: str, attribute: str = "") ->
         raise PartError(str(error)) from error
 
 
-def _cannot_import(kind: Kind, name: str, error: BaseException) -> PartError:
+def _cannot_import(kind: Kind, name: str, error: Exception) -> PartError:
     cause = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
     place = ""
     if (

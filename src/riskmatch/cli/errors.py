@@ -44,6 +44,8 @@ class RunFailed(CommandError):
 def bad_input() -> Iterator[None]:
     """Report wrong values, missing files and missing packages as :class:`BadInput`.
 
+    A part that ended the program when it was imported is :class:`RunFailed`.
+
     Example:
         >>> with bad_input():
         ...     raise ValueError("lr must be positive, got -1.")
@@ -53,7 +55,8 @@ def bad_input() -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError, ImportError) as error:
-        raise BadInput(cause_of(error)) from error
+        failed = getattr(error, "code", None) == RunFailed.code
+        raise (RunFailed if failed else BadInput)(cause_of(error)) from error
 
 
 def cause_of(error: BaseException) -> str:
