@@ -181,8 +181,8 @@ def _imported(
         module = import_module(module_name)
     except SystemExit as end:
         raise PartExitError(
-            f"The {NOUNS[kind]} '{name}' ended the program with SystemExit({end.code!r}) when it was "
-            "imported; it should do nothing but define parts."
+            f"The {NOUNS[kind]} '{name}' ended the program when it was imported, with SystemExit("
+            f"{end.code!r}). Let its module do nothing but define parts."
         ) from end
     except Exception as error:
         raise _cannot_import(kind, name, error) from error
