@@ -62,11 +62,8 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None, row_bytes: in
     found, note = row_bytes * rows, f" ({rows:,} rows)"
     found += 8 * sum(group.column(leaf).num_values for group in groups for leaf in leaves)
     check_memory(path, found, note)
-    texts = {
-        field.name: field.type
-        for field in fields
-        if field.type in (pyarrow.string(), pyarrow.large_string(), pyarrow.binary())
-    }
+    kinds = (pyarrow.string, pyarrow.large_string, pyarrow.binary, pyarrow.large_binary)
+    texts = {field.name: field.type for field in fields if field.type in [kind() for kind in kinds]}
     with parquet_errors(path):
         # As dictionaries, since a long text that all rows share takes little space in the file.
         table = parquet_file(path, list(texts)).read(columns)

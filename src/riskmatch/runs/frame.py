@@ -291,8 +291,8 @@ class _Columns:
         frame = pd.DataFrame(values.T, columns=names, copy=False)
         first = {
             "run": runs.repeat(list(self.ids.values())).reset_index(drop=True),
-            "step": pd.Series(np.array(self._steps), dtype="Int64"),
-            "worst_domain": pd.Series(self._worst, dtype="str"),
+            "step": pd.Series(pd.array(np.array(self._steps), dtype="Int64")),
+            "worst_domain": pd.Series(pd.array(self._worst, dtype="str")),
         }
         for place, (name, column) in enumerate(first.items()):
             frame.insert(place, name, column)
