@@ -234,6 +234,11 @@ def test_batches_with_replacement_on_colored_mnist():
     assert table.markdown() in (RESULTS / "colored-mnist/bootstrap.md").read_text()
 
 
+def test_kernel_weight_on_three_seeds_of_colored_mnist():
+    table = benchmark("rdm_settings")["kernel_table"]()
+    assert table.markdown() in (RESULTS / "colored-mnist/kernel.md").read_text()
+
+
 def test_time_of_the_committed_runs():
     assert benchmark("costs")["text"]() == (RESULTS / "bench/costs.md").read_text()
 
