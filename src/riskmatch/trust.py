@@ -84,8 +84,11 @@ def type_names(words: Iterable[str]) -> None:
     """
     typed = _typed.get()
     if typed is not None:
-        texts = (text.strip('"') for word in words for text in re.split("[=,]", word))
-        typed |= {text for text in texts if is_own(text) and not os.path.exists(text)}
+        for word in words:
+            value = word.partition("=")[2] if word.startswith("-") else word
+            if not os.path.exists(value):  # a path is no name, whatever it looks like
+                texts = (text.strip('"') for text in re.split("[=,]", value))
+                typed |= {text for text in texts if is_own(text) and not os.path.exists(text)}
 
 
 def may_import(name: str, announced: bool = False) -> bool:
@@ -191,7 +194,7 @@ def remembered(path: Path) -> set[str]:
 
 def state_file() -> Path:
     """File of the remembered names, in ``$XDG_STATE_HOME`` or the platform's default."""
-    if given := os.environ.get("XDG_STATE_HOME"):
+    if os.path.isabs(given := os.environ.get("XDG_STATE_HOME", "")):  # others are to be ignored
         base = Path(given)
     elif sys.platform == "darwin":
         base = Path.home() / "Library" / "Application Support"

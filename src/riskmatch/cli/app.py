@@ -117,7 +117,8 @@ def _run(words: list[str]) -> int:
         raise unknown(noun, command, ["--help", "--version"] if noun == "option" else COMMANDS)
     from riskmatch.cli.errors import BadInput, HelpPrinted, RunFailed
 
-    if "--trust" in rest and (command in READING or words[:2] in READING):
+    verb = [word for word in words if word != "--trust"][:2]
+    if "--trust" in rest and (command in READING or verb in READING):
         raise BadInput(f"riskmatch {command} imports no part that a file names: leave out --trust.")
     module = import_module(f"riskmatch.cli.{command}{'_' * iskeyword(command)}")
     try:

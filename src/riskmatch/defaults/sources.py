@@ -63,7 +63,8 @@ def _parts(config: RunConfig) -> Iterator[tuple[str, Part]]:
     from riskmatch.data.catalogue import resolve
 
     named: list[tuple[Kind, str]] = [("method", config.method), ("model", config.model)]
-    named += [("divergence", v) for v in config.hparams.values() if isinstance(v, str)]
+    if isinstance(divergence := config.hparams.get("divergence"), str):
+        named.append(("divergence", divergence))
     for kind, name in named:
         if is_own(name) or registry.announced(kind, name):
             yield kind, registry.find(kind, name)

@@ -372,7 +372,7 @@ def _build(values: Mapping[str, Any], own: nn.Module | None, stored: int) -> nn.
             )
         return copy.deepcopy(own).cpu()
     if models.is_backbone(name):  # all weights come from the folder
-        options |= {"pretrained": False}
+        options |= {"pretrained": False, "weights": None}
     for option, value in options.items():
         if isinstance(value, list):
             check_limit(f"{option} of its network has", len(value), ENTRIES, "entries")

@@ -26,6 +26,7 @@ from riskmatch.report.selected import (
 from riskmatch.report.tables import Cell, Table, Trials, one_decimal
 from riskmatch.runs.frame import Results
 from riskmatch.selection import RULES, Rule, check_accuracies
+from riskmatch.trust import imports_nothing
 
 SUFFIXES = {
     "_lambda": "weight",
@@ -42,6 +43,7 @@ _TRAIN_VAL = RULES["train-val"]
 _BEST = Rule("best on test", "the accuracy on the test domain itself", "test", "train")
 
 
+@imports_nothing
 def audit_tables(results: Results) -> list[Table]:
     """The tables of the audit, for every data set and method in turn.
 

@@ -152,9 +152,10 @@ class RunConfig:
 
     @property
     def part_names(self) -> tuple[str, ...]:
-        """Names of the parts: data, method, network, and those among the hyper-parameters."""
-        texts = (value for value in self.hparams.values() if isinstance(value, str))
-        return (self.data, self.method, self.model, *texts)
+        """Names of the parts: data, method, network, and the divergence of a method with one."""
+        divergence = self.hparams.get("divergence")
+        more = (divergence,) if isinstance(divergence, str) else ()
+        return (self.data, self.method, self.model, *more)
 
     def to_json(self) -> dict[str, Any]:
         """Configuration as plain JSON values.

@@ -116,6 +116,7 @@ def _refuse_input(out: Path, name: str | Path, runs: Paths) -> None:
     refuse_input(out, name, *folders_of(runs), within=(NUMBERS,))
 
 
+@imports_nothing
 def plot_runs(
     name: str | Path,
     runs: Paths = (),
