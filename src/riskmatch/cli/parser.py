@@ -94,7 +94,7 @@ def toml_words(path: Path) -> list[str]:
     except TypeError as error:  # a date, which JSON does not have
         raise BadInput(f"--config {path}: {error}. Write it as a text in quotes.") from error
     except ValueError as error:  # Python converts no longer ones
-        raise BadInput(f"--config {path} has a number of thousands of digits.") from error
+        raise BadInput(f"--config {path}: a number has thousands of digits; shorten it.") from error
     trust.type_names(words)  # the user typed the name of the file
     return words
 
