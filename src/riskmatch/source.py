@@ -1,9 +1,9 @@
 """Identify the source code of a user's part, so that an edited part is recognised as another one.
 
 A part of an installed distribution is identified by the version of that distribution, any other by
-a hash of its source: the syntax trees, without docstrings and comments, of the class or function,
-of its bases and of the names that it uses. Names are followed through all modules that no
-distribution holds.
+a hash of its source: the syntax trees, without docstrings and comments, of the statements that
+define or change the class or function and the names that it uses, its bases among them. Names are
+followed through all modules that no distribution holds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import json
 import linecache
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache, partial
 from importlib import metadata
@@ -28,6 +28,8 @@ DIGITS = 16
 """Hexadecimal digits of a hash."""
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None))
 _Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_first: dict[str, tuple[Any, str]] = {}
+"""Text of each file when it was first read after an import, with the module's specification."""
 _unreadable: set[str] = set()
 """Names whose source could not be read, which is said once."""
 
@@ -53,8 +55,10 @@ def source_hash(value: object, module: str = "", name: str = "") -> str | None:
         True
     """
     sources = _Sources()
-    if name:
-        sources.add_value(module, name, value)
+    if name and _body(module) is not None:
+        sources.add_name(module, name)
+        if is_local((part := definition(value)).__module__):
+            _tree_of(part)  # which raises if its file was edited
     else:
         sources.add(value)
     if unseen := [name for name in sources.missing if name not in _unreadable]:
@@ -114,81 +118,158 @@ def definition(value: Any) -> Any:
 
 
 class _Sources:
-    """Sources of definitions and constants, by qualified name."""
+    """Statements that a part depends on, by module and name."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
         self.missing: list[str] = []
 
     def add(self, value: Any) -> None:
-        """Add a class or function, and what it uses, unless it is installed or there already."""
+        """Add the definition of a class or function, and what it uses."""
         value = definition(value)
-        name = f"{value.__module__}.{value.__qualname__}"
-        if name in self.texts or not is_local(value.__module__):
+        if not is_local(value.__module__):
             return
-        self.texts[name] = ""
+        name = f"{value.__module__}.{value.__qualname__}"
         tree = _tree_of(value)
         if tree is None:
-            self.missing.append(name)
+            if name not in self.missing:
+                self.missing.append(name)
+                self.texts[name] = ""
             return
-        self.texts[name] = _text(tree)
+        key = f"{name} {_text(tree)}"
+        if key in self.texts:
+            return
+        self.texts[key] = ""
         for base in value.__bases__ if isinstance(value, type) else ():
             self.add(base)
-        self._add_names(tree, value.__module__, _namespace(value))
-
-    def _add_names(self, tree: ast.AST, module: str, namespace: dict[str, Any]) -> None:
-        for first, *attributes in _dotted_names(tree):
-            if first not in namespace:
-                continue
-            home, name, value = module, first, namespace[first]
-            while isinstance(value, ModuleType) and attributes and is_local(value.__name__):
-                home, name = value.__name__, attributes.pop(0)
-                value = getattr(value, name, None)
-            self.add_value(home, name, value)
-        for statement in ast.walk(tree):
-            if isinstance(statement, ast.Import | ast.ImportFrom):
-                self._add_modules(statement, module)
-
-    def _add_modules(self, statement: ast.Import | ast.ImportFrom, module: str) -> None:
-        """Add whole modules that a function imports when it is called."""
-        if isinstance(statement, ast.ImportFrom):
-            home = _imported(statement, module)
-            names = [home, *(f"{home}.{alias.name}" for alias in statement.names)]
+        root = value.__qualname__.partition(".")[0]
+        if _body(value.__module__) is None:  # a notebook: names are those of the cells that ran
+            self._add_values(tree, _namespace(value), value.__module__)
+        elif root == "<lambda>":
+            self._add_used(tree, value.__module__)
         else:
-            names = [alias.name for alias in statement.names]
-        for name in filter(is_local, names):
-            with suppress(ImportError, ValueError):
-                spec = find_spec(name)
-                if spec is not None and spec.has_location and (tree := _tree(str(spec.origin))):
-                    self.texts[name] = _text(tree)
+            self.add_name(value.__module__, root)
 
-    def add_value(self, module: str, name: str, value: Any) -> None:
-        """Add a value of a module: a definition, a constant, or the statement that assigns it."""
-        if isinstance(value, ModuleType):
+    def add_name(self, module: str, name: str) -> None:
+        """Add the statements of a module that define or change a name, and what they use."""
+        key = f"{module}:{name}"
+        if key in self.texts:
             return
-        if isinstance(value, type | FunctionType) or hasattr(value, "__wrapped__"):
-            self.add(value)
-        elif _is_constant(value):
-            self.texts[f"{module}.{name}"] = repr(value)
-        elif is_local(module) and f"{module}.{name}" not in self.texts:
-            self._add_assignment(module, name)
+        self.texts[key] = ""
+        for statement in _body(module) or ():
+            if _concerns(statement, name):
+                self.texts[key] += _text(statement) + "\n"
+                self._add_used(statement, module)
+        if not self.texts[key]:  # imported there
+            self._add_used(ast.parse(name), module)
 
-    def _add_assignment(self, module: str, name: str) -> None:
-        self.texts[f"{module}.{name}"] = ""
-        file = getattr(sys.modules.get(module), "__file__", None)
-        tree = _tree(file) if file else None
-        for statement in ast.walk(tree) if tree else ():
-            if isinstance(statement, ast.ImportFrom):
-                original = {a.asname or a.name: a.name for a in statement.names}.get(name)
-                home = sys.modules.get(_imported(statement, module)) if original else None
-                if original and home is not None and is_local(home.__name__):
-                    self.add_value(home.__name__, original, getattr(home, original, None))
-            elif isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
-                targets = getattr(statement, "targets", [getattr(statement, "target", None)])
-                names = {n.id for t in targets if t for n in ast.walk(t) if isinstance(n, ast.Name)}
-                if name in names and statement.col_offset == 0:
-                    self.texts[f"{module}.{name}"] += _text(statement)
-                    self._add_names(statement, module, vars(sys.modules[module]))
+    def add_module(self, module: str) -> None:
+        """Add all of a module."""
+        if f"{module}:" in self.texts:
+            return
+        self.texts[f"{module}:"] = ""
+        for statement in _body(module) or ():
+            self.texts[f"{module}:"] += _text(statement) + "\n"
+            self._add_used(statement, module)
+
+    def _add_used(self, tree: ast.AST, module: str) -> None:
+        """Add what the names in a tree stand for: in its module, or in one that is imported."""
+        imports = _imports([*(_body(module) or ()), tree], module)
+        for first, *attributes in _dotted_names(tree):
+            if first not in imports:
+                if any(_concerns(statement, first) for statement in _body(module) or ()):
+                    self.add_name(module, first)
+                else:  # perhaps of `from module import *`
+                    for home in filter(is_local, imports.get("*", ("", ()))[1]):
+                        self.add_name(home, first)
+                continue
+            home, names = imports[first]
+            while attributes and not names and _body(f"{home}.{attributes[0]}") is not None:
+                home = f"{home}.{attributes.pop(0)}"
+            name = names[0] if names else attributes[0] if attributes else ""
+            if not is_local(home):
+                continue
+            if names and _body(f"{home}.{name}") is not None:  # a module of a package
+                home, name = f"{home}.{name}", attributes[0] if attributes else ""
+            if name:
+                self.add_name(home, name)
+            else:
+                self.add_module(home)
+
+    def _add_values(self, tree: ast.AST, namespace: dict[str, Any], module: str) -> None:
+        """Add the values of names that have no file to look them up in."""
+        for first, *_ in _dotted_names(tree):
+            value = namespace.get(first)
+            if isinstance(value, type | FunctionType):
+                self.add(value)
+            elif _is_constant(value) and first in namespace:
+                self.texts[f"{module}:{first}"] = repr(value)
+
+
+@cache
+def _body_of(text: str) -> tuple[ast.stmt, ...] | None:
+    tree = _parsed(text)
+    return None if tree is None else tuple(tree.body)
+
+
+def _body(module: str) -> tuple[ast.stmt, ...] | None:
+    """Statements of the file of a module; None where it has none."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is None and module not in sys.modules:
+        with suppress(ImportError, ValueError, AttributeError):
+            spec = find_spec(module)
+            file = spec.origin if spec is not None and spec.has_location else None
+    if file is None or not str(file).endswith(".py"):
+        return None
+    linecache.checkcache(str(file))
+    text, spec = (
+        "".join(linecache.getlines(str(file))),
+        getattr(sys.modules.get(module), "__spec__", None),
+    )
+    if spec and _first.setdefault(str(file), (spec, text)) != (spec, text):
+        if _first[str(file)][0] is spec:
+            raise _edited(str(file))
+        _first[str(file)] = spec, text  # it was imported again
+    return _body_of(text)
+
+
+def _concerns(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement of a module defines a name, or changes what it stands for."""
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        return False  # followed where the name is used
+    if isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        changed = (n.names for n in ast.walk(statement) if isinstance(n, ast.Global))
+        return statement.name == name or any(name in names for names in changed)
+    inside: list[ast.AST] = [statement]
+    while inside:  # not the bodies of definitions, such as those in a branch
+        node = inside.pop()
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            if node.name == name:
+                return True
+            continue
+        if isinstance(node, ast.Name) and node.id == name:
+            return True
+        inside += ast.iter_child_nodes(node)
+    return False
+
+
+def _imports(trees: Iterable[ast.AST], module: str) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Imported names: module, and the name in it; ``*`` has the modules that are imported whole."""
+    names: dict[str, tuple[str, tuple[str, ...]]] = {}
+    for tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    whole = alias.name if alias.asname else alias.name.partition(".")[0]
+                    names[alias.asname or whole] = whole, ()
+            elif isinstance(node, ast.ImportFrom):
+                home = _imported(node, module)
+                for alias in node.names:
+                    if alias.name == "*":
+                        names["*"] = "", (*names.get("*", ("", ()))[1], home)
+                    else:
+                        names[alias.asname or alias.name] = home, (alias.name,)
+    return names
 
 
 def _imported(statement: ast.ImportFrom, module: str) -> str:
@@ -291,10 +372,14 @@ def _check_current(file: str, module: ModuleType | None, functions: list[Functio
         return  # a notebook, or a loader that changes the code
     codes = _codes("".join(linecache.getlines(file)), file)
     if any(function.__code__ not in codes for function in functions):
-        raise EditedError(
-            f"{file} was edited after Python had imported it, so the code in use is not the one in "
-            "the file. Restart Python, or import it again with importlib.reload."
-        )
+        raise _edited(file)
+
+
+def _edited(file: str) -> EditedError:
+    return EditedError(
+        f"{file} was edited after Python had imported it, so the code in use is not the one in the "
+        "file. Restart Python, or import it again with importlib.reload."
+    )
 
 
 @cache
@@ -310,11 +395,15 @@ def _codes(text: str, file: str) -> frozenset[CodeType]:
 
 def _dotted_names(tree: ast.AST) -> Iterator[list[str]]:
     """Names that a tree reads, with the attributes that follow: ``a.b.c`` as [a, b, c]."""
+    inside: set[ast.AST] = set()
     for node in ast.walk(tree):
         attributes: list[str] = []
+        if node in inside:
+            continue
         while isinstance(node, ast.Attribute):
             attributes.insert(0, node.attr)
             node = node.value
+            inside.add(node)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             yield [node.id, *attributes]
 

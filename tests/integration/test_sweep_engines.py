@@ -203,7 +203,7 @@ def test_preempted_job_is_requeued_and_continues_after_the_same_step(tmp_path, m
     logged = []
 
     def read_logs(board):
-        logged.extend(path.read_text() for path in tmp_path.glob("runs/slurm/*.err"))
+        logged.extend(path.read_text() for path in tmp_path.glob("runs/slurm/*/*.err"))
 
     board = run_all([run], tmp_path / "runs", SLURM, on_change=read_logs)
     assert board.done == [run]
@@ -219,7 +219,7 @@ def test_files_of_slurm_stay_for_failed_jobs_alone(tmp_path):
     assert [path.name for path in (tmp_path / "runs").iterdir()] == [good.id]
     board = run_all([tiny(seed=2), bad], tmp_path / "runs", SLURM)
     assert list(board.failed) == [bad.id]
-    left = [path.name for path in (tmp_path / "runs" / "slurm").iterdir()]
+    left = [path.name for path in (tmp_path / "runs" / "slurm").glob("*/*")]
     assert len({name.split("_")[0] for name in left}) == 1  # job
     assert {name.rpartition(".")[2] for name in left} >= {"out", "err"}
 

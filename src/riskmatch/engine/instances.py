@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from importlib import import_module
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -167,6 +167,12 @@ def fingerprint(value: object) -> str:
     return hashlib.sha256(json.dumps(_state(value)).encode()).hexdigest()
 
 
+def _attributes(module: nn.Module) -> Any:
+    """State of the attributes of a module that are neither weights nor modules."""
+    names = sorted(k for k in vars(module) if not k.startswith("_") and k != "training")
+    return [[name, _state(vars(module)[name])] for name in names]
+
+
 def _state(value: Any) -> Any:
     """Plain JSON value that determines the state of an object."""
     if value is None or isinstance(value, bool | int | float | str):
@@ -186,11 +192,16 @@ def _state(value: Any) -> Any:
         trainable = [name for name, weight in value.named_parameters() if weight.requires_grad]
         text = _ADDRESS.sub("", repr(value))
         code = sorted({h for m in value.modules() if (h := source_hash(m))})
-        state = [instance_name(value), hash_weights(value), text, trainable, *code]
+        plain = [_attributes(m) for m in value.modules() if source_hash(m)]
+        state = [instance_name(value), hash_weights(value), text, trainable, *code, *plain]
         if isinstance(value, nn.modules.loss._Loss):  # whose options its text lacks
             options = {k: v for k, v in vars(value).items() if not k.startswith("_")}
             return [*state, _state({k: v for k, v in options.items() if k != "training"})]
         return state
+    if isinstance(value, MethodType):
+        return [_state(value.__func__), _state(value.__self__)]
+    if isinstance(value, set | frozenset):
+        return sorted(json.dumps(_state(entry)) for entry in value)
     if isinstance(value, partial):
         return ["partial", _state(value.func), _state(value.args), _state(value.keywords)]
     if isinstance(value, FunctionType):

@@ -80,7 +80,8 @@ class Slurm(Launcher):
             return jobs
 
         settings = replace(settings, out=settings.out.resolve())
-        folder = settings.out / FOLDER
+        # A folder of its own: submitit unpickles results, which must not be those of others.
+        folder = settings.out / FOLDER / uuid.uuid4().hex
         make_folder(folder)
         try:
             executor = self._executor(folder)
@@ -91,8 +92,9 @@ class Slurm(Launcher):
             finally:
                 submitted.remove_files()
         finally:
-            with suppress(OSError):  # it holds logs of failed jobs, or files of other processes
+            with suppress(OSError):  # it holds logs of failed jobs
                 folder.rmdir()
+                folder.parent.rmdir()
 
     def _executor(self, folder: Path) -> Any:
         try:
