@@ -92,7 +92,7 @@ def test_failed_download_ends_with_3_and_names_the_folder(riskmatch, files):
         ("get mnist pacs", "riskmatch data get takes NAME, got mnist pacs. See riskmatch data get"),
         ("get minst", "Unknown data set to download 'minst'. Did you mean 'mnist'?"),
         ("get colored-digits", "colored-digits has no files to download"),
-        ("get mnist --mirror nowhere", "unknown url type"),
+        ("get mnist --mirror nowhere", "A mirror must be a URL"),
         ("list mnist", "Unknown data set 'mnist'. Valid: 'colored-digits'"),
     ],
 )

@@ -190,10 +190,10 @@ def test_plan_lines_can_be_removed_repeated_and_edited(tmp_path):
     ("line", "fact"),
     [
         ("{", "Expecting"),
-        ('{"draw": 0, "config": {"data": "d"}}', "missing 'test_domains'"),
+        ('{"draw": 0, "config": {"data": "d"}}', "config.test_domains is missing"),
         (
             '{"draw": 0, "config": {"data": "d", "test_domains": [], "method": "erm", "stesp": 1}}',
-            "unexpected keyword argument 'stesp'",
+            "'stesp'. Did you mean 'steps'?",
         ),
     ],
 )

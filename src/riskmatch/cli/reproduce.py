@@ -87,9 +87,9 @@ def run(words: Sequence[str]) -> int:
         return 0
     if options.name is None:
         raise BadInput("Give the NAME of a table or figure, or all; --list shows the names.")
-    from riskmatch.experiments import EXPERIMENTS
+    from riskmatch.experiments.catalogue import ALIASES, EXPERIMENTS
 
-    check_name("table or figure", options.name, [ALL, *EXPERIMENTS])
+    check_name("table or figure", options.name, [ALL, *EXPERIMENTS, *ALIASES])
     if options.budget is None:
         raise BadInput("Give --budget smoke, laptop or paper.")
     command = shlex.join(["riskmatch", "reproduce", *words])
