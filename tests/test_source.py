@@ -139,6 +139,82 @@ def test_hash_does_not_change_with(write, change):
     assert source_hash(write().Part) == source_hash(write(*change).Part)
 
 
+MADE = """
+    from functools import wraps
+    from parts.constants import *
+
+    def make(table):
+        def scale(x):
+            return x * table["w"]
+        return scale
+
+    def logged(function):
+        @wraps(function)
+        def call(x):
+            return function(x) + 1
+        return call
+
+    scale = make({"w": 1.0})
+    first, second = (lambda x: x + 1), (lambda x: x + 2)
+    if True:
+        LIMITS = {"low": 1}
+    REGISTRY = []
+    REGISTRY.append(5)
+
+    def base(x):
+        return x
+
+    wrapped = logged(base)
+
+    class Part:
+        def __call__(self, x):
+            return scale(x) + first(x) + second(x) + LIMITS["low"] + REGISTRY[0] + TABLE["b"]
+
+        def other(self, x):
+            return wrapped(x)
+
+    Part.k = 1
+    setattr(Part, "j", 2)
+"""
+MADE_CHANGES = [
+    ('"w": 1.0', '"w": 5.0'),
+    ("x * table", "x + table"),
+    ("x + 2", "x + 3"),
+    ('"low": 1', '"low": 2'),
+    ("append(5)", "append(6)"),
+    ("function(x) + 1", "function(x) + 2"),
+    ("Part.k = 1", "Part.k = 3"),
+    ('"j", 2', '"j", 4'),
+]
+
+
+@pytest.mark.parametrize("change", MADE_CHANGES, ids=[before for before, _ in MADE_CHANGES])
+def test_hash_changes_with_values_that_are_made_by_calls(write, tmp_path, monkeypatch, change):
+    def hashed(text):
+        write()
+        (tmp_path / "made.py").write_text(textwrap.dedent(text))
+        sys.modules.pop("made", None)
+        importlib.invalidate_caches()
+        module = importlib.import_module("made")
+        return source_hash(module.Part, "made", "Part"), source_hash(module.Part())
+
+    before, after = hashed(MADE), hashed(MADE.replace(*change))
+    sys.modules.pop("made")
+    assert before[0] != after[0]
+    assert before[1] != after[1]
+
+
+def test_number_that_the_part_changes_itself_is_no_change(write, tmp_path):
+    text = "COUNT = 0\nclass Part:\n    def __call__(self):\n        return COUNT\n"
+    (tmp_path / "counted.py").write_text(text)
+    write()
+    module = importlib.import_module("counted")
+    before = source_hash(module.Part)
+    module.COUNT += 1
+    assert source_hash(module.Part) == before
+    sys.modules.pop("counted")
+
+
 def test_instance_partial_and_class_have_the_source_of_their_definition(write):
     module = write()
     assert source_hash(module.Part(2.0)) == source_hash(module.Part)

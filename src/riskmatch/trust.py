@@ -164,14 +164,14 @@ def remember(folder: Path, names: Iterable[str]) -> None:
     """
     typed = _typed.get()
     user_parts = {name for name in names if is_own(name) and (typed is None or name in typed)}
-    if not user_parts - remembered(folder):
+    key = str(folder.resolve())
+    if not user_parts - {*_read(state_file()).get(key, ())}:
         return
     file = state_file()
     try:
         make_folder(file.parent)
         with try_lock(file.with_suffix(".lock"), timeout=10):
             folders = _read(file)
-            key = str(folder.resolve())
             known = folders.pop(key, [])  # the newest come last
             folders[key] = sorted({*known, *user_parts})
             kept = dict(
@@ -187,9 +187,17 @@ def remember(folder: Path, names: Iterable[str]) -> None:
 
 
 def remembered(path: Path) -> set[str]:
-    """Names that are trusted in ``path``: those of itself and of the folders that hold it."""
+    """Names that are trusted in ``path``: those of its folder, or of a folder with runs or a model.
+
+    Other folders inside, such as one that was unpacked there, are not trusted with it.
+    """
+    names: set[str] = set()
     folders, path = _read(state_file()), path.resolve()
-    return {name for folder in (path, *path.parents) for name in folders.get(str(folder), ())}
+    for folder in (path, *path.parents):
+        inside = path.relative_to(folder).parts
+        if len(inside) <= 1 or inside[0] in ("runs", "model"):
+            names.update(folders.get(str(folder), ()))
+    return names
 
 
 def state_file() -> Path:

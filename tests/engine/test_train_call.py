@@ -328,6 +328,9 @@ def test_fingerprint_depends_on_the_state():
     other = copy.deepcopy(net)
     other.drop.p = 0.5
     assert len({fingerprint(value) for value in (net, frozen, other, Net())}) == 4
+    attribute = copy.deepcopy(net)
+    attribute.temperature = 7
+    assert fingerprint(attribute) != fingerprint(net)
     scale = 2.0
     functions = [lambda x: x + 1, lambda x: x + 2, lambda x: x * scale]
     assert len({fingerprint({"f": function}) for function in functions}) == 3

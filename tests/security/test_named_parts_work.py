@@ -116,6 +116,15 @@ def test_another_name_in_a_remembered_folder_asks(author):
     assert not author.ran()
 
 
+def test_folder_unpacked_in_a_remembered_one_asks(author):
+    assert author(*PLAN).code == 0
+    (author.folder / "s" / "download").mkdir()
+    shutil.copy(author.folder / "s" / "plan.jsonl", author.folder / "s" / "download")
+    author.ran()
+    assert author("sweep", "run", "s/download").code == 2
+    assert not author.ran()
+
+
 @pytest.mark.filterwarnings("default")
 def test_state_folder_that_cannot_be_written_warns(author):
     (author.state / "riskmatch").write_text("a file where the folder should be")

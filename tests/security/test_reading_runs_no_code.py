@@ -95,9 +95,10 @@ def test_model_folder_cannot_name_a_module_of_python(downloaded, name):
     assert sorted(downloaded.folder.iterdir()) == before
 
 
-def test_path_that_looks_like_a_name_is_no_name(downloaded):
-    (downloaded.folder / "model").rename(downloaded.folder / "mine:Net")
-    done = downloaded("predict", "mine:Net", "inputs.csv", "--out", "out.csv")
+@pytest.mark.parametrize("name", ["mine:Net", "m,mine:Net", "m=mine:Net"])
+def test_path_that_looks_like_a_name_is_no_name(downloaded, name):
+    (downloaded.folder / "model").rename(downloaded.folder / name)
+    done = downloaded("predict", name, "inputs.csv", "--out", "out.csv")
     assert done.code == 2
     assert "--trust" in done.err
     assert not downloaded.ran()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -116,6 +119,21 @@ def supervise(board: Board, jobs: Jobs, limit: Callable[[], int], on_change: OnC
                 board.close(run, outcome)
         for run in list(board.running.values()):  # was not submitted, or was dropped
             board.close(run, RunOutcome("interrupted"))
+
+
+@contextmanager
+def outside_current_folder() -> Iterator[None]:
+    """Start processes in a folder without modules.
+
+    Python and Ray would search the current folder before all others: a file ``select.py`` there
+    would take the place of a module of Python.
+    """
+    folder = os.getcwd()
+    os.chdir(sys.prefix)
+    try:
+        yield
+    finally:
+        os.chdir(folder)
 
 
 def check_least(launcher: Launcher, **least: float) -> None:

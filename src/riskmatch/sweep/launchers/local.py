@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,7 +17,12 @@ from pathlib import Path
 from riskmatch.data import OnProgress
 from riskmatch.runs.config import RunConfig
 from riskmatch.sweep.board import Board, OnChange, RunOutcome
-from riskmatch.sweep.launchers.base import POLL_SECONDS, Launcher, check_least
+from riskmatch.sweep.launchers.base import (
+    POLL_SECONDS,
+    Launcher,
+    check_least,
+    outside_current_folder,
+)
 from riskmatch.sweep.worker import (
     StepReport,
     SweepSettings,
@@ -81,17 +85,9 @@ class Local(Launcher):
 
 
 def _start_forkserver() -> None:
-    """Start the process that starts workers, unless it runs, in a folder without modules.
-
-    Python would search its first folder before all others: a file ``select.py`` in the current
-    folder would take the place of a module of Python.
-    """
-    folder = os.getcwd()
-    os.chdir(sys.prefix)
-    try:
+    """Start the process that starts workers, unless it runs."""
+    with outside_current_folder():
         forkserver.ensure_running()
-    finally:
-        os.chdir(folder)
 
 
 def threads_per_job(jobs: int) -> int:

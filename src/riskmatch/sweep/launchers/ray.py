@@ -21,7 +21,14 @@ from riskmatch.runs import predictions, records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.lock import BusyError, lock
 from riskmatch.sweep.board import Board, OnChange, RunOutcome
-from riskmatch.sweep.launchers.base import POLL_SECONDS, Jobs, Launcher, check_least, supervise
+from riskmatch.sweep.launchers.base import (
+    POLL_SECONDS,
+    Jobs,
+    Launcher,
+    check_least,
+    outside_current_folder,
+    supervise,
+)
 from riskmatch.sweep.worker import SweepSettings, Worker, record_failure, torch_threads
 
 Files = Mapping[str, bytes]
@@ -252,7 +259,8 @@ def _connect(address: str) -> None:
     options = {"include_dashboard": False} if address == "local" else {}
     try:
         _reach(address.removeprefix("ray://"))  # Ray itself would try for minutes
-        ray.init(address, log_to_driver=False, logging_level="ERROR", **options)
+        with outside_current_folder():
+            ray.init(address, log_to_driver=False, logging_level="ERROR", **options)
     except (OSError, ValueError) as error:
         raise ValueError(
             f"There is no Ray cluster at the address '{address}'. Start one with ray start --head, "
