@@ -232,6 +232,7 @@ def test_installed_and_built_in_definitions_have_no_hash():
     from riskmatch.objectives import ERM
 
     assert source_hash(ERM) is None
+    assert source_hash(ERM, "riskmatch.objectives", "ERM") is None
     assert source_hash(pytest.fixture) is None
     assert source_hash(textwrap.dedent) is None
 

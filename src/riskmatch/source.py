@@ -55,6 +55,8 @@ def source_hash(value: object, module: str = "", name: str = "") -> str | None:
         True
     """
     sources = _Sources()
+    if module and not is_local(module):
+        return None
     if name and _body(module) is not None:
         sources.add_name(module, name)
         if is_local((part := definition(value)).__module__):
