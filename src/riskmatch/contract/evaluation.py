@@ -51,7 +51,7 @@ def outputs(model: Callable[..., Any], x: Tensor | NamedTensors) -> tuple[Tensor
     out = getattr(out, "logits", out)
     if isinstance(out, Tensor):
         return None, out
-    if isinstance(out, tuple | list) and len(out) == 2:
+    if isinstance(out, (tuple, list)) and len(out) == 2:  # torch 2.4 exports no tuple | list
         features, logits = out
         if isinstance(features, Tensor) and isinstance(logits, Tensor):
             return features, logits
