@@ -53,6 +53,7 @@ for number in range(36):
 """
 TABLE = "--label late --domain airport --steps 60 --eval-every 20"
 RDM = f"{TABLE} --method rdm --warmup 20"
+IMAGES = "--test-domain c --steps 4 --eval-every 2"
 COMMANDS = f"""
 demo --out demo
 train visits.csv {RDM} --test-domain JFK --log tensorboard --log mlflow
@@ -60,8 +61,8 @@ train visits.parquet {RDM} --test-domain LGA --quiet
 train visits.csv {RDM} --all-domains --save model --quiet
 predict model visits.csv --out predictions.csv
 data doctor pictures
-train pictures --method rdm --warmup 1 --test-domain c --steps 4 --eval-every 2
-train pictures --backbone timm:test_vit --model-option pretrained=false --test-domain c --steps 4
+train pictures {IMAGES} --method rdm --warmup 1
+train pictures {IMAGES} --method erm --backbone timm:test_vit --model-option pretrained=false
 sweep plan sweep --data visits.csv {TABLE} --methods rdm --option warmup=20 --draws 1
 sweep run sweep --launcher ray
 report runs -o report.html
