@@ -308,7 +308,9 @@ def _methods(value: type) -> list[FunctionType]:
         entry = inspect.unwrap(entry) if callable(entry) else entry
         if isinstance(entry, FunctionType) and entry.__qualname__.startswith(value.__qualname__):
             methods.append(entry)
-    return [method for method in methods if method.__code__.co_filename != "<string>"]
+    file = getattr(sys.modules.get(value.__module__), "__file__", None)
+    files = [method.__code__.co_filename for method in methods]
+    return [m for m, of in zip(methods, files, strict=True) if of == (file or of) != "<string>"]
 
 
 def _tree_of(value: Any) -> ast.AST | None:
