@@ -81,6 +81,7 @@ class Slurm(Launcher):
 
         settings = replace(settings, out=settings.out.resolve())
         # A folder of its own: submitit unpickles results, which must not be those of others.
+        make_folder(settings.out / FOLDER)
         folder = settings.out / FOLDER / uuid.uuid4().hex
         make_folder(folder)
         try:
