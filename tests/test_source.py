@@ -2,12 +2,14 @@
 
 import importlib
 import linecache
+import os
 import sys
 import textwrap
 
 import pytest
 
-from riskmatch.source import EditedError, source_hash
+from riskmatch.source import source_hash
+from riskmatch.syntax import EditedError
 
 FILES = {
     "parts/__init__.py": "",
@@ -245,6 +247,20 @@ def test_file_edited_after_its_import_raises(write, tmp_path):
         source_hash(module.Part)
     module = importlib.reload(module)
     assert source_hash(module.Part)
+
+
+@pytest.mark.parametrize(
+    "change", [("weight: float = 1.0", "weight: float = 2.0"), ("LIMIT = 3", "LIMIT = 5")]
+)
+def test_value_edited_between_import_and_first_hash_raises(write, tmp_path, monkeypatch, change):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    module = write()
+    path = tmp_path / "parts" / "method.py"
+    path.write_text(path.read_text().replace(*change))
+    os.utime(path, (0, 0))  # Python takes a file of the same size and second for the same
+    with pytest.raises(EditedError, match=r"method\.py.*importlib\.reload"):
+        source_hash(module.Part)
+    assert source_hash(importlib.reload(module).Part)
 
 
 def cell(number, text, namespace):

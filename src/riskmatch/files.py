@@ -12,12 +12,13 @@ import math
 import os
 import re
 import stat
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from riskmatch.limits import check_memory
 
@@ -43,6 +44,7 @@ __all__ = [
     "refuse_link",
     "to_json",
     "try_lock",
+    "user_folder",
     "write_whole",
 ]
 
@@ -55,6 +57,28 @@ SETTLED = 2.0
 Stamp = tuple[int, int, int, int]
 """Size, modification time, change time and inode of a file; they differ after any change. The last
 two reveal files that were exchanged by ``mv`` or ``cp -p``."""
+
+
+def user_folder(kind: Literal["cache", "state"]) -> Path:
+    """Folder of riskmatch's files for this user: ``$XDG_CACHE_HOME``, or the platform's default.
+
+    Args:
+        kind: ``"cache"`` for files that can be made again, ``"state"`` for those that cannot, which
+            are in ``$XDG_STATE_HOME``.
+    """
+    mac, other = {
+        "cache": ("Library/Caches", ".cache"),
+        "state": ("Library/Application Support", ".local/state"),
+    }[kind]
+    if os.path.isabs(given := os.environ.get(f"XDG_{kind.upper()}_HOME", "")):
+        base = Path(given)  # the standard ignores relative paths
+    elif sys.platform == "darwin":
+        base = Path.home() / mac
+    elif sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
+    else:
+        base = Path.home() / other
+    return base / "riskmatch"
 
 
 def file_stamp(path: Path) -> Stamp:

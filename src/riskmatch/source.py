@@ -12,30 +12,29 @@ import ast
 import hashlib
 import inspect
 import json
-import linecache
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache, partial
 from importlib import metadata
-from importlib.machinery import SourceFileLoader
-from importlib.util import find_spec, resolve_name
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType
 from typing import Any
+
+from riskmatch.syntax import (
+    body,
+    concerns,
+    dotted_names,
+    imported_names,
+    methods_of,
+    text_of,
+    tree_of,
+)
 
 DIGITS = 16
 """Hexadecimal digits of a hash."""
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None))
-_Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-_first: dict[str, tuple[Any, str]] = {}
-"""Text of each file when it was first read after an import, with the module's specification."""
 _unreadable: set[str] = set()
 """Names whose source could not be read, which is said once."""
-
-
-class EditedError(ValueError):
-    """A file was edited after Python had imported it."""
 
 
 def source_hash(value: object, module: str = "", name: str = "") -> str | None:
@@ -57,10 +56,10 @@ def source_hash(value: object, module: str = "", name: str = "") -> str | None:
     sources = _Sources()
     if module and not is_local(module):
         return None
-    if name and _body(module) is not None:
+    if name and body(module) is not None:
         sources.add_name(module, name)
         if is_local((part := definition(value)).__module__):
-            _tree_of(part)  # which raises if its file was edited
+            tree_of(part)  # which raises if its file was edited
     else:
         sources.add(value)
     if unseen := [name for name in sources.missing if name not in _unreadable]:
@@ -132,20 +131,20 @@ class _Sources:
         if not is_local(value.__module__):
             return
         name = f"{value.__module__}.{value.__qualname__}"
-        tree = _tree_of(value)
+        tree = tree_of(value)
         if tree is None:
             if name not in self.missing:
                 self.missing.append(name)
                 self.texts[name] = ""
             return
-        key = f"{name} {_text(tree)}"
+        key = f"{name} {text_of(tree)}"
         if key in self.texts:
             return
         self.texts[key] = ""
         for base in value.__bases__ if isinstance(value, type) else ():
             self.add(base)
         root = value.__qualname__.partition(".")[0]
-        if _body(value.__module__) is None:  # a notebook: names are those of the cells that ran
+        if body(value.__module__) is None:  # a notebook: names are those of the cells that ran
             self._add_values(tree, _namespace(value), value.__module__)
         elif root == "<lambda>":
             self._add_used(tree, value.__module__)
@@ -158,9 +157,9 @@ class _Sources:
         if key in self.texts:
             return
         self.texts[key] = ""
-        for statement in _body(module) or ():
-            if _concerns(statement, name):
-                self.texts[key] += _text(statement) + "\n"
+        for statement in body(module) or ():
+            if concerns(statement, name):
+                self.texts[key] += text_of(statement) + "\n"
                 self._add_used(statement, module)
         if not self.texts[key]:  # imported there
             self._add_used(ast.parse(name), module)
@@ -170,28 +169,28 @@ class _Sources:
         if f"{module}:" in self.texts:
             return
         self.texts[f"{module}:"] = ""
-        for statement in _body(module) or ():
-            self.texts[f"{module}:"] += _text(statement) + "\n"
+        for statement in body(module) or ():
+            self.texts[f"{module}:"] += text_of(statement) + "\n"
             self._add_used(statement, module)
 
     def _add_used(self, tree: ast.AST, module: str) -> None:
         """Add what the names in a tree stand for: in its module, or in one that is imported."""
-        imports = _imports([*(_body(module) or ()), tree], module)
-        for first, *attributes in _dotted_names(tree):
+        imports = imported_names([*(body(module) or ()), tree], module)
+        for first, *attributes in dotted_names(tree):
             if first not in imports:
-                if any(_concerns(statement, first) for statement in _body(module) or ()):
+                if any(concerns(statement, first) for statement in body(module) or ()):
                     self.add_name(module, first)
                 else:  # perhaps of `from module import *`
                     for home in filter(is_local, imports.get("*", ("", ()))[1]):
                         self.add_name(home, first)
                 continue
             home, names = imports[first]
-            while attributes and not names and _body(f"{home}.{attributes[0]}") is not None:
+            while attributes and not names and body(f"{home}.{attributes[0]}") is not None:
                 home = f"{home}.{attributes.pop(0)}"
             name = names[0] if names else attributes[0] if attributes else ""
             if not is_local(home):
                 continue
-            if names and _body(f"{home}.{name}") is not None:  # a module of a package
+            if names and body(f"{home}.{name}") is not None:  # a module of a package
                 home, name = f"{home}.{name}", attributes[0] if attributes else ""
             if name:
                 self.add_name(home, name)
@@ -200,84 +199,12 @@ class _Sources:
 
     def _add_values(self, tree: ast.AST, namespace: dict[str, Any], module: str) -> None:
         """Add the values of names that have no file to look them up in."""
-        for first, *_ in _dotted_names(tree):
+        for first, *_ in dotted_names(tree):
             value = namespace.get(first)
             if isinstance(value, type | FunctionType):
                 self.add(value)
             elif _is_constant(value) and first in namespace:
                 self.texts[f"{module}:{first}"] = repr(value)
-
-
-@cache
-def _body_of(text: str) -> tuple[ast.stmt, ...] | None:
-    tree = _parsed(text)
-    return None if tree is None else tuple(tree.body)
-
-
-def _body(module: str) -> tuple[ast.stmt, ...] | None:
-    """Statements of the file of a module; None where it has none."""
-    file = getattr(sys.modules.get(module), "__file__", None)
-    if file is None and module not in sys.modules:
-        with suppress(ImportError, ValueError, AttributeError):
-            spec = find_spec(module)
-            file = spec.origin if spec is not None and spec.has_location else None
-    if file is None or not str(file).endswith(".py"):
-        return None
-    linecache.checkcache(str(file))
-    text, spec = (
-        "".join(linecache.getlines(str(file))),
-        getattr(sys.modules.get(module), "__spec__", None),
-    )
-    if spec and _first.setdefault(str(file), (spec, text)) != (spec, text):
-        if _first[str(file)][0] is spec:
-            raise _edited(str(file))
-        _first[str(file)] = spec, text  # it was imported again
-    return _body_of(text)
-
-
-def _concerns(statement: ast.stmt, name: str) -> bool:
-    """Whether a statement of a module defines a name, or changes what it stands for."""
-    if isinstance(statement, ast.Import | ast.ImportFrom):
-        return False  # followed where the name is used
-    if isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-        changed = (n.names for n in ast.walk(statement) if isinstance(n, ast.Global))
-        return statement.name == name or any(name in names for names in changed)
-    inside: list[ast.AST] = [statement]
-    while inside:  # not the bodies of definitions, such as those in a branch
-        node = inside.pop()
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            if node.name == name:
-                return True
-            continue
-        if isinstance(node, ast.Name) and node.id == name:
-            return True
-        inside += ast.iter_child_nodes(node)
-    return False
-
-
-def _imports(trees: Iterable[ast.AST], module: str) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Imported names: module, and the name in it; ``*`` has the modules that are imported whole."""
-    names: dict[str, tuple[str, tuple[str, ...]]] = {}
-    for tree in trees:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    whole = alias.name if alias.asname else alias.name.partition(".")[0]
-                    names[alias.asname or whole] = whole, ()
-            elif isinstance(node, ast.ImportFrom):
-                home = _imported(node, module)
-                for alias in node.names:
-                    if alias.name == "*":
-                        names["*"] = "", (*names.get("*", ("", ()))[1], home)
-                    else:
-                        names[alias.asname or alias.name] = home, (alias.name,)
-    return names
-
-
-def _imported(statement: ast.ImportFrom, module: str) -> str:
-    """Name of the module that a statement imports from."""
-    package = sys.modules[module].__package__ or ""
-    return resolve_name("." * statement.level + (statement.module or ""), package)
 
 
 def _is_constant(value: Any) -> bool:
@@ -288,7 +215,7 @@ def _is_constant(value: Any) -> bool:
 
 def _namespace(value: Any) -> dict[str, Any]:
     """Names that a definition sees: those of its module, and those of enclosing functions."""
-    functions = [value] if isinstance(value, FunctionType) else _methods(value)
+    functions = [value] if isinstance(value, FunctionType) else methods_of(value)
     names = dict(getattr(sys.modules.get(value.__module__), "__dict__", {}))
     for function in functions:
         names |= function.__globals__
@@ -297,131 +224,3 @@ def _namespace(value: Any) -> dict[str, Any]:
             with suppress(ValueError):  # not assigned yet
                 names[name] = cell.cell_contents
     return names
-
-
-def _methods(value: type) -> list[FunctionType]:
-    """Functions that the body of a class defines, without those that a decorator generated."""
-    methods = []
-    for entry in vars(value).values():
-        entry = entry.fget if isinstance(entry, property) else getattr(entry, "__func__", entry)
-        entry = getattr(entry, "func", entry)  # of a cached property
-        entry = inspect.unwrap(entry) if callable(entry) else entry
-        if isinstance(entry, FunctionType) and entry.__qualname__.startswith(value.__qualname__):
-            methods.append(entry)
-    file = getattr(sys.modules.get(value.__module__), "__file__", None)
-    files = [method.__code__.co_filename for method in methods]
-    return [m for m, of in zip(methods, files, strict=True) if of == (file or of) != "<string>"]
-
-
-def _tree_of(value: Any) -> ast.AST | None:
-    """Syntax tree of a class or function; None where its source cannot be read."""
-    methods = [value] if isinstance(value, FunctionType) else _methods(value)
-    module = sys.modules.get(value.__module__)
-    file = methods[0].__code__.co_filename if methods else getattr(module, "__file__", None)
-    if file is None or (tree := _tree(file)) is None:
-        return None
-    _check_current(file, module, methods)
-    if isinstance(value, FunctionType):
-        line = value.__code__.co_firstlineno
-        functions = [n for _, n in _definitions(tree) if not isinstance(n, ast.ClassDef)]
-        found = [node for node in functions if _first_line(node) == line]
-        if len(found) > 1:  # lambdas on one line
-            found = [n for n in found if _compiles_to(n, value.__code__)] or found
-        return ast.Tuple(found, ast.Load()) if len(found) > 1 else next(iter(found), None)
-    lines = {method.__code__.co_firstlineno for method in methods}
-    classes = [node for path, node in _definitions(tree) if path == value.__qualname__]
-    if lines:
-        classes = [n for n in classes if any(n.lineno <= line <= n.end_lineno for line in lines)]
-    return classes[-1] if classes else None
-
-
-def _compiles_to(node: Any, code: CodeType) -> bool:
-    made = compile(ast.Expression(node), "", "eval").co_consts[0]
-    facts = ("co_code", "co_consts", "co_names")
-    return all(getattr(made, fact) == getattr(code, fact) for fact in facts)
-
-
-def _definitions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Classes and functions of a tree with their qualified names."""
-    for node in ast.iter_child_nodes(tree):
-        inside = prefix
-        if isinstance(node, _Definition):
-            name = prefix + getattr(node, "name", "<lambda>")
-            yield name, node
-            inside = f"{name}." if isinstance(node, ast.ClassDef) else f"{name}.<locals>."
-        yield from _definitions(node, inside)
-
-
-def _first_line(node: Any) -> int:
-    lines: list[int] = [entry.lineno for entry in (node, *getattr(node, "decorator_list", ()))]
-    return min(lines)
-
-
-def _tree(file: str) -> ast.Module | None:
-    linecache.checkcache(file)
-    return _parsed("".join(linecache.getlines(file)))
-
-
-@cache
-def _parsed(text: str) -> ast.Module | None:
-    try:
-        return ast.parse(text) if text else None
-    except (SyntaxError, ValueError):
-        return None
-
-
-def _check_current(file: str, module: ModuleType | None, functions: list[FunctionType]) -> None:
-    """Raise unless the code of functions is what their file would compile to now."""
-    if type(getattr(module, "__loader__", None)) is not SourceFileLoader:
-        return  # a notebook, or a loader that changes the code
-    codes = _codes("".join(linecache.getlines(file)), file)
-    if any(function.__code__ not in codes for function in functions):
-        raise _edited(file)
-
-
-def _edited(file: str) -> EditedError:
-    return EditedError(
-        f"{file} was edited after Python had imported it, so the code in use is not the one in the "
-        "file. Restart Python, or import it again with importlib.reload."
-    )
-
-
-@cache
-def _codes(text: str, file: str) -> frozenset[CodeType]:
-    """Every code object of a file."""
-    codes, waiting = set[CodeType](), [compile(text, file, "exec", dont_inherit=True)]
-    while waiting:
-        code = waiting.pop()
-        codes.add(code)
-        waiting += [entry for entry in code.co_consts if isinstance(entry, CodeType)]
-    return frozenset(codes)
-
-
-def _dotted_names(tree: ast.AST) -> Iterator[list[str]]:
-    """Names that a tree reads, with the attributes that follow: ``a.b.c`` as [a, b, c]."""
-    inside: set[ast.AST] = set()
-    for node in ast.walk(tree):
-        attributes: list[str] = []
-        if node in inside:
-            continue
-        while isinstance(node, ast.Attribute):
-            attributes.insert(0, node.attr)
-            node = node.value
-            inside.add(node)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            yield [node.id, *attributes]
-
-
-def _text(tree: ast.AST) -> str:
-    """Source of a tree without docstrings and comments, whatever its layout."""
-    tree = ast.parse(ast.unparse(tree))  # a copy
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            node.body = [entry for entry in body if not _is_docstring(entry)]  # type: ignore[attr-defined]
-    return ast.unparse(tree)
-
-
-def _is_docstring(node: ast.stmt) -> bool:
-    value = node.value if isinstance(node, ast.Expr) else None
-    return isinstance(value, ast.Constant) and isinstance(value.value, str)

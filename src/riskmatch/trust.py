@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -26,7 +25,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from riskmatch.files import make_folder, read_file, try_lock, write_whole
+from riskmatch.files import make_folder, read_file, try_lock, user_folder, write_whole
 
 MAX_FOLDERS = 10_000
 """Most folders whose names are remembered; the oldest are dropped."""
@@ -201,16 +200,8 @@ def remembered(path: Path) -> set[str]:
 
 
 def state_file() -> Path:
-    """File of the remembered names, in ``$XDG_STATE_HOME`` or the platform's default."""
-    if os.path.isabs(given := os.environ.get("XDG_STATE_HOME", "")):  # others are to be ignored
-        base = Path(given)
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Application Support"
-    elif sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
-    else:
-        base = Path.home() / ".local" / "state"
-    return base / "riskmatch" / "trusted.json"
+    """File of the remembered names."""
+    return user_folder("state") / "trusted.json"
 
 
 def _read(file: Path) -> dict[str, list[str]]:

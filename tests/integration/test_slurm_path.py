@@ -19,16 +19,18 @@ class Spread(Objective):
 """
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 searches that folder first")
 def test_modules_in_the_current_folder_do_not_take_the_place_of_others(tmp_path):
     (tmp_path / "mine.py").write_text(METHOD)
     (tmp_path / "select.py").write_text("open('trace', 'w')")
     source = str(Path(__file__).parents[2] / "src")
     env = {**os.environ, "PYTHONPATH": source, "XDG_STATE_HOME": str(tmp_path / "state")}
 
+    script = tmp_path / "bin" / "riskmatch"
+    script.parent.mkdir()
+    script.write_text("import sys; from riskmatch.cli import main; sys.exit(main())")
+
     def riskmatch(*words):
-        code = "import sys; from riskmatch.cli import main; sys.exit(main())"
-        command = [sys.executable, "-P", "-c", code, *words]
+        command = [sys.executable, script, *words]
         done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
 

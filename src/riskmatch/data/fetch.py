@@ -9,7 +9,6 @@ import hashlib
 import os
 import re
 import shutil
-import sys
 from collections.abc import Callable, Sequence
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
@@ -18,6 +17,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from riskmatch.data import OnProgress, no_progress
+from riskmatch.files import user_folder
 
 VARIABLE = "RISKMATCH_DATA"
 """Environment variable with the folder of data sets."""
@@ -34,26 +34,13 @@ Check = Callable[[Path], object]
 """Raises ``ValueError`` with the reason where a file is not the expected one."""
 
 
-def cache_folder() -> Path:
-    """The folder for files that can be recreated: ``$XDG_CACHE_HOME`` or the platform's default."""
-    if given := os.environ.get("XDG_CACHE_HOME"):
-        base = Path(given)
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    elif sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
-    else:
-        base = Path.home() / ".cache"
-    return base / "riskmatch"
-
-
 def data_folders(data_dir: Path | None = None) -> tuple[Path, ...]:
     """Folders of data sets in search order: ``data_dir``, ``$RISKMATCH_DATA``, the cache."""
     given = os.environ.get(VARIABLE)
     return (
         *((data_dir,) if data_dir else ()),
         *((Path(given),) if given else ()),
-        cache_folder(),
+        user_folder("cache"),
     )
 
 

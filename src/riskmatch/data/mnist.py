@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from riskmatch.data import OnProgress
-from riskmatch.data.fetch import VARIABLE, cache_folder, candidate_folders, fetch, from_mirrors
-from riskmatch.files import free_name
+from riskmatch.data.fetch import VARIABLE, candidate_folders, fetch, from_mirrors
+from riskmatch.files import free_name, user_folder
 
 FILES = {
     "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
@@ -99,7 +99,7 @@ def get_mnist(
     Raises:
         FetchError: a file could not be downloaded; the next call continues from the bytes received.
     """
-    folder = folder or cache_folder() / "mnist"
+    folder = folder or user_folder("cache") / "mnist"
     for name, md5 in FILES.items():
         check, path = partial(read_verified, md5=md5), _file(folder, name)
         with suppress(ValueError):  # another one, or damaged

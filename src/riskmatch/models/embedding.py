@@ -19,9 +19,8 @@ from riskmatch.data import OnProgress
 from riskmatch.data.catalogue import find_images, load
 from riskmatch.data.domain import Augment, Domain, DomainSet, NamedTensors, StoredImages
 from riskmatch.data.features import check_features_file, random_view, write_features
-from riskmatch.data.fetch import cache_folder
 from riskmatch.data.sampler import stream
-from riskmatch.files import check_regular, file_lock, refuse_input, write_whole
+from riskmatch.files import check_regular, file_lock, refuse_input, user_folder, write_whole
 from riskmatch.models.trunk import Trunk, seeded_trunk, trunk
 from riskmatch.validation import check_options
 
@@ -68,7 +67,7 @@ def embed(
         raise ValueError(f"views={views} needs augmentation, which '{domains.name}' does not have.")
     trunk = trunk.to(device).eval()
     identity = json.dumps([FORMAT, trunk.name, hash_weights(trunk), repr(trunk.preprocess)])
-    folder = cache or cache_folder() / "features"
+    folder = cache or user_folder("cache") / "features"
     report: OnProgress = (lambda *_: None) if on_progress is None else on_progress
     images = sum(len(part) for d in domains.domains for part in (d, d.validation) if part)
     done = 0

@@ -24,11 +24,18 @@ from torch import Tensor
 
 from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.domain import Domain, DomainSet, StoredImages
-from riskmatch.data.fetch import cache_folder
 from riskmatch.data.images.augment import RandomView, WholeView
 from riskmatch.data.images.decode import decode, opened
 from riskmatch.data.images.index import ImageIndex
-from riskmatch.files import SETTLED, file_lock, file_stamp, read_file, try_lock, write_whole
+from riskmatch.files import (
+    SETTLED,
+    file_lock,
+    file_stamp,
+    read_file,
+    try_lock,
+    user_folder,
+    write_whole,
+)
 
 FORMAT = 2
 """Version of the cache format; raise it when the same files would be stored differently."""
@@ -121,7 +128,7 @@ def cached_file(
         raise ValueError(f"There are no images in {root}.")
     paths = sorted(paths)
     files = [root / path for path in paths]
-    folder = folder or cache_folder() / "images"
+    folder = folder or user_folder("cache") / "images"
     report = no_progress if on_progress is None else on_progress
     waiting = partial(report, "waiting for another process", 0, None)
     with _explained(folder):

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from riskmatch.data import OnProgress, no_progress
-from riskmatch.data.fetch import FetchError, cache_folder, data_folders, fetch, from_mirrors
+from riskmatch.data.fetch import FetchError, data_folders, fetch, from_mirrors
 from riskmatch.data.images.archives import Limits, archive_stem
 from riskmatch.data.images.benchmark import (
     Benchmark,
@@ -27,7 +27,7 @@ from riskmatch.data.images.benchmark import (
     missing_domains,
 )
 from riskmatch.data.images.layouts import Convert, unpack
-from riskmatch.files import file_lock
+from riskmatch.files import file_lock, user_folder
 
 MARGIN = 3
 """Most bytes and files of a download, and of what it unpacks to, relative to the benchmark's."""
@@ -56,7 +56,7 @@ def get_benchmark(
         ValueError: the folder holds only part of the benchmark, or a different number of images.
     """
     existing = find_benchmark(benchmark) if folder is None else None
-    folder = existing or folder or cache_folder() / benchmark.name
+    folder = existing or folder or user_folder("cache") / benchmark.name
     missing = missing_domains(benchmark, folder)
     if not missing:
         return _verified(benchmark, folder)

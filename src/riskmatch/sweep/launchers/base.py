@@ -128,12 +128,16 @@ def outside_current_folder() -> Iterator[None]:
     Python and Ray would search the current folder before all others: a file ``select.py`` there
     would take the place of a module of Python.
     """
-    folder = os.getcwd()
+    folder, path = os.getcwd(), os.environ.get("PYTHONPATH")
+    if path:  # its relative folders are those of the current one
+        os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, path.split(os.pathsep)))
     os.chdir(sys.prefix)
     try:
         yield
     finally:
         os.chdir(folder)
+        if path:
+            os.environ["PYTHONPATH"] = path
 
 
 def check_least(launcher: Launcher, **least: float) -> None:

@@ -19,7 +19,14 @@ from riskmatch.files import make_folder
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.lock import is_locked
 from riskmatch.sweep.board import Board, OnChange, RunOutcome
-from riskmatch.sweep.launchers.base import POLL_SECONDS, Jobs, Launcher, check_least, supervise
+from riskmatch.sweep.launchers.base import (
+    POLL_SECONDS,
+    Jobs,
+    Launcher,
+    check_least,
+    outside_current_folder,
+    supervise,
+)
 from riskmatch.sweep.launchers.local import cores
 from riskmatch.sweep.worker import StepReport, SweepSettings, Worker, record_failure, torch_threads
 
@@ -142,12 +149,10 @@ class _SlurmJobs(Jobs):
     def submit(self, runs: Sequence[RunConfig]) -> None:
         for first in range(0, len(runs), ARRAY):
             part = runs[first : first + ARRAY]
-            tasks = [_Task(self.worker, run, self.threads, self.stop) for run in part]
-            # Jobs inherit it: Python 3.11 and later then searches the current folder last, see
-            # riskmatch.trust, where `python -m` would search it first.
-            os.environ.setdefault("PYTHONSAFEPATH", "1")
+            tasks = [_Task(self.worker, run, self.threads, self.stop, Path.cwd()) for run in part]
             try:
-                jobs = self.executor.submit_array(tasks)
+                with outside_current_folder():
+                    jobs = self.executor.submit_array(tasks)
             except RuntimeError as error:
                 cause = " ".join(str(error).split())
                 raise ValueError(f"Slurm does not accept the jobs: {cause}") from error
@@ -208,11 +213,14 @@ class _Task:
     run: RunConfig
     threads: int
     stop: Path
+    cwd: Path
 
     def __call__(self) -> RunOutcome:
         from submitit import JobEnvironment
         from submitit.core.utils import UncompletedJobError
 
+        if self.cwd.is_dir():
+            os.chdir(self.cwd)
         number = signal.Signals[f"SIG{JobEnvironment.USR_SIG}"]
         signalled: list[int] = []
         requeue = signal.getsignal(number)
