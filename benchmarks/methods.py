@@ -19,7 +19,7 @@ import measure
 import torch
 
 import riskmatch
-from riskmatch.divergence import MMD, Groups, few
+from riskmatch.divergence import MMD, DomainIndex, few
 from riskmatch.engine import Batch, Memory, Objective, OptimSpec, Stepper
 from riskmatch.models import MLP, build
 from riskmatch.objectives import RDM, methods
@@ -80,7 +80,7 @@ def penalties() -> dict[str, Callable[[], object]]:
     actions: dict[str, Callable[[], object]] = {}
     for n in SMALL:
         risks, labels = core.risks_of(n, 3)
-        groups, worst = Groups.of(labels), labels == 2
+        groups, worst = DomainIndex.of(labels), labels == 2
         ours = partial(riskmatch.risk_matching_penalty, risks, groups)
         actions[f"penalty, {n}"] = core.both_ways(ours, risks)
         arrays = few.as_array(risks), groups.arrays.index, groups.arrays.contrasts("domains", 2)

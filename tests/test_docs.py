@@ -12,10 +12,11 @@ import torch
 from PIL import Image
 
 import riskmatch
+from riskmatch.advice import Advice, write_advice
 from riskmatch.cli.app import main
 from riskmatch.cli.parser import Parser
 from riskmatch.defaults.values import PRESETS
-from riskmatch.deployment import Advice, Expected, write_advice
+from riskmatch.deployment import Expected
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {path.name: path.read_text("utf-8") for path in sorted((ROOT / "docs").glob("*.md"))}

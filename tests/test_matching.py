@@ -10,7 +10,7 @@ from torch.autograd import gradcheck
 from torch.nn import functional as F
 
 from riskmatch import RBFMixture, RiskMatching, risk_matching_penalty
-from riskmatch.divergence import MMD, Divergence, Energy, Groups, Moments, Wasserstein
+from riskmatch.divergence import MMD, Divergence, DomainIndex, Energy, Moments, Wasserstein
 
 DIVERGENCES = {
     "mmd": MMD(),
@@ -111,7 +111,7 @@ def test_evaluation_in_inference_mode_does_not_prevent_training(divergence, give
 
     def domains():
         size = 40 + len(divergence)  # labels that no other test has grouped before
-        groups = Groups.in_order((size, size), torch.device("cpu"))
+        groups = DomainIndex.in_order((size, size), torch.device("cpu"))
         return groups if given == "groups" else torch.arange(2).repeat_interleave(size)
 
     risks = torch.rand(2 * (40 + len(divergence)), requires_grad=True)

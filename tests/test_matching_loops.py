@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torch.func import grad, vmap
 
 from riskmatch import RiskMatching, risk_matching_penalty
-from riskmatch.divergence import MMD, Groups
+from riskmatch.divergence import MMD, DomainIndex
 
 DIVERGENCES = ["mmd", "moments", "energy", "wasserstein-1", "wasserstein-2"]
 DOMAINS = torch.tensor([0] * 30 + [1] * 50 + [2] * 20)
@@ -113,7 +113,7 @@ def test_labels_may_be_lists_arrays_and_columns(labels, convert):
 
 
 def test_groups_made_once_serve_every_step():
-    groups = Groups.of(DOMAINS)
+    groups = DomainIndex.of(DOMAINS)
     risks = risks_of(100)
     assert torch.equal(RiskMatching()(risks, groups).loss, RiskMatching()(risks, DOMAINS).loss)
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from riskmatch.accumulation import accumulate as accumulate
+    from riskmatch.advice import advise as advise
     from riskmatch.data import load_data as load_data
-    from riskmatch.deployment import advise as advise
     from riskmatch.deployment import evaluate as evaluate
     from riskmatch.deployment import export as export
     from riskmatch.deployment import load_model as load_model
@@ -46,7 +46,7 @@ _HOMES = {
     "RiskMatchingRegressor": "estimators",
     "Run": "engine.load",
     "accumulate": "accumulation",
-    "advise": "deployment.advising",
+    "advise": "advice.advising",
     "choose": "selection",
     "evaluate": "deployment.evaluation",
     "export": "deployment.exporting",

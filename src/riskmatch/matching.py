@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from riskmatch import registry
 from riskmatch.distributed import average_over_processes, gather_risks
-from riskmatch.divergence import MMD, Divergence, Groups, Pool
+from riskmatch.divergence import MMD, Divergence, DomainIndex, Pool
 from riskmatch.divergence.checks import check_option
 from riskmatch.divergence.matched import Match, MatchedRisks, NonFinite
 
@@ -25,7 +25,7 @@ _MATCHES, _POOLS, _NONFINITE = get_args(Match), get_args(Pool), get_args(NonFini
 
 def risk_matching_penalty(
     risks: Tensor,
-    domains: Tensor | Sequence[int] | Sequence[str] | Groups,
+    domains: Tensor | Sequence[int] | Sequence[str] | DomainIndex,
     *,
     match: Match = "worst",
     divergence: str | Divergence = "mmd",
@@ -167,12 +167,12 @@ class RiskMatching(nn.Module):
     if TYPE_CHECKING:
 
         def __call__(
-            self, risks: Tensor, domains: Tensor | Sequence[int] | Sequence[str] | Groups
+            self, risks: Tensor, domains: Tensor | Sequence[int] | Sequence[str] | DomainIndex
         ) -> Matching:
             """The type that ``nn.Module`` hides from type checkers."""
 
     def forward(
-        self, risks: Tensor, domains: Tensor | Sequence[int] | Sequence[str] | Groups
+        self, risks: Tensor, domains: Tensor | Sequence[int] | Sequence[str] | DomainIndex
     ) -> Matching:
         """The objective of ``risks`` (n,) of samples from ``domains`` (n,)."""
         if self.group is None:
@@ -231,7 +231,7 @@ def _resolve(divergence: str | Divergence) -> Divergence:
 
 def _integers(domains: Any) -> Tensor:
     """Labels that mean the same on every process."""
-    if isinstance(domains, Groups):
+    if isinstance(domains, DomainIndex):
         return domains.labels[domains.index]
     if not isinstance(domains, Tensor) or domains.is_floating_point():
         raise TypeError("With a process group, domains must be a tensor of integer labels.")

@@ -3,7 +3,7 @@
 Three kinds of names are accepted wherever a part is named:
 
 1. a built-in name, such as ``rdm``;
-2. a name that an installed package announces with an entry point, in the group of :data:`GROUPS`;
+2. a name that an installed package announces with an entry point of :data:`ENTRY_POINTS`;
 3. ``package.module:Name``, imported as ``from package.module import Name`` would be.
 
 The first that fits wins, so a built-in name always means the built-in part. Importing a part runs
@@ -27,7 +27,7 @@ from riskmatch.validation import check_option
 Kind = Literal["method", "data", "model", "divergence", "selection", "launcher", "logger"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-GROUPS: dict[Kind, str] = {
+ENTRY_POINTS: dict[Kind, str] = {
     "method": "riskmatch.methods",
     "data": "riskmatch.data",
     "model": "riskmatch.models",
@@ -164,7 +164,7 @@ def built_in(kind: Kind) -> Mapping[str, Any]:
 
 @cache
 def _entry_points(kind: Kind) -> dict[str, metadata.EntryPoint]:
-    return {entry.name: entry for entry in metadata.entry_points(group=GROUPS[kind])}
+    return {entry.name: entry for entry in metadata.entry_points(group=ENTRY_POINTS[kind])}
 
 
 def _imported(

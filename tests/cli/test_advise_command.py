@@ -12,12 +12,13 @@ import pytest
 from pets import draw_pets
 
 from riskmatch import advise, choose, load_model, results
+from riskmatch.advice import Advised, read_advice, write_advice
+from riskmatch.advice.advising import advice_for
+from riskmatch.advice.judging import harms, prediction_interval
 from riskmatch.cli import main
 from riskmatch.cli.progress import SweepDisplay
 from riskmatch.cli.train_options import parse_train
-from riskmatch.deployment import Advised, Expected, read_advice, write_advice
-from riskmatch.deployment.advising import advice_for
-from riskmatch.deployment.judging import harms, prediction_interval
+from riskmatch.deployment import Expected
 from riskmatch.files import to_json
 from riskmatch.report.selected import select
 from riskmatch.runs import predictions

@@ -14,9 +14,10 @@ from pets import CLASSES, DOMAINS, draw_pets
 from tiny import DATA
 
 from riskmatch import load_model
+from riskmatch.advice import Advice, write_advice
 from riskmatch.cli import main
 from riskmatch.cli.train_options import parse_train
-from riskmatch.deployment import Advice, Expected, write_advice
+from riskmatch.deployment import Expected
 
 NETWORK = (
     "--model lite0 --model-option pretrained=false --model-option size=32 "

@@ -11,7 +11,8 @@ from PIL import Image
 from torch import nn
 
 import riskmatch
-from riskmatch.deployment import Advice, Expected, ModelError, read_advice, write_advice
+from riskmatch.advice import Advice, read_advice, write_advice
+from riskmatch.deployment import Expected, ModelError
 from riskmatch.deployment.folder import HELD_OUT, MODEL, WEIGHTS, _own_checksum
 from riskmatch.runs.findings import RunWarning
 

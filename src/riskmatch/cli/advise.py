@@ -87,8 +87,8 @@ class Advise:
 def run(words: Sequence[str]) -> int:
     """Train what is not yet trained, and print the advice."""
     options = parse(Advise, "advise", words, {"backbone": ("--model",)})
-    from riskmatch.deployment.advice_report import PAGE
-    from riskmatch.deployment.advising import METHODS, UnfinishedAdvice, advise
+    from riskmatch.advice.advising import METHODS, UnfinishedAdvice, advise
+    from riskmatch.advice.report import PAGE
     from riskmatch.sweep import Local
 
     together = [group.split("+") for group in options.leave_out_together]

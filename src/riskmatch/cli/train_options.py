@@ -11,6 +11,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any, Literal
 
+from riskmatch.advice.advice import Advice, departure, read_advice, with_advice
 from riskmatch.cli.errors import BadInput, bad_input
 from riskmatch.cli.options import Option, TableColumns, describe_keywords, options_of
 from riskmatch.cli.parser import Parser, toml_words
@@ -23,7 +24,7 @@ from riskmatch.defaults import (
     search_space,
     with_patience,
 )
-from riskmatch.deployment.advice import Advice, Expected, departure, read_advice, with_advice
+from riskmatch.deployment.expected import Expected
 from riskmatch.registry import built_in
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning, replaced_lr

@@ -24,8 +24,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from riskmatch.deployment.advice import check_format
-from riskmatch.deployment.advice import own_checksum as _own_checksum
 from riskmatch.files import free_name, make_folder, read_file, refuse_link, to_json, write_whole
 from riskmatch.runs import records
 from riskmatch.validation import check_json
@@ -84,7 +82,7 @@ def write_folder(
     """
     content = {"format": FORMAT, **values}
     content["files"] = {name: _sha256(data) for name, data in files.items()}
-    content["sha256"] = _own_checksum(content)
+    content["sha256"] = own_checksum(content)
     content = json.loads(to_json(content))
     files = {**files, MODEL: (to_json(content, indent=2) + "\n").encode()}
     before = check_writable(path, content["run"], overwrite)
@@ -243,7 +241,7 @@ def read_folder(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
             "train the model again with this version."
         ) from error
     stated = values.get("files")
-    if values.get("sha256") != _own_checksum(values) or not isinstance(stated, Mapping):
+    if values.get("sha256") != own_checksum(values) or not isinstance(stated, Mapping):
         raise damaged(path / MODEL, "its checksum does not match its contents")
     files = {}
     for name in CHECKED:
@@ -272,3 +270,20 @@ def damaged(path: Path, cause: str) -> ModelError:
 
 def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def own_checksum(values: Mapping[str, Any]) -> str:
+    """SHA-256 of JSON values other than ``sha256``, as which a file states it."""
+    rest = {name: value for name, value in values.items() if name != "sha256"}
+    text = json.dumps(json.loads(to_json(rest)), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def check_format(values: Any, expected: str) -> None:
+    """Raise ``ValueError`` unless a JSON value is a table in the format ``expected``."""
+    if not isinstance(values, Mapping) or "format" not in values:
+        raise ValueError(f'it is no table with "format": "{expected}"')
+    if values["format"] != expected:
+        raise ValueError(
+            f"its format is {values['format']!r}, and this version of riskmatch reads {expected!r}"
+        )

@@ -21,7 +21,7 @@ from riskmatch.contract import RiskFunction, outputs, risk_function
 from riskmatch.contract.risks import checked_risks
 from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.preprocessing import TablePreprocessing
-from riskmatch.deployment.advice import Expected, expected_from_json
+from riskmatch.deployment.expected import Expected, expected_from_json
 from riskmatch.deployment.folder import (
     HELD_OUT,
     MODEL,

@@ -20,8 +20,8 @@ from riskmatch.contract import RiskFunction, outputs
 from riskmatch.data import OnProgress
 from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.data.table import TableDomains
-from riskmatch.deployment.advice import Expected
 from riskmatch.deployment.card import card, risk_figure
+from riskmatch.deployment.expected import Expected
 from riskmatch.deployment.folder import (
     CARD,
     FIGURE,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from riskmatch.divergence.divergence import Divergence, Groups, Pool, risk_variance
+from riskmatch.divergence.divergence import Divergence, DomainIndex, Pool, risk_variance
 from riskmatch.divergence.features import feature_coral, feature_mmd2
 from riskmatch.divergence.kernels import RBFMixture
 from riskmatch.divergence.mmd import MMD, mmd2
@@ -14,8 +14,8 @@ __all__ = [
     "DIVERGENCES",
     "MMD",
     "Divergence",
+    "DomainIndex",
     "Energy",
-    "Groups",
     "Moments",
     "Pool",
     "RBFMixture",

@@ -22,11 +22,11 @@ _FEW_LABELS = 1 << 12  # labels within so short a range are counted, others sort
 
 
 @dataclass(frozen=True)
-class Groups:
+class DomainIndex:
     """Samples grouped by integer labels in any order, ragged.
 
     Example:
-        >>> Groups.of(torch.tensor([7, 3, 7])).sizes
+        >>> DomainIndex.of(torch.tensor([7, 3, 7])).sizes
         tensor([1, 2])
     """
 
@@ -38,7 +38,7 @@ class Groups:
     """(m,) how many samples carry each label."""
 
     @classmethod
-    def of(cls, labels: Tensor) -> Groups:
+    def of(cls, labels: Tensor) -> DomainIndex:
         """Group samples by ``labels`` (n,) of type int64."""
         if is_few(labels):
             return _of_few(labels.numpy().tobytes())
@@ -59,11 +59,11 @@ class Groups:
 
     @classmethod
     @lru_cache(maxsize=64)
-    def in_order(cls, sizes: tuple[int, ...], device: torch.device) -> Groups:
+    def in_order(cls, sizes: tuple[int, ...], device: torch.device) -> DomainIndex:
         """Samples sorted by group: the first ``sizes[0]`` make up group 0, and so on.
 
         Example:
-            >>> Groups.in_order((1, 2), torch.device("cpu")).index
+            >>> DomainIndex.in_order((1, 2), torch.device("cpu")).index
             tensor([0, 1, 1])
         """
         with torch.inference_mode(False):  # what is kept may be trained with later
@@ -112,11 +112,11 @@ class Groups:
 
 
 @lru_cache(maxsize=64)
-def _of_few(labels: bytes) -> Groups:
-    """Groups of few int64 labels; cached, as the batches of a loop often have the same labels."""
+def _of_few(labels: bytes) -> DomainIndex:
+    """Index of few int64 labels; cached, as the batches of a loop often have the same labels."""
     arrays = _grouped(np.frombuffer(labels, np.int64))
     with torch.inference_mode(False):  # what is kept may be trained with later
-        return Groups(*map(torch.from_numpy, arrays))
+        return DomainIndex(*map(torch.from_numpy, arrays))
 
 
 def _grouped(labels: Array) -> tuple[Array, Array, Array]:
@@ -130,7 +130,7 @@ def _grouped(labels: Array) -> tuple[Array, Array, Array]:
     return np.unique(labels, return_inverse=True, return_counts=True)
 
 
-def risk_variance(values: Tensor, groups: Groups, which: Tensor, pool: Pool) -> Tensor:
+def risk_variance(values: Tensor, groups: DomainIndex, which: Tensor, pool: Pool) -> Tensor:
     r"""() the variance of the pool plus the mean unbiased variance of the groups ``which``.
 
     The pool's is Σ w(r − μ)² / (1 − Σ w²), with the samples' weights w.
@@ -190,7 +190,7 @@ class Divergence(ABC):
         """
 
     def to_pool(
-        self, risks: Tensor, groups: Groups, which: Tensor, pool: Pool = "domains"
+        self, risks: Tensor, groups: DomainIndex, which: Tensor, pool: Pool = "domains"
     ) -> Tensor:
         """The mean over the groups ``which`` (k,) of the divergence from the pool of all risks."""
         more: tuple[Tensor, ...] = ()
@@ -205,7 +205,7 @@ class Divergence(ABC):
         return torch.stack(parts).mean()
 
     def _from_group(
-        self, group: int | Tensor, risks: Tensor, groups: Groups, weights: tuple[Tensor, ...]
+        self, group: int | Tensor, risks: Tensor, groups: DomainIndex, weights: tuple[Tensor, ...]
     ) -> Tensor:
         """The divergence of one group from the pool."""
         value = self.between(risks[groups.index == group], risks, *weights)
@@ -221,7 +221,7 @@ class Divergence(ABC):
         """:meth:`to_pool` of one group, or of all, on few risks; None to let torch compute it."""
         return None
 
-    def _check_takes_weights(self, groups: Groups) -> None:
+    def _check_takes_weights(self, groups: DomainIndex) -> None:
         if "weights" not in inspect.signature(self.between).parameters:
             raise ValueError(
                 f"{type(self).__name__}.between takes no weights, which a pool of domains with "

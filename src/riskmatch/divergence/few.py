@@ -115,11 +115,11 @@ class GroupArrays:
         self._factors: dict[tuple[str, int | None], tuple[Array, Array]] = {}
 
     def weights(self, pool: str) -> Array:
-        """(n,) the weight of each sample in the pool: see :meth:`.Groups.weights`."""
+        """(n,) the weight of each sample in the pool: see :meth:`.DomainIndex.weights`."""
         return self._both_weights(pool)[1]
 
     def contrasts(self, pool: str, group: int | None) -> Array:
-        """(k, m) as of :meth:`.Groups.contrasts`, of one group or of all."""
+        """(k, m) as of :meth:`.DomainIndex.contrasts`, of one group or of all."""
         if (pool, group) not in self._contrasts:
             rows = np.diag(1 / self.sizes) - self._both_weights(pool)[0]
             self._contrasts[pool, group] = rows if group is None else rows[group : group + 1]

@@ -20,7 +20,7 @@ from riskmatch.divergence.checks import (
 )
 from riskmatch.divergence.divergence import (
     Divergence,
-    Groups,
+    DomainIndex,
     Pool,
     at_least_float32,
     risk_variance,
@@ -43,11 +43,11 @@ class MatchedRisks:
     ) -> None:
         check_scalars("risks", risks)
         self.names: tuple[str, ...] = ()
-        if isinstance(domains, Groups):
+        if isinstance(domains, DomainIndex):
             self.groups = domains
         else:
             labels, self.names = _labels(domains, risks)
-            self.groups = Groups.of(labels)
+            self.groups = DomainIndex.of(labels)
         self.risks = at_least_float32(risks)
         self.match: Match = match
         self.pool: Pool = pool
@@ -200,7 +200,7 @@ def _labels(domains: Any, risks: Tensor) -> tuple[Tensor, tuple[str, ...]]:
     return domains.long(), names
 
 
-def _nonfinite(risks: Tensor, groups: Groups, names: tuple[str, ...]) -> NonFiniteError:
+def _nonfinite(risks: Tensor, groups: DomainIndex, names: tuple[str, ...]) -> NonFiniteError:
     found = []
     for group, label in enumerate(groups.labels.tolist()):
         if description := describe_nonfinite(risks[groups.index == group]):

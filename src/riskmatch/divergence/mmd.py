@@ -9,7 +9,7 @@ from torch import Tensor
 
 from riskmatch.divergence import few
 from riskmatch.divergence.checks import check_option
-from riskmatch.divergence.divergence import Divergence, Groups, Pool
+from riskmatch.divergence.divergence import Divergence, DomainIndex, Pool
 from riskmatch.divergence.forms import DENSE_BELOW, METHODS, Method, kernel_forms
 from riskmatch.divergence.kernels import RBFMixture
 
@@ -95,7 +95,7 @@ class MMD(Divergence):
         return self._matched(torch.cat([x, y]), groups, sizes, *rows)
 
     def to_pool(
-        self, risks: Tensor, groups: Groups, which: Tensor, pool: Pool = "domains"
+        self, risks: Tensor, groups: DomainIndex, which: Tensor, pool: Pool = "domains"
     ) -> Tensor:
         """The mean of MMD² between each group of ``which`` and the pool: one pass for all."""
         rows = groups.contrasts(which, pool)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 from riskmatch.contract import Eval, KnownTerms, Memory, Objective, OptimSpec, Terms
-from riskmatch.divergence import MMD, Divergence, Groups, Pool, RBFMixture
+from riskmatch.divergence import MMD, Divergence, DomainIndex, Pool, RBFMixture
 from riskmatch.divergence.matched import Match, MatchedRisks
 from riskmatch.matching import RiskMatching
 from riskmatch.space import NOT_NEGATIVE, POSITIVE, Choice, LogUniform, Tuned, Uniform, later, tuned
@@ -84,7 +84,7 @@ class RDM(Objective):
         """The terms of one step."""
         if memory.step < self.warmup:
             return Terms({"risk": ev.risk})
-        groups = Groups.in_order(ev.batch.sizes, ev.risks.device)
+        groups = DomainIndex.in_order(ev.batch.sizes, ev.risks.device)
         matched = MatchedRisks(ev.risks, groups, self.match, self.pool)
         scale = 1 / self.weight if self.rescale and self.weight > 1 else 1.0
         weights = {"risk": 1.0, "matching": self.weight, "variance": self.variance_weight}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from riskmatch.deployment import Advised
-from riskmatch.deployment.judging import (
+from riskmatch.advice import Advised
+from riskmatch.advice.judging import (
     BOOSTING,
     majority_accuracy,
     method_results,

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from riskmatch.deployment.advice import Advice, Expected, own_checksum
-from riskmatch.deployment.judging import BOOSTING, Harm, MethodResult, recommended, results_table
+from riskmatch.advice.advice import Advice
+from riskmatch.advice.judging import BOOSTING, Harm, MethodResult, recommended, results_table
+from riskmatch.deployment.expected import Expected
+from riskmatch.deployment.folder import own_checksum
 from riskmatch.report.html.render import render_advice
 from riskmatch.report.tables import Table
 from riskmatch.report.titles import data_title

@@ -11,18 +11,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from riskmatch.contract.risks import REGRESSION
-from riskmatch.data import OnProgress, load, no_progress
-from riskmatch.data.catalogue import resolve as resolve_data
-from riskmatch.data.convert import table_options
-from riskmatch.data.domain import DomainSet
-from riskmatch.data.sampler import check_size
-from riskmatch.data.table import TableDomains
-from riskmatch.defaults import check_mappings, field_names, method_class, resolve
-from riskmatch.deployment.advice import Advice, Expected, own_checksum
-from riskmatch.deployment.advice_report import FILE, PAGE, Advised
-from riskmatch.deployment.boosting import boosting_accuracies
-from riskmatch.deployment.judging import (
+from riskmatch.advice.advice import Advice
+from riskmatch.advice.boosting import boosting_accuracies
+from riskmatch.advice.judging import (
     BOOSTING,
     best_draw,
     harms,
@@ -31,6 +22,17 @@ from riskmatch.deployment.judging import (
     method_results,
     recommended,
 )
+from riskmatch.advice.report import FILE, PAGE, Advised
+from riskmatch.contract.risks import REGRESSION
+from riskmatch.data import OnProgress, load, no_progress
+from riskmatch.data.catalogue import resolve as resolve_data
+from riskmatch.data.convert import table_options
+from riskmatch.data.domain import DomainSet
+from riskmatch.data.sampler import check_size
+from riskmatch.data.table import TableDomains
+from riskmatch.defaults import check_mappings, field_names, method_class, resolve
+from riskmatch.deployment.expected import Expected
+from riskmatch.deployment.folder import own_checksum
 from riskmatch.files import read_file, to_json, write_whole
 from riskmatch.report.selected import select
 from riskmatch.runs.config import RunConfig

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from riskmatch.deployment.advice import Expected
+from riskmatch.deployment.expected import Expected
 from riskmatch.report.density import finite_risks
 from riskmatch.report.figures.canvas import render
 from riskmatch.report.figures.risks import Risks, density_plot, label_risks

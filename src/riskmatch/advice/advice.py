@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -10,34 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from riskmatch.defaults import field_names
+from riskmatch.deployment.expected import Expected, expected_from_json
+from riskmatch.deployment.folder import check_format
 from riskmatch.files import read_file, to_json, write_whole
 from riskmatch.runs.config import RunConfig
 from riskmatch.trust import admit
 from riskmatch.validation import check_option, check_values
 
 FORMAT = "riskmatch advice 1"
-
-
-@dataclass(frozen=True)
-class Expected:
-    """Accuracy to expect on an unseen domain, with a prediction interval."""
-
-    accuracy: float
-    low: float
-    high: float
-    level: float = 0.9
-    """Probability that the accuracy on one new domain is between ``low`` and ``high``."""
-
-    def __post_init__(self) -> None:
-        check_values("expected", asdict(self), dict.fromkeys(asdict(self), float))
-        if not 0 <= self.low <= self.accuracy <= self.high <= 1 or not 0 < self.level < 1:
-            raise ValueError(
-                "expected needs 0 ≤ low ≤ accuracy ≤ high ≤ 1 and a level in (0, 1), got "
-                f"{asdict(self)}."
-            )
-
-    def __str__(self) -> str:
-        return f"{self.accuracy:.3f} [{self.low:.3f}, {self.high:.3f}] ({self.level:.0%})"
 
 
 @dataclass(frozen=True)
@@ -158,28 +137,3 @@ def departure(advice: Advice, config: RunConfig, given: Mapping[str, Any]) -> st
 def write_advice(advice: Advice, path: Path | str) -> None:
     """Write advice to a file, whole or not at all."""
     write_whole(Path(path), (to_json(advice.to_json(), indent=2) + "\n").encode())
-
-
-def expected_from_json(values: Any) -> Expected:
-    """Expected accuracy from JSON values; further values are ignored."""
-    names = [item.name for item in fields(Expected)]
-    if not isinstance(values, Mapping) or not {*names} <= values.keys():
-        raise ValueError(f"expected must be a table with {', '.join(names)}, got {values!r}.")
-    return Expected(**{name: values[name] for name in names})
-
-
-def own_checksum(values: Mapping[str, Any]) -> str:
-    """SHA-256 of JSON values other than ``sha256``, as which a file states it."""
-    rest = {name: value for name, value in values.items() if name != "sha256"}
-    text = json.dumps(json.loads(to_json(rest)), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def check_format(values: Any, expected: str) -> None:
-    """Raise ``ValueError`` unless a JSON value is a table in the format ``expected``."""
-    if not isinstance(values, Mapping) or "format" not in values:
-        raise ValueError(f'it is no table with "format": "{expected}"')
-    if values["format"] != expected:
-        raise ValueError(
-            f"its format is {values['format']!r}, and this version of riskmatch reads {expected!r}"
-        )

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from riskmatch import data
+from riskmatch.advice.judging import BOOSTING
 from riskmatch.data import OnProgress
 from riskmatch.data.table import TableDomains
-from riskmatch.deployment.judging import BOOSTING
 from riskmatch.engine.data_identity import identity_of
 from riskmatch.files import read_file, to_json, write_whole
 
