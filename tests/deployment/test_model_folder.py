@@ -13,7 +13,7 @@ from torch import nn
 import riskmatch
 from riskmatch.advice import Advice, read_advice, write_advice
 from riskmatch.deployment import Expected, ModelError
-from riskmatch.deployment.folder import HELD_OUT, MODEL, WEIGHTS, _own_checksum
+from riskmatch.deployment.folder import HELD_OUT, MODEL, WEIGHTS, own_checksum
 from riskmatch.runs.findings import RunWarning
 
 EXPECTED = Expected(0.8, 0.6, 0.9)
@@ -191,7 +191,7 @@ def test_a_failed_write_leaves_the_earlier_model(run, folder, monkeypatch):
 
 def edit(folder, **changes):
     values = {**json.loads((folder / MODEL).read_text()), **changes}
-    values["sha256"] = _own_checksum(values)
+    values["sha256"] = own_checksum(values)
     (folder / MODEL).write_text(json.dumps(values))
 
 

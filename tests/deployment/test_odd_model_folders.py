@@ -11,7 +11,7 @@ from safetensors.torch import load, save
 
 import riskmatch
 from riskmatch.deployment import ModelError
-from riskmatch.deployment.folder import HELD_OUT, MODEL, _own_checksum, _sha256
+from riskmatch.deployment.folder import HELD_OUT, MODEL, _sha256, own_checksum
 
 SMALL = {"steps": 2, "model_options": {"widths": [4]}}
 
@@ -40,7 +40,7 @@ def saved(tmp_path_factory):
 
 def seal(folder, values):
     rest = {name: value for name, value in values.items() if name != "sha256"}
-    (folder / MODEL).write_text(json.dumps({**rest, "sha256": _own_checksum(rest)}))
+    (folder / MODEL).write_text(json.dumps({**rest, "sha256": own_checksum(rest)}))
 
 
 def changed(saved, folder, keys, value):
