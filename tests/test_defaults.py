@@ -24,7 +24,7 @@ from riskmatch.divergence import MMD
 from riskmatch.objectives import methods
 from riskmatch.registry import PartError
 from riskmatch.runs.config import RunConfig
-from riskmatch.space import Tuned, Uniform, draw, later, tuned
+from riskmatch.space import TRAINING, Tuned, Uniform, draw, later, tuned
 
 RUN = {field.name for field in fields(RunConfig)}
 
@@ -70,6 +70,12 @@ def test_every_field_of_run_and_method_has_a_value(method, data):
     assert set(values) == set(field_names(method)) == expected
     config = run_config(method, "pacs", ("photo",))
     methods()[method](**config.hparams)
+
+
+def test_defaults_that_a_run_declares_are_those_of_training():
+    assert {name: getattr(RunConfig, name) for name in TRAINING} == {
+        name: entry.default for name, entry in TRAINING.items()
+    }
 
 
 def test_each_layer_wins_over_those_before():

@@ -23,6 +23,7 @@ TINY = RunConfig(
     test_domains=("0.1",),
     method="erm",
     model_options={"widths": [16]},
+    lr=1e-3,
     dropout=0.2,
     batch_size=24,
     steps=60,

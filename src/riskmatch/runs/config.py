@@ -42,7 +42,7 @@ class RunConfig:
     """Hyper-parameters of the method by name."""
     model: str = "mlp"
     """Network: a name, timm:NAME, or package.module:Name."""
-    lr: float = 1e-3
+    lr: float = 5e-5
     """Learning rate."""
     weight_decay: float = 0.0
     """Weight decay."""
