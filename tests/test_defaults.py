@@ -19,6 +19,8 @@ from riskmatch.defaults import (
     resolve,
     run_config,
     search_space,
+    setting_lines,
+    values_of,
 )
 from riskmatch.divergence import MMD
 from riskmatch.objectives import methods
@@ -58,6 +60,11 @@ class Undecorated(Own):
 OWN = f"{__name__}:Own"
 
 
+def values(*args, **options):
+    """Values of all fields, without their sources."""
+    return values_of(resolve(*args, **options))
+
+
 def hparams(method):
     return {field.name for field in fields(methods()[method])} if method else set()
 
@@ -65,9 +72,9 @@ def hparams(method):
 @pytest.mark.parametrize("method", sorted(methods()))
 @pytest.mark.parametrize("data", [None, "colored-digits", "domainnet"])
 def test_every_field_of_run_and_method_has_a_value(method, data):
-    values = resolve(method, data)
+    resolved = values(method, data)
     expected = hparams(method) | RUN - {"data", "test_domains", "method", "hparams", "source"}
-    assert set(values) == set(field_names(method)) == expected
+    assert set(resolved) == set(field_names(method)) == expected
     config = run_config(method, "pacs", ("photo",))
     methods()[method](**config.hparams)
 
@@ -79,32 +86,65 @@ def test_defaults_that_a_run_declares_are_those_of_training():
 
 
 def test_each_layer_wins_over_those_before():
-    assert resolve()["lr"] == 5e-5
-    assert resolve("rdm", "rotated-mnist")["lr"] == 1e-3  # the method on the data set
-    assert resolve("erm", "colored-mnist")["dropout"] == 0.2  # the data set
-    assert resolve("rdm", "colored-mnist")["weight"] == 1e4
-    assert resolve("rdm", "colored-mnist", preset="paper")["weight"] == 5000.0
+    assert values()["lr"] == 5e-5
+    assert values("rdm", "rotated-mnist")["lr"] == 1e-3  # the method on the data set
+    assert values("erm", "colored-mnist")["dropout"] == 0.2  # the data set
+    assert values("rdm", "colored-mnist")["weight"] == 1e4
+    assert values("rdm", "colored-mnist", preset="paper")["weight"] == 5000.0
     given = {"weight": 7.0}
-    assert resolve("rdm", "colored-mnist", preset="paper", given=given)["weight"] == 7.0
+    assert values("rdm", "colored-mnist", preset="paper", given=given)["weight"] == 7.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "line"),
+    [
+        (("rdm", "pacs"), {"frozen": True}, "lr 0.001: frozen features, 20 × rdm's 5e-5"),
+        (("rdm", "pacs"), {}, "lr 5e-5: rdm's default"),
+        (("rdm", "pacs"), {}, "amp false: default"),
+        (("rdm", "pacs"), {"given": {"lr": 5e-5}}, "lr 5e-5: given"),
+        (("rdm", "domainnet"), {}, "warmup 2400: rdm's default on domainnet"),
+        (
+            ("rdm", "domainnet"),
+            {"frozen": True},
+            "warmup 480: frozen features, 0.2 × rdm's 2400 on domainnet",
+        ),
+        (("erm", "colored-digits"), {}, "steps 350: default on colored-digits"),
+        (("rdm", "colored-digits"), {}, "weight 1000: rdm's default on colored-digits"),
+        (("rdm", "pacs"), {"preset": "paper"}, "kernel paper: default of preset paper"),
+        (("rdm", "pacs"), {"frozen": True}, "model_options frozen=true: given"),
+        (
+            ("erm", "colored-mnist"),
+            {"given": {"model_options": {"init": None}}},
+            "model_options widths=[390, 390, 390] single_logit=true: "
+            "default on colored-mnist; given",
+        ),
+        (("erm", "x.npz"), {"single": True}, "patience 5: a single run on a file of features"),
+        (("erm", "x.npz"), {"single": True, "given": {"steps": 9}}, "patience 0: default"),
+        (("erm", "x.npz"), {}, "patience 0: default"),
+        (("erm", "x.npz"), {}, "lr 0.001: a file of features, 20 × erm's 5e-5"),
+    ],
+)
+def test_settings_tell_where_each_value_comes_from(arguments, options, line):
+    assert line in setting_lines(resolve(*arguments, **options))
 
 
 def test_options_are_merged_by_key_and_none_removes_a_default():
-    usual = resolve("erm", "colored-mnist")["model_options"]
+    usual = values("erm", "colored-mnist")["model_options"]
     given = {"model_options": {"widths": [8]}}
-    assert resolve("erm", "colored-mnist", given=given)["model_options"] == usual | {"widths": [8]}
+    assert values("erm", "colored-mnist", given=given)["model_options"] == usual | {"widths": [8]}
     given = {"model_options": {"init": None}}
-    options = resolve("erm", "colored-mnist", given=given)["model_options"]
+    options = values("erm", "colored-mnist", given=given)["model_options"]
     assert options == {name: value for name, value in usual.items() if name != "init"}
     given = {"data_options": {"seed": 1}}
-    options = resolve("rdm", "colored-mnist", preset="paper", given=given)["data_options"]
+    options = values("rdm", "colored-mnist", preset="paper", given=given)["data_options"]
     assert options == {"preset": "paper", "seed": 1}
 
 
 def test_options_of_another_network_are_dropped():
-    values = resolve("erm", "colored-mnist", given={"model": "cnn"})
-    assert (values["model"], values["model_options"]) == ("cnn", {})
+    resolved = values("erm", "colored-mnist", given={"model": "cnn"})
+    assert (resolved["model"], resolved["model_options"]) == ("cnn", {})
     given = {"model": "mlp", "model_options": {"widths": [8]}}
-    assert resolve("erm", "pacs", given=given)["model_options"] == {"widths": [8]}
+    assert values("erm", "pacs", given=given)["model_options"] == {"widths": [8]}
 
 
 def test_integers_become_floats_where_the_field_is_a_float():
@@ -137,14 +177,14 @@ def test_values_set_by_data_set_or_preset_exist_and_are_not_searched():
 
 def test_warmups_end_before_the_run_on_colored_digits():
     for method in methods():
-        values = resolve(method, "colored-digits")
-        assert values.get("warmup", 0) < values["steps"], method
+        resolved = values(method, "colored-digits")
+        assert resolved.get("warmup", 0) < resolved["steps"], method
 
 
 @pytest.mark.parametrize("data", IMAGES)
 def test_frozen_backbone_scales_learning_rates_and_warmup_only(data):
     for method in methods():
-        whole, head = resolve(method, data), resolve(method, data, frozen=True)
+        whole, head = values(method, data), values(method, data, frozen=True)
         assert head.pop("model_options") == {"frozen": True}
         assert head["steps"] == whole["steps"] == 5000
         assert head["eval_every"] == whole["eval_every"] == (1000 if data == "domainnet" else 300)
@@ -175,12 +215,12 @@ def test_frozen_can_be_given_as_an_option_of_the_network():
 def test_presets_set_existing_fields(method, preset):
     for data in [None, *PRESETS[preset].by_data]:
         assert PRESETS[preset].on(method, data).keys() <= hparams(method) | RUN
-        values = resolve(method, data, preset=preset)
-        assert method != "rdm" or values["warmup"] < values["steps"]
+        resolved = values(method, data, preset=preset)
+        assert method != "rdm" or resolved["warmup"] < resolved["steps"]
 
 
 def test_presets_of_rdm_differ_as_the_paper_and_its_code_do():
-    paper, code = (resolve("rdm", "vlcs", preset=name) for name in PRESETS)
+    paper, code = (values("rdm", "vlcs", preset=name) for name in PRESETS)
     assert {name: (paper[name], code[name]) for name in paper if paper[name] != code[name]} == {
         "kernel": ("paper", "authors-code"),
         "pool": ("domains", "samples"),
@@ -194,9 +234,9 @@ def test_presets_of_rdm_differ_as_the_paper_and_its_code_do():
 def test_only_coloured_digits_have_a_cosine_schedule(method, preset):
     cosine = {"paper": "cosine", "authors-code": "cosine-after-warmup"}[preset]
     for data in ("colored-mnist", "colored-digits"):
-        assert resolve(method, data, preset=preset)["schedule"] == cosine
+        assert values(method, data, preset=preset)["schedule"] == cosine
     for data in (*IMAGES, "rotated-mnist", "./pets"):
-        assert resolve(method, data, preset=preset)["schedule"] == "constant"
+        assert values(method, data, preset=preset)["schedule"] == "constant"
 
 
 WEIGHTS = {"pacs": "U(1, 10)", "terraincognita": "U(1, 10)", "domainnet": "U(0.1, 1)"}
@@ -219,7 +259,7 @@ def test_authors_code_searches_the_ranges_of_the_released_code(data):
     assert usual["dropout"] == "{0.0, 0.003, 0.03}"
     assert usual["weight"] == ("U(0.1, 1)" if data == "domainnet" else "U(0.1, 10)")
     assert code.keys() == usual.keys()
-    assert resolve("rdm", data, preset="authors-code")["weight"] == resolve("rdm", data)["weight"]
+    assert values("rdm", data, preset="authors-code")["weight"] == values("rdm", data)["weight"]
 
 
 def test_erm_switch_has_the_defaults_and_ranges_of_rdm():
@@ -227,16 +267,16 @@ def test_erm_switch_has_the_defaults_and_ranges_of_rdm():
         for frozen in (False, True):
             rdm, switch = (search_space(m, data, frozen=frozen) for m in ("rdm", "erm-switch"))
             assert switch == {name: entry for name, entry in rdm.items() if name in switch}
-            rdm, switch = (resolve(m, data, frozen=frozen) for m in ("rdm", "erm-switch"))
+            rdm, switch = (values(m, data, frozen=frozen) for m in ("rdm", "erm-switch"))
             assert switch == {name: value for name, value in rdm.items() if name in switch}
 
 
 def test_images_have_a_pretrained_backbone():
     for data in ["pacs", "domainnet", "./pets", "pets.csv"]:
-        assert resolve("erm", data)["model"] == "lite0"
-        assert resolve("rdm", data, preset="paper")["model"] == "timm:resnet50.tv_in1k"
-    assert resolve("erm", "pacs")["batch_size"] == 32
-    small = resolve("erm", "rotated-mnist")
+        assert values("erm", data)["model"] == "lite0"
+        assert values("rdm", data, preset="paper")["model"] == "timm:resnet50.tv_in1k"
+    assert values("erm", "pacs")["batch_size"] == 32
+    small = values("erm", "rotated-mnist")
     assert (small["model"], small["lr"], small["batch_size"]) == ("cnn", 1e-3, 64)
 
 
@@ -246,8 +286,8 @@ def test_image_benchmarks_are_those_of_the_catalogue():
 
 @pytest.mark.parametrize("method", [OWN, Own])
 def test_own_method_has_the_defaults_and_ranges_of_its_dataclass(method):
-    assert resolve(method)["weight"] == 2.0
-    assert resolve(method, "pacs")["weight"] == 5.0
+    assert values(method)["weight"] == 2.0
+    assert values(method, "pacs")["weight"] == 5.0
     assert str(search_space(method, "pacs")["weight"].on("pacs").range) == "U(4, 6)"
     config = run_config(method, "pacs", ["photo"], given={"weight": 4})
     assert (config.method, config.hparams["weight"]) == (OWN, 4.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
@@ -177,6 +178,24 @@ def shown(value: object) -> str:
     except ValueError:  # of more digits than Python converts
         return "a number of thousands of digits"
     return text if len(text) <= _LONG else f"{text[: _LONG - 2].rstrip(', ')} …"
+
+
+def format_value(value: Any) -> str:
+    """A value as it is typed on the command line.
+
+    Example:
+        >>> format_value(1e-05), format_value(5.0), format_value({"samples": 500})
+        ('1e-5', '5', 'samples=500')
+    """
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}".replace("e-0", "e-")
+    if isinstance(value, Mapping):
+        return " ".join(f"{key}={json.dumps(entry)}" for key, entry in value.items())
+    if isinstance(value, tuple | list):
+        return " ".join(map(format_value, value))
+    return str(value)
 
 
 @cache

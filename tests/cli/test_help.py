@@ -114,7 +114,7 @@ def test_train_help_has_options_of_data_set_and_network(riskmatch, words, option
 
 def test_train_help_has_options_of_the_method_with_ranges(riskmatch):
     text = " ".join(riskmatch("train", "--method", "rdm", "--help").out.split())
-    assert "--lr-after X Learning rate after the warm-up (default 1.5e-05; searched in" in text
+    assert "--lr-after X Learning rate after the warm-up (default 1.5e-5; searched in" in text
     assert "--match {worst,variance}" in text
     assert "--rescale, --no-rescale" in text
 

@@ -11,7 +11,7 @@ from tiny import train
 
 from riskmatch.cli.errors import BadInput
 from riskmatch.cli.train_options import parse_train
-from riskmatch.defaults import resolve
+from riskmatch.defaults import resolve, values_of
 from riskmatch.engine.loggers import CSV
 from riskmatch.runs import records
 
@@ -159,7 +159,7 @@ def test_options_win_over_preset_and_preset_over_defaults():
 
 def test_defaults_apply_without_options():
     config = parse_train(["colored-digits", "--test-domain", "0.1", "--method", "rdm"]).config
-    usual = resolve("rdm", "colored-digits")
+    usual = values_of(resolve("rdm", "colored-digits"))
     assert dict(config.hparams) == {name: usual[name] for name in config.hparams}
     assert (config.batch_size, config.lr, config.steps) == (0, 1e-3, 350)
 

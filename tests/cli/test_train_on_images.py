@@ -145,7 +145,7 @@ def test_help_shows_the_defaults_of_a_frozen_backbone(riskmatch):
         for more in (words, [*words, "--frozen"])
     )
     assert "(default lite0)" in whole
-    assert "Learning rate (default 5e-05; searched in" in whole
+    assert "Learning rate (default 5e-5; searched in" in whole
     assert "Learning rate (default 0.001; searched in 20 ·" in head
     assert "(default 5000)" in head
 

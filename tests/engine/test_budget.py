@@ -9,7 +9,7 @@ from tiny_runs import assert_same_run, tiny
 
 from riskmatch.cli.train_options import parse_train
 from riskmatch.data import load
-from riskmatch.defaults import with_patience
+from riskmatch.defaults import resolve
 from riskmatch.engine import load_run
 from riskmatch.engine.assemble import split_all
 from riskmatch.engine.evaluate import EvaluatedSamples
@@ -97,11 +97,13 @@ def test_interrupted_run_stops_at_the_same_step(tmp_path):
 
 
 def test_only_a_single_run_of_a_head_is_patient_by_default():
-    assert with_patience({}, "pacs", frozen=True)["patience"] > 0
-    assert with_patience({"model_options": {"frozen": True}}, "pacs", frozen=False)["patience"] > 0
-    for given in ({"steps": 10}, {"patience": 0}):
-        assert with_patience(given, "pacs", frozen=True) == given
-    assert with_patience({"lr": 1.0}, "pacs", frozen=False) == {"lr": 1.0}
+    def patience(single, **given):
+        return resolve("erm", "pacs", single=single, given=given)["patience"].value
+
+    frozen = {"model_options": {"frozen": True}}
+    assert patience(True, **frozen) > 0
+    assert patience(False, **frozen) == patience(True, lr=1.0) == 0
+    assert patience(True, steps=10, **frozen) == patience(True, patience=0, **frozen) == 0
 
 
 def test_head_on_a_file_of_features_stops_early_unless_steps_are_given(tmp_path):

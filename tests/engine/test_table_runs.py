@@ -9,7 +9,7 @@ import torch
 
 from riskmatch import load_run, train
 from riskmatch.data import load_data
-from riskmatch.defaults import resolve
+from riskmatch.defaults import resolve, values_of
 from riskmatch.models import build
 from riskmatch.runs.findings import RunWarning
 from riskmatch.sweep import plan_sweep, run_sweep
@@ -169,9 +169,9 @@ def test_sweep_fits_the_preprocessing_to_each_run(table, tmp_path):
 
 
 def test_defaults_and_ranges_for_tables(table):
-    values = resolve("rdm", str(table))
+    values = values_of(resolve("rdm", str(table)))
     assert (values["model"], values["lr"], values["warmup"]) == ("table", 1e-3, 300)
-    assert resolve("erm", str(table))["batch_size"] == 128
+    assert resolve("erm", str(table))["batch_size"].value == 128
 
 
 def test_unseen_categories_start_at_zero_and_embeddings_depend_on_the_code():

@@ -347,3 +347,13 @@ def test_checkpoint_without_the_shape_of_inputs_loads_the_data(tmp_path):
     runs.checkpoint.save(run.folder / "checkpoints", run.config.id, old)
     again = load_run(run.folder).model()
     assert torch.equal(again.classifier.weight, model.classifier.weight)
+
+
+def test_a_trained_run_tells_where_its_settings_come_from(tmp_path):
+    options = {"steps": 2, "data_options": {"samples": 40}, "out": tmp_path}
+    run = train("colored-digits", "vrex", "0.1", warmup=1, **options)
+    assert run.settings["steps"] == (2, "given")
+    assert run.settings["lr"] == (1e-3, "default on colored-digits")
+    assert run.settings["weight"] == (1e4, "vrex's default on colored-digits")
+    values = {name: run.settings[name].value for name in ("lr", "batch_size", "dropout", "seed")}
+    assert values == {name: getattr(run.config, name) for name in values}

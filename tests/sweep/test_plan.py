@@ -4,8 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from riskmatch.defaults import resolve, search_space
-from riskmatch.sweep.plan import FILE, PlannedRun, Protocol, extend, held_out, read, title_of
+from riskmatch.defaults import resolve, search_space, values_of
+from riskmatch.sweep.plan import (
+    FILE,
+    PlannedRun,
+    Protocol,
+    extend,
+    held_out,
+    read,
+    sweep_settings,
+    title_of,
+)
 
 PACS = ("art_painting", "cartoon", "photo", "sketch")
 TESTS = tuple((name,) for name in PACS)
@@ -52,7 +61,7 @@ def test_default_protocol_has_20_draws_and_3_trials_per_domain():
 
 
 def test_first_draw_is_the_defaults_and_others_lie_in_their_ranges():
-    usual = resolve("rdm", "pacs")
+    usual = values_of(resolve("rdm", "pacs"))
     for run in Protocol("pacs", ("rdm",), TESTS).runs():
         drawn = hyper_parameters(run.config)
         if run.draw == 0:
@@ -114,7 +123,7 @@ def test_choices_are_not_drawn_and_apply_to_the_methods_that_have_them():
 
 
 def test_equal_runs_are_listed_once():
-    fixed = {name: resolve("erm", "pacs")[name] for name in search_space("erm", "pacs")}
+    fixed = {name: resolve("erm", "pacs")[name].value for name in search_space("erm", "pacs")}
     assert len(Protocol("pacs", ("erm",), TESTS, 5, 1, choices=fixed).runs()) == 4
 
 
@@ -207,3 +216,14 @@ def test_damaged_line_is_named(tmp_path, line, fact):
 def test_folder_without_a_plan_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError, match=rf"{tmp_path} has no {FILE}"):
         read(tmp_path)
+
+
+def test_settings_of_a_sweep_tell_what_later_draws_vary():
+    settings = sweep_settings("pacs", ["erm", "rdm"], choices={"weight": 2.0})
+    assert settings["rdm"]["weight"] == (2.0, "given")
+    assert settings["erm"]["lr"] == (5e-5, "erm's default, drawn from 10^U(-5, -3.5)")
+    assert "weight" not in settings["erm"]
+    frozen = sweep_settings("pacs", ["rdm"], choices={"model_options": {"frozen": True}})
+    assert frozen["rdm"]["lr"].source.startswith(
+        "frozen features, 20 × rdm's 5e-5, drawn from 20 ·"
+    )

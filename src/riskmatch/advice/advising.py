@@ -302,7 +302,7 @@ def _plan(
     runs = Protocol(data, methods, tuple(tests), draws, 1, choices=choices).runs()
     if "rdm" in methods:
         known = {name: value for name, value in choices.items() if name in field_names("rdm")}
-        other = "worst" if resolve("rdm", data)["match"] == "variance" else "variance"
+        other = "worst" if resolve("rdm", data)["match"].value == "variance" else "variance"
         known["match"] = other
         runs += Protocol(data, ("rdm",), tuple(tests), draws, 1, choices=known).runs()
     return runs

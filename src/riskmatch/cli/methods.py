@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from tyro.conf import Positional
 
 from riskmatch.cli.errors import bad_input
-from riskmatch.cli.options import format_value, plain
+from riskmatch.cli.options import plain
 from riskmatch.cli.parser import parse
 from riskmatch.defaults import describe_method, describe_methods, range_of
 from riskmatch.space import TRAINING
+from riskmatch.validation import format_value
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -19,7 +19,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from riskmatch.cli.errors import BadInput
 from riskmatch.defaults import field_docs
-from riskmatch.validation import check_option, shown, type_hints
+from riskmatch.validation import check_option, format_value, shown, type_hints
 
 
 @dataclass(frozen=True)
@@ -214,24 +214,6 @@ def reader(type_: Any, label: str = "value") -> tuple[str, Callable[[str], Any]]
     if type_ is bool:
         return "true|false", str
     return ("PATH", partial(_path, label)) if type_ is Path else ("NAME", str)
-
-
-def format_value(value: Any) -> str:
-    """A value as it is typed on the command line.
-
-    Example:
-        >>> format_value(1e-05), format_value(5.0), format_value({"samples": 500})
-        ('1e-05', '5', 'samples=500')
-    """
-    if isinstance(value, bool) or value is None:
-        return str(value).lower()
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, Mapping):
-        return " ".join(f"{key}={json.dumps(entry)}" for key, entry in value.items())
-    if isinstance(value, tuple | list):
-        return " ".join(map(format_value, value))
-    return str(value)
 
 
 def plain(text: str) -> str:

@@ -22,7 +22,7 @@ from riskmatch.defaults import (
     resolve,
     run_config,
     search_space,
-    with_patience,
+    values_of,
 )
 from riskmatch.deployment.expected import Expected
 from riskmatch.registry import built_in
@@ -171,8 +171,9 @@ def parse_train(words: Sequence[str]) -> TrainCommand:
 
 def _parser(setup: Setup, data: str | None = None, model: str | None = None) -> Parser:
     """Parser of the options of a method; its help shows the defaults on a data set."""
-    values = resolve(setup.method, data, preset=setup.preset, frozen=setup.frozen)
-    values |= with_patience({}, data, setup.frozen)
+    values = values_of(
+        resolve(setup.method, data, preset=setup.preset, frozen=setup.frozen, single=True)
+    )
     space = search_space(setup.method, data, preset=setup.preset, frozen=setup.frozen)
 
     def with_defaults(cls: type) -> Iterator[Option]:
@@ -256,7 +257,6 @@ def _command(
     own = values
     if advice is not None:
         values = with_advice(advice, setup.method, own)
-    values = with_patience(values, given["data"], setup.frozen)
     with bad_input():
         config = run_config(
             setup.method,
@@ -264,6 +264,7 @@ def _command(
             given.get("test_domains", ()),
             preset=setup.preset,
             frozen=setup.frozen,
+            single=True,
             given=values,
         )
     warning = replaced_lr(config, values)

@@ -11,12 +11,21 @@
    :data:`FROZEN`;
 6. the values given: from a TOML file, then from the command line or the caller.
 
+:func:`setting_lines` prints each value with the layer that it comes from.
+
 ``data_options`` and ``model_options`` are merged key by key; the options of a network are dropped
 where a later layer names another network.
 """
 
-from riskmatch.defaults.describe import describe_method, describe_methods, field_docs, range_of
+from riskmatch.defaults.describe import (
+    describe_method,
+    describe_methods,
+    field_docs,
+    range_of,
+    setting_lines,
+)
 from riskmatch.defaults.resolution import (
+    Setting,
     check_mappings,
     factory,
     field_names,
@@ -26,7 +35,7 @@ from riskmatch.defaults.resolution import (
     resolve,
     run_config,
     search_space,
-    with_patience,
+    values_of,
 )
 from riskmatch.defaults.sources import (
     SourceChangedError,
@@ -43,6 +52,7 @@ __all__ = [
     "PATH",
     "PRESETS",
     "Preset",
+    "Setting",
     "SourceChangedError",
     "check_mappings",
     "check_source",
@@ -58,7 +68,8 @@ __all__ = [
     "resolve",
     "run_config",
     "search_space",
+    "setting_lines",
     "source_changes",
-    "with_patience",
+    "values_of",
     "with_source",
 ]

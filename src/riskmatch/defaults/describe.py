@@ -10,11 +10,12 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from riskmatch import registry
-from riskmatch.defaults.resolution import method_class, on_data
+from riskmatch.defaults.resolution import Setting, method_class, on_data
 from riskmatch.defaults.values import ON_DATA, PRESETS
 from riskmatch.registry import PartError
 from riskmatch.runs.config import RunConfig
 from riskmatch.space import Choice, Tuned, ranges
+from riskmatch.validation import format_value
 
 
 def describe_methods() -> list[dict[str, Any]]:
@@ -81,6 +82,21 @@ def describe_method(name: str) -> dict[str, Any]:
             for key, preset in PRESETS.items()
         },
     }
+
+
+def setting_lines(settings: Mapping[str, Setting]) -> list[str]:
+    """A line per field of a run with its value and where that comes from.
+
+    Example:
+        >>> from riskmatch.defaults import resolve
+        >>> setting_lines(resolve("rdm", "pacs", frozen=True))[1]
+        "lr 0.001: frozen features, 20 × rdm's 5e-5"
+    """
+    return [
+        f"{name} {format_value(value)}: {source}"
+        for name, (value, source) in settings.items()
+        if value != {}
+    ]
 
 
 def range_of(tuned: Tuned) -> str:

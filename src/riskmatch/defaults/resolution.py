@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from riskmatch import registry
 from riskmatch.defaults.sources import with_source
@@ -19,6 +19,8 @@ from riskmatch.defaults.values import (
     PATIENCE,
     PRESETS,
     TABLE,
+    TITLES,
+    choices_for,
     data_key,
 )
 from riskmatch.registry import PartError
@@ -29,6 +31,7 @@ from riskmatch.validation import (
     check_option,
     check_options,
     check_values,
+    format_value,
     plain,
     shown,
     type_hints,
@@ -45,15 +48,23 @@ _ARGUMENTS = ("data", "test_domains", "method", "hparams", "source")
 """Fields of a run that :func:`run_config` takes as arguments or derives."""
 
 
+class Setting(NamedTuple):
+    """Value of a field of a run, and where it comes from."""
+
+    value: Any
+    source: str
+
+
 def resolve(
     method: Method | None = None,
     data: str | None = None,
     *,
     preset: str | None = None,
     frozen: bool = False,
+    single: bool = False,
     given: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Value of every field of a run and of its method, by name.
+) -> dict[str, Setting]:
+    """Value and source of every field of a run and of its method, by name; reads no data.
 
     Args:
         method: name or class of the method; None resolves the fields of the run alone.
@@ -61,6 +72,8 @@ def resolve(
         preset: name of a preset (:data:`~riskmatch.defaults.values.PRESETS`).
         frozen: train the head alone on features of a frozen backbone; also set by
             ``given["model_options"]["frozen"]``.
+        single: the run is not one of a sweep, whose runs have equal steps: unless ``steps`` or
+            ``patience`` are given, a head alone stops when the validation risk is flat.
         given: values that win over every default. In ``data_options`` and ``model_options``, None
             removes a default.
 
@@ -68,27 +81,60 @@ def resolve(
         ValueError: a name is unknown, or a value of the method has the wrong type.
 
     Example:
-        >>> resolve("rdm")["warmup"], resolve("rdm", "domainnet")["warmup"]
-        (1500, 2400)
-        >>> resolve("rdm", "pacs", frozen=True)["warmup"]
-        300
+        >>> resolve("rdm", "domainnet")["warmup"]
+        Setting(value=2400, source="rdm's default on domainnet")
+        >>> resolve("rdm", "pacs", frozen=True)["lr"]
+        Setting(value=0.001, source="frozen features, 20 × rdm's 5e-5")
         >>> resolve("rdm", preset="paper", given={"weight": 3})["weight"]
-        3.0
+        Setting(value=3.0, source='given')
     """
     given = given or {}
     frozen = frozen or _is_frozen(given)
-    values = _declared(RunConfig) | (_declared(method_class(method)) if method else {})
-    values |= defaults(_space(method, data), data)
-    values = _overlay(values, on_data(method, data))
-    chosen = _preset(method, preset, data)
-    chosen |= defaults({n: entry for n, entry in chosen.items() if isinstance(entry, Tuned)})
-    values = _overlay(values, chosen)
-    factors = _factors(data, frozen)
-    values |= {name: times(values[name], factors[name]) for name in factors if name in values}
-    values = _overlay(values, _checked(method, given))
+    settings: dict[str, Setting] = {}
+    for source, layer in _layers(method, data, preset):
+        settings = _overlay(settings, layer, source)
+    key = data_key(data)
+    cause = "frozen features" if frozen else TITLES.get(key, "")
+    for name, factor in _factors(data, frozen).items():
+        if name in settings:
+            value, source = settings[name]
+            origin = source.replace("default", format_value(value), 1)
+            scaled = f"{cause}, {factor:g} × {origin}"
+            settings[name] = Setting(times(value, factor), scaled)
+    if single and (frozen or key == FEATURES) and not given.keys() & {"steps", "patience"}:
+        settings["patience"] = Setting(PATIENCE, f"a single run on {cause}")
+    settings = _overlay(settings, _checked(method, given), "given")
     if frozen:
-        values["model_options"] = {**values["model_options"], "frozen": True}
-    return values
+        settings = _overlay(settings, {"model_options": {"frozen": True}}, "given")
+    return settings
+
+
+def _layers(
+    method: Method | None, data: str | None, preset: str | None
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Defaults with their source; later ones win."""
+    key = data_key(data)
+    default = f"{_name(method)}'s default" if method else "default"
+    yield "default", _declared(RunConfig)
+    yield default, _declared(method_class(method)) if method else {}
+    space, place = _space(method, data), f" on {TITLES.get(key, key)}"
+    yield default, defaults(space)
+    yield default + place, defaults({n: t for n, t in space.items() if data in t.by_data}, data)
+    yield "default" + place, ON_DATA.get(key, {}).get(None, {})
+    yield default + place, ON_DATA.get(key, {}).get(_name(method), {}) if method else {}
+    choices = _preset(method, preset, data)
+    yield (
+        f"default of preset {preset}",
+        {
+            name: value.default if isinstance(value, Tuned) else value
+            for name, value in choices.items()
+        },
+    )
+
+
+def values_of(settings: Mapping[str, Setting]) -> dict[str, Any]:
+    """The values of settings, without their sources."""
+    return {name: setting.value for name, setting in settings.items()}
 
 
 def run_config(
@@ -98,6 +144,7 @@ def run_config(
     *,
     preset: str | None = None,
     frozen: bool = False,
+    single: bool = False,
     given: Mapping[str, Any] | None = None,
 ) -> RunConfig:
     """Configuration of a run; arguments as of :func:`resolve`.
@@ -117,7 +164,9 @@ def run_config(
     from riskmatch.data.catalogue import check_table_options, is_path
     from riskmatch.data.images.index import normalised_name
 
-    values = resolve(method, data, preset=preset, frozen=frozen, given=given)
+    values = values_of(
+        resolve(method, data, preset=preset, frozen=frozen, single=single, given=given)
+    )
     if values["model_options"].get("frozen") and data_key(data) in (FEATURES, TABLE):
         contents = "features already" if data_key(data) == FEATURES else "a table, not images"
         raise ValueError(f"{data} holds {contents}; leave out frozen.")
@@ -155,24 +204,6 @@ def run_config(
     )
 
 
-def with_patience(given: Mapping[str, Any], data: str | None, frozen: bool) -> dict[str, Any]:
-    """Values given for a single run; a head on features stops early by default.
-
-    That is a head on a frozen backbone or on a file of features, unless ``steps`` or ``patience``
-    are given. The runs of a sweep do not stop early, so that they have equal steps.
-
-    Example:
-        >>> with_patience({}, "pacs", frozen=True), with_patience({}, "features.npz", frozen=False)
-        ({'patience': 5}, {'patience': 5})
-        >>> with_patience({"steps": 10}, "pacs", frozen=True)
-        {'steps': 10}
-    """
-    frozen = frozen or _is_frozen(given)
-    head_alone = frozen or data_key(data) == FEATURES
-    default = head_alone and not given.keys() & {"steps", "patience"}
-    return {**given, "patience": PATIENCE} if default else dict(given)
-
-
 def check_mappings(given: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` unless the options of data set and network, where given, are mappings.
 
@@ -207,8 +238,9 @@ def given_for(config: RunConfig) -> dict[str, Any]:
     hparams = own.pop("hparams")
     usual: dict[str, Any] = {name: {} for name in _OPTIONS}
     if not is_own(config.method) or may_import(config.method):
-        usual = resolve(config.method, config.data, frozen=frozen, given={"model": config.model})
-        usual["model"] = resolve(config.method, config.data)["model"]
+        network = {"model": config.model}
+        usual = values_of(resolve(config.method, config.data, frozen=frozen, given=network))
+        usual["model"] = resolve(config.method, config.data)["model"].value
         cls = method_class(config.method)
         hparams = _declared(cls) | with_later(cls, hparams)
     values = {**hparams, **{name: own[name] for name in own if name not in _ARGUMENTS}}
@@ -258,9 +290,7 @@ def _space(method: Method | None, data: str | None, preset: str | None = None) -
 
 def on_data(method: Method | None, data: str | None) -> dict[str, Any]:
     """Values of :data:`ON_DATA` for a method on a data set."""
-    by_method = ON_DATA.get(data_key(data), {})
-    own = by_method.get(_name(method), {}) if method else {}
-    return _overlay(by_method.get(None, {}), own)
+    return choices_for(_name(method) if method else None, ON_DATA.get(data_key(data), {}))
 
 
 def field_names(method: Method | None = None) -> list[str]:
@@ -354,17 +384,25 @@ def _check_plain(method: type[Objective], values: Mapping[str, Any]) -> None:
             ) from None
 
 
-def _overlay(values: Mapping[str, Any], layer: Mapping[str, Any]) -> dict[str, Any]:
-    """``values`` with those of ``layer`` over them."""
-    below = dict(values)
-    if "model" in layer and layer["model"] != below.get("model"):
-        below["model_options"] = {}
-    merged = {**below, **layer}
-    for name in _OPTIONS:
-        if name in below and name in layer:
-            usual, own = below[name], layer[name]
-            removed = {key for key in usual if key in own and own[key] is None}
-            merged[name] = {k: v for k, v in {**usual, **own}.items() if k not in removed}
+def _overlay(
+    settings: Mapping[str, Setting], layer: Mapping[str, Any], source: str
+) -> dict[str, Setting]:
+    """``settings`` with the values of ``layer`` over them."""
+    merged = dict(settings)
+    if "model" in merged and layer.get("model", merged["model"].value) != merged["model"].value:
+        merged["model_options"] = Setting({}, source)
+    for name, value in layer.items():
+        if name in _OPTIONS and name in merged:
+            usual, before = merged[name]
+            removed = {key for key in usual if key in value and value[key] is None}
+            options = {k: v for k, v in {**usual, **value}.items() if k not in removed}
+            if value and options:
+                sources = [before, source] if usual and before != source else [source]
+                merged[name] = Setting(options, "; ".join(sources))
+            elif value:
+                merged[name] = Setting(options, source)
+        else:
+            merged[name] = Setting(value, source)
     return merged
 
 

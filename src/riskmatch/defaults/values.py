@@ -16,6 +16,8 @@ FEATURES = "features-file"
 """Key of :data:`ON_DATA` for any file of features."""
 TABLE = "table-file"
 """Key of :data:`ON_DATA` for any table, in a file or a data frame."""
+TITLES = {PATH: "images", FEATURES: "a file of features", TABLE: "a table"}
+"""Titles of the keys that stand for many data sets."""
 _DATA_FRAME = f"{INSTANCE}riskmatch.data.table.TableDomains"
 IMAGES = ("pacs", "vlcs", "officehome", "terraincognita", "domainnet", PATH)
 
@@ -89,8 +91,7 @@ FACTORS: dict[str, Mapping[str, float]] = {FEATURES: FROZEN, TABLE: {**FROZEN, "
 """Factors by key of a data set; rows of a table are small, so that batches can be large."""
 
 PATIENCE = 5
-"""Evaluations without a lower validation risk after which a head alone stops, see
-:func:`~riskmatch.defaults.resolution.with_patience`."""
+"""Evaluations without a lower validation risk after which a single run of a head alone stops."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +109,11 @@ class Preset:
 
     def on(self, method: str | None, data: str | None) -> dict[str, Any]:
         """Choices for a method on a data set."""
-        return {**_for(method, self.choices), **self.differences(method, data)}
+        return {**choices_for(method, self.choices), **self.differences(method, data)}
 
     def differences(self, method: str | None, data: str | None) -> dict[str, Any]:
         """Choices for a method that are particular to a data set."""
-        return _for(method, self.by_data.get(data_key(data), {}))
+        return choices_for(method, self.by_data.get(data_key(data), {}))
 
     @property
     def methods(self) -> set[str]:
@@ -121,7 +122,8 @@ class Preset:
         return {method for layer in layers for method in layer if method is not None}
 
 
-def _for(method: str | None, choices: ByMethod) -> dict[str, Any]:
+def choices_for(method: str | None, choices: ByMethod) -> dict[str, Any]:
+    """Values for every method, with those of ``method`` over them."""
     return {**choices.get(None, {}), **(choices.get(method, {}) if method else {})}
 
 

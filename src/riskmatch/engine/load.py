@@ -16,6 +16,7 @@ from riskmatch import models
 from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.domain import DomainSet
 from riskmatch.data.preprocessing import TablePreprocessing, preprocessing_from_json
+from riskmatch.defaults import Setting
 from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import (
     domains_of,
@@ -58,6 +59,9 @@ class Run(StoredRun):
     """Objects that the run was trained with, where it was trained in this process."""
     trust: bool = field(default=False, repr=False)
     """Whether parts of the user's own that the record names may be imported."""
+    settings: Mapping[str, Setting] = field(default_factory=dict, repr=False)
+    """Value and source of every field, as in ``lr 0.001: frozen features, 20 × rdm's 5e-5``, where
+    the run was trained in this process; :func:`riskmatch.defaults.setting_lines` prints them."""
 
     def admit(self, *names: str) -> None:
         """Allow parts that the record names to be imported.

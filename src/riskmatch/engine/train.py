@@ -15,7 +15,7 @@ from riskmatch import trust
 from riskmatch.contract import Objective, OptimFactory, OptimSpec, RiskFunction
 from riskmatch.data import DomainSet, OnProgress, load_data
 from riskmatch.data.convert import table_options
-from riskmatch.defaults import check_mappings, field_names, resolve, run_config, with_patience
+from riskmatch.defaults import Setting, check_mappings, field_names, resolve, run_config
 from riskmatch.engine import run as runs
 from riskmatch.engine.device import resolve_device
 from riskmatch.engine.instances import (
@@ -147,8 +147,7 @@ def train(
     named, hparams = method, dict[str, Any]()
     if isinstance(method, Objective):
         named, hparams = named_objective(method) or (method, hparams)
-    path = None if domains is not None else str(data)
-    given = with_patience({**hparams, **options, "seed": seed}, path, frozen)
+    given = {**hparams, **options, "seed": seed}
     named_parts = {"model": model, "risk": risk, "optim": optim}
     given |= {name: part for name, part in named_parts.items() if isinstance(part, str)}
     if callable(optim):
@@ -161,7 +160,7 @@ def train(
         risk if callable(risk) else None,
         optim if callable(optim) else None,
     )
-    config = _config(instances, str(data), named, tests, preset, frozen, given)
+    config, settings = _config(instances, str(data), named, tests, preset, frozen, given)
     if message := replaced_lr(config, given):
         warnings.warn(message, RunWarning, stacklevel=2)
     if resume:
@@ -185,7 +184,7 @@ def train(
             on_progress=on_progress,
             processes=processes,
         )
-    return Run(Path(out) / config.id, record, instances)
+    return Run(Path(out) / config.id, record, instances, settings=settings)
 
 
 def _check_parts(
@@ -226,19 +225,24 @@ def _config(
     preset: str | None,
     frozen: bool,
     given: Mapping[str, Any],
-) -> RunConfig:
-    """Configuration of the run, with names and fingerprints in place of ``instances``."""
+) -> tuple[RunConfig, dict[str, Setting]]:
+    """Configuration and settings of the run, with names and fingerprints of ``instances``."""
     if instances.data is not None:
         data = instance_name(instances.data)
+    options: Any = {"preset": preset, "frozen": frozen, "single": True, "given": given}
+    settings = resolve(method if isinstance(method, str) else type(method), data, **options)
     if isinstance(method, str):
-        config = run_config(method, data, test_domains, preset=preset, frozen=frozen, given=given)
+        config = run_config(method, data, test_domains, **options)
     else:  # the fields of the run have the defaults of the method
-        values = resolve(type(method), data, preset=preset, frozen=frozen, given=given)
-        values = {name: values[name] for name in field_names()}
+        values = {name: settings[name].value for name in field_names()}
         config = replace(run_config("erm", data, test_domains, given=values), **values)
+        hparams = {item.name: getattr(method, item.name) for item in fields(method)}
+        settings |= {name: Setting(value, "given") for name, value in hparams.items()}
     if instances.data is not None:
         config = replace(config, test_domains=test_domains)  # not normalised, as names of files are
     for kind in KINDS:
         if (value := getattr(instances, kind)) is not None:
             config = with_fingerprint(kind, instance_name(value), fingerprint(value), config)
-    return config
+            if kind in settings:
+                settings[kind] = Setting(getattr(config, kind), "given")
+    return config, settings

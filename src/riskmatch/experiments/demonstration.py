@@ -77,7 +77,7 @@ def demo(
 
 def demo_runs(seed: int = 0) -> list[PlannedRun]:
     """The three runs, which share their ERM phase."""
-    warmup = resolve("rdm", DATA)["warmup"]
+    warmup = resolve("rdm", DATA)["warmup"].value
     common = {"seed": seed, "data_options": {"seed": seed}, "pretrain": warmup}
     methods: dict[str, tuple[str, dict[str, Any]]] = {
         "ERM": ("erm", {}),

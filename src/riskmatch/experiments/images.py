@@ -95,7 +95,8 @@ def _preset(scope: Scope) -> str | None:
 def shared_batch_size(data: str, scope: Scope) -> dict[str, int]:
     """RDM's default batch size on a data set, to compare all methods at one batch size."""
     frozen = protocol(data, scope, ("rdm",)).frozen
-    return {"batch_size": resolve("rdm", data, preset=_preset(scope), frozen=frozen)["batch_size"]}
+    settings = resolve("rdm", data, preset=_preset(scope), frozen=frozen)
+    return {"batch_size": settings["batch_size"].value}
 
 
 def planned_runs(protocols: Iterable[Protocol]) -> list[PlannedRun]:

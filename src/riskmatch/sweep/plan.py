@@ -20,7 +20,14 @@ from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
-from riskmatch.defaults import field_names, run_config, search_space
+from riskmatch.defaults import (
+    Setting,
+    field_names,
+    range_of,
+    resolve,
+    run_config,
+    search_space,
+)
 from riskmatch.files import read_file, write_whole
 from riskmatch.runs.config import RunConfig, variant
 from riskmatch.runs.records import PLAN, read_plan
@@ -193,6 +200,36 @@ class Protocol:
                 f"({run.steps} steps): choose a smaller warmup or more steps."
             )
         return run
+
+
+def sweep_settings(
+    data: str,
+    methods: Iterable[str],
+    *,
+    choices: Mapping[str, Any] | None = None,
+    preset: str | None = None,
+) -> dict[str, dict[str, Setting]]:
+    """Settings of the runs of a sweep by method, see :func:`~riskmatch.defaults.resolve`.
+
+    Values are those of draw 0; the source of one that later draws vary ends with its range. No data
+    are read.
+
+    Example:
+        >>> sweep_settings("pacs", ["rdm"])["rdm"]["lr"].source
+        "rdm's default, drawn from 10^U(-4.5, -4)"
+    """
+    choices = choices or {}
+    frozen = bool(choices.get("model_options", {}).get("frozen"))
+    settings: dict[str, dict[str, Setting]] = {}
+    for method in methods:
+        given = {name: value for name, value in choices.items() if name in field_names(method)}
+        settings[method] = resolve(method, data, preset=preset, frozen=frozen, given=given)
+        space = search_space(method, data, preset=preset, frozen=frozen)
+        for name, tuned in space.items():
+            if name not in given and (drawn := range_of(tuned.on(data))):
+                value, source = settings[method][name]
+                settings[method][name] = Setting(value, f"{source}, drawn from {drawn}")
+    return settings
 
 
 def read(folder: Path) -> list[PlannedRun]:

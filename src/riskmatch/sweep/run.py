@@ -123,7 +123,7 @@ def plan_sweep(
         check_option(f"domain of {data}", domain, domains.names)
     if equal_batches:
         frozen = bool(choices.get("model_options", {}).get("frozen"))
-        choices.setdefault("batch_size", resolve("erm", data, frozen=frozen)["batch_size"])
+        choices.setdefault("batch_size", resolve("erm", data, frozen=frozen)["batch_size"].value)
     wanted = set(left_out or domains.names)
     tests = held_out(domains.names, domains.test_only, leave_two_out, leave_out_together)
     runs = Protocol(

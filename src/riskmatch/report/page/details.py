@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from riskmatch.data import OnProgress
-from riskmatch.defaults import given_for, with_patience
+from riskmatch.defaults import given_for, resolve
 from riskmatch.registry import INSTANCE, PartError
 from riskmatch.report.density import finite_risks
 from riskmatch.report.figures.training import matching_losses
@@ -289,7 +289,8 @@ def train_command(config: RunConfig) -> str:
     except PartError:
         return ""
     frozen = given.get("model_options", {}).pop("frozen", False)
-    if with_patience({}, config.data, frozen) and "steps" not in given:
+    single = resolve(data=config.data, frozen=frozen, single=True)
+    if single["patience"].value and "steps" not in given:
         given["patience"] = config.patience  # the command has a default of its own
     words = ["riskmatch", "train", config.data, "--method", config.method]
     for domain in config.test_domains:
