@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +14,12 @@ from tyro.conf import Positional
 from riskmatch.cli.errors import BadInput, RunFailed, bad_input, prepare_output
 from riskmatch.cli.options import TableColumns
 from riskmatch.cli.parser import call_verb, parse
+from riskmatch.cli.printer import Column, print_line, print_table
 from riskmatch.cli.progress import progress
 from riskmatch.files import printable, to_json
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-DOMAINS_WIDTH = 22
-"""Characters per line of the column of domains, so that the table fits 80 columns."""
+    from riskmatch.data.doctor import Examination
 
 
 def run(words: Sequence[str]) -> int:
@@ -107,13 +106,10 @@ def _list(words: Sequence[str]) -> int:
     if options.json:
         print(to_json(rows, indent=2))
         return 0
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    console.print(_table(rows))
+    print_table(_COLUMNS, rows)
     for row in rows:
         if columns := row.get("columns"):
-            console.print(_columns(columns))
+            print_table(_TABLE_COLUMNS, columns)
     if cures := _cures(rows):
         print("\nTo make the others available:", *cures, sep="\n  ")
     return 0
@@ -148,7 +144,7 @@ def _doctor(words: Sequence[str]) -> int:
     if sheet is not None:
         lower = sheet.parent / (sheet.stem + sheet.suffix.lower())
         prepare_output(lower, "--sheet", (".png",))
-    from riskmatch.data.doctor import contact_sheet, examine, print_examination
+    from riskmatch.data.doctor import contact_sheet, examine
     from riskmatch.data.images.index import ImageIndex
 
     with bad_input(), progress("images", options.quiet) as on_progress:
@@ -161,9 +157,7 @@ def _doctor(words: Sequence[str]) -> int:
     if options.json:
         print(examination.to_json())
     elif not options.quiet:
-        from rich.console import Console
-
-        print_examination(examination, Console(highlight=False))
+        print_examination(examination)
     if sheet is not None:
         if not isinstance(examination.index, ImageIndex):
             raise BadInput("--sheet is for images; leave it out for a table.")
@@ -179,51 +173,25 @@ def _doctor(words: Sequence[str]) -> int:
     return examination.exit_code
 
 
-def _table(rows: Sequence[dict[str, Any]]) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("data set", no_wrap=True, style="bold")
-    table.add_column("here", no_wrap=True)
-    table.add_column("classes", justify="right", no_wrap=True)
-    table.add_column("samples", justify="right", no_wrap=True)
-    table.add_column("domains", no_wrap=True)
-    table.add_column("licence")
-    own = any(row["package"] != "riskmatch" for row in rows)
-    if own:
-        table.add_column("package")
-    for row in rows:
-        table.add_row(
-            row["name"],
-            "yes" if row["here"] else "no",
-            str(row["classes"] or ""),
-            f"{row['samples']:,}" if row["samples"] else "",
-            _wrap(row["domains"]),
-            row["licence"],
-            *([row["package"]] if own else []),
-        )
-    return table
-
-
-def _columns(columns: Sequence[dict[str, Any]]) -> Table:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for title in ("column", "type", "missing", "values"):
-        table.add_column(title, justify="right" if title == "missing" else "left", overflow="fold")
-    for column in columns:
-        missing = f"{column['missing']:,}" if column["missing"] else ""
-        table.add_row(*map(Text, (column["name"], column["type"], missing, column["values"])))
-    return table
-
-
-def _wrap(names: Sequence[str]) -> str:
-    """Wrap names; a name with a space is not broken."""
-    text = ", ".join(name.replace(" ", "\xa0") for name in names)
-    return textwrap.fill(text, DOMAINS_WIDTH).replace("\xa0", " ")
+_COLUMNS = [
+    Column("data set", lambda row: row["name"]),
+    Column("here", lambda row: "yes" if row["here"] else "no"),
+    Column("classes", lambda row: row["classes"] or ""),
+    Column("samples", lambda row: f"{row['samples']:,}" if row["samples"] else ""),
+    Column("domains", lambda row: ", ".join(row["domains"])),
+    Column("licence", lambda row: row["licence"]),
+    Column(
+        "package",
+        lambda row: row["package"] if row["package"] != "riskmatch" else "",
+        optional=True,
+    ),
+]
+_TABLE_COLUMNS = [
+    Column("column", lambda row: row["name"]),
+    Column("type", lambda row: row["type"]),
+    Column("missing", lambda row: f"{row['missing']:,}" if row["missing"] else ""),
+    Column("values", lambda row: row["values"]),
+]
 
 
 def _cures(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -236,3 +204,60 @@ def _cures(rows: Sequence[dict[str, Any]]) -> list[str]:
             cures.setdefault(key, []).append(row["name"])
     width = max(map(len, cures), default=0)
     return [f"{cure:<{width}}   {', '.join(names)}" for cure, names in cures.items()]
+
+
+def print_examination(examination: Examination) -> None:
+    """Print the counts by domain, then every finding with its subject and its cure."""
+    index, published = examination.index, examination.published
+    copy = f", a copy of {examination.benchmark}" if examination.benchmark else ""
+    print_line(f"{index.root}: {len(index):,} {examination.samples}{copy}")
+    counts = index.counts()
+    present = {
+        domain: [(n, name) for name, n in classes.items() if n and name]
+        for domain, classes in counts.items()
+    }
+
+    def extreme(domain: str, pick: Callable[..., tuple[int, str]]) -> str | None:
+        if not present[domain]:
+            return None
+        n, name = pick(present[domain], key=itemgetter(0))
+        return f"{name} {n:,}"
+
+    columns = [
+        Column("domain", str),
+        Column(examination.samples, lambda domain: f"{sum(counts[domain].values()):,}"),
+        Column(
+            "published",
+            lambda domain: f"{published[domain]:,}" if domain in published else None,
+            optional=True,
+        ),
+        Column(
+            "classes",
+            lambda domain: (
+                f"{len(present[domain])} of {len(counts[domain])}" if present[domain] else None
+            ),
+            optional=True,
+        ),
+        Column("smallest class", lambda domain: extreme(domain, min), optional=True),
+        Column("largest class", lambda domain: extreme(domain, max), optional=True),
+    ]
+    print_table(columns, counts)
+    styles = {"fault": "bold red", "warning": "yellow", "note": "cyan"}
+    for (severity, type_), group in groupby(
+        examination.findings, lambda finding: (finding.severity, finding.kind)
+    ):
+        findings = list(group)
+        print_line(f"{type_}  {_number(len(findings), severity)}", styles[severity])
+        for place, finding in enumerate(findings, 1):
+            print_line(f"  {finding.subject} {finding.message}")
+            if place == len(findings) or findings[place].cure != finding.cure:
+                print_line(f"  → {finding.cure}", "green")
+    tally = examination.tally()
+    parts = [_number(count, severity) for severity, count in tally.items() if count]
+    verdict = "" if tally["fault"] else "; no fault"
+    line = f"{', '.join(parts)}{verdict}." if parts else "No faults, warnings or notes."
+    print_line(line, "red" if tally["fault"] else "green")
+
+
+def _number(count: int, severity: str) -> str:
+    return f"{count:,} {severity}{'s' * (count != 1)}"

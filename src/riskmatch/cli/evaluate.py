@@ -11,8 +11,9 @@ from tyro.conf import Positional
 
 from riskmatch.cli.errors import bad_input
 from riskmatch.cli.parser import parse
+from riskmatch.cli.printer import Column, print_line, print_table
 from riskmatch.cli.progress import Display
-from riskmatch.files import printable, to_json
+from riskmatch.files import to_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,26 +89,19 @@ def run(words: Sequence[str]) -> int:
 
 
 def _print(table: pd.DataFrame, model: TrainedModel, level: float) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    def interval(row: dict[str, Any], name: str, decimals: int) -> str:
+        value, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
+        return f"{value:.{decimals}f} [{low:.{decimals}f}, {high:.{decimals}f}]"
 
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    shown.add_column("domain", overflow="fold")
-    for title in ("samples", "accuracy", "mean risk"):
-        shown.add_column(title, justify="right", no_wrap=True)
-    for row in table.itertuples():
-        accuracy = f"{row.accuracy:.3f} [{row.accuracy_low:.3f}, {row.accuracy_high:.3f}]"
-        risk = f"{row.risk:.4f} [{row.risk_low:.4f}, {row.risk_high:.4f}]"
-        name = Text(printable(row.domain) + " (trained on)" * bool(row.trained_on))
-        shown.add_row(name, f"{row.samples:,}", accuracy if model.classes else "–", risk)
-    console = Console(highlight=False)
-    console.print(shown)
-    console.print(f"{level:.0%} intervals for independent samples")
+    columns = [
+        Column("domain", lambda row: row["domain"] + " (trained on)" * bool(row["trained_on"])),
+        Column("samples", lambda row: f"{row['samples']:,}"),
+        Column("accuracy", lambda row: interval(row, "accuracy", 3) if model.classes else None),
+        Column("mean risk", lambda row: interval(row, "risk", 4)),
+    ]
+    print_table(columns, table.to_dict("records"))
+    print_line(f"{level:.0%} intervals for independent samples")
     if model.expected:
-        console.print(f"expected on a new domain: {model.expected}", markup=False)
+        print_line(f"expected on a new domain: {model.expected}")
     if table["trained_on"].any():
-        console.print(
-            "A domain of training is easier than a new one, more so with the same samples."
-        )
+        print_line("A domain of training is easier than a new one, more so with the same samples.")

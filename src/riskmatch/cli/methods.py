@@ -13,6 +13,7 @@ from tyro.conf import Positional
 from riskmatch.cli.errors import bad_input
 from riskmatch.cli.options import plain
 from riskmatch.cli.parser import parse
+from riskmatch.cli.printer import Column, print_table
 from riskmatch.defaults import describe_method, describe_methods, range_of
 from riskmatch.space import TRAINING
 from riskmatch.validation import format_value
@@ -100,8 +101,8 @@ def _print_method(console: Console, method: Mapping[str, Any]) -> None:
     console.print(f"[dim]from[/]   {escape(method['citation'])}")
     console.print(f"[dim]needs[/]  {method['needs']}\n")
     if method["hparams"]:
-        console.print(_values("hyper-parameter", method["hparams"]))
-    console.print(_values("training", method["training"]))
+        _print_values("hyper-parameter", method["hparams"])
+    _print_values("training", method["training"])
     for name, preset in method["presets"].items():
         console.print(f"[bold]--preset {name}[/]  {preset['summary']}")
         if preset["choices"]:
@@ -116,22 +117,21 @@ def _print_method(console: Console, method: Mapping[str, Any]) -> None:
     console.print(f"[dim]try[/]  {escape(example)}", soft_wrap=True)
 
 
-def _values(title: str, entries: Mapping[str, Any]) -> Table:
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in (title, "default", "searched in"):
-        table.add_column(column, no_wrap=True)
-    table.add_column("", ratio=1)
-    for name, entry in entries.items():
-        default = escape(format_value(entry["default"]))
-        table.add_row(name, default, entry["range"] or "", escape(entry["help"]))
-        for data, there in entry["by_data"].items():
-            default = escape(format_value(there["default"]))
-            table.add_row(f"  on {data}", default, there["range"] or "", style="dim")
-    return table
+def _print_values(title: str, entries: Mapping[str, Any]) -> None:
+    rows = [
+        row
+        for name, entry in entries.items()
+        for row in [(name, entry), *((f"  on {d}", there) for d, there in entry["by_data"].items())]
+    ]
+    print_table(
+        [
+            Column(title, lambda row: row[0]),
+            Column("default", lambda row: format_value(row[1]["default"])),
+            Column("searched in", lambda row: row[1]["range"] or ""),
+            Column("", lambda row: row[1].get("help", "")),
+        ],
+        rows,
+    )
 
 
 def _choices(choices: Mapping[str, Any]) -> str:

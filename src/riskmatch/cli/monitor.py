@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import starmap
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +14,11 @@ from tyro.conf import Positional
 from riskmatch.cli.errors import BadInput, bad_input, prepare_output
 from riskmatch.cli.evaluate import Labelled
 from riskmatch.cli.parser import parse
+from riskmatch.cli.printer import Column, print_line, print_table
 from riskmatch.cli.progress import Display
 from riskmatch.data.images.index import EXTENSIONS
 from riskmatch.data.images.manifest import listed_files
-from riskmatch.files import printable, refuse_input, to_json
+from riskmatch.files import refuse_input, to_json
 
 if TYPE_CHECKING:
     from riskmatch.deployment import Monitoring
@@ -94,41 +97,34 @@ def run(words: Sequence[str]) -> int:
     return int(found.alarm)
 
 
-def _print(found: Monitoring) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+_NUMBERS = {"mmd2": "MMD²", "effect": "effect", "p": "p", "p_adjusted": "p (Holm)"}
+"""Titles of the numbers of a test."""
 
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    quantity = [] if found.labelled else ["quantity"]
-    for title in ("site", *quantity, "against (samples)"):
-        shown.add_column(title, overflow="fold")
-    for title in ("MMD²", "effect", "p", "p (Holm)"):
-        shown.add_column(title, justify="right", no_wrap=True)
+
+def _print(found: Monitoring) -> None:
     rows = found.tests.to_dict("records")
-    for row in rows:
-        shown.add_row(
-            *(Text(printable(row[name])) for name in ("site", *quantity)),
-            Text(f"{printable(row['against'])} ({row['reference_samples']:,})"),
-            *(f"{row[name]:.2g}" for name in ("mmd2", "effect", "p", "p_adjusted")),
-            style="bold" if row["against"] == "pool" else None,
-        )
-    console = Console(highlight=False)
-    console.print(shown)
+
+    def column(name: str, title: str) -> Column:
+        return Column(title, lambda row: f"{row[name]:.2g}")
+
+    columns = [
+        Column("site", itemgetter("site")),
+        *([] if found.labelled else [Column("quantity", itemgetter("quantity"))]),
+        Column("against (samples)", lambda row: f"{row['against']} ({row['reference_samples']:,})"),
+        *starmap(column, _NUMBERS.items()),
+    ]
+    print_table(columns, rows)
     for row in rows:
         if row["against"] == "pool" and row["quantity"] != "features":
             means = (
                 f"{row['mean']:.4g} on {row['samples']:,} samples of {row['site']}, "
                 f"{row['reference_mean']:.4g} on {row['reference_samples']:,} of the pool"
             )
-            line = printable(f"Mean {row['quantity']}: {means}.")
-            console.print(line, markup=False, soft_wrap=True)
-    console.print(
+            print_line(f"Mean {row['quantity']}: {means}.")
+    print_line(
         "The test against the pool decides; those against single domains are descriptive. Effect: "
         "of risks and confidences the probability that one of the site exceeds one of the "
-        "reference (0.5: no difference), of features from 0 (no difference) to 1.",
-        soft_wrap=True,
+        "reference (0.5: no difference), of features from 0 (no difference) to 1."
     )
     names = dict.fromkeys(row["quantity"] for row in rows)
     compared = " and ".join(name.rstrip("s") + "s" for name in names)
@@ -136,4 +132,4 @@ def _print(found: Monitoring) -> None:
     result = f"No alarm: the {compared} do not differ significantly from those of training"
     if found.alarm:
         result = f"ALARM: the {compared} differ from those of training"
-    console.print(f"{result} (level {found.level:g}).", style="bold", soft_wrap=True)
+    print_line(f"{result} (level {found.level:g}).", "bold")

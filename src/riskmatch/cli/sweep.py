@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from riskmatch.cli.errors import BadInput, RunFailed, bad_input, cause_of
 from riskmatch.cli.parser import call_verb, parse
+from riskmatch.cli.printer import Column, print_line, print_table
 from riskmatch.cli.progress import SweepDisplay, clock, progress
 from riskmatch.cli.sweep_options import (
     PlanOptions,
@@ -24,6 +25,7 @@ from riskmatch.files import printable, to_json
 
 if TYPE_CHECKING:
     from riskmatch.sweep import Launcher, PlannedRun, SweepStatus
+    from riskmatch.sweep.board import State
 
 
 def run(words: Sequence[str]) -> int:
@@ -229,26 +231,18 @@ def _command(verb: str, folder: Path) -> str:
 
 
 def _print_status(status: SweepStatus, titles: Mapping[str, str]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     from riskmatch.sweep.board import STATES
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_footer=True)
-    table.add_column("method", "all")
-    for state in STATES:
-        table.add_column(state, str(status.total[state]), justify="right")
-    for method, count in status.counts.items():
-        table.add_row(Text(printable(method)), *(str(count[state] or "") for state in STATES))
-    console = Console(highlight=False)
-    console.print(table)
+    counts = {**status.counts, "all": status.total}
+
+    def column(state: State) -> Column:
+        return Column(state, lambda method: counts[method][state] or "")
+
+    print_table([Column("method", str), *map(column, STATES)], counts)
     for id, cause in status.failed.items():
-        line = f"failed: {titles.get(id, 'an ERM phase')} ({id}): {cause}"
-        console.print(printable(line), soft_wrap=True, markup=False)
+        print_line(f"failed: {titles.get(id, 'an ERM phase')} ({id}): {cause}")
     for note in [*status.inactive, *status.worse_fit]:
-        console.print(f"note: {printable(note)}", soft_wrap=True, markup=False)
+        print_line(f"note: {note}")
     if status.seconds_left:
         jobs = max(1, status.total["running"])
-        console.print(f"about {clock(status.seconds_left)} left at {jobs} at a time")
+        print_line(f"about {clock(status.seconds_left)} left at {jobs} at a time")

@@ -8,13 +8,13 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from math import isnan
 from typing import TYPE_CHECKING
 
 from riskmatch.cli.errors import BadInput, CommandError, RunFailed, bad_input, cause_of
+from riskmatch.cli.printer import Amount, Column, print_line, print_table
 from riskmatch.cli.progress import RunDisplay, clock, progress
 from riskmatch.cli.train_options import TrainCommand, parse_train
-from riskmatch.files import printable, to_json
+from riskmatch.files import to_json
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning, findings
 from riskmatch.runs.records import FILE, checkpoints
@@ -22,7 +22,7 @@ from riskmatch.trust import remember
 
 if TYPE_CHECKING:
     from riskmatch.runs.records import RunRecord
-    from riskmatch.runs.scores import Evaluation
+    from riskmatch.runs.scores import Evaluation, Split
 
 
 def run(words: Sequence[str]) -> int:
@@ -212,46 +212,37 @@ def _check_domains(config: RunConfig) -> None:
 
 def _print(run: RunRecord, command: TrainCommand) -> None:
     """Print accuracy and mean risk per domain, the files, and the command to repeat."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     from riskmatch.report.titles import part_titles
 
     config, last = run.config, run.evaluations[-1]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("domain")
     first, second = part_titles(config.data).values()
-    accurate = not all(isnan(score.accuracy) for s in last.scores.values() for score in s.values())
-    for title in (f"accuracy, {first}", second) if accurate else ():
-        table.add_column(title, justify="right")
-    for title in (f"mean risk, {first}", second):
-        table.add_column(title, justify="right")
-    for domain, splits in last.scores.items():
-        test = domain in config.test_domains
-        train, val = splits["train"], splits["val"]
-        table.add_row(
-            Text(printable(f"{domain} (test)" if test else domain)),
-            *((f"{train.accuracy:.3f}", f"{val.accuracy:.3f}") if accurate else ()),
-            f"{train.risk:.4f}",
-            f"{val.risk:.4f}",
-            style="bold" if test else None,
+
+    def column(score: str, split: Split, title: str, decimals: int) -> Column:
+        return Column(
+            title,
+            lambda name: Amount(getattr(last.scores[name][split], score), decimals),
+            optional=True,
         )
-    console = Console(highlight=False)
-    title = printable(f"{config.method} on {config.data} after {last.step} steps")
-    console.print(title, style="bold", markup=False, soft_wrap=True)
-    console.print(table)
+
+    columns = [
+        Column("domain", lambda name: f"{name} (test)" if name in config.test_domains else name),
+        column("accuracy", "train", f"accuracy, {first}", 3),
+        column("accuracy", "val", second, 3),
+        column("risk", "train", f"mean risk, {first}", 4),
+        column("risk", "val", second, 4),
+    ]
+    print_line(f"{config.method} on {config.data} after {last.step} steps", "bold")
+    print_table(columns, last.scores)
     if run.stopped_early:
         cause = f"the validation risk was flat for {config.patience} evaluations"
         if config.average == "swad":
             cause = "the validation risk was flat, or had left the window of swad"
-        console.print(f"Stopped at step {last.step} of {config.steps}: {cause}.", soft_wrap=True)
+        print_line(f"Stopped at step {last.step} of {config.steps}: {cause}.")
     if (share := run.evaluation_share) is not None:
         spent = f"{share:.0%} of {clock(last.seconds)}"
-        console.print(f"[dim]evaluation[/] {spent}, checkpoints included", soft_wrap=True)
+        print_line(f"evaluation {spent}, checkpoints included")
     for message in findings(run):
-        console.print(f"warning: {printable(message)}", markup=False, soft_wrap=True)
+        print_line(f"warning: {message}")
     files = [("records", str(command.folder / FILE))]
     on_disk = checkpoints(command.folder)
     names: dict[int, list[str]] = {}
@@ -265,5 +256,4 @@ def _print(run: RunRecord, command: TrainCommand) -> None:
     if command.all_domains:
         files.append(("model", str(command.model)))
     for label, text in [*files, ("repeat", command.command)]:
-        line = Text(f"{label:<10}", style="dim").append(f" {printable(text)}", style="not dim")
-        console.print(line, soft_wrap=True)
+        print_line(f"{label:<10} {text}")

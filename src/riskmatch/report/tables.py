@@ -1,4 +1,4 @@
-"""Tables as values: their cells, and their text in Markdown, LaTeX and CSV."""
+"""Tables as values: columns, cells, and their text in every format."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import csv
 import io
 import json
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, pstdev, stdev
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from riskmatch.files import csv_text, printable
 from riskmatch.report.published import Published
+
+if TYPE_CHECKING:
+    import rich.table
 
 DECIMALS = 6
 """Decimals of numbers for programs; rounding to fewer starts from these."""
@@ -131,18 +135,26 @@ class Gain(Spread):
 
 @dataclass(frozen=True)
 class Amount:
-    """One measurement, printed with a given number of decimals.
+    """One measurement, printed with a given number of decimals, or in three significant digits.
 
     Example:
         >>> str(Amount(46.31, 0)), str(Amount(4.631, 1))
         ('46', '4.6')
+        >>> str(Amount(-0.12345)), str(Amount(70.0)), str(Amount(math.nan))
+        ('−0.123', '70.0', '—')
     """
 
-    value: float
-    decimals: int
+    value: float | None
+    decimals: int | None = None
+    """Number of decimals; None gives three significant digits below 10, above one decimal."""
 
     def __str__(self) -> str:
-        return f"{self.value:.{self.decimals}f}"
+        if self.value is None or not math.isfinite(self.value):
+            return MISSING
+        if self.decimals is not None:
+            return f"{self.value:.{self.decimals}f}"
+        small = abs(self.value) < 10
+        return f"{self.value:.3g}".replace("-", "−") if small else one_decimal(self.value)
 
 
 def one_decimal(value: float, sign: str = "") -> str:
@@ -162,27 +174,38 @@ def one_decimal(value: float, sign: str = "") -> str:
 Cell = str | int | float | Amount | Spread | Published | None
 
 
-def format_cell(cell: Any, significant: bool = False) -> str:
+def format_cell(cell: Any) -> str:
     """The text of a cell, in every format and in the terminal.
 
     Args:
         cell: text, a number, a :class:`Spread`, any JSON value; None, NaN and "" are missing.
-        significant: print floats below 10 with three significant digits, not with one decimal.
 
     Example:
-        >>> format_cell(71.26), format_cell(-0.1234, significant=True), format_cell(None)
-        ('71.3', '−0.123', '—')
-        >>> format_cell(True), format_cell([1, 2]), format_cell(Trials((70.0, 72.0)))
-        ('true', '[1, 2]', '71.0 ± 0.7')
+        >>> format_cell(71.26), format_cell(None), format_cell(Trials((70.0, 72.0)))
+        ('71.3', '—', '71.0 ± 0.7')
+        >>> format_cell(True), format_cell([1, 2])
+        ('true', '[1, 2]')
     """
     if cell is None or cell == "" or (isinstance(cell, float) and not math.isfinite(cell)):
         return MISSING
     if isinstance(cell, float):
-        small = significant and abs(cell) < 10
-        return f"{cell:.3g}".replace("-", "−") if small else one_decimal(cell)
+        return one_decimal(cell)
     if isinstance(cell, str | Spread | Amount | Published):
         return printable(cell)
     return json.dumps(cell, ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table."""
+
+    title: str
+    cell: Callable[[Any], Cell]
+    """The cell of a row."""
+    description: str = ""
+    """What the caption says about the column, after its title."""
+    optional: bool = False
+    """Leave the column out if all its cells are missing."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +213,8 @@ class Table:
     """Rows under titled columns; the first column holds names, the others are set to the right.
 
     Example:
-        >>> print(Table("Accuracy", ("method", "at 0.9"), (("ERM", 27.9),)).markdown())
+        >>> columns = [Column("method", str.upper), Column("at 0.9", {"erm": 27.9}.get)]
+        >>> print(Table.of("Accuracy", columns, ["erm"]).markdown())
         Accuracy
         <BLANKLINE>
         | method | at 0.9 |
@@ -206,6 +230,26 @@ class Table:
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"A row has {len(row)} cells, not {len(self.columns)}: {row}")
+
+    @classmethod
+    def of(cls, caption: str, columns: Iterable[Column], rows: Iterable[Any]) -> Table:
+        """Build a table from its columns and what its rows are about."""
+        rows = list(rows)
+        cells = [(column, [column.cell(row) for row in rows]) for column in columns]
+        kept = [
+            (column, values)
+            for column, values in cells
+            if not column.optional or any(format_cell(value) != MISSING for value in values)
+        ]
+        notes = [
+            f"{c.title[:1].upper()}{c.title[1:]}: {c.description}."
+            for c, _ in kept
+            if c.description
+        ]
+        body = zip(*(values for _, values in kept), strict=True)
+        return cls(
+            " ".join(filter(None, [caption, *notes])), tuple(c.title for c, _ in kept), tuple(body)
+        )
 
     def markdown(self) -> str:
         """The table, aligned, under its caption."""
@@ -237,6 +281,24 @@ class Table:
                 r"\end{table}",
             ]
         )
+
+    def terminal(self) -> rich.table.Table:
+        """The table without its caption, for a terminal; the cell "" is left empty."""
+        from rich import box
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        shown = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+        texts = [["" if cell == "" else format_cell(cell) for cell in row] for row in self.rows]
+        for place, title in enumerate(self.columns):
+            values = [row[place] for row in texts if row[place] not in ("", MISSING)]
+            right = place and all(re.match(r"[−+]?[\d.]", value) for value in values)
+            shown.add_column(
+                Text(printable(title)), justify="right" if right else "left", overflow="fold"
+            )
+        for row in texts:
+            shown.add_row(*map(Text, row))
+        return shown
 
     def _values(self) -> list[tuple[Cell, ...]]:
         """Columns for programs, each after its title: mean, error and n have one each."""

@@ -3,16 +3,15 @@ import os
 import re
 import sys
 from contextlib import contextmanager
-from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 from PIL import Image
 from random_images import random_image, write_images
-from rich.console import Console
 
-from riskmatch.data.doctor import contact_sheet, examine, print_examination
+from riskmatch.cli.data import print_examination
+from riskmatch.data.doctor import contact_sheet, examine
 from riskmatch.data.doctor.contact_sheet import BLANK, CELL, GAP, HEAD, MARGIN
 from riskmatch.data.doctor.survey import survey
 from riskmatch.data.images.index import index_folder
@@ -27,13 +26,18 @@ def found(examination):
     return {(f.kind, f.severity, f.path) for f in examination.findings}
 
 
-def printed(examination):
-    text = StringIO()
-    print_examination(examination, Console(width=80, file=text))
-    return text.getvalue()
+@pytest.fixture
+def printed(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def read(examination):
+        print_examination(examination)
+        return capsys.readouterr().out
+
+    return read
 
 
-def test_sound_tree_has_no_findings(tree):
+def test_sound_tree_has_no_findings(tree, printed):
     examination = examine(tree)
     assert examination.findings == ()
     assert examination.exit_code == 0
@@ -117,7 +121,7 @@ def test_unreadable_folder_is_a_fault():
     assert f"chmod u+rx {tree / 'b/cow'}" in fault.cure
 
 
-def test_tree_without_image_extensions_is_examined(tmp_path):
+def test_tree_without_image_extensions_is_examined(tmp_path, printed):
     (tmp_path / "a/cat").mkdir(parents=True)
     random_image(0).save(tmp_path / "a/cat/1.jfif", "JPEG")
     examination = examine(tmp_path)
@@ -200,7 +204,7 @@ def test_json_holds_counts_and_findings(tree):
     ]
 
 
-def test_printed_findings_are_grouped_with_a_common_cure(tree):
+def test_printed_findings_are_grouped_with_a_common_cure(tree, printed):
     for number in range(3):
         (tree / f"a/cat/{number}.png").write_bytes(b"")
     (tree / "b/cow/[red]\x1b[2J.png").write_bytes(b"")
@@ -212,7 +216,7 @@ def test_printed_findings_are_grouped_with_a_common_cure(tree):
     assert re.search(r"domain +images +classes +smallest class +largest class", text)
 
 
-def test_control_characters_are_escaped_in_print(tmp_path):
+def test_control_characters_are_escaped_in_print(tmp_path, printed):
     root = tmp_path / "pe\x1bts"
     write_images(root, domains=("a\x1bb",), classes=("c\x07t", "cow"))
     (root / "a\x1bb/cow/0.png").rename(root / "a\x1bb/cow/\x9b\udce4.dat")
@@ -225,7 +229,7 @@ def test_control_characters_are_escaped_in_print(tmp_path):
     assert json.loads(examination.to_json())["findings"][0]["path"] == "a\x1bb/cow/\x9b\udce4.dat"
 
 
-def test_warnings_do_not_change_the_exit_code(tree):
+def test_warnings_do_not_change_the_exit_code(tree, printed):
     (tree / "a/cat/0.png").rename(tree / "a/cat/0.jpg")
     examination = examine(tree)
     assert [f.severity for f in examination.findings] == ["warning"]

@@ -12,7 +12,7 @@ from riskmatch.data.catalogue import check_table_options, find_images, is_path
 from riskmatch.data.doctor.contact_sheet import contact_sheet
 from riskmatch.data.doctor.duplicates import Siblings, check_duplicates, siblings_in
 from riskmatch.data.doctor.files import Inspection, check_colours, check_file, inspect_files
-from riskmatch.data.doctor.findings import SEVERITIES, Examination, Finding, print_examination
+from riskmatch.data.doctor.findings import SEVERITIES, Examination, Finding
 from riskmatch.data.doctor.published import BenchmarkCopy, check_classes, check_counts, recognise
 from riskmatch.data.doctor.survey import survey
 from riskmatch.data.doctor.tables import check_table, summary
@@ -25,7 +25,6 @@ __all__ = [
     "Siblings",
     "contact_sheet",
     "examine",
-    "print_examination",
     "siblings_in",
 ]
 
@@ -66,7 +65,7 @@ def examine(
         return _examine_table(load_table(Path(data), **options or {}), str(data))
     if options:
         check_table_options(str(data), options)
-        raise ValueError(f"{next(iter(options))} is for tables, and {data} is none.")
+        raise ValueError(f"{next(iter(options))} applies only to tables; {data} is not one.")
     source, benchmark = (data, None) if isinstance(data, Path) else find_images(data, data_dir)
     index, findings = survey(source)
     copy = BenchmarkCopy.of(index, benchmark or recognise(index))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from riskmatch.report.page.data import MANY
-from riskmatch.report.tables import format_cell
+from riskmatch.report.tables import Amount, format_cell
 
 
 def percent(value: float | None) -> str:
@@ -27,7 +27,7 @@ def text(value: Any) -> str:
         >>> text(0.12345), text(-70.0), text(1.2e-05), text(None), text([1, 2]), text("rdm")
         ('0.123', '−70.0', '1.2e−05', '—', '[1, 2]', 'rdm')
     """
-    return format_cell(value, significant=True)
+    return str(Amount(value)) if isinstance(value, float) else format_cell(value)
 
 
 def settings(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -1,0 +1,30 @@
+"""Print tables and lines of text on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from riskmatch.files import printable
+from riskmatch.report.tables import Amount, Column, Table
+
+__all__ = ["Amount", "Column", "print_line", "print_table"]
+
+
+def print_table(columns: Iterable[Column], rows: Iterable[Any]) -> None:
+    """Print a table without a caption."""
+    _print(Table.of("", columns, rows).terminal())
+
+
+def print_line(text: object, style: str = "") -> None:
+    """Print text on one line, however long; control characters are escaped."""
+    from rich.text import Text
+
+    _print(Text(printable(text), style=style))
+
+
+def _print(value: Any) -> None:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+    Console(highlight=False).print(value, soft_wrap=not isinstance(value, RichTable))
