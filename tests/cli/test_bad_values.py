@@ -63,7 +63,7 @@ def test_option_that_makes_no_sense_is_refused_before_anything_is_written(riskma
         ("reproduce tabel1", ["'tabel1'", "Did you mean 'table1'?"]),
         ("data get mnist --mirror file:///etc", ["'file:///etc'", "https://", "--data-dir"]),
         ("data get mnist --mirror /etc", ["'/etc'", "https://"]),
-        ("train '' --method erm", ["DATA is empty"]),
+        ("train '' --method erm", ["DATA", "name", "''"]),
         ("predict '' x.csv -o p.csv", ["MODEL", "path", "''"]),
     ],
 )

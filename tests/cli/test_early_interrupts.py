@@ -23,7 +23,7 @@ SCRIPT = "import sys; from riskmatch.cli import main; sys.exit(main())"
     "start", [("-m", "riskmatch.cli"), ("-c", SCRIPT)], ids=["module", "script"]
 )
 @pytest.mark.parametrize(
-    "name", ["riskmatch.cli.app", "riskmatch.files", "riskmatch.cli.methods", "tyro"]
+    "name", ["riskmatch.cli.app", "riskmatch.files", "riskmatch.cli.methods", "argparse"]
 )
 def test_interrupt_during_an_import_is_one_line(tmp_path, start, name):
     (tmp_path / "sitecustomize.py").write_text(HOOK.format(name=name))

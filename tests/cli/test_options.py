@@ -3,10 +3,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import pytest
-from tyro.conf import Positional
 
 from riskmatch.cli.errors import BadInput, HelpPrinted
-from riskmatch.cli.options import options_of
+from riskmatch.cli.options import Positional, options_of
 from riskmatch.cli.parser import Parser, parse
 from riskmatch.cli.train_options import Setup, _parser
 from riskmatch.objectives import methods
@@ -80,7 +79,7 @@ def test_words_after_two_dashes_are_positional(parser):
 
 
 def test_parse_known_ignores_other_words():
-    parse_known = Parser("riskmatch test", "", options_of(Base)).parse_known
+    parse_known = Parser("riskmatch test", "", options_of(Base), help=False).parse_known
     assert parse_known(["this", "--rate", "x", "--size", "7", "--help"]) == {"size": 7}
 
 
@@ -135,7 +134,7 @@ def test_errors_are_one_line(parser, monkeypatch, words, message, columns):
 
 @pytest.mark.parametrize("method", sorted(methods()))
 def test_fields_of_methods_differ_from_options_of_runs(method):
-    flags = {flag for option in _parser(Setup(method)).options for flag in option.flags}
+    flags = {option.label for option in _parser(Setup(method)).options}
     for field in fields(methods()[method]):
         assert "--" + field.name.replace("_", "-") in flags
 

@@ -136,7 +136,7 @@ def test_explain_takes_the_device_of_the_launcher(planned):
 
 def test_usage_names_positional_arguments_that_are_given(riskmatch):
     help = riskmatch("sweep", "run", "s", "--launcher", "slurm", "--help").out
-    assert help.splitlines()[0].endswith("[OPTIONS] DIR")
+    assert help.splitlines()[0].endswith("DIR")
 
 
 def test_help_lists_the_options_of_the_launcher(riskmatch):

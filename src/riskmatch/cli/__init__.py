@@ -30,11 +30,11 @@ that ``--help`` is fast.
 
 A new command is a module here with a dataclass and a function ``run``, and an entry in
 :data:`riskmatch.cli.app.COMMANDS`. The docstring of the dataclass is the help; a field is an
-option, its docstring the help of the option; a field marked ``tyro.conf.Positional`` is a
-positional argument; a field without a default must be given. ``run`` takes the words after the
-command, parses them with :func:`riskmatch.cli.parser.parse` and returns the exit code. A command
-with verbs, such as ``data get``, passes one such function per verb to
-:func:`riskmatch.cli.parser.call_verb`.
+option, its docstring the help of the option. A field marked
+:data:`~riskmatch.cli.options.Positional` is a positional argument; one without a default must be
+given. ``run`` takes the words after the command, parses them with
+:func:`riskmatch.cli.parser.parse` and returns the exit code. A command with verbs, such as
+``data get``, passes one such function per verb to :func:`riskmatch.cli.app.call_verb`.
 """
 
 from __future__ import annotations

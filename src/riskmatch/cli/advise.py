@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from tyro.conf import Positional
-
 from riskmatch.cli.errors import BadInput, RunFailed, cause_of
+from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
 from riskmatch.cli.progress import SweepDisplay
 from riskmatch.files import printable, to_json

@@ -9,7 +9,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from keyword import iskeyword
@@ -132,6 +132,31 @@ def _run(words: list[str]) -> int:
             "raise an error."
         ) from end
     return code
+
+
+def call_verb(
+    command: str,
+    verbs: Mapping[str, Callable[[Sequence[str]], int]],
+    words: Sequence[str],
+    example: str,
+) -> int:
+    """Run the verb that the words begin with, as in ``riskmatch data get``.
+
+    Without a verb, print a list of verbs. A verb is a function from the words after it to an exit
+    code; its docstring is its line in the list.
+    """
+    if words and words[0] not in ("-h", "--help"):
+        from riskmatch.cli.errors import check_name
+
+        check_name(f"command of riskmatch {command}", words[0], verbs)
+        return verbs[words[0]](words[1:])
+    width = max(map(len, verbs))
+    print(f"usage: riskmatch {command} {'|'.join(verbs)} [options]\n")
+    for name, run in verbs.items():
+        print(f"  {name:<{width}}   {run.__doc__}")
+    print(f"\nOptions of each: riskmatch {command} {next(iter(verbs))} --help")
+    print(f"\nexample\n  {example}")
+    return 0
 
 
 @contextmanager

@@ -9,11 +9,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tyro.conf import Positional
-
+from riskmatch.cli.app import call_verb
 from riskmatch.cli.errors import BadInput, RunFailed, bad_input, prepare_output
-from riskmatch.cli.options import TableColumns
-from riskmatch.cli.parser import call_verb, parse
+from riskmatch.cli.options import Positional
+from riskmatch.cli.parser import parse
 from riskmatch.cli.printer import Column, print_line, print_table
 from riskmatch.cli.progress import progress
 from riskmatch.files import printable, to_json
@@ -26,6 +25,24 @@ def run(words: Sequence[str]) -> int:
     """List, fetch or examine data sets."""
     verbs = {"list": _list, "get": _get, "doctor": _doctor}
     return call_verb("data", verbs, words, "riskmatch data get mnist")
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """Options that name the columns of a table, a CSV or Parquet file."""
+
+    label: str | None = None
+    """Column of the class, or of the target of a regression."""
+    domain: str | None = None
+    """Column of the domain."""
+    ignore: tuple[str, ...] = ()
+    """Column to leave out."""
+
+    @property
+    def data_options(self) -> dict[str, Any]:
+        """Those that are given, as options of the data set."""
+        given = {"label": self.label, "domain": self.domain, "ignore": list(self.ignore)}
+        return {name: value for name, value in given.items() if value}
 
 
 @dataclass(frozen=True)

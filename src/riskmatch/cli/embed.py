@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tyro.conf import Positional
-
 from riskmatch.cli.errors import RunFailed, bad_input, prepare_output
+from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
 from riskmatch.cli.progress import progress
 from riskmatch.files import printable

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tyro.conf import Positional
-
 from riskmatch.cli.errors import BadInput, bad_input, prepare_output
+from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
 from riskmatch.cli.progress import progress
 from riskmatch.files import printable

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tyro.conf import Positional
-
+from riskmatch.cli.app import call_verb
 from riskmatch.cli.errors import bad_input
-from riskmatch.cli.parser import call_verb, parse
+from riskmatch.cli.options import Positional
+from riskmatch.cli.parser import parse
 from riskmatch.files import printable, to_json
 
 EXAMPLE = "riskmatch import domainbed train_output --out runs"

@@ -8,13 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tyro.conf import Positional
-
 from riskmatch.cli.errors import bad_input
-from riskmatch.cli.options import plain
+from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
 from riskmatch.cli.printer import Column, print_table
 from riskmatch.defaults import describe_method, describe_methods, range_of
+from riskmatch.defaults.describe import without_markup
 from riskmatch.space import TRAINING
 from riskmatch.validation import format_value
 
@@ -153,7 +152,7 @@ def plain_text(docstring: str) -> str:
         f"    {plain_formula(part.removeprefix(math))}"
         if part.startswith(math)
         else " ".join(part.split())
-        for part in plain(docstring).split("\n\n")
+        for part in without_markup(docstring).split("\n\n")
     )
 
 

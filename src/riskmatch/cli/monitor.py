@@ -9,10 +9,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tyro.conf import Positional
-
 from riskmatch.cli.errors import BadInput, bad_input, prepare_output
 from riskmatch.cli.evaluate import Labelled
+from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
 from riskmatch.cli.printer import Column, print_line, print_table
 from riskmatch.cli.progress import Display

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
+import argparse
 import json
-import math
-import re
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-import tyro
-from tyro.conf import DisallowNone, FlagCreatePairsOff, Positional, UseAppendAction
-from tyro.constructors import PrimitiveConstructorSpec
-
-from riskmatch.cli.errors import BadInput
 from riskmatch.defaults import field_docs
-from riskmatch.validation import check_option, format_value, shown, type_hints
+from riskmatch.validation import check_option, format_value, mismatch, shown
+
+T = TypeVar("T")
+Positional = Annotated[T, "positional"]
+"""Marks a field of a command as a positional argument."""
 
 
 @dataclass(frozen=True)
@@ -57,87 +54,44 @@ class Option:
         return name.upper() if self.positional else f"--{name}"
 
     @property
-    def flags(self) -> list[str]:
-        """Every spelling of the flag; empty for a positional argument."""
+    def text(self) -> str:
+        """Help text with the default and the range."""
+        notes = [f"searched in {self.range}"] if self.range else []
+        if self.repeatable and not self.default:
+            notes.insert(0, "may be repeated")
+        elif self.default is not None and self.default is not False:
+            notes.insert(0, f"default {format_value(self.default)}")
+        return f"{self.help.rstrip('.')} ({'; '.join(notes)})" if notes else self.help.rstrip(".")
+
+    def add_to(self, parser: argparse._ActionsContainer) -> None:
+        """Add the option to a parser, or to a group of one."""
+        names, given = [self.label, *self.aliases], {"dest": self.name}
+        settings: dict[str, Any] = {"type": self._value, "metavar": metavar(self.type_)}
         if self.positional:
-            return []
-        return [self.label, *self.aliases, *([f"--no-{self.label[2:]}"] if self.negatable else [])]
+            names, given = [self.name], {"metavar": self.label}
+            settings |= {"nargs": "*" if self.repeatable else "?", "default": None}
+        elif self.type_ is bool:
+            action = argparse.BooleanOptionalAction if self.negatable else "store_true"
+            settings = {"action": action}
+        elif self.repeatable:
+            settings["action"] = "append"
+        parser.add_argument(*names, help=self.text.replace("%", "%%"), **{**settings, **given})
 
-    @property
-    def for_tyro(self) -> tuple[Any, Any]:
-        """Annotation that tyro parses, and the value that means "not given"."""
-        config = tyro.conf.arg(
-            name=self.label.lstrip("-"),
-            metavar=self.label if self.positional and self.required else None,
-            help=self.help.rstrip("."),
-            help_behavior_hint=self._hint,
-            aliases=self.aliases or None,
-            prefix_name=False,
-        )
-        if self.type_ is bool:
-            if self.negatable:
-                return Annotated[bool | None, DisallowNone, config], None
-            return Annotated[bool, FlagCreatePairsOff, config], False
-        metavar, read = reader(self.type_, self.label)
+    def _value(self, text: str) -> Any:
+        try:
+            return read_value(self.type_, self.label, text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
 
-        def value(texts: list[str]) -> Any:
-            try:
-                return read(texts[0])
-            except ValueError as error:
-                raise BadInput(str(error)) from error
-
-        spec = PrimitiveConstructorSpec(
-            nargs=1,
-            metavar=self.label if self.positional else metavar,
-            instance_from_str=value,
-            is_instance=lambda _: True,
-            str_from_instance=lambda value: [str(value)],
-        )
-        if self.positional and not self.repeatable:
-            return Annotated[Any, Positional, spec, config], None
-        mark = Positional if self.positional else UseAppendAction
-        return Annotated[tuple[Annotated[Any, spec], ...], mark, config], ()
-
-    def value(self, parsed: Any) -> Any:
-        """Value of the field, from what tyro returns."""
-        if self.type_ is bool or self.positional:
-            return parsed
+    def collect(self, parsed: Any) -> Any:
+        """Value of the field, from what argparse returns."""
         if get_origin(self.type_) is Mapping:
             return dict(parsed)
-        return parsed if self.repeatable else parsed[-1]
-
-    @property
-    def _hint(self) -> str:
-        notes = []
-        if self.repeatable and not self.default:
-            notes.append("may be repeated")
-        elif self.default is not None and self.default is not False:
-            notes.append(f"default {format_value(self.default)}")
-        if self.range:
-            notes.append(f"searched in {self.range}")
-        return f"({'; '.join(notes)})" if notes else ""
-
-
-@dataclass(frozen=True)
-class TableColumns:
-    """Options that name the columns of a table, a CSV or Parquet file."""
-
-    label: str | None = None
-    """Column of the class, or of the target of a regression."""
-    domain: str | None = None
-    """Column of the domain."""
-    ignore: tuple[str, ...] = ()
-    """Column to leave out."""
-
-    @property
-    def data_options(self) -> dict[str, Any]:
-        """Those that are given, as options of the data set."""
-        given = {"label": self.label, "domain": self.domain, "ignore": list(self.ignore)}
-        return {name: value for name, value in given.items() if value}
+        return tuple(parsed) if self.repeatable else parsed
 
 
 def options_of(cls: type) -> list[Option]:
-    """Options for the fields of a dataclass; ``tyro.conf.Positional`` marks positional arguments.
+    """Options for the fields of a dataclass; those marked :data:`Positional` are positional.
 
     Example:
         >>> [option.label for option in options_of(Option)][:2]
@@ -154,121 +108,69 @@ def options_of(cls: type) -> list[Option]:
                 type_,
                 docs.get(field.name, ""),
                 default=None if field.default is MISSING else field.default,
-                positional=Positional in marks,
+                positional=bool(marks),
                 required=field.default is MISSING and field.default_factory is MISSING,
             )
         )
     return options
 
 
-def describe_keywords(function: Callable[..., Any]) -> list[str]:
-    """One line per keyword-only parameter: name, type, default and text from the docstring.
+def element(type_: Any) -> Any:
+    """Type of one value of an option: without None, and of one entry of a tuple.
 
     Example:
-        >>> def load(*, size: int = 224, augment: bool = True):
-        ...     '''Images.
-        ...
-        ...     Args:
-        ...         size: side of the images.
-        ...     '''
-        >>> describe_keywords(load)
-        ['size=N  side of the images (default 224)', 'augment=true|false  (default true)']
+        >>> element(float | None), element(tuple[str, ...])
+        (<class 'float'>, <class 'str'>)
     """
-    types_, docs = type_hints(function), _argument_docs(function)
-    lines = []
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind is not parameter.KEYWORD_ONLY:
-            continue
-        metavar, _ = reader(types_.get(parameter.name, str))
-        default = parameter.default
-        none = default in (None, (), parameter.empty)
-        shown = "" if none else f"(default {format_value(default)})"
-        doc = docs.get(parameter.name, "").rstrip(".")
-        lines.append("  ".join([f"{parameter.name}={metavar}", f"{doc} {shown}".strip()]).rstrip())
-    return lines
+    if get_origin(type_) in (Union, types.UnionType, tuple):
+        return next(part for part in get_args(type_) if part is not type(None))
+    return type_
 
 
-def reader(type_: Any, label: str = "value") -> tuple[str, Callable[[str], Any]]:
-    """Placeholder of a value in the help, and a function that reads one or raises ``ValueError``.
-
-    ``label`` names the option in errors.
+def metavar(type_: Any) -> str:
+    """Placeholder of a value in the help.
 
     Example:
-        >>> metavar, read = reader(float | None)
-        >>> metavar, read("none"), read("2")
-        ('X', None, 2.0)
+        >>> metavar(Literal["a", "b"]), metavar(int | None)
+        ('{a,b}', 'N')
     """
-    origin, parts = get_origin(type_), get_args(type_)
-    if origin is Literal:
-        choices = {str(part): part for part in parts}
-        return "{" + ",".join(choices) + "}", partial(_choice, label, choices)
-    if origin in (Union, types.UnionType):
-        metavar, read = reader(next(part for part in parts if part is not type(None)), label)
-        return metavar, lambda text: None if text.lower() == "none" else read(text)
-    if origin is tuple:
-        return reader(parts[0], label)
-    if origin is Mapping:
-        return "KEY=VALUE", partial(_pair, label)
-    if type_ in (int, float):
-        return "N" if type_ is int else "X", partial(_number, label, type_)
-    if type_ is bool:
-        return "true|false", str
-    return ("PATH", partial(_path, label)) if type_ is Path else ("NAME", str)
+    type_ = element(type_)
+    if get_origin(type_) is Literal:
+        return "{" + ",".join(get_args(type_)) + "}"
+    names = {int: "N", float: "X", bool: "true|false", Path: "PATH"}
+    return "KEY=VALUE" if get_origin(type_) is Mapping else names.get(type_, "NAME")
 
 
-def plain(text: str) -> str:
-    """Text without the markup of reStructuredText.
+def read_value(type_: Any, label: str, text: str) -> Any:
+    """Value of an option from its text; ``label`` names the option in errors.
+
+    Raises:
+        ValueError: the text is no such value.
 
     Example:
-        >>> plain("see :func:`~riskmatch.data.load` and ``size``")
-        'see load and size'
+        >>> read_value(float | None, "--clip", "none"), read_value(float, "--clip", "2")
+        (None, 2.0)
     """
-    text = re.sub(r":\w+:`~(?:\w+\.)*(\w+)`", r"\1", text)
-    return re.sub(r":\w+:`([^`]*)`", r"\1", text).replace("``", "")
-
-
-def _choice(label: str, choices: Mapping[str, Any], text: str) -> Any:
-    check_option(label, text, choices)
-    return choices[text]
-
-
-def _number(label: str, type_: Callable[[str], Any], text: str) -> Any:
-    try:
-        number = type_(text)
-    except ValueError:
-        expected = "an integer" if type_ is int else "a number"
-        raise ValueError(f"{label} must be {expected}, got {shown(text)}.") from None
-    if type_ is float and not math.isfinite(number):
-        raise ValueError(f"{label} must be finite, got '{text}'.")
-    return number
-
-
-def _path(label: str, text: str) -> Path:
-    if not text:  # which Path takes for the current folder
-        raise ValueError(f"{label} must be a path, got ''. The current folder is '.'.")
-    return Path(text)
-
-
-def _pair(label: str, text: str) -> tuple[str, Any]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise ValueError(f"{label} must be KEY=VALUE, got '{text}'.")
-    try:
-        return key, json.loads(value)
-    except json.JSONDecodeError:
-        return key, value
-    except RecursionError:
-        raise ValueError(f"{label} {key} has too many nested brackets.") from None
-
-
-def _argument_docs(function: Any) -> dict[str, str]:
-    """Texts of the section ``Args:`` of a docstring, by parameter."""
-    function = getattr(function, "func", function)
-    doc = inspect.getdoc(function) or ""
-    if isinstance(function, type) and "Args:" not in doc:
-        doc = inspect.getdoc(function.__init__) or ""  # type: ignore[misc]
-    section = re.search(r"^Args:\n((?:[ ]+.*\n?|\n)*)", doc, re.MULTILINE)
-    if section is None:
-        return {}
-    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {5,}.*)*)", section[1], re.MULTILINE)
-    return {name: plain(" ".join(text.split())) for name, text in entries}
+    part = element(type_)
+    if type(None) in get_args(type_) and text.lower() == "none":
+        return None
+    if get_origin(part) is Literal:
+        check_option(label, text, get_args(part))
+    if not text and (part is Path or label.isupper()):  # as a path, the current folder
+        raise ValueError(f"{label} must be a name or path, got ''. The current folder is '.'.")
+    if get_origin(part) is Mapping:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ValueError(f"{label} must be KEY=VALUE, got '{text}'.")
+        try:
+            return key, json.loads(value)
+        except json.JSONDecodeError:
+            return key, value
+        except RecursionError:
+            raise ValueError(f"{label} {key} has too many nested brackets.") from None
+    value = text
+    with suppress(ValueError):
+        value = part(text) if part in (int, float, Path) else text
+    if expected := mismatch(value, part):
+        raise ValueError(f"{label} must be {expected}, got {shown(text)}.")
+    return value

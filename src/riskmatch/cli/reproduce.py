@@ -11,9 +11,8 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any, Literal
 
-from tyro.conf import Positional
-
 from riskmatch.cli.errors import BadInput, RunFailed, check_name
+from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
 from riskmatch.cli.progress import SweepDisplay
 from riskmatch.experiments.experiment import Budget

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tyro.conf import Positional
-
 from riskmatch.cli.errors import bad_input
+from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
 from riskmatch.files import printable, to_json
 

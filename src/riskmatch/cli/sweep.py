@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from riskmatch.cli.app import call_verb
 from riskmatch.cli.errors import BadInput, RunFailed, bad_input, cause_of
-from riskmatch.cli.parser import call_verb, parse
+from riskmatch.cli.parser import parse
 from riskmatch.cli.printer import Column, print_line, print_table
 from riskmatch.cli.progress import SweepDisplay, clock, progress
 from riskmatch.cli.sweep_options import (

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tyro.conf import Positional
-
+from riskmatch.cli.data import TableColumns
 from riskmatch.cli.errors import BadInput
-from riskmatch.cli.options import TableColumns, options_of
+from riskmatch.cli.options import Positional, options_of
 from riskmatch.cli.parser import Parser
 
 if TYPE_CHECKING:
@@ -166,7 +165,7 @@ def parse_with_launcher(
     from riskmatch.sweep.launchers import launcher_class, make_launcher
 
     common = options_of(command)
-    chosen = Parser("", "", [option for option in common if option.name == "launcher"])
+    chosen = Parser("", "", [option for option in common if option.name == "launcher"], help=False)
     launcher = chosen.parse_known(words).get("launcher", "local")
     parser = Parser(f"riskmatch {name}", inspect.getdoc(command) or "", common)
     try:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import shlex
+import sys
 import textwrap
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any, Literal
 
+from riskmatch import trust
 from riskmatch.advice.advice import Advice, departure, read_advice, with_advice
+from riskmatch.cli.data import TableColumns
 from riskmatch.cli.errors import BadInput, bad_input
-from riskmatch.cli.options import Option, TableColumns, describe_keywords, options_of
-from riskmatch.cli.parser import Parser, toml_words
+from riskmatch.cli.options import Option, metavar, options_of
+from riskmatch.cli.parser import Parser
 from riskmatch.defaults import (
     factory,
     method_class,
@@ -24,10 +29,18 @@ from riskmatch.defaults import (
     search_space,
     values_of,
 )
+from riskmatch.defaults.describe import argument_docs
 from riskmatch.deployment.expected import Expected
+from riskmatch.files import read_file
 from riskmatch.registry import built_in
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning, replaced_lr
+from riskmatch.validation import format_value, type_hints
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 TEXT = """\
 Train one model with one method, on every domain of DATA but the test domains; or, with
@@ -140,7 +153,7 @@ def parse_train(words: Sequence[str]) -> TrainCommand:
         >>> command.config.hparams["weight"]
         3.0
     """
-    parse_setup = Parser("riskmatch train", "", options_of(Setup)).parse_known
+    parse_setup = Parser("riskmatch train", "", options_of(Setup), help=False).parse_known
     given = parse_setup(words)
     written = toml_words(given["config"]) if "config" in given else []
     setup = Setup(**{**(parse_setup(written) if written else {}), **given})
@@ -154,7 +167,8 @@ def parse_train(words: Sequence[str]) -> TrainCommand:
     given = parser.parse(without_help)
     if written:
         try:
-            given = {**parser.parse(written, once=True), **given}
+            _check_repeated(parser, written)
+            given = {**parser.parse(written), **given}
         except BadInput as error:
             raise BadInput(f"{setup.config}: {error}") from error
     if len(without_help) < len(words):
@@ -192,7 +206,7 @@ def _parser(setup: Setup, data: str | None = None, model: str | None = None) -> 
     parser = Parser("riskmatch train", text, [positional, *options_of(Setup)])
     if setup.method:
         parser.add(setup.method.rpartition(":")[2], with_defaults(method_class(setup.method)))
-    excluded = ("data", "method", "hparams")
+    excluded = ("data", "method", "hparams", "source")
     parser.add("run", [o for o in with_defaults(RunConfig) if o.name not in excluded])
     parser.add("table", options_of(TableColumns))
     parser.add("execution", options_of(Execution))
@@ -289,3 +303,77 @@ def _domains(given: dict[str, Any]) -> Sequence[str]:
     with bad_input():
         names = known_domains(data)
         return names or load(data, given.get("data_options"), given.get("data_dir")).names
+
+
+def toml_words(path: Path) -> list[str]:
+    """Read a TOML file as words of the command line; ``data`` is the positional argument.
+
+    Keys are spelt as on the command line, with ``-`` or ``_``; a repeatable option takes a list,
+    one of the form KEY=VALUE a table.
+    """
+    try:
+        values = tomllib.loads(read_file(path).decode())
+        words = [str(values.pop("data"))] if "data" in values else []
+        for key, value in values.items():
+            words += _toml_option(key.replace("_", "-"), value)
+    except OSError as error:
+        raise BadInput(f"--config {path}: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"--config {path} is not TOML: {error}.") from error
+    except RecursionError as error:
+        raise BadInput(f"--config {path} nests values too deeply. Write them flat.") from error
+    except TypeError as error:  # a date, which JSON does not have
+        raise BadInput(f"--config {path}: {error}. Write it as a text in quotes.") from error
+    except ValueError as error:  # Python converts no longer ones
+        raise BadInput(f"--config {path}: a number has thousands of digits; shorten it.") from error
+    trust.type_names(words)  # the user typed the name of the file
+    return words
+
+
+def _toml_option(name: str, value: Any) -> list[str]:
+    if isinstance(value, bool):
+        return [f"--{name}" if value else f"--no-{name}"]
+    if isinstance(value, dict):
+        return [f"--{name}={key}={json.dumps(entry)}" for key, entry in value.items()]
+    return [f"--{name}={entry}" for entry in (value if isinstance(value, list) else [value])]
+
+
+def describe_keywords(function: Callable[..., Any]) -> list[str]:
+    """One line per keyword-only parameter: name, type, default and text from the docstring.
+
+    Example:
+        >>> def load(*, size: int = 224, augment: bool = True):
+        ...     '''Images.
+        ...
+        ...     Args:
+        ...         size: side of the images.
+        ...     '''
+        >>> describe_keywords(load)
+        ['size=N  side of the images (default 224)', 'augment=true|false  (default true)']
+    """
+    types_, docs = type_hints(function), argument_docs(function)
+    lines = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is not parameter.KEYWORD_ONLY:
+            continue
+        default = parameter.default
+        none = default in (None, (), parameter.empty)
+        shown = "" if none else f"(default {format_value(default)})"
+        doc = docs.get(parameter.name, "").rstrip(".")
+        lines.append(
+            "  ".join(
+                [
+                    f"{parameter.name}={metavar(types_.get(parameter.name, str))}",
+                    f"{doc} {shown}".strip(),
+                ]
+            ).rstrip()
+        )
+    return lines
+
+
+def _check_repeated(parser: Parser, words: Sequence[str]) -> None:
+    """Raise for a list in a TOML file where an option takes one value."""
+    flags = [word.partition("=")[0] for word in words]
+    for option in parser.options:
+        if not option.repeatable and flags.count(option.label) > 1:
+            raise BadInput(f"{option.label} takes one value, not a list.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -148,3 +149,27 @@ def _try_describe(name: str) -> dict[str, Any]:
         return describe_method(name)
     except PartError as error:
         return {"name": name, "error": str(error)}
+
+
+def without_markup(text: str) -> str:
+    """Text without the markup of reStructuredText.
+
+    Example:
+        >>> without_markup("see :func:`~riskmatch.data.load` and ``size``")
+        'see load and size'
+    """
+    text = re.sub(r":\w+:`~(?:\w+\.)*(\w+)`", r"\1", text)
+    return re.sub(r":\w+:`([^`]*)`", r"\1", text).replace("``", "")
+
+
+def argument_docs(function: Any) -> dict[str, str]:
+    """Texts of the section ``Args:`` of a docstring, by parameter."""
+    function = getattr(function, "func", function)
+    doc = inspect.getdoc(function) or ""
+    if isinstance(function, type) and "Args:" not in doc:
+        doc = inspect.getdoc(function.__init__) or ""  # type: ignore[misc]
+    section = re.search(r"^Args:\n((?:[ ]+.*\n?|\n)*)", doc, re.MULTILINE)
+    if section is None:
+        return {}
+    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {5,}.*)*)", section[1], re.MULTILINE)
+    return {name: without_markup(" ".join(text.split())) for name, text in entries}
