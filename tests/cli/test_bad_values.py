@@ -37,8 +37,8 @@ def test_value_without_sense_is_named(riskmatch, words, facts):
 @pytest.mark.parametrize(
     ("words", "facts"),
     [
-        ("--memory -1 --explain", ["--memory", "positive", "-1"]),
-        ("--memory 0 --explain", ["--memory", "positive", "0"]),
+        ("--memory -1 --cost", ["--memory", "positive", "-1"]),
+        ("--memory 0 --cost", ["--memory", "positive", "0"]),
         ("--out ''", ["--out", "path", "''"]),
         ("--resume --restart", ["--resume", "--restart", "give one"]),
         ("--device mps", ["Device mps is not available", "Give cpu"]),

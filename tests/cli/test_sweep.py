@@ -119,18 +119,18 @@ def test_retry_without_failures(planned):
     assert planned("sweep", "retry", "s").out == "No run has failed.\n"
 
 
-def test_explain_counts_the_runs_that_the_command_would_train(planned, tmp_path):
-    assert planned("sweep", "retry", "s", "--explain").out == "No run has failed.\n"
+def test_cost_counts_the_runs_that_the_command_would_train(planned, tmp_path):
+    assert planned("sweep", "retry", "s", "--cost").out == "No run has failed.\n"
     planned("sweep", "run", "s", "--jobs", "1", "--quiet")
     record = min((tmp_path / "s" / "runs").glob(f"*/{FILE}"))
     record.write_text(record.read_text().replace('"status": "done"', '"status": "failed"'))
-    assert planned("sweep", "run", "s", "--explain").out == "No run is left to train.\n"
-    total = planned("sweep", "retry", "s", "--explain").out.splitlines()[-3]
+    assert planned("sweep", "run", "s", "--cost").out == "No run is left to train.\n"
+    total = planned("sweep", "retry", "s", "--cost").out.splitlines()[-3]
     assert total.split()[:2] == ["total", "1"]
 
 
-def test_explain_takes_the_device_of_the_launcher(planned):
-    refused = planned("sweep", "run", "s", "--explain", "--device", "cuda:9")
+def test_cost_takes_the_device_of_the_launcher(planned):
+    refused = planned("sweep", "run", "s", "--cost", "--device", "cuda:9")
     assert (refused.code, "cuda:9" in refused.err) == (2, True)
 
 

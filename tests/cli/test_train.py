@@ -233,23 +233,24 @@ def test_a_logger_of_the_users_own_is_closed(riskmatch):
     assert "Did you mean 'tensorboard'?" in done.err
 
 
-def test_explain_estimates_and_trains_nothing(riskmatch, tmp_path):
+def test_cost_estimates_and_trains_nothing(riskmatch, tmp_path):
     words = ["train", "colored-digits", "--method", "rdm", "--test-domain", "0.1"]
     words += ["--steps", "200", "--data-option", "samples=60"]
-    done = riskmatch(*words, "--explain", "--memory", "100")
+    done = riskmatch(*words, "--cost", "--memory", "100")
     assert done.code == 0
     assert "200 of 96 samples" in done.out
     assert "before step 150" in done.out
     assert "fits in 100 GB" in done.out
-    values = json.loads(riskmatch(*words, "--explain", "--json").out)
+    values = json.loads(riskmatch(*words, "--cost", "--json").out)
     assert values["steps"] == 200
     assert values["seconds"] > 0
     assert list(tmp_path.iterdir()) == []
     refused = riskmatch(*words, "--memory", "4")
-    assert (refused.code, "--explain" in refused.err) == (2, True)
+    assert (refused.code, "--cost" in refused.err) == (2, True)
     small = ["--draws", "1", "--trials", "1", "--steps", "4", "--data-option", "samples=60"]
     plan = ["sweep", "plan", "s", "--data", "colored-digits", "--methods", "erm", *small]
-    assert riskmatch(*plan).code == 0
-    done = riskmatch("sweep", "run", "s", "--explain")
+    done = riskmatch(*plan, "--cost")
+    assert (done.code, "core hours" in done.out) == (0, True)
+    done = riskmatch("sweep", "run", "s", "--cost")
     assert "core hours" in done.out
     assert not (tmp_path / "s" / "runs").exists()

@@ -29,7 +29,7 @@ ASKING = {
     "monitor": ["monitor", "model", "colored-digits"],
     "export": ["export", "model", "--format", "torch"],
     "sweep run": ["sweep", "run", "sweep"],
-    "sweep run --explain": ["sweep", "run", "sweep", "--explain"],
+    "sweep run --cost": ["sweep", "run", "sweep", "--cost"],
     "sweep retry": ["sweep", "retry", "sweep"],
     "train --advice": [
         *("train", "colored-digits", "--advice", "advice.json", "--test-domain", "0.1"),

@@ -10,6 +10,7 @@ from math import isnan
 from typing import TYPE_CHECKING, Literal
 
 from riskmatch.files import printable
+from riskmatch.pace import Pace, clock
 
 if TYPE_CHECKING:
     import rich.progress
@@ -27,18 +28,6 @@ FIRST_LINE, NEXT_LINE = 2.0, 5.0
 """Seconds before the first log line of a task, and between two lines."""
 SILENT_SECONDS = 30.0
 """Most seconds without a log line while runs train."""
-
-
-def clock(seconds: float) -> str:
-    """Format a duration as minutes and seconds, with hours if there are any.
-
-    Example:
-        >>> clock(75), clock(3600)
-        ('1:15', '1:00:00')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 @contextmanager
@@ -224,15 +213,17 @@ class Rate:
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
         self._task = ""
-        self._start = 0.0
-        self._done_before = 0
+        self._pace, self._reported, self._done = Pace(), 0.0, 0
 
     def __call__(self, task: str, done: int, total: int | None) -> str:
         """Describe the task after ``done`` of ``total``."""
         now = time.monotonic()
         if task != self._task:  # an earlier process may have done a part
-            self._task, self._start, self._done_before = task, now, done
-        seconds, new = now - self._start, done - self._done_before
+            self._task, self._pace = task, Pace()
+        else:
+            self._pace.add(now - self._reported, done - self._done)
+        self._reported, self._done = now, done
+        seconds, new = self._pace.seconds, self._pace.units
         if done == total:
             took = f" in {clock(seconds)}" if seconds >= 1 else ""
             return f"{task} · {self._amount(done)}{took}"
@@ -244,7 +235,7 @@ class Rate:
         if new > 0 and seconds > 0:
             parts.append(f"{self._amount(round(new / seconds))}/s")
             if total is not None:
-                parts.append(f"{clock(seconds * (total - done) / new)} left")
+                parts.append(f"{clock(self._pace.seconds_for(total - done))} left")
         return " · ".join(parts)
 
     def _amount(self, number: int, bare: bool = False) -> str:

@@ -13,7 +13,7 @@ from riskmatch.cli.app import call_verb
 from riskmatch.cli.errors import BadInput, RunFailed, bad_input, cause_of
 from riskmatch.cli.parser import parse
 from riskmatch.cli.printer import Column, print_line, print_table
-from riskmatch.cli.progress import SweepDisplay, clock, progress
+from riskmatch.cli.progress import SweepDisplay, progress
 from riskmatch.cli.sweep_options import (
     PlanOptions,
     RetryOptions,
@@ -23,6 +23,7 @@ from riskmatch.cli.sweep_options import (
     parse_with_launcher,
 )
 from riskmatch.files import printable, to_json
+from riskmatch.pace import clock
 
 if TYPE_CHECKING:
     from riskmatch.sweep import Launcher, PlannedRun, SweepStatus
@@ -75,6 +76,8 @@ def _plan(words: Sequence[str]) -> int:
         print(f"Added {len(plan.new)} runs to {printable(options.dir / FILE)}{already}.{time}")
         if plan.unfinished:
             print(f"Start them: {_command('run', options.dir)}")
+    if options.cost:
+        _print_cost(options)
     return 0
 
 
@@ -158,8 +161,8 @@ def _train(command: type[RunOptions], name: str, words: Sequence[str]) -> int:
     from riskmatch.sweep import retry_sweep, run_sweep
 
     planned = _read_plan(options.dir, to_train=True)
-    if options.explain:
-        _explain(options, launcher, planned)
+    if options.cost:
+        _print_cost(options, launcher)
         return 0
     train = retry_sweep if command is RetryOptions else run_sweep
     with SweepDisplay(planned, options.quiet) as display:
@@ -187,31 +190,16 @@ def _train(command: type[RunOptions], name: str, words: Sequence[str]) -> int:
     return 0
 
 
-def _explain(options: RunOptions, launcher: Launcher, planned: Sequence[PlannedRun]) -> None:
-    import torch
-
-    from riskmatch.engine.device import resolve_device
-    from riskmatch.engine.estimate import estimate_sweep
-    from riskmatch.sweep import Local
-    from riskmatch.sweep.board import Board
-    from riskmatch.sweep.plan import RUNS
+def _print_cost(options: PlanOptions | RunOptions, launcher: Launcher | str = "local") -> None:
+    from riskmatch.sweep import sweep_cost
 
     retry = isinstance(options, RetryOptions)
-    board = Board.from_folder([run.config for run in planned], options.dir / RUNS)
-    ids = set(board.failed) if retry else {config.id for config in board.unfinished}
-    configs = [run.config for run in planned if run.config.id in ids]
-    if not configs:
-        print("No run has failed." if retry else "No run is left to train.")
-        return
     with bad_input(), progress("images", options.quiet) as on_progress:
-        device = resolve_device(launcher.device if isinstance(launcher, Local) else "auto")
-        found = estimate_sweep(
-            configs,
-            device=device,
-            data_dir=options.data_dir,
-            on_progress=on_progress,
+        cost = sweep_cost(
+            options.dir, launcher, retry=retry, data_dir=options.data_dir, on_progress=on_progress
         )
-    print(found.text(torch.get_num_threads(), device.startswith("cuda")))
+    nothing = "No run has failed." if retry else "No run is left to train."
+    print(cost.text() if cost.runs else nothing)
 
 
 def _read_plan(folder: Path, to_train: bool = False) -> list[PlannedRun]:

@@ -75,6 +75,8 @@ class PlanOptions:
     """Column of a table to leave out."""
     data_dir: Path | None = None
     """Folder searched first for the files of the data set."""
+    cost: bool = False
+    """Print time and memory of the runs by method, from a few steps of each."""
     quiet: bool = False
     """Print nothing but errors."""
 
@@ -108,8 +110,8 @@ class RunOptions:
     """How to train: local, ray, slurm, or package.module:Name; --help lists its options."""
     data_dir: Path | None = None
     """Folder searched first for the files of data sets."""
-    explain: bool = False
-    """Estimate the time of the runs from a few steps of each method, and train nothing."""
+    cost: bool = False
+    """Estimate time and memory of the runs from a few steps of each method, and train nothing."""
     quiet: bool = False
     """Print nothing but errors."""
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from riskmatch.cli.errors import BadInput, CommandError, RunFailed, bad_input, cause_of
 from riskmatch.cli.printer import Amount, Column, print_line, print_table
-from riskmatch.cli.progress import RunDisplay, clock, progress
+from riskmatch.cli.progress import RunDisplay, progress
 from riskmatch.cli.train_options import TrainCommand, parse_train
 from riskmatch.files import to_json
+from riskmatch.pace import clock
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning, findings
 from riskmatch.runs.records import FILE, checkpoints
@@ -30,8 +31,8 @@ def run(words: Sequence[str]) -> int:
     if not _is_main():
         return _run_silently(words)
     command = parse_train(words)
-    if command.explain:
-        _explain(command)
+    if command.cost:
+        _cost(command)
         return 0
     record = _train(command)
     if command.all_domains:
@@ -56,7 +57,7 @@ def _run_silently(words: Sequence[str]) -> int:
     warnings.simplefilter("ignore")
     try:
         command = parse_train(words)
-        if not command.explain:
+        if not command.cost:
             _train(replace(command, quiet=True, log=(), all_domains=False))
     except CommandError as error:
         if getattr(error.__cause__, "causes", {}).get(0) == "":  # the first was killed
@@ -120,20 +121,20 @@ def _train(command: TrainCommand) -> RunRecord:
     return record
 
 
-def _explain(command: TrainCommand) -> None:
+def _cost(command: TrainCommand) -> None:
+    from riskmatch.engine.cost import run_cost
     from riskmatch.engine.device import resolve_device
-    from riskmatch.engine.estimate import estimate
 
     _check_domains(command.config)
     with bad_input(), progress("images", command.quiet) as on_progress:
-        found = estimate(
+        cost = run_cost(
             command.config,
             device=resolve_device(command.device),
             data_dir=command.data_dir,
             on_progress=on_progress,
         )
     limit = None if command.memory is None else command.memory * 1e9
-    print(to_json(found.to_json(limit), indent=2) if command.json else found.text(limit))
+    print(to_json(cost.to_json(limit), indent=2) if command.json else cost.text(limit))
 
 
 def _save(command: TrainCommand) -> None:

@@ -78,10 +78,10 @@ class Setup:
 class Execution:
     """Options that do not change the result of a run."""
 
-    explain: bool = False
+    cost: bool = False
     """Estimate time and memory from a few steps, print them, and train nothing."""
     memory: float | None = None
-    """With --explain: memory in GB that --accumulate has to fit in."""
+    """With --cost: memory in GB that --accumulate has to fit in."""
     all_domains: bool = False
     """Train on all domains, and write the model folder."""
     save: Path | None = None
@@ -257,8 +257,8 @@ def _command(
     if not given.get("test_domains") and not given.get("all_domains"):
         names = ", ".join(_domains(given))
         raise BadInput(f"Give --test-domain, one of {names}; or --all-domains.")
-    if "memory" in given and not given.get("explain"):
-        raise BadInput("--memory is an option of --explain; a run is divided with --accumulate.")
+    if "memory" in given and not given.get("cost"):
+        raise BadInput("--memory is an option of --cost; a run is divided with --accumulate.")
     if given.get("memory", 1) <= 0:
         raise BadInput(f"--memory must be a positive number of GB, got {given['memory']:g}.")
     for name in ("save", "licence", "after_warmup", "overwrite"):

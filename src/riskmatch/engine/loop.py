@@ -24,7 +24,7 @@ from riskmatch.engine.evaluate import EvaluatedSamples, predict, scores
 from riskmatch.engine.gradients import SAMPLES, gradient_norms
 from riskmatch.engine.parallel import ALONE, Processes, deferred_interrupts
 from riskmatch.engine.step import DivergedError
-from riskmatch.engine.timing import Timing
+from riskmatch.pace import Pace
 from riskmatch.runs import predictions, records
 from riskmatch.runs.config import RunConfig, acts_from
 from riskmatch.runs.predictions import Predictions
@@ -49,9 +49,9 @@ Keep = Literal["best", "all"]
 AFTER_WARMUP = "train-val-after-warmup"
 """Name of the best step of those at which the method acts."""
 EVALUATING = "evaluating"
-"""Task of which ``on_progress`` is told during an evaluation."""
+"""Progress task name of an evaluation."""
 FLAT = 1e-3
-"""Relative decrease of the validation risk that counts as one."""
+"""Smallest relative decrease of the validation risk that counts."""
 OnStep = Callable[[Progress], None]
 """Called after every step."""
 OnEvaluation = Callable[[RunConfig, Evaluation], None]
@@ -78,8 +78,11 @@ class Session:
     seconds_before: float = 0.0
     """Seconds that earlier processes took."""
     started: float = field(default_factory=time.monotonic)
-    timing: Timing = field(default_factory=Timing)
-    """Seconds of the steps and evaluations of this process."""
+    step_pace: Pace = field(default_factory=Pace)
+    evaluation_pace: Pace = field(default_factory=Pace)
+    """Of the steps and evaluations of this process."""
+    batch: int = 1
+    """Samples of the last batch, over all processes."""
     evaluations: list[Evaluation] = field(default_factory=list)
     """Evaluations so far."""
     evaluated: int = 0
@@ -125,7 +128,8 @@ class Session:
                 self.step_seconds += seconds
                 self.steps_taken += 1
                 whole = batch.whole if isinstance(batch, Share) else batch
-                self.timing.add_step(seconds, len(whole.y))
+                self.batch = len(whole.y)
+                self.step_pace.add(seconds)
                 try:
                     if self.on_step is not None:
                         self.on_step(self._progress())
@@ -154,7 +158,7 @@ class Session:
             self._save()  # first: an evaluation on disk has a checkpoint to continue from
             if self.processes.main:
                 records.append(self.folder, evaluation)
-            self.timing.add_evaluation(time.monotonic() - begun)
+            self.evaluation_pace.add(time.monotonic() - begun)
             self.evaluated, self.step_seconds, self.steps_taken = self.step, 0.0, 0
             if self.on_evaluation is not None:
                 self.on_evaluation(self.config, evaluation)
@@ -293,10 +297,15 @@ class Session:
     def _progress(self) -> Progress:
         steps, every = self.config.steps, self.config.eval_every
         evaluations = -(-steps // every) - (self.step - 1) // every  # this step's is still due
+        left = self.step_pace.seconds_for(steps - self.step)
+        if self.evaluation_pace.units:
+            left += self.evaluation_pace.seconds_for(evaluations)
+        else:  # a forward pass takes about a third of a step on as many samples
+            left += self.step_pace.seconds_for(evaluations * len(self._samples) / self.batch / 3)
         return Progress(
             self.step,
             steps,
             self.numbers["loss"],
             self.assembly.stepper.worst_domain(),
-            self.timing.seconds(steps - self.step, evaluations, len(self._samples)),
+            left,
         )

@@ -9,6 +9,7 @@ from riskmatch.sweep.run import (
     retry_sweep,
     run_all,
     run_sweep,
+    sweep_cost,
     sweep_status,
 )
 from riskmatch.sweep.worker import StepReport, SweepSettings, Worker
@@ -32,5 +33,6 @@ __all__ = [
     "retry_sweep",
     "run_all",
     "run_sweep",
+    "sweep_cost",
     "sweep_status",
 ]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from riskmatch.pace import Pace
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig, variant
 from riskmatch.runs.findings import Fit, fit_of, inactive_runs, worse_fit_runs
@@ -81,9 +82,8 @@ class Board:
     """Last known step of each run, by id."""
     fits: dict[str, Fit] = field(default_factory=dict)
     """How the fit of each run with a record became worse, by id."""
-    _seconds: dict[Group, float] = field(default_factory=dict, repr=False)
-    """Seconds of all timed steps."""
-    _timed_steps: dict[Group, int] = field(default_factory=dict, repr=False)
+    _paces: dict[Group, Pace] = field(default_factory=dict, repr=False)
+    """Of the steps that were timed."""
     _read_seconds: dict[str, float] = field(default_factory=dict, repr=False)
     """Seconds of each run that its record stated when it was last read, by id."""
 
@@ -152,13 +152,11 @@ class Board:
 
     def report_pace(self, config: RunConfig, seconds: float, steps: int = 1) -> None:
         """Record how long steps of the run's group took."""
-        group = group_of(config)
-        self._seconds[group] = self._seconds.get(group, 0.0) + seconds
-        self._timed_steps[group] = self._timed_steps.get(group, 0) + steps
+        self._paces.setdefault(group_of(config), Pace()).add(seconds, steps)
 
     def has_pace(self, config: RunConfig) -> bool:
         """Whether steps of the run's group were timed."""
-        return bool(self._timed_steps.get(group_of(config)))
+        return group_of(config) in self._paces
 
     def close(self, config: RunConfig, outcome: RunOutcome) -> None:
         """Record how a running run ended; an interrupted one waits again and stops the sweep."""
@@ -176,10 +174,14 @@ class Board:
     @property
     def seconds_left(self) -> float | None:
         """Estimate of the time until all runs are done; None before any step was timed."""
-        if not self._timed_steps:
+        if not self._paces:
             return None
+        paces = self._paces.values()
+        usual = Pace(sum(pace.seconds for pace in paces), sum(pace.units for pace in paces))
         left = [
-            self._pace(config) * max(0, config.steps - self._step(config))
+            self._paces.get(group_of(config), usual).seconds_for(
+                max(0, config.steps - self._step(config))
+            )
             for config in self.unfinished
         ]
         return max(sum(left) / self.jobs, *left, 0.0)
@@ -222,13 +224,6 @@ class Board:
 
     def _step(self, config: RunConfig) -> int:
         return self.steps.get(config.id, config.pretrain)
-
-    def _pace(self, config: RunConfig) -> float:
-        """Seconds per step of the run's group or, where none was timed, of all groups."""
-        group = group_of(config)
-        if self._timed_steps.get(group):
-            return self._seconds[group] / self._timed_steps[group]
-        return sum(self._seconds.values()) / max(1, sum(self._timed_steps.values()))
 
 
 OnChange = Callable[[Board], None]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from riskmatch.data import OnProgress
 from riskmatch.defaults import check_mappings, resolve, source_changes, with_source
@@ -23,6 +23,9 @@ from riskmatch.sweep.plan import FILE, RUNS, PlannedRun, Protocol, extend, held_
 from riskmatch.sweep.worker import SweepSettings, Worker
 from riskmatch.trust import admit, remember
 from riskmatch.validation import check_option, plain, texts
+
+if TYPE_CHECKING:
+    from riskmatch.engine.cost import SweepCost
 
 
 @dataclass(frozen=True)
@@ -269,6 +272,35 @@ def sweep_status(folder: Path | str) -> SweepStatus:
         See :func:`plan_sweep`.
     """
     return status_of(read(Path(folder)), Path(folder) / RUNS)
+
+
+def sweep_cost(
+    folder: Path | str,
+    launcher: Launcher | str = "local",
+    *,
+    retry: bool = False,
+    data_dir: Path | None = None,
+    trust: bool = False,
+    on_progress: OnProgress | None = None,
+) -> SweepCost:
+    """Estimate time and memory of the runs that :func:`run_sweep` would train, from a few steps.
+
+    Arguments are those of :func:`run_sweep`; with ``retry``, the runs are those of
+    :func:`retry_sweep`. Nothing is written.
+    """
+    from riskmatch.engine.cost import total_cost
+    from riskmatch.engine.device import resolve_device
+
+    configs = [run.config for run in planned_runs(folder, trust)]
+    board = Board.from_folder(configs, Path(folder) / RUNS)
+    ids = set(board.failed) if retry else {config.id for config in board.unfinished}
+    launcher = make_launcher(launcher)
+    return total_cost(
+        [config for config in configs if config.id in ids],
+        device=resolve_device(launcher.device if isinstance(launcher, Local) else "auto"),
+        data_dir=data_dir,
+        on_progress=on_progress,
+    )
 
 
 def run_all(

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 REPORT_EVERY = 0.1
 """Least seconds between two step reports, so that short steps do not wait for them."""
-TIMED_SECONDS = 0.1
-"""Seconds of steps that :func:`seconds_per_step` times."""
 TIMING_LIMIT = 20.0
 """Seconds after which no further group of runs is timed; it takes the mean of the others."""
 
@@ -130,32 +128,12 @@ class Worker:
         # Without a step, another process finished the run just before this one could lock it.
         return RunOutcome("done" if stepped else "locked")
 
-    def seconds_per_step(self, run: RunConfig) -> float:
-        """Time steps of a run after its warm-up, each with its share of an evaluation."""
-        from riskmatch.engine.assemble import assemble
-        from riskmatch.engine.evaluate import predict
-
-        parts = assemble(run, self.device, self.settings.data_dir, self.domains(run))
-        parts.stepper.memory.step = run.steps - 1
-        parts.stepper.step(next(parts.sampler))  # the first step of a process takes longer
-        start, steps = time.monotonic(), 0
-        while (seconds := time.monotonic() - start) < TIMED_SECONDS:
-            parts.stepper.step(next(parts.sampler))
-            steps += 1
-        sizes = {
-            name: sum(len(part) for part in splits.values())
-            for name, splits in parts.splits.items()
-        }
-        smallest = min(sizes, key=lambda name: sizes[name])
-        start = time.monotonic()
-        predict(parts.stepper.model, {smallest: parts.splits[smallest]})
-        evaluation = (time.monotonic() - start) * sum(sizes.values()) / sizes[smallest]
-        return seconds / steps + evaluation * run.eval_fraction / run.eval_every
-
     def time_groups(
         self, board: Board, threads: int, on_progress: OnProgress | None = None
     ) -> None:
-        """Time a step of every group of waiting runs that was never timed."""
+        """Estimate the pace of every group of waiting runs that was never timed."""
+        from riskmatch.engine.cost import run_cost
+
         start = time.monotonic()
         with torch_threads(threads):
             for run in {group_of(run): run for run in reversed(board.waiting)}.values():
@@ -163,12 +141,10 @@ class Worker:
                     return
                 if not board.has_pace(run):
                     try:
-                        self.domains(run, on_progress)
-                        board.report_pace(run, self.seconds_per_step(run))
-                    except (
-                        Exception,
-                        SystemExit,
-                    ):  # the run itself will fail with it and record the cause
+                        domains = self.domains(run, on_progress)
+                        cost = run_cost(run, device=self.device, domains=domains, pieces=False)
+                        board.report_pace(run, cost.seconds / (run.steps - run.pretrain))
+                    except (Exception, SystemExit):  # the run will fail with it and record it
                         continue
 
 

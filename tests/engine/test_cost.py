@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from riskmatch.defaults import run_config
-from riskmatch.engine.estimate import Estimate, estimate, estimate_sweep
+from riskmatch.engine.cost import Cost, run_cost, total_cost
 
 SMALL = {"steps": 40, "eval_every": 10, "data_options": {"samples": 60}}
 
@@ -15,7 +15,7 @@ def config(method="rdm", **given):
 
 def made(**values):
     defaults = {"warmup_step": 1.0, "step": 3.0, "evaluation": 5.0, "memory": 1000}
-    return Estimate(config(), **{**defaults, "whole_batch": 100, **values})
+    return Cost(config(), **{**defaults, "whole_batch": 100, **values})
 
 
 def test_seconds_add_up_steps_of_both_phases_and_evaluations():
@@ -39,7 +39,7 @@ def test_largest_piece_is_where_the_line_through_the_probes_meets_the_limit():
 
 def test_probe_measures_both_phases_and_pieces_and_writes_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    found = estimate(config())
+    found = run_cost(config())
     assert found.whole_batch == 2 * 48  # 80 % of 60 in each of two training domains
     assert sorted(found.pieces) == [12, 48]
     assert min(found.step, found.warmup_step, found.evaluation, found.memory) > 0
@@ -47,7 +47,7 @@ def test_probe_measures_both_phases_and_pieces_and_writes_nothing(tmp_path, monk
 
 
 def test_method_that_cannot_be_divided_says_why():
-    found = estimate(config("coral"))
+    found = run_cost(config("coral"))
     assert found.pieces == {}
     assert "CORAL needs features" in found.text()
     assert "smaller batch" in found.text(1.0)
@@ -55,9 +55,9 @@ def test_method_that_cannot_be_divided_says_why():
 
 def test_sweep_counts_shared_phases_once_and_scales_with_the_batch():
     runs = [config(pretrain=20, weight=weight) for weight in (1.0, 2.0, 3.0)]
-    found = estimate_sweep([*runs, config("erm")])
+    found = total_cost([*runs, config("erm")])
     assert found.runs == {"rdm": 3, "erm": 1}
     assert (found.phases, found.unshared_phases) == (1, 3)
     assert found.total == pytest.approx(sum(found.seconds.values()) + found.phase_seconds)
-    assert "1 ERM phases serve 3 runs" in found.text(1, gpu=False)
-    assert "GPU hours" in found.text(1, gpu=True)
+    assert "1 ERM phases serve 3 runs" in found.text()
+    assert "GPU hours" in replace(found, cores=0).text()

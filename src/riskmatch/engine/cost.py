@@ -1,4 +1,4 @@
-"""What runs will take: time and peak memory, from a few steps that are tried and thrown away."""
+"""Cost of runs: time and peak memory, from a few steps that are tried and thrown away."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from riskmatch.engine.assemble import Assembly, assemble, domains_of, is_frozen
 from riskmatch.engine.device import peak_memory, reset_peak_memory
 from riskmatch.engine.evaluate import EvaluatedSamples, predict
 from riskmatch.engine.step import check_splits
+from riskmatch.pace import clock
 from riskmatch.runs.config import RunConfig, acts_from
 
 _STEPS = 3  # timed steps of a probe, after one that is not
@@ -25,14 +26,14 @@ _SAMPLES = 256  # samples of the evaluation that is tried
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Cost:
     """Time and memory of a run.
 
     Example:
         >>> from riskmatch.defaults import run_config
         >>> options = {"steps": 200, "data_options": {"samples": 50}}
         >>> config = run_config("rdm", "colored-digits", ["0.1"], given=options)
-        >>> estimate(config).steps_after_warmup
+        >>> run_cost(config).steps_after_warmup
         50
     """
 
@@ -86,21 +87,21 @@ class Estimate:
         return fits if fits >= 1 else None
 
     def text(self, limit: float | None = None) -> str:
-        """The estimate in a few lines; with the piece that fits ``limit`` bytes, if given."""
+        """The cost in a few lines; with the piece that fits ``limit`` bytes, if given."""
         config, start = self.config, acts_from(self.config)
         lines = {
             "steps": f"{config.steps:,} of {self.whole_batch} samples, "
             f"{self.evaluations} evaluations",
             "step": f"{self.step:.3g} s",
             "evaluation": f"{self.evaluation:.3g} s",
-            "run": f"{duration(self.seconds)}, "
+            "run": f"{clock(self.seconds)}, "
             f"{self.evaluations * self.evaluation / self.seconds:.0%} of it evaluation",
             "memory": f"{self.memory / 1e9:.2f} GB at the peak",
         }
         if start:
             lines["step"] += f"; {self.warmup_step:.3g} s before step {start:,}"
         if config.pretrain:
-            phase = duration(config.pretrain * self.warmup_step)
+            phase = clock(config.pretrain * self.warmup_step)
             lines["run"] += f"; {phase} more for its ERM phase, unless that is done"
         for size, (memory, seconds) in self.pieces.items():
             ratio = seconds / self.step
@@ -115,14 +116,16 @@ class Estimate:
 
     def _fitting(self, limit: float) -> str:
         if self.undivided:
-            return "the whole batch" if self.memory <= limit else "no: use a smaller batch"
+            return (
+                "the whole batch" if self.memory <= limit else "does not fit; use a smaller batch"
+            )
         piece = self.largest_piece(limit)
         if piece is None:
-            return "no piece: use a smaller network or smaller inputs"
+            return "does not fit; use a smaller network or smaller inputs"
         return "the whole batch" if piece >= self.whole_batch else f"--accumulate {piece}"
 
     def to_json(self, limit: float | None = None) -> dict[str, object]:
-        """The estimate as values."""
+        """The cost as values."""
         values: dict[str, object] = {
             "steps": self.config.steps,
             "batch": self.whole_batch,
@@ -142,7 +145,7 @@ class Estimate:
         return values
 
 
-def estimate(
+def run_cost(
     config: RunConfig,
     *,
     device: torch.device | str = "cpu",
@@ -150,7 +153,7 @@ def estimate(
     domains: DomainSet | None = None,
     pieces: bool = True,
     on_progress: OnProgress | None = None,
-) -> Estimate:
+) -> Cost:
     """Estimate time and memory of a run from a few steps; nothing is written.
 
     Args:
@@ -163,17 +166,17 @@ def estimate(
     """
     device = torch.device(device)
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        return _estimate(config, device, data_dir, domains, pieces, on_progress)
+        return _run_cost(config, device, data_dir, domains, pieces, on_progress)
 
 
-def _estimate(
+def _run_cost(
     config: RunConfig,
     device: torch.device,
     data_dir: Path | None,
     domains: DomainSet | None,
     pieces: bool,
     on_progress: OnProgress | None,
-) -> Estimate:
+) -> Cost:
     assembly = assemble(config, device, data_dir, domains, on_progress)
     stepper, start = assembly.stepper, acts_from(config)
     whole = len(next(assembly.sampler).y)
@@ -194,7 +197,7 @@ def _estimate(
         stepper.memory.step = 0
         warmup_step, _ = _probe(assembly, device)
     evaluation = _evaluation(assembly, config, device)
-    return Estimate(config, warmup_step, step, evaluation, memory, tried, whole, undivided)
+    return Cost(config, warmup_step, step, evaluation, memory, tried, whole, undivided)
 
 
 def _probe(assembly: Assembly, device: torch.device) -> tuple[float, int]:
@@ -235,7 +238,7 @@ def _undivided(assembly: Assembly) -> str:
 
 
 @dataclass(frozen=True)
-class SweepEstimate:
+class SweepCost:
     """Time of the runs of a plan."""
 
     seconds: Mapping[str, float]
@@ -252,63 +255,52 @@ class SweepEstimate:
     embedding_seconds: float
     memory: int
     """Peak memory of the run that needs most, in bytes."""
+    cores: int
+    """Cores that a run uses; 0 on a GPU."""
 
     @property
     def total(self) -> float:
         """Seconds of everything, one after the other."""
         return sum(self.seconds.values()) + self.phase_seconds + self.embedding_seconds
 
-    def text(self, threads: int, gpu: bool) -> str:
-        """The estimate as a table."""
-        rows = [(name, f"{self.runs[name]:,}", duration(self.seconds[name])) for name in self.runs]
+    def text(self) -> str:
+        """The cost as a table."""
+        rows = [(name, f"{self.runs[name]:,}", clock(self.seconds[name])) for name in self.runs]
         if self.phases:
-            rows.append(("ERM phases", f"{self.phases:,}", duration(self.phase_seconds)))
+            rows.append(("ERM phases", f"{self.phases:,}", clock(self.phase_seconds)))
         if self.embeddings:
-            seconds = duration(self.embedding_seconds)
+            seconds = clock(self.embedding_seconds)
             rows.append(("embeddings", f"{self.embeddings:,}", seconds))
-        rows.append(("total", f"{sum(self.runs.values()):,}", duration(self.total)))
+        rows.append(("total", f"{sum(self.runs.values()):,}", clock(self.total)))
         widths = [max(len(row[k]) for row in rows) for k in range(3)]
         lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
-        hours = self.total / 3600 * (1 if gpu else threads)
-        lines.append(f"{hours:,.1f} {'GPU' if gpu else 'core'} hours, one run at a time")
+        hours = self.total / 3600 * (self.cores or 1)
+        lines.append(f"{hours:,.1f} {'core' if self.cores else 'GPU'} hours, one run at a time")
         lines.append(f"{self.memory / 1e9:.2f} GB of memory for the largest run")
         if self.unshared_phases > self.phases:
             lines.append(
                 f"{self.phases:,} ERM phases serve {self.unshared_phases:,} runs, which saves "
-                f"{duration(self.phase_seconds * (self.unshared_phases / self.phases - 1))}"
+                f"{clock(self.phase_seconds * (self.unshared_phases / self.phases - 1))}"
             )
         return "\n".join(lines)
 
 
-def duration(seconds: float) -> str:
-    """For people.
-
-    Example:
-        >>> duration(42), duration(5400), duration(400_000)
-        ('42 s', '1.5 h', '4.6 days')
-    """
-    for unit, length in (("days", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 1.5 * length or (unit == "h" and seconds >= length):
-            return f"{seconds / length:.1f} {unit}"
-    return f"{seconds:.0f} s"
-
-
-def estimate_sweep(
+def total_cost(
     configs: Sequence[RunConfig],
     *,
     device: torch.device | str = "cpu",
     data_dir: Path | None = None,
     on_progress: OnProgress | None = None,
-) -> SweepEstimate:
+) -> SweepCost:
     """Estimate the time of runs from one run of each method, network and data set.
 
     Steps of other batch sizes are taken to be proportional to the samples of a batch.
     """
-    probes: dict[tuple[object, ...], Estimate] = {}
+    probes: dict[tuple[object, ...], Cost] = {}
     loaded: dict[tuple[object, ...], DomainSet] = {}
     embedding_seconds = 0.0
 
-    def cost(config: RunConfig) -> float:
+    def seconds_of(config: RunConfig) -> float:
         nonlocal embedding_seconds
         key = _kind(config)
         if key not in probes:
@@ -318,7 +310,7 @@ def estimate_sweep(
                 loaded.clear()  # one data set in memory at a time
                 loaded[source] = domains_of(config, data_dir, device, on_progress)
                 embedding_seconds += (time.perf_counter() - begun) * is_frozen(config)
-            probes[key] = estimate(config, device=device, domains=loaded[source], pieces=False)
+            probes[key] = run_cost(config, device=device, domains=loaded[source], pieces=False)
         known = probes[key]
         share = (config.batch_size or 1) / (known.config.batch_size or 1)
         scaled = replace(
@@ -330,19 +322,20 @@ def estimate_sweep(
     seconds: dict[str, float] = {}
     runs: dict[str, int] = {}
     for config in ordered:
-        seconds[config.method] = seconds.get(config.method, 0.0) + cost(config)
+        seconds[config.method] = seconds.get(config.method, 0.0) + seconds_of(config)
         runs[config.method] = runs.get(config.method, 0) + 1
     shared = [config.erm_phase() for config in ordered if config.pretrain]
     phases = {phase.id: phase for phase in shared}
-    return SweepEstimate(
+    return SweepCost(
         seconds,
         runs,
         phases=len(phases),
-        phase_seconds=sum(cost(phase) for phase in phases.values()),
+        phase_seconds=sum(seconds_of(phase) for phase in phases.values()),
         unshared_phases=len(shared),
         embeddings=len({_source(config) for config in ordered if is_frozen(config)}),
         embedding_seconds=embedding_seconds,
         memory=max((probe.memory for probe in probes.values()), default=0),
+        cores=torch.get_num_threads() if torch.device(device).type == "cpu" else 0,
     )
 
 
