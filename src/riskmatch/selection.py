@@ -41,7 +41,7 @@ import pandas as pd
 
 from riskmatch import registry
 from riskmatch.runs.cases import CASE, cases, check_columns
-from riskmatch.runs.config import WHOLE_AT_END, RunConfig
+from riskmatch.runs.config import WINDOW_AVERAGES, RunConfig
 from riskmatch.runs.frame import Paths, read_results
 from riskmatch.runs.scores import Split
 from riskmatch.validation import check_option
@@ -263,7 +263,7 @@ def _candidates(table: pd.DataFrame, evaluations: pd.DataFrame, rule: Rule) -> p
     columns = [name for name in evaluations if str(name).startswith("accuracy/")]
     known = evaluations["step"].notna() & evaluations["run"].isin(table["run"])
     evaluations = evaluations.loc[known, ["run", "step", *columns]]
-    averaged = evaluations["run"].isin(table.loc[table["average"].isin(WHOLE_AT_END), "run"])
+    averaged = evaluations["run"].isin(table.loc[table["average"].isin(WINDOW_AVERAGES), "run"])
     # The window of swad may end runs of the same draw at different steps.
     evaluations = evaluations.assign(moment=evaluations["step"].mask(averaged, -1))
     if averaged.any():

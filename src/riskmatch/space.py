@@ -11,8 +11,7 @@ import math
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
-from functools import cache
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 Value = float | int | str
@@ -234,41 +233,6 @@ def check_valid(values: Any) -> None:
             continue
         name = f"{item.name} of {type(values).__name__}"
         raise ValueError(f"{name} must be {valid}, got {value!r}.")
-
-
-def later(default: Any, absent: Any = MISSING) -> Any:
-    """A dataclass field added after runs of its class were recorded.
-
-    It is part of a run's id only where its value differs from ``absent``, the value that a record
-    without the field means; that is the default unless it is given.
-
-    Example:
-        >>> from dataclasses import dataclass
-        >>> @dataclass(frozen=True)
-        ... class Method:
-        ...     weight: float = 1.0
-        ...     pool: str = later("domains", absent="samples")
-        >>> without_later(Method, {"weight": 1.0, "pool": "samples"})
-        {'weight': 1.0}
-    """
-    return field(default=default, metadata={"absent": default if absent is MISSING else absent})
-
-
-def without_later(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """``values`` of a dataclass, less the later fields that say what their absence means."""
-    absent = _absent(cls)
-    return {k: v for k, v in values.items() if k not in absent or v != absent[k]}
-
-
-def with_later(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """``values`` of a dataclass with the later fields they lack, as their absence means."""
-    return {**_absent(cls), **values}
-
-
-@cache
-def _absent(cls: type) -> dict[str, Any]:
-    """What the absence of each later field of a dataclass means."""
-    return {i.name: i.metadata["absent"] for i in fields(cls) if "absent" in i.metadata}
 
 
 def ranges(objective: type) -> dict[str, Tuned]:

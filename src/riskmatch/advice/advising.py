@@ -38,7 +38,6 @@ from riskmatch.report.selected import select
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning
 from riskmatch.runs.frame import Results, read_results
-from riskmatch.space import with_later
 from riskmatch.sweep import Launcher, PlannedRun, Protocol, run_all
 from riskmatch.sweep.board import OnChange
 from riskmatch.sweep.plan import RUNS, check_outputs, extend, held_out, known_ids
@@ -252,7 +251,7 @@ def advice_for(config: RunConfig, expected: Expected) -> Advice:
     return Advice(
         config.data,
         config.method,
-        with_later(method_class(config.method), config.hparams),
+        config.to_json()["hparams"],
         {f.name: getattr(config, f.name) for f in fields(RunConfig) if f.name not in _ARGUMENTS},
         expected,
     )

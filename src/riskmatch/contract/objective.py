@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from types import MappingProxyType
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from riskmatch.space import TRAINING, Tuned, check_valid
 from riskmatch.validation import check_option, plain
 
 Needs = Literal["risks", "logits", "features", "gradients", "other data", "other weights"]
+Idea = Literal["risks", "features", "gradients", "adversarial", "data", "weights"]
 
 
 OptimFactory = Callable[[list[Tensor]], torch.optim.Optimizer]
@@ -177,6 +178,18 @@ class Objective(ABC):
     no optimiser, no data.
     """
 
+    title: ClassVar[str] = ""
+    """Its name in tables; the name of the class if it is empty."""
+    idea: ClassVar[Idea] = "risks"
+    """What it makes alike, or changes: the risks or features of domains, gradients, data, weights."""
+    plain: ClassVar[bool] = False
+    """Whether it is ERM at every step, without anything that is switched on."""
+    variants: ClassVar[tuple[str, ...]] = ()
+    """Fields of which another value than the default makes a method with a name of its own."""
+    variant_titles: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Titles of such methods, by these values, separated by spaces."""
+    domainbed: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
+    """DomainBed's names of it, each with the fields that the name fixes; its title if empty."""
     needs: ClassVar[Needs] = "risks"
     """The most demanding thing that the formula reads."""
     citation: ClassVar[str]

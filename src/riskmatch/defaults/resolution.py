@@ -25,7 +25,7 @@ from riskmatch.defaults.values import (
 )
 from riskmatch.registry import PartError
 from riskmatch.runs.config import RunConfig
-from riskmatch.space import TRAINING, Tuned, defaults, ranges, times, with_later, without_later
+from riskmatch.space import TRAINING, Tuned, defaults, ranges, times
 from riskmatch.trust import is_own, may_import
 from riskmatch.validation import (
     check_option,
@@ -149,9 +149,7 @@ def run_config(
 ) -> RunConfig:
     """Configuration of a run; arguments as of :func:`resolve`.
 
-    A path is made absolute, so that the same run has the same id from any folder. Fields of the
-    method declared with :func:`~riskmatch.space.later` are left out where they equal what their
-    absence means.
+    A path is made absolute, so that the same run has the same id from any folder.
 
     Raises:
         ValueError: a name is unknown, or a value has the wrong type or is out of range.
@@ -198,7 +196,7 @@ def run_config(
             data=_absolute(data),
             test_domains=tuple(map(normalised_name, test_domains)),
             method=_name(method),
-            hparams=without_later(cls, hparams),
+            hparams=hparams,
             **values,
         )
     )
@@ -241,8 +239,6 @@ def given_for(config: RunConfig) -> dict[str, Any]:
         network = {"model": config.model}
         usual = values_of(resolve(config.method, config.data, frozen=frozen, given=network))
         usual["model"] = resolve(config.method, config.data)["model"].value
-        cls = method_class(config.method)
-        hparams = _declared(cls) | with_later(cls, hparams)
     values = {**hparams, **{name: own[name] for name in own if name not in _ARGUMENTS}}
     different = {name: value for name, value in values.items() if value != usual.get(name)}
     for name in _OPTIONS:

@@ -15,7 +15,7 @@ from riskmatch.report.figures.canvas import render
 from riskmatch.report.figures.risks import TEST, density_plot
 from riskmatch.report.tables import Table
 from riskmatch.report.titles import data_title, method_title
-from riskmatch.runs.config import WHOLE_AT_END, RunConfig, acts_from, variant
+from riskmatch.runs.config import WINDOW_AVERAGES, RunConfig, acts_from, variant
 
 if TYPE_CHECKING:
     from riskmatch.deployment.model import SampleScores
@@ -158,7 +158,7 @@ def _before_it_acts(run: Mapping[str, Any], config: RunConfig) -> bool:
 
 def _step(run: Mapping[str, Any], config: RunConfig, score: str) -> str:
     chosen = "the last"
-    if run["step_chosen_by"] != "last" and config.average not in WHOLE_AT_END:
+    if run["step_chosen_by"] != "last" and config.average not in WINDOW_AVERAGES:
         chosen = f"the first with the {score} over the domains of training"
     start = acts_from(config)
     if _before_it_acts(run, config):

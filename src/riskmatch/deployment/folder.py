@@ -50,7 +50,7 @@ SCHEMA: dict[str, Any] = {
     "classes": Sequence[str],
     "domains": {str: {"trained_on": bool}},
     "expected": Mapping[str, float] | None,
-    "run": {"config": Mapping[str, Any]},
+    "run": {"config": Mapping[str, Any], "method": Mapping[str, Any]},
 }
 """Values of ``model.json`` that loading a model reads, and their types."""
 

@@ -44,6 +44,7 @@ from riskmatch.limits import ENTRIES, EXPANSION, MEMORY, check_limit
 from riskmatch.models import Backbone
 from riskmatch.models.bounded import bounded_build, check_finite
 from riskmatch.runs.config import RunConfig
+from riskmatch.runs.method import MethodFacts
 from riskmatch.trust import UntrustedError, admit
 
 if TYPE_CHECKING:
@@ -271,7 +272,8 @@ def load_model(
     try:
         if network is None:
             admit([str(values["network"]["name"])], path / MODEL, trust)
-        config = RunConfig.from_json(values["run"]["config"])
+        about = MethodFacts.from_json(values["run"]["method"])
+        config = RunConfig.from_json(values["run"]["config"], about)
         preprocessing = preprocessing_from_json(values["preprocessing"])
         _check_fit(values, preprocessing)
     except UntrustedError:

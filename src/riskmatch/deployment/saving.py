@@ -136,6 +136,7 @@ def save_model(
         "run": {
             "id": config.id,
             "config": config.to_json(),
+            "method": config.about.to_json(),
             "step": step,
             "step_chosen_by": rule,
             "data": identity_of(domains).to_json(),

@@ -44,7 +44,6 @@ from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning
 from riskmatch.runs.identity import DataIdentity
 from riskmatch.runs.scores import Split
-from riskmatch.space import with_later
 from riskmatch.validation import check_option
 
 
@@ -79,7 +78,7 @@ def objective(method: str, hparams: Mapping[str, Any]) -> Objective:
     names = [item.name for item in fields(cls)]
     for name in hparams:
         check_option(f"hyper-parameter of {method}", name, names)
-    return cls(**with_later(cls, hparams))
+    return cls(**hparams)
 
 
 def domains_of(

@@ -29,7 +29,6 @@ from typing import Any
 from riskmatch.defaults import method_class
 from riskmatch.experiments.experiment import INITS, Budget, Init
 from riskmatch.runs.config import RunConfig
-from riskmatch.space import without_later
 from riskmatch.sweep.plan import PlannedRun
 
 LR = 1e-4
@@ -221,7 +220,7 @@ def _config(method: MethodGrid, init: Init, value: float, seed: int, budget: Bud
         data="colored-mnist",
         test_domains=tuple(domain_name(p, method.p) for p in TEST_P),
         method=method.objective,
-        hparams=without_later(method_class(method.objective), hparams),
+        hparams=hparams,
         model="mlp",
         model_options={
             "widths": [16, 16, 16] if smoke else [390, 390, 390],

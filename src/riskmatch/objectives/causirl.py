@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -32,6 +33,14 @@ class CausIRL(Objective):
     distance: Distance = "coral"
     """D: means and covariances, or the kernel distance of the features."""
 
+    title = "CausIRL (CORAL)"
+    idea = "features"
+    variants = ("distance",)
+    variant_titles: ClassVar[Mapping[str, str]] = {"mmd": "CausIRL (MMD)"}
+    domainbed: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "CausIRL_CORAL": {"distance": "coral"},
+        "CausIRL_MMD": {"distance": "mmd"},
+    }
     needs = "features"
     citation = (
         "Chevalley et al., Invariant Causal Mechanisms through Distribution Matching, arXiv 2022"

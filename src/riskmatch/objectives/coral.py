@@ -23,6 +23,8 @@ class CORAL(Objective):
     weight: float = tuned(1.0, LogUniform(-1, 1), NOT_NEGATIVE)
     """γ, of the distance between features."""
 
+    title = "CORAL"
+    idea = "features"
     needs = "features"
     citation = (
         "Sun and Saenko, Deep CORAL: Correlation Alignment for Deep Domain Adaptation, "

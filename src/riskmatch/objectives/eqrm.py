@@ -30,6 +30,8 @@ class EQRM(Objective):
     log_tail: float | None = bounded(None, Interval(high=0, closed="neither"))
     """log(1 − α) of an extreme level, for example −1000; replaces ``quantile`` where set."""
 
+    title = "EQRM"
+    idea = "risks"
     citation = (
         "Eastwood et al., Probable Domain Generalization via Quantile Risk Minimization, "
         "NeurIPS 2022"

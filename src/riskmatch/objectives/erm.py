@@ -14,6 +14,9 @@ class ERM(Objective):
     .. math:: \frac1m \sum_{e=1}^m \bar R_e
     """
 
+    title = "ERM"
+    idea = "risks"
+    plain = True
     citation = "Vapnik, An overview of statistical learning theory, IEEE TNN 1999"
 
     def __call__(self, ev: Eval, memory: Memory) -> Terms:

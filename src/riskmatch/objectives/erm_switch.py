@@ -31,6 +31,9 @@ class ERMSwitch(Objective):
     lr_after: float = _as_in_rdm("lr_after")
     """Learning rate after the switch."""
 
+    title = "ERM with RDM's switch"
+    idea = "risks"
+    plain = True
     citation = "Vapnik, An overview of statistical learning theory, IEEE TNN 1999"
     training: ClassVar[Mapping[str, Tuned]] = RDM.training
 

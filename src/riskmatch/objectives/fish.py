@@ -26,6 +26,8 @@ class Fish(Objective):
     meta_lr: float = tuned(0.5, Choice((0.05, 0.1, 0.5)), POSITIVE)
     """ε, the share of the walk that is kept."""
 
+    title = "Fish"
+    idea = "gradients"
     needs = "other weights"
     citation = "Shi et al., Gradient Matching for Domain Generalization, ICLR 2022"
 

@@ -35,6 +35,8 @@ class Fishr(Objective):
     ema: float = tuned(0.95, Uniform(0.90, 0.99), Interval(0, 1, "left"))
     """ρ, what the moving averages keep at each step."""
 
+    title = "Fishr"
+    idea = "gradients"
     needs = "features"
     citation = (
         "Rame et al., Fishr: Invariant Gradient Variances for Out-of-Distribution Generalization, "

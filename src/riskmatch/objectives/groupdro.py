@@ -24,6 +24,8 @@ class GroupDRO(Objective):
     eta: float = tuned(1e-2, LogUniform(-3, -1), NOT_NEGATIVE)
     """η, the step size of the weights."""
 
+    title = "GroupDRO"
+    idea = "risks"
     citation = "Sagawa et al., Distributionally Robust Neural Networks for Group Shifts, ICLR 2020"
 
     def __call__(self, ev: Eval, memory: Memory) -> Terms:

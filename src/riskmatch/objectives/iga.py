@@ -25,6 +25,8 @@ class IGA(Objective):
     weight: float = tuned(1000.0, LogUniform(1, 5), NOT_NEGATIVE)
     """λ, of the spread."""
 
+    title = "IGA"
+    idea = "gradients"
     needs = "gradients"
     citation = (
         "Koyama and Yamaguchi, Out-of-Distribution Generalization with Maximal Invariant "

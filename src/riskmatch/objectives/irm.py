@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from riskmatch.contract import Eval, Memory, Objective, OptimSpec, Terms
-from riskmatch.space import NOT_NEGATIVE, LogUniform, later, tuned
+from riskmatch.space import NOT_NEGATIVE, LogUniform, tuned
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,13 @@ class IRM(Objective):
     """λ, of the squared gradients."""
     warmup: int = tuned(500, LogUniform(0, 4, integer=True), NOT_NEGATIVE)
     """Steps of weight 1 before λ applies."""
-    estimate: Literal["halves", "whole"] = later("halves")
+    estimate: Literal["halves", "whole"] = "halves"
     """How the squared gradient is estimated: from two halves of a domain, or from all of it."""
 
+    title = "IRM"
+    idea = "gradients"
+    variants = ("estimate",)
+    variant_titles: ClassVar[Mapping[str, str]] = {"whole": "IRM (whole domains)"}
     needs = "logits"
     citation = "Arjovsky et al., Invariant Risk Minimization, arXiv 2019"
 

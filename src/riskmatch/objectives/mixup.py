@@ -29,6 +29,8 @@ class Mixup(Objective):
     alpha: float = tuned(0.2, LogUniform(-1, 1), POSITIVE)
     """α, of the Beta distribution of λ."""
 
+    title = "Mixup"
+    idea = "data"
     needs = "other data"
     citation = "Yan et al., Improve Unsupervised Domain Adaptation with Mixup Training, arXiv 2020"
 

@@ -29,6 +29,8 @@ class MLDG(Objective):
     meta_test: int = tuned(2, Choice((1, 2)), Interval(1))
     """How many domains are held out; 2 is 1 where there are two training domains."""
 
+    title = "MLDG"
+    idea = "weights"
     needs = "other weights"
     citation = (
         "Li et al., Learning to Generalize: Meta-Learning for Domain Generalization, AAAI 2018"

@@ -23,6 +23,8 @@ class FeatureMMD(Objective):
     weight: float = tuned(1.0, LogUniform(-1, 1), NOT_NEGATIVE)
     """γ, of the distance between features."""
 
+    title = "MMD"
+    idea = "features"
     needs = "features"
     citation = "Li et al., Domain Generalization with Adversarial Feature Learning, CVPR 2018"
 

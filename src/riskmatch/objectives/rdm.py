@@ -11,7 +11,7 @@ from riskmatch.contract import Eval, KnownTerms, Memory, Objective, OptimSpec, T
 from riskmatch.divergence import MMD, Divergence, DomainIndex, Pool, RBFMixture
 from riskmatch.divergence.matched import Match, MatchedRisks
 from riskmatch.matching import RiskMatching
-from riskmatch.space import NOT_NEGATIVE, POSITIVE, Choice, LogUniform, Tuned, Uniform, later, tuned
+from riskmatch.space import NOT_NEGATIVE, POSITIVE, Choice, LogUniform, Tuned, Uniform, tuned
 
 _LARGE = ("terraincognita", "domainnet")
 _NO_VARIANCE = dict.fromkeys(("officehome", *_LARGE), Tuned(0.0, Choice((0.0,))))
@@ -49,9 +49,18 @@ class RDM(Objective):
     """Kernels of the divergence mmd; the published λ belong to the released code's."""
     rescale: bool = False
     """Divide the loss by λ where λ > 1, as the released code does on ColoredMNIST."""
-    pool: Pool = later("domains", absent="samples")
+    pool: Pool = "domains"
     """What weighs the same in the pool: every domain, as in the paper, or every sample."""
 
+    title = "RDM"
+    idea = "risks"
+    variants = ("match", "divergence")
+    variant_titles: ClassVar[Mapping[str, str]] = {
+        "moments": "RDM (two moments)",
+        "variance": "RDM (every domain, L)",
+        "variance moments": "RDM (every domain, two moments)",
+    }
+    domainbed: ClassVar[Mapping[str, Mapping[str, str]]] = {"RDM": {}, "DGPM2": {}}
     citation = "Nguyen et al., Domain Generalisation via Risk Distribution Matching, WACV 2024"
     training: ClassVar[Mapping[str, Tuned]] = {
         "lr": Tuned(5e-5, LogUniform(-4.5, -4)),

@@ -23,6 +23,8 @@ class VREx(Objective):
     warmup: int = tuned(500, LogUniform(0, 4, integer=True), NOT_NEGATIVE)
     """Steps of weight 1 before λ applies."""
 
+    title = "VREx"
+    idea = "risks"
     citation = (
         "Krueger et al., Out-of-Distribution Generalization via Risk Extrapolation (REx), ICML 2021"
     )

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import pandas as pd
 
 from riskmatch.report.titles import domains_title
-from riskmatch.runs.config import PLAIN
 from riskmatch.selection import CASE, acts
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ def methods_at_work(selected: Selected) -> list[str]:
     last = runs["run"].map(selected.results.evaluations.groupby("run")["step"].max())
     late = selected.rule.after_warmup & last.notna() & ~acts(runs["acts_from"], last)
     trained = [{*d} - {*t} for d, t in zip(runs["domains"], runs["test_domains"], strict=True)]
-    alone = (pd.Series(trained, runs.index).map(len) == 1) & ~runs["method"].isin(PLAIN)
+    alone = (pd.Series(trained, runs.index).map(len) == 1) & ~runs["plain"]
     warm_ups = bool((runs["acts_from"] != 0).fillna(True).any())
     early = f"{int((~chosen['acts']).sum())} of {len(chosen)} chosen before the method acts"
     by_method = _counts(selected, chosen, ~chosen["acts"])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from riskmatch.report import titles
 from riskmatch.report.titles import data_title, domains_title, method_title, setting_title
 from riskmatch.runs.config import RunConfig, variant
+from riskmatch.runs.method import part_title
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +26,7 @@ def model_title(model: str, options: Mapping[str, Any]) -> str:
         >>> model_title("lite0", {"frozen": True}), model_title("my_nets:Tiny", {})
         ('a head on the frozen features of lite0', 'Tiny')
     """
-    name = titles.part_title(model)
+    name = part_title(model)
     return f"a head on the frozen features of {name}" if options.get("frozen") else name
 
 

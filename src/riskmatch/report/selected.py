@@ -14,6 +14,7 @@ import pandas as pd
 from riskmatch.report import titles
 from riskmatch.report.tables import Gain
 from riskmatch.runs.frame import Results
+from riskmatch.runs.method import part_title
 from riskmatch.selection import Rule, cases, choose_among, find_rule
 
 _Row = TypeVar("_Row")
@@ -34,7 +35,7 @@ def row_label(variant: str, model: str = "") -> str:
         >>> row_label("vrex"), row_label("vrex", "lite0")
         ('VREx', 'VREx, lite0')
     """
-    title, network = titles.method_title(variant), titles.part_title(model)
+    title, network = titles.method_title(variant), part_title(model)
     return f"{title}, {network}" if model else title
 
 

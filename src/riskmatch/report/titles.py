@@ -8,8 +8,8 @@ from typing import get_args
 
 from riskmatch.registry import INSTANCE
 from riskmatch.runs.config import Average
+from riskmatch.runs.method import part_title
 from riskmatch.runs.scores import Split
-from riskmatch.trust import is_own
 
 METHODS = {
     "erm": "ERM",
@@ -73,21 +73,6 @@ def data_title(data: str) -> str:
     """
     name, comma, options = data.partition(", ")
     return (DATA.get(name) or Path(part_title(name)).name) + comma + options
-
-
-def part_title(name: str) -> str:
-    """``Name`` of a part called ``package.module:Name``; other names unchanged.
-
-    The class of an object that was passed to :func:`riskmatch.train`, too.
-
-    Example:
-        >>> part_title("my_methods:Robust"), part_title("instance:my_nets.Tiny"), part_title("mlp")
-        ('Robust', 'Tiny', 'mlp')
-    """
-    prefix, space, part = name.rpartition(" ")  # as in "ERM-initialised my_nets:Tiny"
-    if part.startswith(INSTANCE):
-        part = part.rpartition(".")[2]
-    return prefix + space + (part.rpartition(":")[2] if is_own(part) else part)
 
 
 _SETTINGS = {

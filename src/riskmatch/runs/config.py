@@ -11,14 +11,15 @@ from functools import cache, cached_property
 from typing import Any, Literal, get_args, get_type_hints
 
 from riskmatch.registry import INSTANCE
-from riskmatch.space import later, with_later, without_later
+from riskmatch.runs.method import MethodFacts, declared, facts_of
+from riskmatch.space import TRAINING
 from riskmatch.validation import check_option, mismatch, shown
 
 Schedule = Literal["constant", "cosine", "cosine-after-warmup"]
 Risk = Literal["cross-entropy", "squared", "huber"]
 Optim = Literal["adam", "adamw", "sgd"]
 Average = Literal["none", "ema", "swa", "swad"]
-WHOLE_AT_END: tuple[Average, ...] = ("swa", "swad")
+WINDOW_AVERAGES: tuple[Average, ...] = ("swa", "swad")
 """Averages over a window of steps: a run has them at its end, and rules choose its last step."""
 
 
@@ -72,26 +73,26 @@ class RunConfig:
     """Options of the data set by name."""
     model_options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the network by name."""
-    accumulate: int = later(0)
+    accumulate: int = 0
     """Samples whose graph is in memory at a time, with the exact gradient of the batch; 0: all."""
-    replacement: bool = later(False)
+    replacement: bool = False
     """Draw batches with replacement, as DomainBed does; whole domains become bootstraps of them."""
-    augment_validation: bool = later(False)
+    augment_validation: bool = False
     """Augment the validation images of training domains like training images, as DomainBed does."""
-    risk: str = later("cross-entropy")
+    risk: str = "cross-entropy"
     """Loss of each sample: cross-entropy; squared or huber for regression."""
-    optim: str = later("adam")
+    optim: str = "adam"
     """Optimiser: adam, adamw or sgd."""
 
-    eval_fraction: float = later(1.0)
+    eval_fraction: float = 1.0
     """Share of each split that evaluations use: the same samples at every evaluation."""
-    patience: int = later(0)
+    patience: int = 0
     """Evaluations without a lower validation risk, once the method acts, after which the run stops;
     0 trains all steps."""
-    average: Average = later("none")
+    average: Average = "none"
     """Average of the weights over steps, which is evaluated and shipped: ema, swa (over the last
     quarter of the steps), or swad (over a window that the validation risk chooses)."""
-    source: str = later("")
+    source: str = ""
     """Hash of the source, or version, of each part that is not built in, as join_sources writes
     them; empty without any."""
 
@@ -158,22 +159,19 @@ class RunConfig:
         return (self.data, self.method, self.model, *more)
 
     def to_json(self) -> dict[str, Any]:
-        """Configuration as plain JSON values.
-
-        Fields declared with :func:`~riskmatch.space.later` are left out where they equal what
-        their absence means, so that records and ids of earlier versions do not change.
-        """
-        values: dict[str, Any] = json.loads(json.dumps(self._values()))
-        return values
-
-    def _values(self) -> dict[str, Any]:
-        """The fields but for later ones that equal what their absence means."""
+        """Configuration in full, with the declared defaults of the method, as plain JSON values."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
-        return without_later(type(self), values)
+        values["hparams"] = {**self.about.defaults, **self.hparams}
+        plain: dict[str, Any] = json.loads(json.dumps(values))
+        return plain
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> RunConfig:
+    def from_json(cls, values: Mapping[str, Any], about: MethodFacts | None = None) -> RunConfig:
         """Configuration from the values of :meth:`to_json`.
+
+        Args:
+            values: the fields; those that are missing have their defaults.
+            about: what is known about the method; about another one it does not count.
 
         Raises:
             ValueError: a field is missing, unknown, or has a wrong value.
@@ -188,13 +186,51 @@ class RunConfig:
             check_option("field of config", min(values.keys() - known.keys()), known)
         tests = values["test_domains"]
         tests = tuple(tests) if isinstance(tests, list) else tests
-        return cls(**with_later(cls, {**values, "test_domains": tests}))
+        return cls(**{**values, "test_domains": tests}).with_facts(about)
+
+    def with_facts(self, about: MethodFacts | None) -> RunConfig:
+        """The configuration, with what is known about its method where that is not None."""
+        if about is not None and about.name == self.method:
+            vars(self)["about"] = about
+        return self
+
+    @cached_property
+    def about(self) -> MethodFacts:
+        """What is known about the method: from the file that was read, else from its class."""
+        return facts_of(self.method)
 
     @cached_property
     def id(self) -> str:
-        """First 16 hexadecimal digits of the SHA-256 of the configuration."""
-        text = json.dumps(self._values(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        """First 16 hexadecimal digits of the SHA-256 of :meth:`changed`."""
+        return short_hash(self.changed())
+
+    def changed(self) -> dict[str, Any]:
+        """The fields and hyper-parameters that differ from their declared defaults.
+
+        The id is their hash, so that a new field changes no id. A declared default therefore never
+        changes once a run is recorded.
+        """
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        plain = json.loads(json.dumps(dict(self.hparams)))
+        values["hparams"] = _without(self.about.defaults, plain)
+        return _without(_declared(type(self)), values)
+
+
+def short_hash(values: Mapping[str, Any]) -> str:
+    """First 16 hexadecimal digits of the SHA-256 of JSON values."""
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _without(defaults: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that differ from their default, and those without one."""
+    return {k: v for k, v in values.items() if k not in defaults or v != defaults[k]}
+
+
+@cache
+def _declared(cls: type[RunConfig]) -> dict[str, Any]:
+    """Declared defaults, but for what :attr:`Objective.training` sets by method and data."""
+    return {name: value for name, value in declared(cls).items() if name not in TRAINING}
 
 
 def join_sources(sources: Mapping[str, str]) -> str:
@@ -205,14 +241,6 @@ def join_sources(sources: Mapping[str, str]) -> str:
         'method 0a1b2c3d4e5f6a7b; model vision-parts 1.2'
     """
     return "; ".join(f"{kind} {source}" for kind, source in sorted(sources.items()))
-
-
-VARIANTS: dict[str, dict[str, object]] = {
-    "causirl": {"distance": "coral"},
-    "irm": {"estimate": "halves"},
-    "rdm": {"match": "worst", "divergence": "mmd"},
-}
-"""Fields that make another method of a method where they differ from these values."""
 
 
 def variant(config: RunConfig) -> str:
@@ -226,14 +254,32 @@ def variant(config: RunConfig) -> str:
         >>> variant(RunConfig("pacs", ("photo",), "erm", average="swad"))
         'erm swad'
     """
-    usual = VARIANTS.get(config.method, {})
+    return " ".join([config.method, *_variant(config), *_average(config)])
+
+
+def title(config: RunConfig) -> str:
+    """The name of :func:`variant` in tables.
+
+    Example:
+        >>> title(RunConfig("pacs", ("photo",), "rdm", {"match": "variance"}, average="swad"))
+        'RDM (every domain, L) + SWAD'
+        >>> title(RunConfig("pacs", ("photo",), "my_methods:Robust"))
+        'Robust'
+    """
+    about, values = config.about, " ".join(_variant(config))
+    name = about.titles.get(values) or f"{config.method} {values}" if values else about.title
+    return " + ".join([name, *(average.upper() for average in _average(config))])
+
+
+def _variant(config: RunConfig) -> list[str]:
+    """The values that make another method of the method."""
+    usual = config.about.variants
     values = {name: config.hparams.get(name, value) for name, value in usual.items()}
-    changed = [str(value) for name, value in values.items() if value != usual[name]]
-    return " ".join([config.method, *changed, *([config.average] * (config.average != "none"))])
+    return [str(value) for name, value in values.items() if value != usual[name]]
 
 
-PLAIN = ("erm", "erm-switch")
-"""Methods without a penalty: nothing in them is ever switched on."""
+def _average(config: RunConfig) -> list[str]:
+    return [config.average] * (config.average != "none")
 
 
 def acts_from(config: RunConfig) -> int | None:
@@ -251,26 +297,17 @@ def acts_from(config: RunConfig) -> int | None:
         >>> acts_from(RunConfig("pacs", ("photo",), "rdm", {"warmup": 1500}, steps=300)) is None
         True
     """
-    if config.method in PLAIN:
+    if config.about.plain:
         return 0
-    start = warmup_of(config)
-    if "warmup" not in config.hparams:
-        start = max(start - 1, 0)
-    start = max(start, config.pretrain)
+    logged = config.about.warmup != MethodFacts.warmup
+    start = max(warmup_of(config) - logged, config.pretrain)
     return None if start >= config.steps or config.hparams.get("weight") == 0 else start
 
 
 def warmup_of(config: RunConfig) -> int:
-    """Steps of the warm-up of a method, also by its names in imported logs; 0 without one."""
-    for name, value in config.hparams.items():
-        number = isinstance(value, int | float) and math.isfinite(value)
-        if number and (name == "warmup" or name.endswith(_LOGGED_WARMUPS)):
-            return int(value)
-    return 0
-
-
-_LOGGED_WARMUPS = ("penalty_anneal_iters", "burnin_iters")
-"""Ends of DomainBed's names of the steps before a penalty."""
+    """Steps of the warm-up of a method; 0 without one."""
+    value = config.hparams.get(config.about.warmup)
+    return int(value) if isinstance(value, int | float) and math.isfinite(value) else 0
 
 
 @cache

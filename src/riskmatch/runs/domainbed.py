@@ -70,7 +70,7 @@ def read_domainbed(source: Path) -> ImportedSweep:
         faults += problems
         for run in runs:
             # The interval of evaluations does not make another run.
-            key = replace(run.config, eval_every=1).id
+            key = _key(run.config, eval_every=1)
             other, other_path = by_run.get(key, (None, path))
             if other is not None:
                 more = len(run.evaluations) > len(other.evaluations)
@@ -113,6 +113,11 @@ def import_domainbed(
     if not sweep.runs:
         raise ValueError(f"No {FILE} in {source} has a run that can be read.")
     return sweep, write_runs(sweep.runs, out)
+
+
+def _key(config: RunConfig, **others: int) -> str:
+    """Id of a run with other values of some fields."""
+    return replace(config, **others).with_facts(config.about).id  # type: ignore[arg-type]
 
 
 def write_runs(runs: Iterable[RunRecord], out: Path) -> int:
@@ -178,7 +183,7 @@ def _read_file(path: Path) -> tuple[list[RunRecord], list[Fault]]:
             problems[reason].append(number)
             continue
         # A run resumed with more steps is the same run.
-        run = replace(config, steps=1, eval_every=1).id
+        run = _key(config, steps=1, eval_every=1)
         configs[run] = max(configs.get(run, config), config, key=lambda known: known.steps)
         steps = logged[run]
         if evaluation.step in steps:

@@ -6,12 +6,16 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
+from riskmatch import registry
 from riskmatch.data.images.benchmark import folded_name
 from riskmatch.data.images.benchmarks import BENCHMARKS
 from riskmatch.files import finite
 from riskmatch.runs.config import RunConfig
+from riskmatch.runs.method import MethodFacts, facts_of
 from riskmatch.runs.scores import LEVELS, Evaluation, Score, Split
 
 STEPS, EVERY = 5001, {"domainnet": 1000}
@@ -21,19 +25,8 @@ DIGITS = {
     "rotated-mnist": ("0", "15", "30", "45", "60", "75"),
 }
 """Data sets of digits with their domains in DomainBed's order."""
-METHODS: dict[str, tuple[str, dict[str, Any]]] = {
-    "DGPM2": ("rdm", {}),  # an earlier name of RDM
-    "CausIRL_CORAL": ("causirl", {"distance": "coral"}),
-    "CausIRL_MMD": ("causirl", {"distance": "mmd"}),
-    **{
-        name: (name.lower(), {})
-        for name in (
-            *("CORAL", "EQRM", "ERM", "Fish", "Fishr", "GroupDRO", "IGA", "IRM", "MLDG", "MMD"),
-            *("Mixup", "RDM", "VREx"),
-        )
-    },
-}
-"""Method and the hyper-parameters that the algorithm fixes, by DomainBed's name."""
+_WARMUPS = ("penalty_anneal_iters", "burnin_iters")
+"""Ends of DomainBed's names of the steps before a penalty."""
 
 _ACCURACY = re.compile(r"env(\d+)_(in|out)(?:_acc)?")
 _SPLITS: dict[str, Split] = {"in": "train", "out": "val"}
@@ -113,8 +106,23 @@ def method_of(algorithm: str) -> tuple[str, dict[str, Any]]:
         >>> method_of("DGPM2"), method_of("SagNet")
         (('rdm', {}), ('SagNet', {}))
     """
-    by_name = {name.lower(): method for name, method in METHODS.items()}
-    return by_name.get(algorithm.lower(), (algorithm, {}))
+    return _methods().get(algorithm.lower(), (algorithm, {}))
+
+
+@cache
+def _methods() -> dict[str, tuple[str, dict[str, Any]]]:
+    """Method and the hyper-parameters that the algorithm fixes, by DomainBed's name in lower case."""
+    return {
+        algorithm.lower(): (name, dict(fixed))
+        for name, cls in registry.built_in("method").items()
+        for algorithm, fixed in (cls.domainbed or {cls.title: {}}).items()
+    }
+
+
+def _facts(method: str, hparams: Mapping[str, Any]) -> MethodFacts:
+    """What is known about the method, with the warm-up as DomainBed names it."""
+    logged = (name for name in hparams if name.endswith(_WARMUPS))
+    return replace(facts_of(method), warmup=next(logged, MethodFacts.warmup), defaults={})
 
 
 def data_of(dataset: str) -> tuple[str, tuple[str, ...]]:
@@ -202,7 +210,7 @@ def _config(
         raise
     except ValueError as error:
         raise BadLineError(str(error)) from error
-    return config, domains
+    return config.with_facts(_facts(method, config.hparams)), domains
 
 
 def _test_envs(args: Mapping[str, Any]) -> list[int]:

@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from riskmatch.runs.config import PLAIN, RunConfig, acts_from, variant, warmup_of
+from riskmatch.runs.config import RunConfig, acts_from, variant, warmup_of
 from riskmatch.runs.records import RunRecord
 from riskmatch.runs.rows import RunRows, rows_of
 
@@ -129,7 +129,7 @@ class WorseFit(NamedTuple):
 
 def worse_fit(rows: RunRows) -> WorseFit | None:
     """How the fit of a run became worse once its method acted; None if it did not."""
-    if rows.config.method in PLAIN:
+    if rows.config.about.plain:
         return None
     return compare_fits(_points(rows), acts_from(rows.config), rows.classes)
 
@@ -289,4 +289,4 @@ def _cause(config: RunConfig, domains: Sequence[str]) -> str | None:
     if acts_from(config) is None:
         return _WEIGHT if config.hparams.get("weight") == 0 else _WARM_UP
     training = [name for name in domains if name not in config.test_domains]
-    return _DOMAINS if len(training) == 1 and config.method not in PLAIN else None
+    return _DOMAINS if len(training) == 1 and not config.about.plain else None

@@ -6,7 +6,6 @@ of thousands of runs takes seconds and little memory.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shlex
 import warnings
@@ -23,12 +22,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from riskmatch.runs import records
-from riskmatch.runs.config import RunConfig, acts_from, variant
+from riskmatch.runs.config import RunConfig, acts_from, short_hash, title, variant
 from riskmatch.runs.findings import fit_of
 from riskmatch.runs.index import indexed
 from riskmatch.runs.records import PLAN, RunRecord, StoredRun, read_plan
 from riskmatch.runs.rows import NUMBERS, RunRows, rows_of
-from riskmatch.space import without_later
 from riskmatch.trust import is_own
 
 RUNS = "runs"
@@ -75,7 +73,9 @@ def results(*paths: Paths) -> pd.DataFrame:
         - the configuration: ``data``, ``data_options`` and ``model_options`` (JSON), ``model``,
           ``method``, ``test_domains`` (a tuple), ``trial``, ``seed``, ``steps``, ``lr``, … and the
           hyper-parameters of the method as ``hparams/NAME``;
-        - ``variant``: the method with what makes another method of it, such as ``rdm moments``;
+        - ``variant``: the method with what makes another method of it, such as ``rdm moments``, and
+          ``title``, its name in tables;
+        - ``plain``: whether the method is ERM at every step;
         - ``draw``: an id of the hyper-parameters, equal for runs that differ in nothing but test
           domains, trial and seeds;
         - ``acts_from``: the step at which the warm-up of the method ends, see
@@ -257,7 +257,8 @@ class _Columns:
         config = rows.config
         settings = {name: getattr(config, name) for name in _SETTINGS}
         settings |= {name: _canonical(settings[name]) for name in _OPTIONS}
-        derived = variant(config), _draw(config), acts_from(config), rows.classes, fit_of(rows)
+        derived = variant(config), title(config), config.about.plain, _draw(config)
+        derived += acts_from(config), rows.classes, fit_of(rows)
         ended = rows.status, rows.error, rows.domains
         self._runs.append((rows.run, folder, *settings.values(), *derived, *ended))
         self._hparams.append(config.hparams)
@@ -301,9 +302,9 @@ class _Columns:
 
 _SETTINGS = [item.name for item in fields(RunConfig) if item.name != "hparams"]
 _VARIED = ("test_domains", "trial", "seed", "source")
-_DRAWN = ["hparams", *(name for name in _SETTINGS if name not in _VARIED)]
 _RUN_COLUMNS = [
-    *("run", "folder", *_SETTINGS, "variant", "draw", "acts_from", "classes", "fit"),
+    *("run", "folder", *_SETTINGS, "variant", "title", "plain", "draw"),
+    *("acts_from", "classes", "fit"),
     *("status", "error", "domains"),
 ]
 
@@ -311,7 +312,7 @@ _RUN_COLUMNS = [
 _TYPES: dict[str, Any] = {
     **dict.fromkeys(("lr", "weight_decay", "dropout", "clip"), float),
     **dict.fromkeys(("batch_size", "steps", "eval_every", "seed", "trial", "pretrain"), int),
-    **dict.fromkeys(("run", "data", "method", "model", "variant"), "str"),
+    **dict.fromkeys(("run", "data", "method", "model", "variant", "title"), "str"),
     **dict.fromkeys(("draw", "status", "error"), "str"),
     **dict.fromkeys(("acts_from", "classes"), "Int64"),
 }
@@ -331,10 +332,10 @@ _canonical = json.JSONEncoder(sort_keys=True).encode
 
 def _draw(config: RunConfig) -> str:
     """The id of the hyper-parameters."""
-    values = {name: getattr(config, name) for name in _DRAWN}
+    values = config.changed()
     options = {k: v for k, v in config.data_options.items() if k != "seed"}
-    text = _canonical(without_later(RunConfig, {**values, "data_options": options}))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    drawn = {name: value for name, value in values.items() if name not in _VARIED}
+    return short_hash({**drawn, "data_options": options})
 
 
 def _no_runs(paths: Sequence[Path], damaged: Sequence[str]) -> Exception:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from riskmatch.files import SETTLED, Stamp, file_stamp, read_file, refuse_link, write_whole
 from riskmatch.runs.config import RunConfig
+from riskmatch.runs.method import MethodFacts
 from riskmatch.runs.records import FILE
 from riskmatch.runs.rows import Block, RunRows, read_rows
 
@@ -106,13 +107,14 @@ class _Store:
 def _entry(stamp: Stamp, rows: RunRows, store: _Store) -> _Entry:
     config = {item.name: getattr(rows.config, item.name) for item in fields(RunConfig)}
     ended, evaluated = (rows.status, rows.error), (rows.steps, rows.worst_domains, rows.domains)
-    head = json.dumps((rows.run, config, *ended, rows.classes, *evaluated))
+    about = rows.config.about.to_json()
+    head = json.dumps((rows.run, config, about, *ended, rows.classes, *evaluated))
     return _Entry(stamp, head, [(names, store.copy(numbers)) for names, numbers in rows.blocks])
 
 
 def _rows(entry: _Entry) -> RunRows:
-    run, config, status, error, classes, steps, worst, domains = json.loads(entry.head)
-    made, domains = RunConfig.from_json(config), tuple(domains)
+    run, config, about, status, error, classes, steps, worst, domains = json.loads(entry.head)
+    made, domains = RunConfig.from_json(config, MethodFacts.from_json(about)), tuple(domains)
     return RunRows(run, made, status, error, classes, steps, worst, domains, entry.blocks)
 
 

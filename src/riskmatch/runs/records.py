@@ -1,7 +1,7 @@
 """Records of runs: one append-only file of JSON lines in a folder named by the id of the run.
 
-The first line holds the configuration, the identity of the data and the origin of parts that are
-not built in; then follows one line per evaluation, and at the end the status. A line counts once
+The first line holds the configuration in full, what is known about the method, the identity of the
+data and the origin of parts that are not built in; then follows one line per evaluation, and at the end the status. A line counts once
 its newline is written. Numbers that are not finite are written as null and read as NaN.
 """
 
@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 from riskmatch.files import append_line, make_folder, read_file, to_json, write_whole
-from riskmatch.runs.config import WHOLE_AT_END, RunConfig, acts_from
+from riskmatch.runs.config import WINDOW_AVERAGES, RunConfig, acts_from
 from riskmatch.runs.identity import DataIdentity
+from riskmatch.runs.method import MethodFacts
 from riskmatch.runs.scores import Evaluation
 from riskmatch.validation import check_json, shown
 
@@ -50,7 +51,7 @@ class RunRecord:
 
     checkpoints: Mapping[str, int] = field(default_factory=dict)
     """Steps of the checkpoints of a finished run: ``last``, ``train-val`` and, where it differs,
-    ``train-val-after-warmup``; empty in records of earlier versions."""
+    ``train-val-after-warmup``; empty for imported runs."""
 
     stopped_early: bool = False
     """Whether the run ended before its last step, because the validation risk was flat."""
@@ -64,7 +65,7 @@ class RunRecord:
         """
         start = acts_from(self.config) if after_warmup else 0
         best, highest = None, -math.inf
-        at_end = self.config.average in WHOLE_AT_END
+        at_end = self.config.average in WINDOW_AVERAGES
         for evaluation in self.evaluations[-1:] if at_end else self.evaluations:
             acts = start == 0 or (start is not None and evaluation.step > start)
             if acts and (score := self._validation_score(evaluation)) > highest:
@@ -146,7 +147,9 @@ def end(
 
 def write(folder: Path, run: RunRecord) -> bool:
     """Write a complete record; return whether this changed the file."""
-    header = {"version": version("riskmatch"), "id": run.config.id, "config": run.config.to_json()}
+    config = run.config
+    header = {"version": version("riskmatch"), "id": config.id, "config": config.to_json()}
+    header["method"] = config.about.to_json()
     if run.data is not None:
         header["data"] = run.data.to_json()
     if run.parts:
@@ -261,7 +264,8 @@ def read_plan(
         try:
             values = json.loads(line) if line.strip() else {}
             if "config" in values:
-                config = RunConfig.from_json(values["config"])
+                about = MethodFacts.from_json(values["method"])
+                config = RunConfig.from_json(values["config"], about)
                 plan.setdefault(config.id, make(config, values))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             cause = f"missing {error}" if isinstance(error, KeyError) else error
@@ -332,7 +336,7 @@ def check_entry(path: Path, number: int, values: Any) -> dict[str, Any]:
 
 
 _KEYS = {
-    "config": {"config"},
+    "config": {"id", "config", "method"},
     "evaluation": {item.name for item in fields(Evaluation) if item.name != "gradients"},
     "end": {"status", "error"},
 }
@@ -367,9 +371,9 @@ def header(values: dict[str, Any]) -> RunRecord:
     if "parts" in values:
         check_json(values["parts"], {str: {str: str | None}}, "parts")
     data = DataIdentity.from_json(values["data"]) if values.get("data") is not None else None
-    return RunRecord(
-        RunConfig.from_json(values["config"]), data=data, parts=values.get("parts", {})
-    )
+    about = MethodFacts.from_json(values["method"])
+    config = RunConfig.from_json(values["config"], about)
+    return RunRecord(config, data=data, parts=values.get("parts", {}))
 
 
 def damage(path: Path, number: int, what: str) -> RecordError:

@@ -78,11 +78,10 @@ def read_rows(folder: Path) -> RunRows | None:
     begin, *entries = _entries(path, short[:-1])
     run = records.parse(path, 1, records.header, begin)
     end = entries[-1] if entries and entries[-1]["kind"] == "end" else {}
-    id = begin.get("id") or run.config.id
     ended = replace(run, status=end.get("status", "unfinished"), error=end.get("error"))
     try:
         evaluations = [_flat(entry) for entry in entries if entry["kind"] == "evaluation"]
-        rows = _rows(id, ended, evaluations)
+        rows = _rows(begin["id"], ended, evaluations)
         if any(np.isinf(numbers).any() for _, numbers in rows.blocks):
             raise ValueError("a number is infinite")
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:

@@ -49,7 +49,7 @@ class Evaluation:
     device if it is a GPU."""
     gradients: Mapping[str, float] = field(default_factory=dict)
     """Norms of the gradients of the ``risk`` and of the ``penalty`` of the next step, on a few
-    training samples; empty before a penalty acts, and in records of earlier versions."""
+    training samples; empty before a penalty acts."""
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Evaluation:

@@ -30,6 +30,7 @@ from riskmatch.defaults import (
 )
 from riskmatch.files import read_file, write_whole
 from riskmatch.runs.config import RunConfig, variant
+from riskmatch.runs.method import MethodFacts
 from riskmatch.runs.records import PLAN, read_plan
 from riskmatch.space import draw
 from riskmatch.validation import check_option
@@ -297,7 +298,7 @@ def extend(folder: Path, runs: Sequence[PlannedRun], made_by: str) -> list[Plann
     if new:
         head = {"made by": made_by, "riskmatch": version("riskmatch"), "runs": len(new)}
         lines = [
-            {"title": run.title, "draw": run.draw, "config": run.config.to_json()} for run in new
+            {"title": run.title, "draw": run.draw, **_run(run.config)} for run in new
         ]
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in [head, *lines])
         folder.mkdir(parents=True, exist_ok=True)
@@ -313,13 +314,18 @@ def replan(folder: Path, runs: Mapping[str, RunConfig]) -> None:
     for line in read_file(folder / FILE).decode().splitlines():
         values = json.loads(line) if line.strip() else {}
         if "config" in values:
-            config = runs[RunConfig.from_json(values["config"]).id]
+            about = MethodFacts.from_json(values["method"])
+            config = runs[RunConfig.from_json(values["config"], about).id]
             if config.id in ids:
                 continue
             ids.add(config.id)
-            line = json.dumps({**values, "config": config.to_json()}, ensure_ascii=False)
+            line = json.dumps({**values, **_run(config)}, ensure_ascii=False)
         lines.append(line)
     write_whole(folder / FILE, "".join(line + "\n" for line in lines).encode())
+
+
+def _run(config: RunConfig) -> dict[str, Any]:
+    return {"config": config.to_json(), "method": config.about.to_json()}
 
 
 def _seed(*key: str | int) -> int:
