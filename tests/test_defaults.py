@@ -26,7 +26,7 @@ from riskmatch.divergence import MMD
 from riskmatch.objectives import methods
 from riskmatch.registry import PartError
 from riskmatch.runs.config import RunConfig
-from riskmatch.space import TRAINING, Tuned, Uniform, draw, later, tuned
+from riskmatch.space import TRAINING, Tuned, Uniform, draw, tuned
 
 RUN = {field.name for field in fields(RunConfig)}
 
@@ -36,7 +36,7 @@ class Own(Objective):
     """A method of the user's own."""
 
     weight: float = tuned(2.0, Uniform(1, 3), pacs=Tuned(5.0, Uniform(4, 6)))
-    pool: str = later("domains", absent="samples")
+    pool: str = "domains"
 
     citation = "None"
 
@@ -293,10 +293,10 @@ def test_own_method_has_the_defaults_and_ranges_of_its_dataclass(method):
     assert (config.method, config.hparams["weight"]) == (OWN, 4.0)
 
 
-def test_later_fields_are_left_out_where_they_equal_their_absence():
+def test_hyper_parameters_are_stated_in_full_and_given_where_they_differ():
     assert run_config(OWN, "pacs", ["photo"]).hparams == {"weight": 5.0, "pool": "domains"}
     config = run_config(OWN, "pacs", ["photo"], given={"pool": "samples"})
-    assert config.hparams == {"weight": 5.0}
+    assert config.hparams == {"weight": 5.0, "pool": "samples"}
     assert given_for(config) == {"pool": "samples"}
 
 

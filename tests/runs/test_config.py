@@ -1,15 +1,25 @@
 """Checks of a configuration, and ids of the committed runs."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from riskmatch.defaults import run_config
+from riskmatch.objectives import methods
 from riskmatch.runs.config import RunConfig, acts_from
+from riskmatch.runs.method import MethodFacts, declared, facts_of
+from riskmatch.space import TRAINING
 
 RUN = RunConfig("colored-digits", ("0.1",), "erm")
 RESULTS = Path(__file__).resolve().parents[2] / "results"
+DEFAULTS = Path(__file__).with_name("declared_defaults.json")
+
+
+def declared_defaults():
+    run = {name: value for name, value in declared(RunConfig).items() if name not in TRAINING}
+    return {"run": run, **{name: declared(cls) for name, cls in methods().items()}}
 
 
 @pytest.mark.parametrize(
@@ -91,10 +101,59 @@ def test_committed_runs_keep_their_ids(name):
     ]
     assert entries
     for path, entry in entries:
-        config = RunConfig.from_json(entry["config"])
-        assert config.to_json() == entry["config"]
-        assert entry.get("id", config.id) == config.id
-        assert name == "plan.jsonl" or path.parent.name == config.id
+        recorded = RunConfig.from_json(entry["config"], MethodFacts.from_json(entry["method"]))
+        now = RunConfig.from_json(entry["config"])
+        assert {**entry["config"], **now.to_json()} == now.to_json()
+        assert entry.get("id", now.id) == now.id == recorded.id
+        assert name == "plan.jsonl" or path.parent.name == now.id
+
+
+def test_declared_defaults_never_change():
+    """An id leaves them out, so a changed one would give recorded runs the ids of others.
+
+    A new field is added to the file: run this module as a script.
+    """
+    known = json.loads(DEFAULTS.read_text())
+    now = declared_defaults()
+    assert now.keys() == known.keys()
+    for name, values in known.items():
+        assert now[name] == values, name
+
+
+def test_a_new_field_changes_no_id():
+    @dataclass(frozen=True)
+    class Later(RunConfig):
+        shuffle: bool = True
+
+    values = run_config("rdm", "pacs", ["photo"]).to_json()
+    before, after = RunConfig.from_json(values), Later.from_json(values)
+    assert before.id == after.id != replace(after, shuffle=False).id
+    about = replace(before.about, defaults={**before.about.defaults, "tail": 0.1})
+    longer = {**before.hparams, "tail": 0.1}
+    assert replace(before, hparams=longer).with_facts(about).id == before.id
+    other = replace(before, hparams={**longer, "tail": 0.2}).with_facts(about)
+    assert other.id != before.id
+
+
+def test_defaults_stated_or_not_give_one_id():
+    (given, full) = (RunConfig("d", ("a",), "rdm", hparams) for hparams in ({}, {"weight": 5.0}))
+    assert given.id == full.id != RunConfig("d", ("a",), "rdm", {"weight": 4.0}).id
+    assert replace(RUN, steps=5000).id == RUN.id != replace(RUN, steps=4999).id
+
+
+def test_settings_that_depend_on_method_and_data_have_no_default_in_an_id():
+    for name in TRAINING:
+        assert name in RUN.changed()
+
+
+def test_facts_about_another_method_do_not_count():
+    facts = facts_of("rdm")
+    assert RunConfig.from_json({**RUN.to_json(), "method": "vrex"}, facts).about == facts_of("vrex")
+
+
+def test_a_derived_method_has_a_title_of_its_own():
+    facts = facts_of("benchmarks.gradual:GradualRDM")
+    assert (facts.title, facts.variants, facts.defaults["ramp"]) == ("GradualRDM", {}, 100)
 
 
 @pytest.mark.parametrize(
@@ -112,13 +171,12 @@ def test_committed_runs_keep_their_ids(name):
         ("eqrm", {"quantile": 0.75, "warmup": 100}, {}, None),
         ("mine.methods:Mine", {"weight": 1.0, "warmup": 10}, {}, 10),
         ("mine.methods:Mine", {"strength": 0.0}, {}, 0),
-        # As DomainBed logs them, where an evaluation at step s follows s + 1 updates.
-        ("rdm", {"rdm_lambda": 5.0, "rdm_penalty_anneal_iters": 60}, {}, 59),
-        ("vrex", {"vrex_penalty_anneal_iters": 1000}, {}, None),
-        ("eqrm", {"eqrm_burnin_iters": 0}, {}, 0),
-        ("SagNet", {"penalty_anneal_iters": "soon"}, {}, 0),
     ],
 )
 def test_method_acts_from_the_end_of_its_warm_up(method, hparams, fields, expected):
     run = RunConfig("colored-digits", ("0.1",), method, hparams, steps=100, **fields)
     assert acts_from(run) == expected
+
+
+if __name__ == "__main__":
+    DEFAULTS.write_text(json.dumps(declared_defaults(), indent=1) + "\n")

@@ -16,9 +16,9 @@ from made_sweep import per_domain_table
 from riskmatch.data import DATASETS
 from riskmatch.objectives import methods
 from riskmatch.runs import domainbed, records
-from riskmatch.runs.config import variant
+from riskmatch.runs.config import acts_from, variant
 from riskmatch.runs.domainbed import read_domainbed, write_runs
-from riskmatch.runs.domainbed_line import DIGITS, METHODS
+from riskmatch.runs.domainbed_line import DIGITS, method_of
 
 FLAT = [(0.5, 0.5)] * 4
 
@@ -109,8 +109,29 @@ def test_algorithms_map_to_methods(tmp_path, logged, ours):
     assert variant(only(tmp_path).config) == ours
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "hparams", "expected"),
+    [
+        ("RDM", {"rdm_lambda": 5.0, "rdm_penalty_anneal_iters": 60}, 59),
+        ("VREx", {"vrex_penalty_anneal_iters": 10_000}, None),
+        ("EQRM", {"eqrm_burnin_iters": 0}, 0),
+        ("SagNet", {"penalty_anneal_iters": "soon"}, 0),
+        ("SagNet", {"sag_penalty_anneal_iters": 7}, 6),
+    ],
+)
+def test_methods_act_from_the_warm_up_of_the_log(tmp_path, algorithm, hparams, expected):
+    """There an evaluation at step s follows s + 1 updates."""
+    write(tmp_path, [line(0, FLAT, algorithm=algorithm, hparams=hparams)])
+    run = only(tmp_path)
+    assert acts_from(run.config) == expected
+    records.write(tmp_path / "runs", run)
+    assert acts_from(records.read(tmp_path / "runs").config) == expected
+
+
 def test_every_method_and_data_set_is_mapped():
-    assert {name for name, _ in METHODS.values()} == methods().keys() - {"erm-switch"}
+    for name, cls in methods().items():
+        for algorithm, fixed in cls.domainbed.items() or [(cls.title, {})]:
+            assert method_of(algorithm) == (name, fixed)
     assert {name: DATASETS[name].domains for name in DIGITS} == DIGITS
 
 

@@ -30,7 +30,7 @@ from riskmatch.data.convert import table_options
 from riskmatch.data.domain import DomainSet
 from riskmatch.data.sampler import check_size
 from riskmatch.data.table import TableDomains
-from riskmatch.defaults import check_mappings, field_names, method_class, resolve
+from riskmatch.defaults import check_mappings, field_names, resolve
 from riskmatch.deployment.expected import Expected
 from riskmatch.deployment.folder import own_checksum
 from riskmatch.files import read_file, to_json, write_whole
@@ -251,7 +251,7 @@ def advice_for(config: RunConfig, expected: Expected) -> Advice:
     return Advice(
         config.data,
         config.method,
-        config.to_json()["hparams"],
+        config.hparams,
         {f.name: getattr(config, f.name) for f in fields(RunConfig) if f.name not in _ARGUMENTS},
         expected,
     )

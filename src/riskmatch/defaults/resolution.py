@@ -233,7 +233,7 @@ def given_for(config: RunConfig) -> dict[str, Any]:
     """
     frozen = bool(config.model_options.get("frozen"))
     own = config.to_json()
-    hparams = own.pop("hparams")
+    hparams = {**config.about.defaults, **own.pop("hparams")}
     usual: dict[str, Any] = {name: {} for name in _OPTIONS}
     if not is_own(config.method) or may_import(config.method):
         network = {"model": config.model}

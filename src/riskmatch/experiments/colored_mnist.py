@@ -26,9 +26,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from riskmatch.defaults import method_class
 from riskmatch.experiments.experiment import INITS, Budget, Init
 from riskmatch.runs.config import RunConfig
+from riskmatch.runs.method import facts_of
 from riskmatch.sweep.plan import PlannedRun
 
 LR = 1e-4
@@ -220,7 +220,7 @@ def _config(method: MethodGrid, init: Init, value: float, seed: int, budget: Bud
         data="colored-mnist",
         test_domains=tuple(domain_name(p, method.p) for p in TEST_P),
         method=method.objective,
-        hparams=hparams,
+        hparams={**facts_of(method.objective).defaults, **hparams},
         model="mlp",
         model_options={
             "widths": [16, 16, 16] if smoke else [390, 390, 390],

@@ -159,9 +159,8 @@ class RunConfig:
         return (self.data, self.method, self.model, *more)
 
     def to_json(self) -> dict[str, Any]:
-        """Configuration in full, with the declared defaults of the method, as plain JSON values."""
+        """Configuration as plain JSON values."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
-        values["hparams"] = {**self.about.defaults, **self.hparams}
         plain: dict[str, Any] = json.loads(json.dumps(values))
         return plain
 

@@ -315,6 +315,7 @@ _TYPES: dict[str, Any] = {
     **dict.fromkeys(("run", "data", "method", "model", "variant", "title"), "str"),
     **dict.fromkeys(("draw", "status", "error"), "str"),
     **dict.fromkeys(("acts_from", "classes"), "Int64"),
+    "plain": bool,
 }
 """Types of columns that cannot be inferred where values are missing."""
 
