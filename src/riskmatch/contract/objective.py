@@ -181,7 +181,7 @@ class Objective(ABC):
     title: ClassVar[str] = ""
     """Its name in tables; the name of the class if it is empty."""
     idea: ClassVar[Idea] = "risks"
-    """What it makes alike, or changes: the risks or features of domains, gradients, data, weights."""
+    """What it matches between domains, or changes."""
     plain: ClassVar[bool] = False
     """Whether it is ERM at every step, without anything that is switched on."""
     variants: ClassVar[tuple[str, ...]] = ()

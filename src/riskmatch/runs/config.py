@@ -212,7 +212,7 @@ class RunConfig:
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         plain = json.loads(json.dumps(dict(self.hparams)))
         values["hparams"] = _without(self.about.defaults, plain)
-        return _without(_declared(type(self)), values)
+        return _without(_declared(type(self)), values)  # type: ignore[arg-type]
 
 
 def short_hash(values: Mapping[str, Any]) -> str:
@@ -227,7 +227,7 @@ def _without(defaults: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str
 
 
 @cache
-def _declared(cls: type[RunConfig]) -> dict[str, Any]:
+def _declared(cls: type) -> dict[str, Any]:
     """Declared defaults, but for what :attr:`Objective.training` sets by method and data."""
     return {name: value for name, value in declared(cls).items() if name not in TRAINING}
 

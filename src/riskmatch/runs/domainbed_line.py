@@ -111,7 +111,7 @@ def method_of(algorithm: str) -> tuple[str, dict[str, Any]]:
 
 @cache
 def _methods() -> dict[str, tuple[str, dict[str, Any]]]:
-    """Method and the hyper-parameters that the algorithm fixes, by DomainBed's name in lower case."""
+    """Method and the hyper-parameters that the algorithm fixes, by its name in lower case."""
     return {
         algorithm.lower(): (name, dict(fixed))
         for name, cls in registry.built_in("method").items()

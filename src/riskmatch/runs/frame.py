@@ -257,8 +257,8 @@ class _Columns:
         config = rows.config
         settings = {name: getattr(config, name) for name in _SETTINGS}
         settings |= {name: _canonical(settings[name]) for name in _OPTIONS}
-        derived = variant(config), title(config), config.about.plain, _draw(config)
-        derived += acts_from(config), rows.classes, fit_of(rows)
+        known = variant(config), title(config), config.about.plain, _draw(config)
+        derived = *known, acts_from(config), rows.classes, fit_of(rows)
         ended = rows.status, rows.error, rows.domains
         self._runs.append((rows.run, folder, *settings.values(), *derived, *ended))
         self._hparams.append(config.hparams)

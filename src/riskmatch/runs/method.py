@@ -101,8 +101,9 @@ def declared(cls: type) -> dict[str, Any]:
 
 
 def _default(item: Field[Any]) -> Any:
-    made = item.default_factory is not MISSING
-    value = item.default_factory() if made else item.default  # type: ignore[misc]
+    value = item.default
+    if item.default_factory is not MISSING:
+        value = item.default_factory()
     try:
         return MISSING if value is MISSING else json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError):  # an object

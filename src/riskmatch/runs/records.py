@@ -1,8 +1,9 @@
 """Records of runs: one append-only file of JSON lines in a folder named by the id of the run.
 
 The first line holds the configuration in full, what is known about the method, the identity of the
-data and the origin of parts that are not built in; then follows one line per evaluation, and at the end the status. A line counts once
-its newline is written. Numbers that are not finite are written as null and read as NaN.
+data and the origin of parts that are not built in; then follows one line per evaluation, and at the
+end the status. A line counts once its newline is written. Numbers that are not finite are
+written as null and read as NaN.
 """
 
 from __future__ import annotations

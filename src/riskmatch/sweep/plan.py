@@ -297,9 +297,7 @@ def extend(folder: Path, runs: Sequence[PlannedRun], made_by: str) -> list[Plann
     new = [run for run in runs if run.config.id not in known]
     if new:
         head = {"made by": made_by, "riskmatch": version("riskmatch"), "runs": len(new)}
-        lines = [
-            {"title": run.title, "draw": run.draw, **_run(run.config)} for run in new
-        ]
+        lines = [{"title": run.title, "draw": run.draw, **_run(run.config)} for run in new]
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in [head, *lines])
         folder.mkdir(parents=True, exist_ok=True)
         if before and not before.endswith(b"\n"):
