@@ -265,8 +265,7 @@ def read_plan(
         try:
             values = json.loads(line) if line.strip() else {}
             if "config" in values:
-                about = MethodFacts.from_json(values["method"])
-                config = RunConfig.from_json(values["config"], about)
+                config = planned_config(values)
                 plan.setdefault(config.id, make(config, values))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             cause = f"missing {error}" if isinstance(error, KeyError) else error
@@ -275,6 +274,12 @@ def read_plan(
                 "that line, or give another folder."
             ) from error
     return plan
+
+
+def planned_config(line: dict[str, Any]) -> RunConfig:
+    """The configuration in a line of a plan; a line written by hand may lack ``method``."""
+    config = RunConfig.from_json(line["config"])
+    return config.with_facts(MethodFacts.from_json(line["method"])) if "method" in line else config
 
 
 def _end(

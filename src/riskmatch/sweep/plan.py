@@ -30,8 +30,7 @@ from riskmatch.defaults import (
 )
 from riskmatch.files import read_file, write_whole
 from riskmatch.runs.config import RunConfig, variant
-from riskmatch.runs.method import MethodFacts
-from riskmatch.runs.records import PLAN, read_plan
+from riskmatch.runs.records import PLAN, planned_config, read_plan
 from riskmatch.space import draw
 from riskmatch.validation import check_option
 
@@ -312,8 +311,7 @@ def replan(folder: Path, runs: Mapping[str, RunConfig]) -> None:
     for line in read_file(folder / FILE).decode().splitlines():
         values = json.loads(line) if line.strip() else {}
         if "config" in values:
-            about = MethodFacts.from_json(values["method"])
-            config = runs[RunConfig.from_json(values["config"], about).id]
+            config = runs[planned_config(values).id]
             if config.id in ids:
                 continue
             ids.add(config.id)
