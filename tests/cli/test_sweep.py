@@ -54,12 +54,14 @@ def test_plan_is_extended_by_the_runs_it_lacks(planned):
     assert result.out.startswith("Added 0 runs to s/plan.jsonl (8 were")
 
 
-def test_plan_names_its_preset_and_the_methods_it_sets(riskmatch, tmp_path):
-    done = riskmatch(*PLAN, "--draws", "2", "--preset", "authors-code")
-    first, *_ = done.out.splitlines()
-    assert first.startswith("Preset authors-code")
-    assert "of their own for rdm;" in first
-    assert "alone for erm" in first
+def test_settings_name_the_preset_that_a_plan_follows(riskmatch, tmp_path):
+    settings = riskmatch(*PLAN, "--preset", "authors-code", "--settings")
+    assert settings.code == 0
+    assert not (tmp_path / "s").exists()
+    lines = [line.strip() for line in settings.out.splitlines()]
+    assert {"erm", "rdm"} <= {*lines}
+    assert [line for line in lines if line.startswith("schedule cosine") and "authors-code" in line]
+    riskmatch(*PLAN, "--draws", "2", "--preset", "authors-code")
     header, *lines = map(json.loads, (tmp_path / "s/plan.jsonl").read_text().splitlines())
     assert "--preset authors-code" in header["made by"]
     configs = [line["config"] for line in lines]

@@ -46,8 +46,11 @@ def test_seeds_count_as_trials_and_damaged_runs_are_named(riskmatch):
 def test_folder_without_plan_or_runs_is_an_error(riskmatch):
     result = riskmatch("sweep", "table", "no where")
     assert (result.code, result.out) == (2, "")
-    assert "'no where' holds no plan.jsonl and no runs." in result.err
-    assert "riskmatch sweep plan 'no where' --data NAME" in result.err
+    assert "no where does not exist" in result.err
+    Path("empty").mkdir()
+    result = riskmatch("sweep", "table", "empty")
+    assert (result.code, result.out) == (2, "")
+    assert "empty holds no run" in result.err
     assert result.err.count("\n") == 1
 
 

@@ -263,7 +263,7 @@ def test_a_plan_of_something_else_is_not_extended(riskmatch, here, text):
     Path("sweep/plan.jsonl").write_text(text)
     before = contents()
     words = f"sweep plan sweep --data visits.csv {COLUMNS} --methods erm --draws 1 --trials 1"
-    words += " --steps 4 --option model_options={'widths':[4]}"
+    words += " --steps 4 --model-option widths=[4]"
     refused(riskmatch(*shlex.split(words)), "sweep/plan.jsonl")
     assert contents() == before
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riskmatch.data import TablePreprocessing, preprocessing_from_json
-from riskmatch.data.columns import Column
+from riskmatch.data.columns import InputColumn
 from riskmatch.data.preprocessing import LIMIT, MAX_CATEGORIES
 
 VISITS = pd.DataFrame(
@@ -47,7 +47,7 @@ def test_types_are_inferred():
     }
     for type_, examples in types.items():
         for values in examples:
-            assert Column.of(pd.Series(values, name="x")).type == type_, values
+            assert InputColumn.of(pd.Series(values, name="x")).type == type_, values
 
 
 def test_numbers_dates_and_codes_are_what_their_formulas_give():
@@ -83,7 +83,7 @@ def test_new_rows_have_codes_for_unseen_and_missing_values_and_no_outliers():
 
 def test_numbers_that_training_cannot_learn_from_are_zero():
     seen = pd.DataFrame({"constant": [3.0, 3.0], "missing": [np.nan, np.nan], "x": [0.0, 2.0]})
-    columns = [Column(name, "number") for name in seen]
+    columns = [InputColumn(name, "number") for name in seen]
     x = TablePreprocessing.fit(seen, columns).transform(seen.assign(constant=9.0, missing=7.0))
     assert x.tolist() == [[0, 0, -1, 0], [0, 0, 1, 0]]
 

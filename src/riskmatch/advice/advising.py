@@ -60,6 +60,9 @@ _ARGUMENTS = ("data", "test_domains", "method", "hparams", "seed", "trial", "sou
 class UnfinishedAdvice(RuntimeError):
     """Runs were interrupted or failed; the same call continues."""
 
+    code = 3
+    """Exit code of a command that ends with it."""
+
 
 def advise(
     data: str,

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from riskmatch.cli.errors import BadInput, RunFailed, cause_of
+from riskmatch.cli.errors import bad_input
 from riskmatch.cli.options import Positional
-from riskmatch.cli.parser import parse
 from riskmatch.cli.progress import SweepDisplay
+from riskmatch.cli.run_options import parse_planned
 from riskmatch.files import printable, to_json
 
 
@@ -40,24 +40,8 @@ class Advise:
     domains as well, for 4 to 6 domains none of which share images, else train-val."""
     leave_out_together: tuple[str, ...] = ()
     """Domains to leave out at once, as in site-c+site-d; by default those that share images."""
-    steps: int | None = None
-    """Steps of each run; by default those of the data set, 1500 on frozen features."""
-    eval_every: int | None = None
-    """Steps between evaluations."""
-    backbone: str | None = None
-    """Network; by default that of the data set."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Any other field of the runs, or of the methods that have it, fixed in all draws."""
-    data_options: Mapping[str, Any] = field(default_factory=dict)
-    """Option of the data set."""
-    model_options: Mapping[str, Any] = field(default_factory=dict)
-    """Option of the network."""
-    label: str | None = None
-    """Column of the class, where the data set is a table."""
-    domain: str | None = None
-    """Column of the domain of a table."""
-    ignore: tuple[str, ...] = ()
-    """Column of a table to leave out."""
+    """Field of the methods that have it, fixed in all draws."""
     jobs: int | None = None
     """Runs at a time; by default one per core, or one on a GPU."""
     device: str = "auto"
@@ -71,50 +55,31 @@ class Advise:
     json: bool = False
     """Print the contents of advice.json."""
 
-    @property
-    def choices(self) -> dict[str, Any]:
-        """Fields of the runs that are fixed in all draws."""
-        given = {"steps": self.steps, "eval_every": self.eval_every, "model": self.backbone}
-        return {
-            **self.options,
-            **{name: value for name, value in given.items() if value is not None},
-            "data_options": dict(self.data_options),
-            "model_options": dict(self.model_options),
-        }
-
 
 def run(words: Sequence[str]) -> int:
     """Train what is not yet trained, and print the advice."""
-    options = parse(Advise, "advise", words, {"backbone": ("--model",)})
-    from riskmatch.advice.advising import METHODS, UnfinishedAdvice, advise
+    options, given = parse_planned(Advise, "advise", words)
+    from riskmatch.advice.advising import METHODS, advise
     from riskmatch.advice.report import PAGE
     from riskmatch.sweep import Local
 
     together = [group.split("+") for group in options.leave_out_together]
-    with SweepDisplay(quiet=options.quiet) as display:
-        try:
-            found = advise(
-                options.data,
-                options.out,
-                methods=options.methods.split(",") if options.methods else METHODS,
-                draws=options.draws,
-                selection=options.select,
-                leave_out_together=together or None,
-                label=options.label,
-                domain=options.domain,
-                ignore=options.ignore,
-                choices=options.choices,
-                launcher=Local(options.jobs, options.device),
-                overwrite=options.overwrite,
-                data_dir=options.data_dir,
-                on_plan=display.plan,
-                on_change=display.change,
-                on_progress=display.progress,
-            )
-        except (UnfinishedAdvice, ChildProcessError) as error:
-            raise RunFailed(str(error)) from error
-        except (ValueError, OSError, ImportError) as error:
-            raise BadInput(cause_of(error)) from error
+    with bad_input(), SweepDisplay(quiet=options.quiet) as display:
+        found = advise(
+            options.data,
+            options.out,
+            methods=options.methods.split(",") if options.methods else METHODS,
+            draws=options.draws,
+            selection=options.select,
+            leave_out_together=together or None,
+            choices={**options.options, **given},
+            launcher=Local(options.jobs, options.device),
+            overwrite=options.overwrite,
+            data_dir=options.data_dir,
+            on_plan=display.plan,
+            on_change=display.change,
+            on_progress=display.progress,
+        )
     if options.json:
         print(to_json(found.to_json(), indent=2))
     elif not options.quiet:

@@ -195,6 +195,7 @@ def _plain_warnings(quiet: bool) -> Iterator[None]:
             print(f"riskmatch: {text}", file=sys.stderr)
 
     with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
         warnings.simplefilter("ignore" if quiet else "always", RunWarning)
         warnings.showwarning = show
         yield

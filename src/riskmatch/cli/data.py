@@ -15,6 +15,7 @@ from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
 from riskmatch.cli.printer import Column, print_line, print_table
 from riskmatch.cli.progress import progress
+from riskmatch.cli.run_options import TableColumns
 from riskmatch.files import printable, to_json
 
 if TYPE_CHECKING:
@@ -25,24 +26,6 @@ def run(words: Sequence[str]) -> int:
     """List, fetch or examine data sets."""
     verbs = {"list": _list, "get": _get, "doctor": _doctor}
     return call_verb("data", verbs, words, "riskmatch data get mnist")
-
-
-@dataclass(frozen=True)
-class TableColumns:
-    """Options that name the columns of a table, a CSV or Parquet file."""
-
-    label: str | None = None
-    """Column of the class, or of the target of a regression."""
-    domain: str | None = None
-    """Column of the domain."""
-    ignore: tuple[str, ...] = ()
-    """Column to leave out."""
-
-    @property
-    def data_options(self) -> dict[str, Any]:
-        """Those that are given, as options of the data set."""
-        given = {"label": self.label, "domain": self.domain, "ignore": list(self.ignore)}
-        return {name: value for name, value in given.items() if value}
 
 
 @dataclass(frozen=True)
@@ -136,15 +119,10 @@ def _get(words: Sequence[str]) -> int:
     """Download the files of a data set and verify them."""
     options = parse(Get, "data get", words)
     from riskmatch.data.catalogue import download
-    from riskmatch.data.fetch import FetchError
 
     try:
         with bad_input(), progress("bytes", options.quiet) as on_progress:
             folder = download(options.name, options.data_dir, options.mirrors, on_progress)
-    except BadInput as error:
-        if isinstance(error.__cause__, FetchError):
-            raise RunFailed(str(error)) from error
-        raise
     except KeyboardInterrupt as error:
         raise RunFailed(
             f"Interrupted. To continue the download: riskmatch data get {options.name}"

@@ -44,7 +44,7 @@ class RunFailed(CommandError):
 def bad_input() -> Iterator[None]:
     """Report wrong values, missing files and missing packages as :class:`BadInput`.
 
-    A part that ended the program when it was imported is :class:`RunFailed`.
+    Errors with the exit code 3, and processes that are lost, are :class:`RunFailed`.
 
     Example:
         >>> with bad_input():
@@ -54,9 +54,11 @@ def bad_input() -> Iterator[None]:
     """
     try:
         yield
-    except (ValueError, OSError, ImportError) as error:
-        failed = getattr(error, "code", None) == RunFailed.code
-        raise (RunFailed if failed else BadInput)(cause_of(error)) from error
+    except (ValueError, OSError, ImportError, RuntimeError) as error:
+        code = 3 if isinstance(error, ChildProcessError) else getattr(error, "code", 2)
+        if isinstance(error, RuntimeError) and not hasattr(error, "code"):
+            raise  # a fault, not bad input
+        raise (RunFailed if code == RunFailed.code else BadInput)(cause_of(error)) from error
 
 
 def cause_of(error: BaseException) -> str:

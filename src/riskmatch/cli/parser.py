@@ -28,13 +28,28 @@ def parse(
     Its fields are the options; one without a default must be given. ``aliases`` are further
     spellings, by field. The help is ``text``, by default the docstring of ``command``.
     """
+    return parse_groups(command, name, words, {}, aliases, text)[0]
+
+
+def parse_groups(
+    command: type[Command],
+    name: str,
+    words: Sequence[str],
+    groups: Mapping[str, Iterable[Option]],
+    aliases: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    text: str | None = None,
+) -> tuple[Command, dict[str, Any]]:
+    """As :func:`parse`, with further groups of options, whose given values are returned by name."""
     options = [replace(o, aliases=aliases.get(o.name, ())) for o in options_of(command)]
     parser = Parser(f"riskmatch {name}", text or inspect.getdoc(command) or "", options)
+    for title, group in groups.items():
+        parser.add(title, group)
     given = parser.parse(words)
-    for option in parser.options:
+    for option in options:
         if option.required and option.name not in given:
             raise BadInput(f"{parser.prog} needs {option.label}: {option.help}")
-    return command(**given)
+    fields = {option.name: given.pop(option.name) for option in options if option.name in given}
+    return command(**fields), given
 
 
 class Parser(argparse.ArgumentParser):

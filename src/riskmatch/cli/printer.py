@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from riskmatch.files import printable
+from riskmatch.files import printable, to_json
 from riskmatch.report.tables import Amount, Column, Table
 
-__all__ = ["Amount", "Column", "print_line", "print_table"]
+__all__ = ["Amount", "Column", "print_json", "print_line", "print_table", "printable"]
+
+
+def print_json(value: Any) -> None:
+    """Print a value as indented JSON."""
+    print(to_json(value, indent=2))
 
 
 def print_table(columns: Iterable[Column], rows: Iterable[Any]) -> None:

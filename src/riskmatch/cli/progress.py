@@ -159,6 +159,7 @@ class SweepDisplay(Display):
 
     def __init__(self, planned: Sequence[PlannedRun] = (), quiet: bool = False) -> None:
         super().__init__(quiet)
+        self.planned = list(planned)
         self._titles = {run.config.id: run.title for run in planned}
         self._logged: set[str] | None = None
 
@@ -166,6 +167,7 @@ class SweepDisplay(Display):
         """Prepare for training these runs; the first time, log a note on them."""
         if note and not self._titles:
             self.log(note)
+        self.planned += runs
         self._titles |= {run.config.id: run.title for run in runs}
         self._logged = None
         self.show("loading")

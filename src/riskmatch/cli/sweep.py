@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from riskmatch.cli.app import call_verb
-from riskmatch.cli.errors import BadInput, RunFailed, bad_input, cause_of
+from riskmatch.cli.errors import RunFailed, bad_input
 from riskmatch.cli.parser import parse
-from riskmatch.cli.printer import Column, print_line, print_table
+from riskmatch.cli.printer import Column, print_json, print_line, print_table, printable
 from riskmatch.cli.progress import SweepDisplay, progress
+from riskmatch.cli.run_options import parse_planned
 from riskmatch.cli.sweep_options import (
     PlanOptions,
     RetryOptions,
@@ -22,11 +21,10 @@ from riskmatch.cli.sweep_options import (
     TableOptions,
     parse_with_launcher,
 )
-from riskmatch.files import printable, to_json
 from riskmatch.pace import clock
 
 if TYPE_CHECKING:
-    from riskmatch.sweep import Launcher, PlannedRun, SweepStatus
+    from riskmatch.sweep import Launcher, SweepStatus
     from riskmatch.sweep.board import State
 
 
@@ -40,40 +38,40 @@ def run(words: Sequence[str]) -> int:
 
 def _plan(words: Sequence[str]) -> int:
     """Write the plan and estimate how long the runs take."""
-    options = parse(PlanOptions, "sweep plan", words, {"backbone": ("--model",)})
+    options, given = parse_planned(PlanOptions, "sweep plan", words)
+    methods = options.methods.split(",") if options.methods else None
+    choices = {**options.options, **given}
+    if options.settings:
+        _print_settings(options, methods, choices)
+        return 0
     from riskmatch.sweep import plan_sweep
-    from riskmatch.sweep.plan import FILE
 
-    with progress("images", options.quiet) as on_progress:
-        try:
-            plan = plan_sweep(
-                options.dir,
-                options.data,
-                options.methods.split(",") if options.methods else None,
-                test_domains=options.test_domains,
-                leave_two_out=options.leave_two_out,
-                leave_out_together=[group.split("+") for group in options.leave_out_together],
-                equal_batches=options.equal_batches,
-                draws=options.draws,
-                trials=options.trials,
-                fixed_draws=options.fixed_draws,
-                choices=options.choices,
-                preset=options.preset,
-                data_dir=options.data_dir,
-                made_by=shlex.join(["riskmatch", "sweep", "plan", *words]),
-                on_progress=on_progress,
-            )
-        except (ValueError, OSError, ImportError) as error:
-            raise BadInput(cause_of(error)) from error
+    with bad_input(), progress("images", options.quiet) as on_progress:
+        plan = plan_sweep(
+            options.dir,
+            options.data,
+            methods,
+            test_domains=options.test_domains,
+            leave_two_out=options.leave_two_out,
+            leave_out_together=[group.split("+") for group in options.leave_out_together],
+            equal_batches=options.equal_batches,
+            draws=options.draws,
+            trials=options.trials,
+            fixed_draws=options.fixed_draws,
+            frozen=options.frozen,
+            choices=choices,
+            preset=options.preset,
+            data_dir=options.data_dir,
+            made_by=shlex.join(["riskmatch", "sweep", "plan", *words]),
+            on_progress=on_progress,
+        )
     if not options.quiet:
         known = len(plan.runs) - len(plan.new)
         already = f" ({known} were planned already)" if known else ""
         time = "" if plan.unfinished else " All of them are done."
         if plan.seconds:
             time = f" About {clock(plan.seconds)} on this machine, {plan.jobs} at a time."
-        if options.preset:
-            print(_preset_line(options.preset, {run.config.method for run in plan.runs}))
-        print(f"Added {len(plan.new)} runs to {printable(options.dir / FILE)}{already}.{time}")
+        print(f"Added {len(plan.new)} runs to {printable(plan.file)}{already}.{time}")
         if plan.unfinished:
             print(f"Start them: {_command('run', options.dir)}")
     if options.cost:
@@ -81,15 +79,18 @@ def _plan(words: Sequence[str]) -> int:
     return 0
 
 
-def _preset_line(name: str, methods: set[str]) -> str:
-    """What a preset sets for these methods."""
-    from riskmatch.defaults import PRESETS
+def _print_settings(
+    options: PlanOptions, methods: Sequence[str] | None, choices: Mapping[str, Any]
+) -> None:
+    from riskmatch.defaults import setting_lines
+    from riskmatch.sweep import sweep_settings
 
-    own, common = sorted(methods & PRESETS[name].methods), sorted(methods - PRESETS[name].methods)
-    parts = [f"choices of their own for {', '.join(own)}"] if own else []
-    if common:
-        parts.append(f"network and data handling alone for {', '.join(common)}")
-    return f"Preset {name}, {PRESETS[name].summary}: {'; '.join(parts)}."
+    with bad_input():
+        settings = sweep_settings(
+            options.data, methods, choices=choices, preset=options.preset, frozen=options.frozen
+        )
+    for method, values in settings.items():
+        print("\n".join([method, *(f"  {line}" for line in setting_lines(values))]))
 
 
 def _run(words: Sequence[str]) -> int:
@@ -105,52 +106,26 @@ def _retry(words: Sequence[str]) -> int:
 def _status(words: Sequence[str]) -> int:
     """Count the runs that are done, running, failed and waiting."""
     options = parse(StatusOptions, "sweep status", words)
-    from riskmatch.sweep.board import STATES, status_of
-    from riskmatch.sweep.plan import RUNS
+    from riskmatch.sweep import sweep_status
 
-    planned = _read_plan(options.dir)
-    titles = {run.config.id: run.title for run in planned}
-    status = status_of(planned, options.dir / RUNS)
+    with bad_input():
+        status = sweep_status(options.dir)
     if options.json:
-        methods = {name: {s: count[s] for s in STATES} for name, count in status.counts.items()}
-        values: dict[str, Any] = {s: status.total[s] for s in STATES}
-        values |= {"methods": methods, "seconds_left": status.seconds_left}
-        values |= {"inactive": status.inactive, "worse_fit": status.worse_fit}
-        values["failures"] = [
-            {"id": id, "title": titles.get(id), "error": cause}
-            for id, cause in status.failed.items()
-        ]
-        print(to_json(values, indent=2))
+        print_json(status.to_json())
     else:
-        _print_status(status, titles)
+        _print_status(status)
     return 0
 
 
 def _table(words: Sequence[str]) -> int:
     """Print accuracy by method and test domain, beside the paper's."""
     options = parse(TableOptions, "sweep table", words)
-    from riskmatch.report.comparison import tables_of_results
-    from riskmatch.runs.frame import read_results
-    from riskmatch.runs.records import PLAN
-    from riskmatch.selection import find_rule
+    from riskmatch.report import tables_of
 
-    try:
-        rule = find_rule(options.select)
-        rule = replace(rule, after_warmup=options.after_warmup or rule.after_warmup)
-        results = read_results([options.dir], begun=False)
-        tables = tables_of_results(results, rule, options.costs)
-    except FileNotFoundError:
-        make = f"{_command('plan', options.dir)} --data NAME"
-        raise BadInput(
-            f"'{options.dir}' holds no {PLAN} and no runs. Give a folder of runs, or plan a sweep "
-            f"with {make}."
-        ) from None
-    except (ValueError, OSError) as error:
-        raise BadInput(cause_of(error)) from error
-    for cause in results.left_out:
-        print(f"riskmatch: {printable(cause)}", file=sys.stderr)
+    with bad_input():
+        tables = tables_of(options.dir, options.select, options.costs, options.after_warmup)
     if options.json:
-        print(to_json([table.to_json() for table in tables], indent=2))
+        print_json([table.to_json() for table in tables])
     else:
         print("\n\n".join(getattr(table, options.format)() for table in tables))
     return 0
@@ -160,25 +135,20 @@ def _train(command: type[RunOptions], name: str, words: Sequence[str]) -> int:
     options, launcher = parse_with_launcher(command, name, words)
     from riskmatch.sweep import retry_sweep, run_sweep
 
-    planned = _read_plan(options.dir, to_train=True)
     if options.cost:
         _print_cost(options, launcher)
         return 0
     train = retry_sweep if command is RetryOptions else run_sweep
-    with SweepDisplay(planned, options.quiet) as display:
-        try:
-            board = train(
-                options.dir,
-                launcher,
-                data_dir=options.data_dir,
-                on_change=display.change,
-                on_progress=display.progress,
-            )
-        except ChildProcessError as error:
-            raise RunFailed(str(error)) from error
-        except (ValueError, OSError, ImportError) as error:
-            raise BadInput(cause_of(error)) from error
-    if error_message := board.error_message(planned):
+    with bad_input(), SweepDisplay(quiet=options.quiet) as display:
+        board = train(
+            options.dir,
+            launcher,
+            data_dir=options.data_dir,
+            on_plan=display.plan,
+            on_change=display.change,
+            on_progress=display.progress,
+        )
+    if error_message := board.error_message(display.planned):
         status, retry = _command("status", options.dir), _command("retry", options.dir)
         cure = f"List all failures: {status}. To retry: {retry}"
         if board.interrupted:
@@ -202,34 +172,19 @@ def _print_cost(options: PlanOptions | RunOptions, launcher: Launcher | str = "l
     print(cost.text() if cost.runs else nothing)
 
 
-def _read_plan(folder: Path, to_train: bool = False) -> list[PlannedRun]:
-    from riskmatch.sweep.plan import read
-    from riskmatch.sweep.run import planned_runs
-
-    try:
-        return planned_runs(folder) if to_train else read(folder)
-    except FileNotFoundError as error:
-        make = f"{_command('plan', folder)} --data NAME"
-        raise BadInput(f"{error} Plan a sweep with {make}.") from None
-    except (ValueError, OSError) as error:
-        raise BadInput(cause_of(error)) from error
-
-
 def _command(verb: str, folder: Path) -> str:
     return printable(shlex.join(["riskmatch", "sweep", verb, str(folder)]))
 
 
-def _print_status(status: SweepStatus, titles: Mapping[str, str]) -> None:
-    from riskmatch.sweep.board import STATES
-
+def _print_status(status: SweepStatus) -> None:
     counts = {**status.counts, "all": status.total}
 
     def column(state: State) -> Column:
         return Column(state, lambda method: counts[method][state] or "")
 
-    print_table([Column("method", str), *map(column, STATES)], counts)
+    print_table([Column("method", str), *map(column, status.total)], counts)
     for id, cause in status.failed.items():
-        print_line(f"failed: {titles.get(id, 'an ERM phase')} ({id}): {cause}")
+        print_line(f"failed: {status.titles.get(id, 'an ERM phase')} ({id}): {cause}")
     for note in [*status.inactive, *status.worse_fit]:
         print_line(f"note: {note}")
     if status.seconds_left:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from riskmatch.cli.data import TableColumns
-from riskmatch.cli.errors import BadInput
+from riskmatch.cli.errors import bad_input
 from riskmatch.cli.options import Positional, options_of
-from riskmatch.cli.parser import Parser
+from riskmatch.cli.parser import Parser, parse_groups
 
 if TYPE_CHECKING:
     from riskmatch.sweep import Launcher
@@ -53,47 +51,18 @@ class PlanOptions:
     """Use the same draws in all trials."""
     preset: str | None = None
     """Choices and ranges of every method: paper, or authors-code for those of its released code."""
-    steps: int | None = None
-    """Steps of each run; by default those of the data set."""
-    eval_every: int | None = None
-    """Steps between evaluations; by default those of the data set."""
-    backbone: str | None = None
-    """Network; by default that of the data set."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Field of the methods that have it, fixed in all draws."""
     frozen: bool = False
     """Train only the head, on the features of a frozen backbone."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """Any other field of the runs, or of the methods that have it, fixed in all draws."""
-    data_options: Mapping[str, Any] = field(default_factory=dict)
-    """Option of the data set."""
-    model_options: Mapping[str, Any] = field(default_factory=dict)
-    """Option of the network."""
-    label: str | None = None
-    """Column of the class or target, where the data set is a table."""
-    domain: str | None = None
-    """Column of the domain of a table."""
-    ignore: tuple[str, ...] = ()
-    """Column of a table to leave out."""
     data_dir: Path | None = None
     """Folder searched first for the files of the data set."""
+    settings: bool = False
+    """Print the value of every setting and where it comes from, and plan nothing."""
     cost: bool = False
     """Print time and memory of the runs by method, from a few steps of each."""
     quiet: bool = False
     """Print nothing but errors."""
-
-    @property
-    def choices(self) -> dict[str, Any]:
-        """Fields of the runs that are fixed in all draws."""
-        given = {"steps": self.steps, "eval_every": self.eval_every, "model": self.backbone}
-        frozen = {"frozen": True} if self.frozen else {}
-        return {
-            **self.options,
-            **{name: value for name, value in given.items() if value is not None},
-            "data_options": {
-                **self.data_options,
-                **TableColumns(self.label, self.domain, self.ignore).data_options,
-            },
-            "model_options": {**self.model_options, **frozen},
-        }
 
 
 @dataclass(frozen=True)
@@ -166,17 +135,9 @@ def parse_with_launcher(
     """Parse a command whose options include those of the launcher that it names."""
     from riskmatch.sweep.launchers import launcher_class, make_launcher
 
-    common = options_of(command)
-    chosen = Parser("", "", [option for option in common if option.name == "launcher"], help=False)
-    launcher = chosen.parse_known(words).get("launcher", "local")
-    parser = Parser(f"riskmatch {name}", inspect.getdoc(command) or "", common)
-    try:
-        own = [item.name for item in fields(launcher_class(launcher))]
-        parser.add("launching", options_of(launcher_class(launcher)))
-        given = parser.parse(words)
-        if "dir" not in given:
-            raise BadInput(f"riskmatch {name} needs DIR, the folder of the sweep.")
-        made = make_launcher(launcher, {name: given.pop(name) for name in own if name in given})
-    except ValueError as error:
-        raise BadInput(str(error)) from error
-    return command(**given), made
+    chosen = [option for option in options_of(command) if option.name == "launcher"]
+    launcher = Parser("", "", chosen, help=False).parse_known(words).get("launcher", "local")
+    with bad_input():
+        group = {"launching": options_of(launcher_class(launcher))}
+        options, given = parse_groups(command, name, words, group)
+        return options, make_launcher(launcher, given)

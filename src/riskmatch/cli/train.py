@@ -31,6 +31,9 @@ def run(words: Sequence[str]) -> int:
     if not _is_main():
         return _run_silently(words)
     command = parse_train(words)
+    if command.settings:
+        _print_settings(command)
+        return 0
     if command.cost:
         _cost(command)
         return 0
@@ -45,6 +48,15 @@ def run(words: Sequence[str]) -> int:
     elif not command.quiet:
         _print(record, command)
     return 0
+
+
+def _print_settings(command: TrainCommand) -> None:
+    from riskmatch.defaults import setting_lines
+
+    if command.json:
+        print(to_json({n: setting._asdict() for n, setting in command.sources.items()}, indent=2))
+    else:
+        print("\n".join(setting_lines(command.sources)))
 
 
 def _is_main() -> bool:

@@ -8,7 +8,7 @@ import shlex
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from shutil import get_terminal_size
@@ -16,11 +16,12 @@ from typing import Any, Literal
 
 from riskmatch import trust
 from riskmatch.advice.advice import Advice, departure, read_advice, with_advice
-from riskmatch.cli.data import TableColumns
 from riskmatch.cli.errors import BadInput, bad_input
 from riskmatch.cli.options import Option, metavar, options_of
 from riskmatch.cli.parser import Parser
+from riskmatch.cli.run_options import TableColumns, run_options, with_columns
 from riskmatch.defaults import (
+    Setting,
     factory,
     method_class,
     range_of,
@@ -78,6 +79,8 @@ class Setup:
 class Execution:
     """Options that do not change the result of a run."""
 
+    settings: bool = False
+    """Print the value of every setting and where it comes from, and train nothing."""
     cost: bool = False
     """Estimate time and memory from a few steps, print them, and train nothing."""
     memory: float | None = None
@@ -125,6 +128,8 @@ class TrainCommand(Execution):
     """The command line, to copy."""
     warning: str | None = field(default=None, kw_only=True)
     """What the options do that one might not expect."""
+    sources: Mapping[str, Setting] = field(default_factory=dict, kw_only=True)
+    """Value and source of every setting."""
     expected: Expected | None = field(default=None, kw_only=True)
     """Accuracy to expect on a new domain."""
 
@@ -175,12 +180,7 @@ def parse_train(words: Sequence[str]) -> TrainCommand:
         with bad_input():
             parser = _parser(setup, given.get("data"), given.get("model"))
         parser.parse(["--help"])
-    columns = {
-        item.name: given.pop(item.name) for item in fields(TableColumns) if item.name in given
-    }
-    if options := TableColumns(**columns).data_options:
-        given["data_options"] = {**given.get("data_options", {}), **options}
-    return _command(setup, advice, given, shlex.join(["riskmatch", "train", *words]))
+    return _command(setup, advice, with_columns(given), shlex.join(["riskmatch", "train", *words]))
 
 
 def _parser(setup: Setup, data: str | None = None, model: str | None = None) -> Parser:
@@ -190,24 +190,20 @@ def _parser(setup: Setup, data: str | None = None, model: str | None = None) -> 
     )
     space = search_space(setup.method, data, preset=setup.preset, frozen=setup.frozen)
 
-    def with_defaults(cls: type) -> Iterator[Option]:
-        for option in options_of(cls):
+    def with_defaults(options: Iterable[Option]) -> Iterator[Option]:
+        for option in options:
             tuned = space.get(option.name)
-            yield replace(
-                option,
-                default=values.get(option.name),
-                range=range_of(tuned.on(data)) if tuned else "",
-                negatable=option.type_ is bool,
-                aliases=("--backbone",) if option.name == "model" else (),
-            )
+            range = range_of(tuned.on(data)) if tuned else ""
+            negatable = option.type_ is bool
+            yield replace(option, default=values.get(option.name), range=range, negatable=negatable)
 
     positional = replace(options_of(RunConfig)[0], positional=True, required=True)
     text = "\n\n".join([TEXT, *_own_options(data, model, values["model"])])
     parser = Parser("riskmatch train", text, [positional, *options_of(Setup)])
     if setup.method:
-        parser.add(setup.method.rpartition(":")[2], with_defaults(method_class(setup.method)))
-    excluded = ("data", "method", "hparams", "source")
-    parser.add("run", [o for o in with_defaults(RunConfig) if o.name not in excluded])
+        own = options_of(method_class(setup.method))
+        parser.add(setup.method.rpartition(":")[2], with_defaults(own))
+    parser.add("run", with_defaults(run_options()))
     parser.add("table", options_of(TableColumns))
     parser.add("execution", options_of(Execution))
     parser.hints = _options_of_others(setup.method) if setup.method else {}
@@ -254,7 +250,7 @@ def _command(
         raise BadInput("Give --method NAME; riskmatch methods lists them.")
     if given.get("all_domains") and given.get("test_domains"):
         raise BadInput("--all-domains leaves no test domain: leave out one of the two options.")
-    if not given.get("test_domains") and not given.get("all_domains"):
+    if not given.keys() & {"test_domains", "all_domains", "settings"}:
         names = ", ".join(_domains(given))
         raise BadInput(f"Give --test-domain, one of {names}; or --all-domains.")
     if "memory" in given and not given.get("cost"):
@@ -271,16 +267,11 @@ def _command(
     own = values
     if advice is not None:
         values = with_advice(advice, setup.method, own)
+    common: Any = {"preset": setup.preset, "frozen": setup.frozen, "single": True, "given": values}
+    tests = given.get("test_domains", ())
     with bad_input():
-        config = run_config(
-            setup.method,
-            given["data"],
-            given.get("test_domains", ()),
-            preset=setup.preset,
-            frozen=setup.frozen,
-            single=True,
-            given=values,
-        )
+        config = run_config(setup.method, given["data"], tests, **common)
+        settings = resolve(setup.method, given["data"], **common)
     warning = replaced_lr(config, values)
     expected = advice.expected if advice else None
     if advice is not None and expected and (why := departure(advice, config, own)):
@@ -292,7 +283,12 @@ def _command(
             stacklevel=2,
         )
     return TrainCommand(
-        config=config, command=command, warning=warning, expected=expected, **execution
+        config=config,
+        command=command,
+        warning=warning,
+        expected=expected,
+        sources=settings,
+        **execution,
     )
 
 

@@ -31,14 +31,14 @@ _TYPES: dict[str, ColumnType] = {
 
 
 @dataclass(frozen=True)
-class Column:
+class InputColumn:
     """A column of a table that is a feature."""
 
     name: str
     type: ColumnType
 
     @classmethod
-    def of(cls, values: Series[Any]) -> Column:
+    def of(cls, values: Series[Any]) -> InputColumn:
         """Infer the type; text that is ISO 8601 throughout is a date.
 
         Raises:
@@ -46,8 +46,8 @@ class Column:
 
         Example:
             >>> import pandas as pd
-            >>> Column.of(pd.Series(["2024-01-31", None], name="visit"))
-            Column(name='visit', type='date')
+            >>> InputColumn.of(pd.Series(["2024-01-31", None], name="visit"))
+            InputColumn(name='visit', type='date')
         """
         import pandas as pd
 
@@ -181,8 +181,8 @@ def with_text_names(frame: DataFrame) -> DataFrame:
     return frame.rename(columns=str)
 
 
-def read_frame(frame: DataFrame, columns: Sequence[Column]) -> list[NDArray[Any]]:
-    """The values of ``columns`` of a data frame, in order; see :meth:`Column.read`.
+def read_frame(frame: DataFrame, columns: Sequence[InputColumn]) -> list[NDArray[Any]]:
+    """The values of ``columns`` of a data frame, in order; see :meth:`InputColumn.read`.
 
     Raises:
         ValueError: a column is missing, or holds values of another type.

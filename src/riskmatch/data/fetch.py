@@ -60,6 +60,9 @@ def candidate_folders(name: str, data_dir: Path | None = None) -> tuple[Path, ..
 class FetchError(OSError):
     """No URL gave the file; the message lists the attempts and the alternatives."""
 
+    code = 3
+    """Exit code of a command that ends with it."""
+
     def __init__(self, message: str, attempts: Sequence[str]) -> None:
         super().__init__(message)
         self.attempts = tuple(attempts)

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from riskmatch.data.columns import Column, ColumnType, read_frame, with_text_names
+from riskmatch.data.columns import ColumnType, InputColumn, read_frame, with_text_names
 from riskmatch.validation import check_json, check_option
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class TablePreprocessing:
 
     kind = "table"
 
-    def __init__(self, columns: Sequence[Column], state: Mapping[str, Any]) -> None:
+    def __init__(self, columns: Sequence[InputColumn], state: Mapping[str, Any]) -> None:
         self.columns = tuple(columns)
         self.state = dict(state)
         self._transformer = _restored(self.state)
@@ -72,7 +72,7 @@ class TablePreprocessing:
     def fit(
         cls,
         frame: DataFrame,
-        columns: Sequence[Column] | None = None,
+        columns: Sequence[InputColumn] | None = None,
         target: NDArray[Any] | None = None,
     ) -> TablePreprocessing:
         """Fit to the rows of the training domains.
@@ -84,17 +84,17 @@ class TablePreprocessing:
         """
         frame = with_text_names(frame)
         if columns is None:
-            columns = [Column.of(frame[name]) for name in frame]
+            columns = [InputColumn.of(frame[name]) for name in frame]
         return cls.fit_values(columns, read_frame(frame, columns), target)
 
     @classmethod
     def fit_values(
         cls,
-        columns: Sequence[Column],
+        columns: Sequence[InputColumn],
         values: Sequence[NDArray[Any]],
         target: NDArray[Any] | None = None,
     ) -> TablePreprocessing:
-        """Fit to columns that :meth:`Column.read` read; see :meth:`fit`."""
+        """Fit to columns that :meth:`InputColumn.read` read; see :meth:`fit`."""
         numbers, categories = _parts(columns, values)
         missing = [k for k in _firsts(columns) if np.isnan(numbers[:, k]).any()]
         known = [_frequent(column) for column in categories]
@@ -134,7 +134,7 @@ class TablePreprocessing:
         return self.transform_values(read_frame(frame, self.columns))
 
     def transform_values(self, values: Sequence[NDArray[Any]]) -> Tensor:
-        """Inputs from columns that :meth:`Column.read` read; see :meth:`transform`."""
+        """Inputs from columns that :meth:`InputColumn.read` read; see :meth:`transform`."""
         rows = len(values[0])
         if not rows:
             raise ValueError("The table has no rows.")
@@ -180,7 +180,7 @@ class TablePreprocessing:
             )
         try:
             check_json(values, {"columns": [{"name": str, "type": str}], **_SCHEMA})
-            columns = [Column(column["name"], column["type"]) for column in values["columns"]]
+            columns = [InputColumn(column["name"], column["type"]) for column in values["columns"]]
             for column in columns:
                 check_option("column type", column.type, get_args(ColumnType))
             state = {name: values[name] for name in _SCHEMA}
@@ -205,7 +205,7 @@ def preprocessing_from_json(values: Mapping[str, Any]) -> TablePreprocessing:
 
 
 def _parts(
-    columns: Sequence[Column], values: Sequence[NDArray[Any]]
+    columns: Sequence[InputColumn], values: Sequence[NDArray[Any]]
 ) -> tuple[NDArray[np.float64], list[NDArray[Any]]]:
     """Numbers (n, p), dates as several, and the columns (n,) of texts."""
     numbers, categories = list[NDArray[Any]](), list[NDArray[Any]]()
@@ -229,7 +229,7 @@ _SCHEMA = {
 """Types of the fitted values."""
 
 
-def _check_state(columns: Sequence[Column], state: Mapping[str, Any]) -> None:
+def _check_state(columns: Sequence[InputColumn], state: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` unless fitted values are those of the columns."""
     numbers = sum(_widths(columns))
     texts = sum(column.type not in _NUMERIC for column in columns)
@@ -245,13 +245,13 @@ def _check_state(columns: Sequence[Column], state: Mapping[str, Any]) -> None:
         check_json(state["target"], {"mean": float, "scale": float}, "target")
 
 
-def _firsts(columns: Sequence[Column]) -> list[int]:
+def _firsts(columns: Sequence[InputColumn]) -> list[int]:
     """Positions of the columns of numbers and dates among the numbers."""
     widths = _widths(columns)
     return [sum(widths[:k]) for k in range(len(widths))]
 
 
-def _widths(columns: Sequence[Column]) -> list[int]:
+def _widths(columns: Sequence[InputColumn]) -> list[int]:
     """How many numbers each column of numbers or dates becomes."""
     return [DATE_PARTS if c.type == "date" else 1 for c in columns if c.type in _NUMERIC]
 

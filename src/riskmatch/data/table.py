@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from riskmatch.data.columns import Column, read_texts, with_text_names
+from riskmatch.data.columns import InputColumn, read_texts, with_text_names
 from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.data.images.manifest import COLUMNS as MANIFEST_COLUMNS
 from riskmatch.data.parquet import parquet_errors, parquet_file, read_parquet
@@ -42,7 +42,7 @@ class TableDomains(DomainSet):
     the positions of texts in :attr:`texts`; missing values are NaN.
     """
 
-    columns: tuple[Column, ...] = ()
+    columns: tuple[InputColumn, ...] = ()
     """The features, in the order of the inputs."""
     texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Sorted values of the columns of categories and booleans, by name."""
@@ -101,7 +101,7 @@ class TableDomains(DomainSet):
         return f"has {self.classes:,} different values in {rows:,} rows, too many for classes"
 
     def values(self, x: Tensor) -> list[NDArray[Any]]:
-        """The columns of inputs (n, columns), as :meth:`Column.read` reads them."""
+        """The columns of inputs (n, columns), as :meth:`InputColumn.read` reads them."""
         columns = []
         for column, array in zip(self.columns, x.numpy().T, strict=True):
             if column.name in self.texts:
@@ -264,7 +264,7 @@ def table_domains(
             f"Column {domain!r} names one domain only, '{domain_names[0]}'; choose a column with "
             "two or more."
         )
-    schema = tuple(Column.of(frame[column]) for column in features)
+    schema = tuple(InputColumn.of(frame[column]) for column in features)
     arrays, texts = [], {}
     for feature in schema:
         array = feature.read(frame[feature.name])
@@ -295,7 +295,7 @@ def _label(values: Series[Any]) -> tuple[tuple[str, ...], Tensor]:
 
     if is_float_dtype(values.dtype) and not (values.dropna() % 1 == 0).all():
         _check_present(values, values.isna().to_numpy(), "label")
-        return (), torch.tensor(Column(str(values.name), "number").read(values)).float()
+        return (), torch.tensor(InputColumn(str(values.name), "number").read(values)).float()
     names, codes = encoded(values, "label")
     return names, torch.from_numpy(codes)
 

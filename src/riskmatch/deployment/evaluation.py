@@ -15,7 +15,7 @@ from torch import Tensor
 
 from riskmatch.data import OnProgress, load_data
 from riskmatch.data.catalogue import is_path, resolve
-from riskmatch.data.columns import Column, with_text_names
+from riskmatch.data.columns import InputColumn, with_text_names
 from riskmatch.data.domain import DomainSet, StoredImages
 from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.data.table import encoded
@@ -213,7 +213,7 @@ def _table(model: TrainedModel, data: Any, reading: Reading) -> Iterator[Labelle
         names, codes = encoded(frame[label], "label")
         y = _relabelled(torch.from_numpy(codes), names, model, name)
     else:
-        targets = Column(label, "number").read(frame[label])
+        targets = InputColumn(label, "number").read(frame[label])
         y = model.preprocessing.scale_target(torch.tensor(targets))
     x = model.preprocessing.transform(frame)
     domain = domain or (usual if usual in columns else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, median
 
@@ -46,7 +47,10 @@ Rows = list[tuple[str, tuple[Cell, ...]]]
 
 
 def tables_of(
-    paths: str | Path | Sequence[str | Path], rule: str | Rule = "train-val", costs: bool = False
+    paths: str | Path | Sequence[str | Path],
+    rule: str | Rule = "train-val",
+    costs: bool = False,
+    after_warmup: bool = False,
 ) -> list[Table]:
     """The tables of the runs in some folders: one for each data set, then one over all.
 
@@ -56,10 +60,13 @@ def tables_of(
         paths: as for :func:`riskmatch.results`.
         rule: how runs and steps are chosen.
         costs: seconds, memory and accuracy by method, in place of accuracy by test domain.
+        after_warmup: choose among the steps at which the method acts.
     """
+    rule = find_rule(rule)
     results = read_results(paths, begun=False)
     results.warn()
-    return tables_of_results(results, rule, costs)
+    after_warmup = after_warmup or rule.after_warmup
+    return tables_of_results(results, replace(rule, after_warmup=after_warmup), costs)
 
 
 def tables_of_results(

@@ -16,6 +16,9 @@ _PATIENCE = 0.2
 class BusyError(RuntimeError):
     """Another process is training this run."""
 
+    code = 3
+    """Exit code of a command that ends with it."""
+
 
 @contextmanager
 def lock(folder: Path) -> Iterator[None]:

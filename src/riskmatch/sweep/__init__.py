@@ -2,7 +2,7 @@
 
 from riskmatch.sweep.board import Board, RunOutcome, SweepStatus
 from riskmatch.sweep.launchers import LAUNCHERS, Launcher, Local, Ray, Slurm
-from riskmatch.sweep.plan import PlannedRun, Protocol
+from riskmatch.sweep.plan import PlannedRun, Protocol, sweep_settings
 from riskmatch.sweep.run import (
     SweepPlan,
     plan_sweep,
@@ -34,5 +34,6 @@ __all__ = [
     "run_all",
     "run_sweep",
     "sweep_cost",
+    "sweep_settings",
     "sweep_status",
 ]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from riskmatch.pace import Pace
 from riskmatch.runs import records
@@ -244,11 +244,29 @@ class SweepStatus:
     """How many runs of each method never act, and why, one line each."""
     worse_fit: list[str]
     """How many runs of each method fit the training domains less well once it acts, a line each."""
+    titles: dict[str, str]
+    """Titles of the runs by id."""
 
     @property
     def total(self) -> Counter[State]:
         """Number of runs of all methods in each state."""
         return sum(self.counts.values(), Counter())
+
+    def to_json(self) -> dict[str, Any]:
+        """Status as plain JSON values."""
+        methods = {name: {s: count[s] for s in STATES} for name, count in self.counts.items()}
+        failures = [
+            {"id": id, "title": self.titles.get(id), "error": cause}
+            for id, cause in self.failed.items()
+        ]
+        return {
+            **{state: self.total[state] for state in STATES},
+            "methods": methods,
+            "seconds_left": self.seconds_left,
+            "inactive": self.inactive,
+            "worse_fit": self.worse_fit,
+            "failures": failures,
+        }
 
 
 @imports_nothing
@@ -267,7 +285,8 @@ def status_of(planned: Sequence[PlannedRun], out: Path) -> SweepStatus:
         counts.setdefault(methods.get(id, ERM_PHASES), Counter())[state] += 1
     never = inactive_runs(run.config for run in planned)
     worse = worse_fit_runs((methods[id], fit) for id, fit in board.fits.items() if id in methods)
-    return SweepStatus(counts, dict(board.failed), board.seconds_left, never, worse)
+    titles = {run.config.id: run.title for run in planned}
+    return SweepStatus(counts, dict(board.failed), board.seconds_left, never, worse, titles)
 
 
 @dataclass(frozen=True)

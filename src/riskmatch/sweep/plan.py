@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
@@ -29,6 +30,7 @@ from riskmatch.defaults import (
     search_space,
 )
 from riskmatch.files import read_file, write_whole
+from riskmatch.registry import built_in
 from riskmatch.runs.config import RunConfig, variant
 from riskmatch.runs.records import PLAN, planned_config, read_plan
 from riskmatch.space import draw
@@ -204,24 +206,25 @@ class Protocol:
 
 def sweep_settings(
     data: str,
-    methods: Iterable[str],
+    methods: Iterable[str] | None = None,
     *,
     choices: Mapping[str, Any] | None = None,
     preset: str | None = None,
+    frozen: bool = False,
 ) -> dict[str, dict[str, Setting]]:
     """Settings of the runs of a sweep by method, see :func:`~riskmatch.defaults.resolve`.
 
-    Values are those of draw 0; the source of one that later draws vary ends with its range. No data
-    are read.
+    ``methods`` are all built-in ones by default. Values are those of draw 0; the source of one that
+    later draws vary ends with its range. No data are read.
 
     Example:
         >>> sweep_settings("pacs", ["rdm"])["rdm"]["lr"].source
         "rdm's default, drawn from 10^U(-4.5, -4)"
     """
     choices = choices or {}
-    frozen = bool(choices.get("model_options", {}).get("frozen"))
+    frozen = frozen or bool(choices.get("model_options", {}).get("frozen"))
     settings: dict[str, dict[str, Setting]] = {}
-    for method in methods:
+    for method in sorted(built_in("method")) if methods is None else methods:
         given = {name: value for name, value in choices.items() if name in field_names(method)}
         settings[method] = resolve(method, data, preset=preset, frozen=frozen, given=given)
         space = search_space(method, data, preset=preset, frozen=frozen)
@@ -241,7 +244,8 @@ def read(folder: Path) -> list[PlannedRun]:
     """
     path = folder / FILE
     if not path.exists():
-        raise FileNotFoundError(f"{folder} has no {FILE}.")
+        make = shlex.join(["riskmatch", "sweep", "plan", str(folder), "--data", "NAME"])
+        raise FileNotFoundError(f"{folder} has no {FILE}. Plan a sweep with {make}.")
 
     def planned(config: RunConfig, line: dict[str, Any]) -> PlannedRun:
         title = line.get("title") or title_of(config, line["draw"])

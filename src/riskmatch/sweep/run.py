@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,6 +42,8 @@ class SweepPlan:
     """Estimate of the time that these take on this machine; None if no step could be timed."""
     jobs: int
     """Number of runs at a time in this estimate."""
+    file: Path
+    """File of the plan."""
 
 
 def plan_sweep(
@@ -56,6 +58,7 @@ def plan_sweep(
     draws: int = 20,
     trials: int = 3,
     fixed_draws: bool = False,
+    frozen: bool = False,
     choices: Mapping[str, Any] | None = None,
     preset: str | None = None,
     data_dir: Path | None = None,
@@ -80,6 +83,7 @@ def plan_sweep(
         draws: random settings per method; draw 0 is the defaults.
         trials: number of trials of each draw.
         fixed_draws: use the same draws in all trials.
+        frozen: train only the head, on the features of a frozen backbone.
         choices: fields of the runs, or of the methods that have them, fixed in all draws.
         preset: preset of every method, ``paper`` or ``authors-code``. Methods without choices of
             their own have those for all methods alone.
@@ -113,6 +117,8 @@ def plan_sweep(
 
     choices = {name: plain(value) for name, value in (choices or {}).items()}
     check_mappings(choices)
+    if frozen:
+        choices["model_options"] = {**choices.get("model_options", {}), "frozen": True}
     out = Path(folder) / RUNS
     if not isinstance(data, str | Path):
         raise TypeError(
@@ -153,7 +159,8 @@ def plan_sweep(
         warnings.warn(message, RunWarning, stacklevel=2)
     new = extend(Path(folder), runs, made_by)
     remember(Path(folder), {name for run in runs for name in run.config.part_names})
-    return SweepPlan(runs, new, len(board.waiting), board.seconds_left, board.jobs)
+    file = Path(folder) / FILE
+    return SweepPlan(runs, new, len(board.waiting), board.seconds_left, board.jobs, file)
 
 
 def run_sweep(
@@ -163,6 +170,7 @@ def run_sweep(
     data_dir: Path | None = None,
     predictions: bool = False,
     trust: bool = False,
+    on_plan: Callable[[list[PlannedRun]], None] = lambda planned: None,
     on_change: OnChange = lambda board: None,
     on_progress: OnProgress | None = None,
 ) -> Board:
@@ -177,6 +185,7 @@ def run_sweep(
         predictions: store the predictions of every sample at each evaluation.
         trust: import parts ``package.module:Name`` that the plan names, which runs their code;
             those that were named when it was made on this machine are imported anyway.
+        on_plan: called with the planned runs before any is trained.
         on_change: called before the first run, during runs and after every run.
         on_progress: called while data sets are loaded.
 
@@ -187,8 +196,10 @@ def run_sweep(
     Example:
         See :func:`plan_sweep`.
     """
+    planned = planned_runs(folder, trust)
+    on_plan(planned)
     return run_all(
-        _configs(planned_runs(folder, trust), data_dir),
+        _configs(planned, data_dir),
         Path(folder) / RUNS,
         launcher,
         data_dir=data_dir,
@@ -206,6 +217,7 @@ def retry_sweep(
     data_dir: Path | None = None,
     predictions: bool = False,
     trust: bool = False,
+    on_plan: Callable[[list[PlannedRun]], None] = lambda planned: None,
     on_change: OnChange = lambda board: None,
     on_progress: OnProgress | None = None,
 ) -> Board:
@@ -219,6 +231,7 @@ def retry_sweep(
     again = [run for run in planned if run.config.id in failed]
     if not again:
         return Board([], Path(folder) / RUNS)
+    on_plan(again)
     return run_all(
         _configs(again, data_dir),
         Path(folder) / RUNS,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskmatch.data.columns import LARGEST, Column
+from riskmatch.data.columns import LARGEST, InputColumn
 from riskmatch.data.doctor.findings import Finding, Severity
 from riskmatch.data.table import TableDomains
 
@@ -140,7 +140,7 @@ def numbers_as_texts(table: TableDomains, column: str) -> Finding | None:
     return Finding("text-in-numbers", "warning", message, cure, column=column)
 
 
-def _explained(column: Column, x: Floats, target: NDArray[Any], *, classes: bool) -> float:
+def _explained(column: InputColumn, x: Floats, target: NDArray[Any], *, classes: bool) -> float:
     """Share of the errors of a constant guess that a column avoids, on rows it was not fitted to.
 
     Numbers and dates are read by a decision tree, texts by the most frequent class or the mean
@@ -264,7 +264,7 @@ def _distance(one: Floats, rest: Floats, text: bool) -> float:
     return float(np.abs(below[0] - below[1]).max())
 
 
-def _finding(kind: str, severity: Severity, column: Column, message: str) -> Finding:
+def _finding(kind: str, severity: Severity, column: InputColumn, message: str) -> Finding:
     cure = f"Leave it out: --ignore {column.name}"
     if kind == "drift":
         cure = "Domains differ; leave out (--ignore) what will differ more in a new one."
