@@ -8,7 +8,7 @@ import pytest
 
 import riskmatch
 from riskmatch import report
-from riskmatch.deployment.folder import _own_checksum
+from riskmatch.deployment.folder import own_checksum
 from riskmatch.sweep import retry_sweep, run_sweep, sweep_status
 from riskmatch.trust import UntrustedError
 
@@ -85,7 +85,7 @@ def test_model_folder_cannot_name_a_module_of_python(downloaded, name):
     path = downloaded.folder / "model" / "model.json"
     values = json.loads(path.read_text())
     values["network"]["name"] = name
-    values["sha256"] = _own_checksum(values)
+    values["sha256"] = own_checksum(values)
     path.write_text(json.dumps(values))
     before = sorted(downloaded.folder.iterdir())
     done = downloaded("predict", "model", "inputs.csv", "--out", "out.csv")
