@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from riskmatch.engine import Run as Run
     from riskmatch.engine import fit as fit
     from riskmatch.engine import load_run as load_run
-    from riskmatch.engine.train import train as train
     from riskmatch.estimators import RiskMatchingClassifier as RiskMatchingClassifier
     from riskmatch.estimators import RiskMatchingRegressor as RiskMatchingRegressor
     from riskmatch.matching import Matching as Matching
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
     from riskmatch.matching import risk_matching_penalty as risk_matching_penalty
     from riskmatch.runs.frame import results as results
     from riskmatch.selection import choose as choose
+    from riskmatch.training import cost as cost
+    from riskmatch.training import train as train
 
     __version__: str
 
@@ -48,6 +49,7 @@ _HOMES = {
     "accumulate": "accumulation",
     "advise": "advice.advising",
     "choose": "selection",
+    "cost": "training",
     "evaluate": "deployment.evaluation",
     "export": "deployment.exporting",
     "fit": "engine.step",
@@ -60,7 +62,7 @@ _HOMES = {
     "results": "runs.frame",
     "risk_matching_penalty": "matching",
     "save_model": "deployment.saving",
-    "train": "engine.train",
+    "train": "training",
 }
 
 __all__ = [
@@ -73,6 +75,7 @@ __all__ = [
     "accumulate",
     "advise",
     "choose",
+    "cost",
     "evaluate",
     "export",
     "fit",

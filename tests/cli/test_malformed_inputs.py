@@ -388,7 +388,7 @@ def test_a_full_disk_leaves_no_partial_file(riskmatch, trained, tmp_path, words)
         result = riskmatch(*shlex.split(words), "--quiet")
         assert [path.name for path in Path("small").iterdir()] == ["filler"]
     (message,) = result.err.splitlines()
-    assert result.code == 2
+    assert result.code == (3 if words.startswith("train") else 2)  # the run is done, not its model
     assert "No space left on device. Free some space" in message
 
 

@@ -87,10 +87,9 @@ def test_expected_accuracy_is_of_a_run_that_follows_the_advice(tmp_path, changes
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         command = parse_train([*words, *changes.split()])
-    assert command.expected == (None if why else advice.expected)
-    assert [str(one.message).partition(", and ")[2] for one in caught] == (
-        [f"{why}."] if why else []
-    )
+    assert command.prepared.expected == (None if why else advice.expected)
+    causes = [str(one.message).partition(", and ")[2] for one in caught]
+    assert [cause for cause in causes if cause] == ([f"{why}."] if why else [])
 
 
 def test_the_same_command_finds_the_run_done_and_writes_the_model_again(riskmatch):

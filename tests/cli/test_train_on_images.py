@@ -13,6 +13,7 @@ pytest.importorskip("efficientnet_lite_pytorch", reason="needs the extra riskmat
 from pets import DOMAINS, draw_pets
 
 from riskmatch.cli.train_options import parse_train
+from riskmatch.runs.findings import RunWarning
 
 RUN = shlex.split(
     "--method rdm --test-domain oil --steps 4 --eval-every 2 --batch-size 2 --warmup 1"
@@ -133,7 +134,8 @@ def test_frozen_scales_learning_rates_unless_given(riskmatch):
     assert (whole.steps, whole.eval_every) == (head.steps, head.eval_every) == (5000, 300)
     assert (head.hparams["warmup"], head.hparams["lr_after"]) == (300, 3e-4)
     assert head.hparams["weight"] == whole.hparams["weight"]
-    assert parse_train([*words, "--frozen", "--lr", "0.1"]).config.lr == 0.1
+    with pytest.warns(RunWarning, match="lr_after"):
+        assert parse_train([*words, "--frozen", "--lr", "0.1"]).config.lr == 0.1
     Path("run.toml").write_text("frozen = true\n")
     assert parse_train([*words, "--config", "run.toml"]).config == head
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tiny_runs import assert_same_run, tiny
 
+from riskmatch import train as train_by_name
 from riskmatch.cli.train_options import parse_train
 from riskmatch.data import load
 from riskmatch.defaults import resolve
@@ -15,7 +16,6 @@ from riskmatch.engine.assemble import split_all
 from riskmatch.engine.evaluate import EvaluatedSamples
 from riskmatch.engine.loop import EVALUATING
 from riskmatch.engine.run import train
-from riskmatch.engine.train import train as train_by_name
 from riskmatch.report.page.details import train_command
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig

@@ -10,10 +10,11 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
+from riskmatch import train
 from riskmatch.contract import Eval, Memory, OptimSpec
 from riskmatch.data import load_data
 from riskmatch.data.domain import Batch, NamedTensors
-from riskmatch.engine import InstanceError, StepSettings, fit, load_run, train
+from riskmatch.engine import InstanceError, StepSettings, fit, load_run
 from riskmatch.engine.instances import fingerprint
 from riskmatch.models import MLP
 from riskmatch.objectives import CORAL, ERM, IRM, MLDG, RDM, Fish, Fishr, GroupDRO, Mixup

@@ -13,13 +13,18 @@ from tiny_runs import assert_same_run
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
+import riskmatch
+from riskmatch import load_model, train
+from riskmatch.advice.advice import Advice, write_advice
 from riskmatch.contract import Objective, Terms
 from riskmatch.data import load_data
-from riskmatch.engine import InstanceError, UnfinishedError, load_run, train
+from riskmatch.deployment.expected import Expected
+from riskmatch.engine import InstanceError, UnfinishedError, load_run
 from riskmatch.engine import run as runs
 from riskmatch.engine.instances import Instances, fingerprint, named_objective
 from riskmatch.objectives import IRM, RDM, VREx
 from riskmatch.runs import records
+from riskmatch.runs.findings import RunWarning
 
 
 @dataclass(frozen=True, eq=False)
@@ -357,3 +362,29 @@ def test_a_trained_run_tells_where_its_settings_come_from(tmp_path):
     assert run.settings["weight"] == (1e4, "vrex's default on colored-digits")
     values = {name: run.settings[name].value for name in ("lr", "batch_size", "dropout", "seed")}
     assert values == {name: getattr(run.config, name) for name in values}
+
+
+def test_one_call_follows_an_advice_logs_and_saves_the_model(tmp_path):
+    small = {"steps": 4, "warmup": 1, "eval_every": 2, "data_options": {"samples": 40}}
+    advice = Advice(
+        "colored-digits", "vrex", {"weight": 2.0}, {"lr": 0.01}, Expected(0.7, 0.5, 0.9)
+    )
+    write_advice(advice, tmp_path / "advice.json")
+    options = {"advice": tmp_path / "advice.json", "out": tmp_path / "runs", **small}
+    run = train("colored-digits", log=["csv"], save=True, licence="MIT", **options)
+    assert (run.config.method, run.config.hparams["weight"], run.config.lr) == ("vrex", 2.0, 0.01)
+    assert run.settings["weight"] == (2.0, "the advice")
+    assert run.settings["steps"] == (4, "given")
+    assert (run.folder / "evaluations.csv").read_text().count("\n") > 2
+    assert load_model(run.folder / "model").expected == advice.expected
+    with pytest.warns(RunWarning, match="lr is given"):
+        train("colored-digits", lr=0.02, save=tmp_path / "model", **options)
+    assert load_model(tmp_path / "model").expected is None
+
+
+def test_cost_takes_the_arguments_of_train(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    x, y = torch.randn(40, 3), torch.arange(40) % 2
+    cost = riskmatch.cost({"A": (x, y), "B": (x + 1, y)}, VREx(warmup=3), "B", steps=10)
+    assert (cost.steps_after_warmup, cost.seconds > 0) == (7, True)
+    assert list(tmp_path.iterdir()) == []

@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,14 +16,12 @@ from riskmatch.cli.progress import RunDisplay, progress
 from riskmatch.cli.train_options import TrainCommand, parse_train
 from riskmatch.files import to_json
 from riskmatch.pace import clock
-from riskmatch.runs.config import RunConfig
-from riskmatch.runs.findings import RunWarning, findings
+from riskmatch.runs.findings import findings
 from riskmatch.runs.records import FILE, checkpoints
-from riskmatch.trust import remember
 
 if TYPE_CHECKING:
     from riskmatch.runs.records import RunRecord
-    from riskmatch.runs.scores import Evaluation, Split
+    from riskmatch.runs.scores import Split
 
 
 def run(words: Sequence[str]) -> int:
@@ -38,8 +36,6 @@ def run(words: Sequence[str]) -> int:
         _cost(command)
         return 0
     record = _train(command)
-    if command.all_domains:
-        _save(command)
     if command.json:
         values = {"folder": str(command.folder), **record.summary(), "warnings": findings(record)}
         if command.all_domains:
@@ -54,9 +50,13 @@ def _print_settings(command: TrainCommand) -> None:
     from riskmatch.defaults import setting_lines
 
     if command.json:
-        print(to_json({n: setting._asdict() for n, setting in command.sources.items()}, indent=2))
+        print(
+            to_json(
+                {n: setting._asdict() for n, setting in command.prepared.settings.items()}, indent=2
+            )
+        )
     else:
-        print("\n".join(setting_lines(command.sources)))
+        print("\n".join(setting_lines(command.prepared.settings)))
 
 
 def _is_main() -> bool:
@@ -70,7 +70,7 @@ def _run_silently(words: Sequence[str]) -> int:
     try:
         command = parse_train(words)
         if not command.cost:
-            _train(replace(command, quiet=True, log=(), all_domains=False))
+            _train(replace(command, quiet=True))
     except CommandError as error:
         if getattr(error.__cause__, "causes", {}).get(0) == "":  # the first was killed
             raise
@@ -79,94 +79,45 @@ def _run_silently(words: Sequence[str]) -> int:
 
 
 def _train(command: TrainCommand) -> RunRecord:
-    from riskmatch.engine.device import keep_freed_memory, resolve_device
-    from riskmatch.engine.loggers import make_loggers
-    from riskmatch.engine.parallel import joined_processes
-    from riskmatch.engine.run import check_not_edited, train
+    from riskmatch.training import train
 
-    keep_freed_memory()
-    with bad_input():
-        if command.resume:
-            check_not_edited(command.config, command.out)
-        if command.all_domains:
-            from riskmatch.deployment.saving import check_destination
-
-            check_destination(command.model, command.config, command.overwrite, command.data_dir)
-        device = resolve_device(command.device)
-        loggers = make_loggers(command.log, command.out)
-    _check_domains(command.config)
-    if command.warning:
-        warnings.warn(command.warning, RunWarning, stacklevel=2)
     display = RunDisplay(command.config, command.quiet)
-
-    def on_evaluation(config: RunConfig, evaluation: Evaluation) -> None:
-        display.evaluation(config, evaluation)
-        for logger in loggers:
-            logger(config, evaluation)
-
-    with (
-        ExitStack() as stack,
-        _reported(command, display),
-        display,
-        joined_processes(device) as processes,
-    ):
-        for logger in loggers:
-            stack.callback(logger.close)
-        remember(command.folder, command.config.part_names)
-        record = train(
-            command.config,
-            command.out,
-            device=processes.device,
-            processes=processes,
+    with _reported(command, display), display:
+        run = train(
+            command.prepared,
+            out=command.out,
             data_dir=command.data_dir,
+            device=command.device,
             resume=command.resume,
             restart=command.restart,
             force=command.force,
             keep=command.keep,
-            predictions=True,
+            log=command.log,
+            save=command.model if command.all_domains else False,
+            after_warmup=command.after_warmup,
+            licence=command.licence,
+            overwrite=command.overwrite,
             on_step=display.step,
-            on_evaluation=on_evaluation,
+            on_evaluation=display.evaluation,
             on_progress=display.progress,
         )
     if display.last_step is None and not command.quiet:
         print("This run was done before; this is its record.", file=sys.stderr)
-    return record
+    return run.record
 
 
 def _cost(command: TrainCommand) -> None:
-    from riskmatch.engine.cost import run_cost
-    from riskmatch.engine.device import resolve_device
+    from riskmatch.training import cost
 
-    _check_domains(command.config)
     with bad_input(), progress("images", command.quiet) as on_progress:
-        cost = run_cost(
-            command.config,
-            device=resolve_device(command.device),
+        values = cost(
+            command.prepared,
+            device=command.device,
             data_dir=command.data_dir,
             on_progress=on_progress,
         )
     limit = None if command.memory is None else command.memory * 1e9
-    print(to_json(cost.to_json(limit), indent=2) if command.json else cost.text(limit))
-
-
-def _save(command: TrainCommand) -> None:
-    """Write the model folder; where that fails, the same command tries again."""
-    from riskmatch.deployment import save_model
-    from riskmatch.engine.device import resolve_device
-    from riskmatch.engine.load import load_run
-
-    with bad_input(), progress("images", command.quiet) as on_progress:
-        save_model(
-            load_run(command.folder),
-            command.model,
-            after_warmup=command.after_warmup,
-            expected=command.expected,
-            licence=command.licence,
-            overwrite=command.overwrite,
-            data_dir=command.data_dir,
-            device=resolve_device(command.device),
-            on_progress=on_progress,
-        )
+    print(to_json(values.to_json(limit), indent=2) if command.json else values.text(limit))
 
 
 @contextmanager
@@ -210,17 +161,6 @@ def _reported(command: TrainCommand, display: RunDisplay) -> Iterator[None]:
         if not checkpoint.exists(command.folder / checkpoint.FOLDER):
             raise RunFailed(f"{cause} (--debug shows the traceback)") from error
         raise RunFailed(f"{cause}. To continue from the last checkpoint: {resume}") from error
-
-
-def _check_domains(config: RunConfig) -> None:
-    """Refuse an unknown test domain before any image is decoded."""
-    from riskmatch.data.catalogue import known_domains
-    from riskmatch.validation import check_option
-
-    # The record of a finished run can be shown without its data.
-    with bad_input(), suppress(OSError):
-        for name in config.test_domains if (names := known_domains(config.data)) else ():
-            check_option(f"domain of '{config.data}'", name, names or ())
 
 
 def _print(run: RunRecord, command: TrainCommand) -> None:

@@ -7,36 +7,34 @@ import json
 import shlex
 import sys
 import textwrap
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from riskmatch import trust
-from riskmatch.advice.advice import Advice, departure, read_advice, with_advice
+from riskmatch.advice.advice import Advice, read_advice
 from riskmatch.cli.errors import BadInput, bad_input
 from riskmatch.cli.options import Option, metavar, options_of
 from riskmatch.cli.parser import Parser
 from riskmatch.cli.run_options import TableColumns, run_options, with_columns
 from riskmatch.defaults import (
-    Setting,
     factory,
     method_class,
     range_of,
     resolve,
-    run_config,
     search_space,
     values_of,
 )
 from riskmatch.defaults.describe import argument_docs
-from riskmatch.deployment.expected import Expected
 from riskmatch.files import read_file
 from riskmatch.registry import built_in
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.findings import RunWarning, replaced_lr
 from riskmatch.validation import format_value, type_hints
+
+if TYPE_CHECKING:
+    from riskmatch.training import PreparedRun
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -123,15 +121,14 @@ class Execution:
 class TrainCommand(Execution):
     """A parsed command line."""
 
-    config: RunConfig = field(kw_only=True)
+    prepared: PreparedRun = field(kw_only=True)
     command: str = field(kw_only=True)
     """The command line, to copy."""
-    warning: str | None = field(default=None, kw_only=True)
-    """What the options do that one might not expect."""
-    sources: Mapping[str, Setting] = field(default_factory=dict, kw_only=True)
-    """Value and source of every setting."""
-    expected: Expected | None = field(default=None, kw_only=True)
-    """Accuracy to expect on a new domain."""
+
+    @property
+    def config(self) -> RunConfig:
+        """Configuration of the run."""
+        return self.prepared.config
 
     @property
     def folder(self) -> Path:
@@ -264,32 +261,19 @@ def _command(
     execution = {item.name: given[item.name] for item in fields(Execution) if item.name in given}
     others = {"data", "test_domains", *execution, *(item.name for item in fields(Setup))}
     values = {name: value for name, value in given.items() if name not in others}
-    own = values
-    if advice is not None:
-        values = with_advice(advice, setup.method, own)
-    common: Any = {"preset": setup.preset, "frozen": setup.frozen, "single": True, "given": values}
-    tests = given.get("test_domains", ())
+    from riskmatch.training import prepare
+
     with bad_input():
-        config = run_config(setup.method, given["data"], tests, **common)
-        settings = resolve(setup.method, given["data"], **common)
-    warning = replaced_lr(config, values)
-    expected = advice.expected if advice else None
-    if advice is not None and expected and (why := departure(advice, config, own)):
-        expected = None
-        warnings.warn(
-            f"The accuracy that the advice expects is not stored with the model: it is of "
-            f"{advice.method} on {advice.data}, and {why}.",
-            RunWarning,
-            stacklevel=2,
+        prepared = prepare(
+            given["data"],
+            setup.method,
+            given.get("test_domains", ()),
+            preset=setup.preset,
+            frozen=setup.frozen,
+            advice=advice,
+            **values,
         )
-    return TrainCommand(
-        config=config,
-        command=command,
-        warning=warning,
-        expected=expected,
-        sources=settings,
-        **execution,
-    )
+    return TrainCommand(prepared=prepared, command=command, **execution)
 
 
 def _domains(given: dict[str, Any]) -> Sequence[str]:

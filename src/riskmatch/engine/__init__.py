@@ -8,7 +8,6 @@ from riskmatch.engine.load import Run, load_run
 from riskmatch.engine.loop import Progress
 from riskmatch.engine.run import UnfinishedError
 from riskmatch.engine.step import DivergedError, Stepper, StepSettings, fit
-from riskmatch.engine.train import train
 from riskmatch.runs.lock import BusyError
 
 __all__ = [
@@ -30,5 +29,4 @@ __all__ = [
     "UnfinishedError",
     "fit",
     "load_run",
-    "train",
 ]

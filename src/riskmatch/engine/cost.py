@@ -17,6 +17,7 @@ from riskmatch.data.domain import DomainSet
 from riskmatch.engine.assemble import Assembly, assemble, domains_of, is_frozen
 from riskmatch.engine.device import peak_memory, reset_peak_memory
 from riskmatch.engine.evaluate import EvaluatedSamples, predict
+from riskmatch.engine.instances import NO_INSTANCES, Instances
 from riskmatch.engine.step import check_splits
 from riskmatch.pace import clock
 from riskmatch.runs.config import RunConfig, acts_from
@@ -151,6 +152,7 @@ def run_cost(
     device: torch.device | str = "cpu",
     data_dir: Path | None = None,
     domains: DomainSet | None = None,
+    instances: Instances = NO_INSTANCES,
     pieces: bool = True,
     on_progress: OnProgress | None = None,
 ) -> Cost:
@@ -161,23 +163,17 @@ def run_cost(
         device: device to train on.
         data_dir: folder that is searched first for files of the data set.
         domains: result of :func:`~riskmatch.engine.assemble.domains_of`, if it is loaded.
+        instances: parts that ``config`` refers to by instance.
         pieces: also try an eighth and half of a batch at a time, see :func:`riskmatch.accumulate`.
         on_progress: called with each image that is read, decoded or embedded.
     """
     device = torch.device(device)
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        return _run_cost(config, device, data_dir, domains, pieces, on_progress)
+        assembly = assemble(config, device, data_dir, domains, on_progress, instances)
+        return _run_cost(assembly, config, device, pieces)
 
 
-def _run_cost(
-    config: RunConfig,
-    device: torch.device,
-    data_dir: Path | None,
-    domains: DomainSet | None,
-    pieces: bool,
-    on_progress: OnProgress | None,
-) -> Cost:
-    assembly = assemble(config, device, data_dir, domains, on_progress)
+def _run_cost(assembly: Assembly, config: RunConfig, device: torch.device, pieces: bool) -> Cost:
     stepper, start = assembly.stepper, acts_from(config)
     whole = len(next(assembly.sampler).y)
     tried: dict[int, tuple[int, float]] = {}

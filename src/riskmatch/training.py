@@ -1,10 +1,11 @@
-"""``riskmatch.train``: train one run from names or objects."""
+"""``riskmatch.train`` and ``riskmatch.cost``: one run, from names or objects."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,26 +13,34 @@ import torch
 from torch import nn
 
 from riskmatch import trust
+from riskmatch.advice.advice import Advice, departure, read_advice, with_advice
 from riskmatch.contract import Objective, OptimFactory, OptimSpec, RiskFunction
 from riskmatch.data import DomainSet, OnProgress, load_data
+from riskmatch.data.catalogue import known_domains
 from riskmatch.data.convert import table_options
 from riskmatch.defaults import Setting, check_mappings, field_names, resolve, run_config
+from riskmatch.deployment.expected import Expected
+from riskmatch.deployment.saving import check_destination, save_model
 from riskmatch.engine import run as runs
-from riskmatch.engine.device import resolve_device
+from riskmatch.engine.cost import Cost, run_cost
+from riskmatch.engine.device import keep_freed_memory, resolve_device
 from riskmatch.engine.instances import (
     KINDS,
     Instances,
     fingerprint,
     instance_name,
+    is_instance,
     named_objective,
     with_fingerprint,
 )
 from riskmatch.engine.load import Run
+from riskmatch.engine.loggers import make_loggers
 from riskmatch.engine.loop import Keep, OnEvaluation, OnStep
 from riskmatch.engine.parallel import joined_processes
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning, replaced_lr
-from riskmatch.validation import texts
+from riskmatch.runs.scores import Evaluation
+from riskmatch.validation import check_option, texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,9 +49,22 @@ if TYPE_CHECKING:
     """A name, a path, or objects as :func:`riskmatch.load_data` takes them."""
 
 
+@dataclass(frozen=True)
+class PreparedRun:
+    """A run to train: its configuration, and where each value comes from."""
+
+    config: RunConfig
+    settings: Mapping[str, Setting]
+    """Value and source of every field."""
+    instances: Instances
+    """Objects that the configuration refers to."""
+    expected: Expected | None = None
+    """Accuracy to expect on a new domain, if the run follows an advice."""
+
+
 def train(
-    data: Data,
-    method: str | Objective = "rdm",
+    data: Data | PreparedRun,
+    method: str | Objective | None = None,
     test_domains: str | float | Iterable[str | float] = (),
     *,
     model: str | nn.Module | None = None,
@@ -50,6 +72,7 @@ def train(
     frozen: bool = False,
     risk: str | RiskFunction | None = None,
     optim: str | OptimFactory | None = None,
+    advice: Advice | Path | str | None = None,
     seed: int = 0,
     label: str | None = None,
     domain: str | None = None,
@@ -63,6 +86,11 @@ def train(
     checkpoint_every: int | None = None,
     keep: Keep = "best",
     predictions: bool = True,
+    log: Sequence[str] = (),
+    save: Path | str | bool = False,
+    after_warmup: bool = False,
+    licence: str | None = None,
+    overwrite: bool = False,
     on_step: OnStep | None = None,
     on_evaluation: OnEvaluation | None = None,
     on_progress: OnProgress | None = None,
@@ -80,8 +108,9 @@ def train(
     the run together, with the results of one; see :mod:`riskmatch.engine.parallel`.
 
     Args:
-        data: name or path of a data set, or objects as :func:`riskmatch.load_data` takes them.
-        method: name of a method, or an objective.
+        data: name or path of a data set, or objects as :func:`riskmatch.load_data` takes them; or
+            what :func:`prepare` returned, which has taken the arguments up to ``ignore``.
+        method: name of a method, or an objective; by default that of ``advice``, or ``rdm``.
         test_domains: domains held out from training: a name or several; a number stands for its
             text.
         model: name of a network, or a module x → ``(features, logits)``, or x → logits if the
@@ -96,6 +125,8 @@ def train(
         optim: ``"adam"`` (default), ``"adamw"``, ``"sgd"``, or a function of the weights that
             returns a torch optimiser, which has the learning rate and weight decay; see
             :meth:`~riskmatch.contract.OptimSpec.of`.
+        advice: what :func:`riskmatch.advise` advises, or the file that it wrote: method and
+            options, over which those that are given win, and the expected accuracy.
         seed: seed of the weights, the batches and the method's random choices.
         label: column of the class or target, for a table: a data frame, a CSV or Parquet file.
         domain: column of the domain, for a table.
@@ -110,6 +141,13 @@ def train(
         keep: keep the last two checkpoints and those of the best steps by ``train-val``, or
             ``all``; see :meth:`~riskmatch.engine.load.Run.model`.
         predictions: write the predictions on every sample at each evaluation.
+        log: also write every evaluation as ``csv`` or ``tensorboard``, both to the folder of the
+            run, as ``mlflow``, or with ``package.module:Name``.
+        save: write the model folder, there or, with True, to ``model`` in the folder of the run;
+            see :func:`riskmatch.save_model`.
+        after_warmup: choose the step to save among those at which the method acts.
+        licence: licence of the model, for its card.
+        overwrite: replace another model in that folder.
         on_step: called after every step.
         on_evaluation: called with the configuration of a run and each of its evaluations.
         on_progress: called while data are read, decoded, embedded or evaluated.
@@ -135,6 +173,136 @@ def train(
         >>> run.model()(x)[1].shape
         torch.Size([40, 2])
     """
+    prepared = data
+    if not isinstance(prepared, PreparedRun):
+        prepared = prepare(
+            prepared,
+            method,
+            test_domains,
+            model=model,
+            preset=preset,
+            frozen=frozen,
+            risk=risk,
+            optim=optim,
+            advice=advice,
+            seed=seed,
+            label=label,
+            domain=domain,
+            ignore=ignore,
+            on_progress=on_progress,
+            **options,
+        )
+    config, out = prepared.config, Path(out)
+    data_dir = None if data_dir is None else Path(data_dir)
+    folder = out / config.id
+    model_folder = folder / "model" if save is True else Path(save or "")
+    keep_freed_memory()
+    if resume:
+        runs.check_not_edited(config, out)
+    _check_test_domains(config)
+    chosen = resolve_device(str(device))
+    with ExitStack() as stack:
+        processes = stack.enter_context(joined_processes(chosen))
+        save = bool(save) and processes.main
+        if save:
+            check_destination(model_folder, config, overwrite, data_dir)
+        loggers = make_loggers(log, out) if processes.main else []
+        for logger in loggers:
+            stack.callback(logger.close)
+
+        def evaluated(config: RunConfig, evaluation: Evaluation) -> None:
+            for call in (on_evaluation, *loggers):
+                if call is not None:
+                    call(config, evaluation)
+
+        trust.remember(folder, config.part_names)
+        record = runs.train(
+            config,
+            out,
+            device=processes.device,
+            data_dir=data_dir,
+            instances=prepared.instances,
+            resume=resume,
+            restart=restart,
+            force=force,
+            checkpoint_every=checkpoint_every,
+            keep=keep,
+            predictions=predictions,
+            on_step=on_step,
+            on_evaluation=evaluated,
+            on_progress=on_progress,
+            processes=processes,
+        )
+    run = Run(folder, record, prepared.instances, settings=prepared.settings)
+    if save:
+        save_model(
+            run,
+            model_folder,
+            after_warmup=after_warmup,
+            expected=prepared.expected,
+            licence=licence,
+            overwrite=overwrite,
+            data_dir=data_dir,
+            device=chosen,
+            on_progress=on_progress,
+        )
+    return run
+
+
+def cost(
+    data: Data | PreparedRun,
+    method: str | Objective | None = None,
+    test_domains: str | float | Iterable[str | float] = (),
+    *,
+    data_dir: Path | str | None = None,
+    device: torch.device | str = "auto",
+    on_progress: OnProgress | None = None,
+    **options: Any,
+) -> Cost:
+    """Estimate time and memory of a run from a few steps; nothing is written.
+
+    Arguments are those of :func:`train`.
+
+    Example:
+        >>> options = {"steps": 200, "data_options": {"samples": 50}}
+        >>> cost("colored-digits", "rdm", "0.1", **options).steps_after_warmup
+        50
+    """
+    prepared = data
+    if not isinstance(prepared, PreparedRun):
+        prepared = prepare(prepared, method, test_domains, on_progress=on_progress, **options)
+    _check_test_domains(prepared.config)
+    return run_cost(
+        prepared.config,
+        device=resolve_device(str(device)),
+        data_dir=None if data_dir is None else Path(data_dir),
+        instances=prepared.instances,
+        on_progress=on_progress,
+    )
+
+
+def prepare(
+    data: Data,
+    method: str | Objective | None = None,
+    test_domains: str | float | Iterable[str | float] = (),
+    *,
+    model: str | nn.Module | None = None,
+    preset: str | None = None,
+    frozen: bool = False,
+    risk: str | RiskFunction | None = None,
+    optim: str | OptimFactory | None = None,
+    advice: Advice | Path | str | None = None,
+    seed: int = 0,
+    label: str | None = None,
+    domain: str | None = None,
+    ignore: Sequence[str] = (),
+    on_progress: OnProgress | None = None,
+    **options: Any,
+) -> PreparedRun:
+    """Configure a run, as :func:`train` does; its arguments are those of :func:`train`.
+
+    Data by name or path are not read.
+    """
     check_mappings(options)
     tests = texts("test_domains", test_domains)
     columns = table_options(label, domain, ignore)
@@ -143,16 +311,19 @@ def train(
         domains = load_data(data, **columns, on_progress=on_progress)
     elif columns:
         options["data_options"] = {**options.get("data_options", {}), **columns}
+    advised = read_advice(advice) if isinstance(advice, str | Path) else advice
+    if method is None:
+        method = advised.method if advised else "rdm"
     _check_parts(domains, method, model, frozen, risk, optim, options)
     named, hparams = method, dict[str, Any]()
     if isinstance(method, Objective):
         named, hparams = named_objective(method) or (method, hparams)
-    given = {**hparams, **options, "seed": seed}
+    own = {**hparams, **options, **({"seed": seed} if seed != 0 else {})}
     named_parts = {"model": model, "risk": risk, "optim": optim}
-    given |= {name: part for name, part in named_parts.items() if isinstance(part, str)}
+    own |= {name: part for name, part in named_parts.items() if isinstance(part, str)}
     if callable(optim):
         spec = OptimSpec.of(optim, [torch.zeros(size).requires_grad_() for size in ((1, 1), (1,))])
-        given |= {"lr": spec.lr, "weight_decay": spec.weight_decay}
+        own |= {"lr": spec.lr, "weight_decay": spec.weight_decay}
     instances = Instances(
         domains,
         named if isinstance(named, Objective) else None,
@@ -160,31 +331,27 @@ def train(
         risk if callable(risk) else None,
         optim if callable(optim) else None,
     )
+    given = own
+    if advised is not None:
+        given = with_advice(advised, named if isinstance(named, str) else None, own)
     config, settings = _config(instances, str(data), named, tests, preset, frozen, given)
     if message := replaced_lr(config, given):
-        warnings.warn(message, RunWarning, stacklevel=2)
-    if resume:
-        runs.check_not_edited(config, Path(out))
-    trust.remember(Path(out) / config.id, config.part_names)
-    with joined_processes(resolve_device(str(device))) as processes:
-        record = runs.train(
-            config,
-            Path(out),
-            device=processes.device,
-            data_dir=None if data_dir is None else Path(data_dir),
-            instances=instances,
-            resume=resume,
-            restart=restart,
-            force=force,
-            checkpoint_every=checkpoint_every,
-            keep=keep,
-            predictions=predictions,
-            on_step=on_step,
-            on_evaluation=on_evaluation,
-            on_progress=on_progress,
-            processes=processes,
-        )
-    return Run(Path(out) / config.id, record, instances, settings=settings)
+        warnings.warn(message, RunWarning, stacklevel=3)
+    expected = None
+    if advised is not None:
+        settings |= {
+            name: Setting(settings[name].value, "the advice") for name in given.keys() - own.keys()
+        }
+        expected = advised.expected
+        if expected and (cause := departure(advised, config, own)):
+            expected = None
+            warnings.warn(
+                "The accuracy that the advice expects is not stored with the model: it is of "
+                f"{advised.method} on {advised.data}, and {cause}.",
+                RunWarning,
+                stacklevel=3,
+            )
+    return PreparedRun(config, settings, instances, expected)
 
 
 def _check_parts(
@@ -246,3 +413,12 @@ def _config(
             if kind in settings:
                 settings[kind] = Setting(getattr(config, kind), "given")
     return config, settings
+
+
+def _check_test_domains(config: RunConfig) -> None:
+    """Refuse an unknown test domain before any image is decoded."""
+    if is_instance(config.data):
+        return
+    with suppress(OSError):  # the record of a finished run can be shown without its data
+        for name in config.test_domains if (names := known_domains(config.data)) else ():
+            check_option(f"domain of '{config.data}'", name, names or ())
