@@ -49,14 +49,11 @@ def run(words: Sequence[str]) -> int:
 def _print_settings(command: TrainCommand) -> None:
     from riskmatch.defaults import setting_lines
 
+    settings = command.prepared.settings
     if command.json:
-        print(
-            to_json(
-                {n: setting._asdict() for n, setting in command.prepared.settings.items()}, indent=2
-            )
-        )
+        print(to_json({name: setting._asdict() for name, setting in settings.items()}, indent=2))
     else:
-        print("\n".join(setting_lines(command.prepared.settings)))
+        print("\n".join(setting_lines(settings)))
 
 
 def _is_main() -> bool:
