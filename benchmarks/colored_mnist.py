@@ -13,8 +13,8 @@ import measure
 import torch
 from torch import nn
 
+from riskmatch.device import keep_freed_memory
 from riskmatch.engine import Batch, Memory, OptimSpec, Stepper, StepSettings
-from riskmatch.engine.device import keep_freed_memory
 from riskmatch.models import MLP
 from riskmatch.objectives import ERM, RDM, Objective
 

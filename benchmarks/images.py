@@ -25,7 +25,7 @@ from torch.utils.data import DataLoader, Dataset, RandomSampler
 from riskmatch.data import Sampler
 from riskmatch.data.images.cache import image_domains
 from riskmatch.data.images.index import ImageIndex, index_folder
-from riskmatch.engine.device import keep_freed_memory
+from riskmatch.device import keep_freed_memory
 from riskmatch.models.timm_body import import_torchvision
 
 BATCH, WORKERS, AHEAD = 32, 2, 2

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from riskmatch.engine.device import peak_memory, reset_peak_memory
+from riskmatch.device import peak_memory, reset_peak_memory
 
 CPU = torch.device("cpu")
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "bench"

@@ -21,9 +21,9 @@ from riskmatch.data.convert import table_options
 from riskmatch.defaults import Setting, check_mappings, field_names, resolve, run_config
 from riskmatch.deployment.expected import Expected
 from riskmatch.deployment.saving import check_destination, save_model
+from riskmatch.device import keep_freed_memory, resolve_device
 from riskmatch.engine import run as runs
 from riskmatch.engine.cost import Cost, run_cost
-from riskmatch.engine.device import keep_freed_memory, resolve_device
 from riskmatch.engine.instances import (
     KINDS,
     Instances,

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
+from riskmatch.device import peak_memory, reset_peak_memory
 from riskmatch.engine import evaluate
-from riskmatch.engine.device import peak_memory, reset_peak_memory
 from riskmatch.engine.run import train
 from riskmatch.runs.config import RunConfig
 

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from riskmatch.cli.errors import bad_input
 from riskmatch.cli.options import Positional
+from riskmatch.cli.printer import print_json, printable
 from riskmatch.cli.progress import SweepDisplay
 from riskmatch.cli.run_options import parse_planned
-from riskmatch.files import printable, to_json
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def run(words: Sequence[str]) -> int:
             on_progress=display.progress,
         )
     if options.json:
-        print(to_json(found.to_json(), indent=2))
+        print_json(found.to_json())
     elif not options.quiet:
         print(found.table.markdown(), end="\n\n")
         print("\n".join(map(printable, found.sentences)), end="\n\n")

@@ -41,6 +41,9 @@ COMMANDS = {
 READING = ("show", "report", "figure", "import", ["sweep", "status"], ["sweep", "table"])
 """Commands that import no part that a file names."""
 
+COMPUTING = ("embed", "evaluate", "predict", "train")
+"""Commands that keep freed memory for the next batch."""
+
 HELP = """\
 riskmatch trains classifiers that generalise to unseen domains by matching the distributions of
 risks across the training domains, and compares the method with others.
@@ -120,6 +123,10 @@ def _run(words: list[str]) -> int:
     verb = [word for word in words if word != "--trust"][:2]
     if "--trust" in rest and (command in READING or verb in READING):
         raise BadInput(f"riskmatch {command} imports no part that a file names: leave out --trust.")
+    if command in COMPUTING:
+        from riskmatch.device import keep_freed_memory
+
+        keep_freed_memory()
     module = import_module(f"riskmatch.cli.{command}{'_' * iskeyword(command)}")
     try:
         with _plain_warnings("--quiet" in rest), trust.command(rest, "--trust" in rest):

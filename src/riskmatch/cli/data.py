@@ -13,10 +13,9 @@ from riskmatch.cli.app import call_verb
 from riskmatch.cli.errors import BadInput, RunFailed, bad_input, prepare_output
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
-from riskmatch.cli.printer import Column, print_line, print_table
+from riskmatch.cli.printer import Column, print_json, print_line, print_table, printable
 from riskmatch.cli.progress import progress
 from riskmatch.cli.run_options import TableColumns
-from riskmatch.files import printable, to_json
 
 if TYPE_CHECKING:
     from riskmatch.data.doctor import Examination
@@ -104,7 +103,7 @@ def _list(words: Sequence[str]) -> int:
         with bad_input():
             rows = [describe_one(options.data, options.data_options, options.data_dir)]
     if options.json:
-        print(to_json(rows, indent=2))
+        print_json(rows)
         return 0
     print_table(_COLUMNS, rows)
     for row in rows:

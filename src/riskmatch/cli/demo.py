@@ -8,8 +8,8 @@ from pathlib import Path
 
 from riskmatch.cli.errors import RunFailed, bad_input
 from riskmatch.cli.parser import parse
+from riskmatch.cli.printer import print_json, printable
 from riskmatch.cli.progress import SweepDisplay
-from riskmatch.files import printable, to_json
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def run(words: Sequence[str]) -> int:
     if outcome.output is None:
         raise RunFailed(f"{outcome.error} Run the same command again to continue.")
     if options.json:
-        print(to_json(outcome.to_json(), indent=2))
+        print_json(outcome.to_json())
     elif not options.quiet:
         print(outcome.output.text, end="\n\n")
         print("\n".join(map(printable, outcome.output.files)))

@@ -10,8 +10,8 @@ from typing import Any
 from riskmatch.cli.errors import RunFailed, bad_input, prepare_output
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
+from riskmatch.cli.printer import printable
 from riskmatch.cli.progress import progress
-from riskmatch.files import printable
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,8 @@ def run(words: Sequence[str]) -> int:
     """Embed, write the file, and print its size."""
     options = parse(Embed, "embed", words, {"backbone": ("--model",)})
     prepare_output(options.out, "--out", (".parquet", ".npz"))
-    from riskmatch.engine.device import keep_freed_memory, resolve_device
     from riskmatch.models.embedding import embed_to_file
 
-    keep_freed_memory()
     try:
         with bad_input(), progress("images", options.quiet) as on_progress:
             rows, width = embed_to_file(
@@ -65,7 +63,7 @@ def run(words: Sequence[str]) -> int:
                 views=options.views,
                 image_size=options.image_size,
                 data_dir=options.data_dir,
-                device=resolve_device(options.device),
+                device=options.device,
                 on_progress=on_progress,
             )
     except KeyboardInterrupt as error:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import difflib
 import errno
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from riskmatch.files import refuse_input
 from riskmatch.validation import check_option
 
 _CURES = {
@@ -97,20 +96,11 @@ def unknown(noun: str, name: str, names: Iterable[str], command: str = "riskmatc
     return BadInput(f"Unknown {noun} '{name}'. {cure}")
 
 
-def prepare_output(
-    file: Path,
-    option: str,
-    suffixes: tuple[str, ...],
-    inputs: Iterable[Path | str] = (),
-    within: Sequence[str] = (),
-) -> None:
-    """Create the folder of an output file; refuse other file types, and a file that is an input.
+def prepare_output(file: Path, option: str, suffixes: tuple[str, ...]) -> None:
+    """Create the folder of an output file; refuse other file types.
 
-    Called before any work, so that no work is lost. ``within`` are the suffixes of the files that
-    are read inside folders among ``inputs``.
+    Called before any work, so that no work is lost.
     """
-    with bad_input():
-        refuse_input(file, *inputs, within=within)
     check_name(f"file type of {option}", file.suffix, suffixes)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from riskmatch.cli.errors import bad_input
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
-from riskmatch.cli.printer import Column, print_line, print_table
+from riskmatch.cli.printer import Column, print_json, print_line, print_table
 from riskmatch.cli.progress import Display
-from riskmatch.files import to_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,15 +72,13 @@ def run(words: Sequence[str]) -> int:
     """Evaluate and print a row per domain."""
     options = parse(Evaluate, "evaluate", words)
     from riskmatch.deployment import evaluate, load_model
-    from riskmatch.engine.device import keep_freed_memory
 
-    keep_freed_memory()
     with bad_input(), Display(options.quiet, "samples") as display:
         model = load_model(options.model)
         table = evaluate(model, options.data, level=options.level, **options.reading(display))
     if options.json:
         expected = model.values["expected"]
-        print(to_json({"domains": table.to_dict("records"), "expected": expected}, indent=2))
+        print_json({"domains": table.to_dict("records"), "expected": expected})
     else:
         _print(table, model, options.level)
     return 0

@@ -10,7 +10,7 @@ from typing import Literal
 from riskmatch.cli.errors import bad_input, prepare_output
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
-from riskmatch.files import printable, to_json
+from riskmatch.cli.printer import print_json, printable
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def run(words: Sequence[str]) -> int:
             data_dir=options.data_dir,
         )
     if options.json:
-        print(to_json({**vars(exported), "path": str(exported.path)}, indent=2))
+        print_json({**vars(exported), "path": str(exported.path)})
     elif not options.quiet:
         taken = exported.metadata["input"]
         shape = ", ".join(map(str, taken["shape"]))

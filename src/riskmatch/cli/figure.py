@@ -9,8 +9,8 @@ from pathlib import Path
 from riskmatch.cli.errors import BadInput, bad_input, prepare_output
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
+from riskmatch.cli.printer import printable
 from riskmatch.cli.progress import progress
-from riskmatch.files import printable
 from riskmatch.report.style import Width
 
 TEXT = """\

@@ -12,7 +12,7 @@ from riskmatch.cli.app import call_verb
 from riskmatch.cli.errors import bad_input
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
-from riskmatch.files import printable, to_json
+from riskmatch.cli.printer import print_json, printable
 
 EXAMPLE = "riskmatch import domainbed train_output --out runs"
 
@@ -72,7 +72,7 @@ def _domainbed(words: Sequence[str]) -> int:
             "faults": [str(fault) for fault in sweep.faults],
             "tables": [table.to_json() for table in tables],
         }
-        print(to_json(values, indent=2))
+        print_json(values)
     elif not options.quiet:
         known = len(sweep.runs) - changed
         already = f", {known} of them there already" if known else ""

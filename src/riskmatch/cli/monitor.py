@@ -9,15 +9,12 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from riskmatch.cli.errors import BadInput, bad_input, prepare_output
+from riskmatch.cli.errors import bad_input, prepare_output
 from riskmatch.cli.evaluate import Labelled
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
-from riskmatch.cli.printer import Column, print_line, print_table
+from riskmatch.cli.printer import Column, print_json, print_line, print_table
 from riskmatch.cli.progress import Display
-from riskmatch.data.images.index import EXTENSIONS
-from riskmatch.data.images.manifest import listed_files
-from riskmatch.files import refuse_input, to_json
 
 if TYPE_CHECKING:
     from riskmatch.deployment import Monitoring
@@ -58,39 +55,22 @@ def run(words: Sequence[str]) -> int:
     """Test, print the tests, and return 1 where there is an alarm."""
     options = parse(Monitor, "monitor", words)
     if options.figure is not None:
-        types = (".png", ".svg", ".pdf")
-        prepare_output(options.figure, "--figure", types, [options.data], EXTENSIONS)
-    from riskmatch.deployment import load_model, monitor
-    from riskmatch.deployment.inputs import ImagePreprocessing
-    from riskmatch.engine.device import keep_freed_memory
+        prepare_output(options.figure, "--figure", (".png", ".svg", ".pdf"))
+    from riskmatch.deployment import monitor
 
     with bad_input(), Display(options.quiet, "samples") as display:
-        model = load_model(options.model)
-        images = isinstance(model.preprocessing, ImagePreprocessing)
-        if images:  # a table takes more memory than a batch of it, and would keep it
-            keep_freed_memory()
-        if options.figure is not None and images and options.figure.exists():
-            refuse_input(options.figure, *listed_files(Path(options.data)))
-        if options.figure is not None and options.unlabelled and not model.classes:
-            raise BadInput(
-                "--figure draws risks or confidences, and a regression without labels has neither: "
-                "leave out --figure."
-            )
         found = monitor(
-            model,
+            options.model,
             options.data,
             labelled=not options.unlabelled,
             level=options.level,
             permutations=options.permutations,
             seed=options.seed,
+            figure=options.figure,
             **options.reading(display),
         )
-        if options.figure is not None:
-            from riskmatch.report.figures.canvas import save
-
-            save(found.figure().draw(), options.figure)
     if options.json:
-        print(to_json(found.to_json(), indent=2))
+        print_json(found.to_json())
     elif not options.quiet:
         _print(found)
     return int(found.alarm)

@@ -9,8 +9,8 @@ from pathlib import Path
 from riskmatch.cli.errors import bad_input, prepare_output
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
+from riskmatch.cli.printer import printable
 from riskmatch.cli.progress import Display
-from riskmatch.files import printable
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,7 @@ def run(words: Sequence[str]) -> int:
     options = parse(Predict, "predict", words, {"out": ("-o",)})
     prepare_output(options.out, "--out", (".csv", ".parquet"))
     from riskmatch.deployment import predict
-    from riskmatch.engine.device import keep_freed_memory
 
-    keep_freed_memory()
     skipped: list[str] = []
     with bad_input(), Display(options.quiet, "samples") as display:
 

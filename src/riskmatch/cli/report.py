@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from riskmatch.cli.errors import BadInput, bad_input, prepare_output
+from riskmatch.cli.errors import bad_input, prepare_output
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
+from riskmatch.cli.printer import printable
 from riskmatch.cli.progress import progress
-from riskmatch.files import printable
-from riskmatch.runs.records import SUFFIXES
 
 
 @dataclass(frozen=True)
@@ -41,10 +40,7 @@ class Report:
 def run(words: Sequence[str]) -> int:
     """Write the report and print its path and size."""
     options = parse(Report, "report", words, {"out": ("-o",)})
-    prepare_output(options.out, "--out", (".html",), options.dirs, SUFFIXES)
-    for folder in options.dirs:
-        if not folder.is_dir():
-            raise BadInput(f"There is no folder {folder}. Give the folder of a run or of a sweep.")
+    prepare_output(options.out, "--out", (".html",))
     from riskmatch.report import write_report
 
     with bad_input(), progress("images", options.quiet) as on_progress:

@@ -14,9 +14,9 @@ from typing import Any, Literal
 from riskmatch.cli.errors import BadInput, RunFailed, check_name
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
+from riskmatch.cli.printer import print_json, printable
 from riskmatch.cli.progress import SweepDisplay
 from riskmatch.experiments.experiment import Budget
-from riskmatch.files import printable, to_json
 
 ALL = "all"
 COMMON = ("out", "as_is", "overwrite", "jobs", "data_dir", "device")
@@ -119,7 +119,7 @@ def _reproduce(name: str, budget: Budget, options: Reproduce, command: str) -> N
             raise BadInput(str(error)) from error
     if options.json:
         if outcome.output is not None:
-            print(to_json(outcome.to_json(), indent=2))
+            print_json(outcome.to_json())
     elif outcome.output is not None and not options.quiet:
         print(outcome.output.text, end="\n\n")
         print("\n".join(map(printable, outcome.output.files)))
@@ -156,7 +156,7 @@ def _reproduce_all(budget: Budget, options: Reproduce, command: str) -> None:
             print(f"riskmatch: {name}: {printable(outcome.error)}", file=sys.stderr)
             failed.append(name)
     if options.json:
-        print(to_json(results, indent=2))
+        print_json(results)
     if failed:
         raise RunFailed(f"Incomplete: {', '.join(failed)}. To continue: {command}")
 
@@ -177,7 +177,7 @@ def _list(options: Reproduce) -> None:
     infos = list_experiments(options.data_dir)
     if options.json:
         values = {info.name: asdict(info) for info in infos}
-        print(to_json(values, indent=2))
+        print_json(values)
         return
     margin = max(len(info.name) for info in infos) + 2
     for info in infos:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from riskmatch.cli.errors import bad_input
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
-from riskmatch.files import printable, to_json
+from riskmatch.cli.printer import print_json, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,7 +53,7 @@ def run(words: Sequence[str]) -> int:
         path = find_run(options.run, options.out)
         summary = summarise(path, data_dir=options.data_dir)
     if options.json:
-        print(to_json(summary, indent=2))
+        print_json(summary)
     else:
         _print(summary)
     return 0

@@ -12,10 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riskmatch.data import OnProgress
+from riskmatch.data.images.index import EXTENSIONS
+from riskmatch.data.images.manifest import listed_files
 from riskmatch.deployment.evaluation import MissingLabels, Reading, read_domains, score_domains
-from riskmatch.deployment.inputs import OnSkip, samples
+from riskmatch.deployment.inputs import ImagePreprocessing, OnSkip, samples
 from riskmatch.deployment.model import BATCH, Outputs, TrainedModel, load_model
+from riskmatch.files import refuse_input
 from riskmatch.report.density import bin_edges
+from riskmatch.report.figures.canvas import save
 from riskmatch.report.figures.charts import Curve
 from riskmatch.report.figures.plot import Lines
 from riskmatch.report.figures.risks import distribution_function
@@ -105,6 +109,7 @@ def monitor(
     options: Mapping[str, Any] | None = None,
     data_dir: Path | None = None,
     batch_size: int = BATCH,
+    figure: Path | None = None,
     trust: bool = False,
     on_skip: OnSkip | None = None,
     on_progress: OnProgress | None = None,
@@ -129,6 +134,7 @@ def monitor(
         options: options of a named data set; by default those of training if it is the same.
         data_dir: folder that is searched first for files of the data set.
         batch_size: samples per forward pass.
+        figure: file to draw :meth:`Monitoring.figure` to: .png, .svg or .pdf.
         trust: import a network of the user's own that the folder names, which runs its code.
         on_skip: called with each file that cannot be read, which is left out; by default such a
             file is an error.
@@ -156,6 +162,8 @@ def monitor(
         raise ValueError(f"seed must be an integer in [0, 2^63), got {seed!r}.")
     if not isinstance(model, TrainedModel):
         model = load_model(model, trust=trust)
+    if figure is not None:
+        _check_figure(figure, model, data, labelled)
     sites: dict[str, dict[Quantity, Array | LazyFeatures]] = {}
     if labelled:
         reading = Reading(label, domain, options, data_dir, batch_size, on_skip, on_progress)
@@ -172,13 +180,13 @@ def monitor(
         for quantity, values in quantities.items():
             reference = {name: _held_out(model, name, quantity) for name in model.domains}
             _check_sizes({site: values, **reference})
-            found = compare(values, reference, permutations, rng)
-            rows += [{"site": site, "quantity": quantity, **row} for row in found]
+            compared = compare(values, reference, permutations, rng)
+            rows += [{"site": site, "quantity": quantity, **row} for row in compared]
     tests = pd.DataFrame(rows)
     pooled = tests["against"] == POOL
     for part in (pooled, ~pooled):
         tests.loc[part, "p_adjusted"] = holm(tests.loc[part, "p"].to_list())
-    return Monitoring(
+    found = Monitoring(
         bool((tests.loc[pooled, "p_adjusted"] <= level).any()),
         level,
         labelled,
@@ -193,6 +201,22 @@ def monitor(
             if isinstance(values, np.ndarray) and values.ndim == 1
         },
     )
+    if figure is not None:
+        save(found.figure().draw(), figure)
+    return found
+
+
+def _check_figure(file: Path, model: TrainedModel, data: Any, labelled: bool) -> None:
+    """Raise before any work if the figure cannot be drawn, or its file is an input."""
+    if not labelled and not model.classes:
+        raise ValueError(
+            "The figure shows risks or confidences, and a regression without labels has neither: "
+            "leave out figure."
+        )
+    if isinstance(data, str | Path):
+        refuse_input(file, data, within=EXTENSIONS)
+        if file.exists() and isinstance(model.preprocessing, ImagePreprocessing):
+            refuse_input(file, *listed_files(Path(data)))
 
 
 @dataclass(frozen=True)

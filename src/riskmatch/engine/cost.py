@@ -14,8 +14,8 @@ import torch
 from riskmatch.accumulation import check_batch_norm
 from riskmatch.data import OnProgress
 from riskmatch.data.domain import DomainSet
+from riskmatch.device import peak_memory, reset_peak_memory
 from riskmatch.engine.assemble import Assembly, assemble, domains_of, is_frozen
-from riskmatch.engine.device import peak_memory, reset_peak_memory
 from riskmatch.engine.evaluate import EvaluatedSamples, predict
 from riskmatch.engine.instances import NO_INSTANCES, Instances
 from riskmatch.engine.step import check_splits

@@ -17,6 +17,7 @@ from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.domain import DomainSet
 from riskmatch.data.preprocessing import TablePreprocessing, preprocessing_from_json
 from riskmatch.defaults import Setting
+from riskmatch.device import keep_freed_memory
 from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import (
     domains_of,
@@ -29,7 +30,6 @@ from riskmatch.engine.assemble import (
 )
 from riskmatch.engine.checkpoint import Snapshot
 from riskmatch.engine.data_identity import check_unchanged, identity_of
-from riskmatch.engine.device import keep_freed_memory
 from riskmatch.engine.evaluate import EvaluatedSamples
 from riskmatch.engine.instances import NO_INSTANCES, InstanceError, Instances, is_instance
 from riskmatch.engine.loop import AFTER_WARMUP

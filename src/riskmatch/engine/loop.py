@@ -16,10 +16,10 @@ from torch import Tensor
 from riskmatch.data import OnProgress
 from riskmatch.data.domain import Batch, Domain
 from riskmatch.data.sampler import Share, stream
+from riskmatch.device import peak_memory, reset_peak_memory
 from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import Assembly
 from riskmatch.engine.averaging import WeightAverage
-from riskmatch.engine.device import peak_memory, reset_peak_memory
 from riskmatch.engine.evaluate import EvaluatedSamples, predict, scores
 from riskmatch.engine.gradients import SAMPLES, gradient_norms
 from riskmatch.engine.parallel import ALONE, Processes, deferred_interrupts

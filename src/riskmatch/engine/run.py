@@ -15,6 +15,7 @@ import torch
 from riskmatch.data import OnProgress
 from riskmatch.data.domain import DomainSet
 from riskmatch.defaults import SourceChangedError, check_source, source_changes
+from riskmatch.device import reset_peak_memory
 from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import assemble
 from riskmatch.engine.data_identity import (
@@ -22,7 +23,6 @@ from riskmatch.engine.data_identity import (
     check_unchanged,
     warn_if_changed,
 )
-from riskmatch.engine.device import reset_peak_memory
 from riskmatch.engine.instances import (
     KINDS,
     NO_INSTANCES,

@@ -28,9 +28,9 @@ from torch import Tensor, nn
 from riskmatch.contract import Eval, Memory, OptimSpec, RiskFunction
 from riskmatch.data.domain import Batch, Domain
 from riskmatch.data.sampler import Sampler
+from riskmatch.device import resolve_device
 from riskmatch.divergence import Divergence
 from riskmatch.divergence.matched import Match
-from riskmatch.engine.device import resolve_device
 from riskmatch.engine.step import Stepper, StepSettings
 from riskmatch.models.mlp import MLP
 from riskmatch.objectives import RDM

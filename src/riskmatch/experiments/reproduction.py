@@ -11,7 +11,7 @@ from typing import Literal
 
 from riskmatch.data import OnProgress
 from riskmatch.defaults import PRESETS
-from riskmatch.engine.device import resolve_device
+from riskmatch.device import resolve_device
 from riskmatch.experiments.availability import (
     available_data,
     finished_records,

@@ -20,6 +20,7 @@ from riskmatch.data.catalogue import find_images, load
 from riskmatch.data.domain import Augment, Domain, DomainSet, NamedTensors, StoredImages
 from riskmatch.data.features import check_features_file, random_view, write_features
 from riskmatch.data.sampler import stream
+from riskmatch.device import resolve_device
 from riskmatch.files import check_regular, file_lock, refuse_input, user_folder, write_whole
 from riskmatch.models.trunk import Trunk, seeded_trunk, trunk
 from riskmatch.validation import check_options
@@ -119,7 +120,7 @@ def embed_to_file(
     views: int = 1,
     image_size: int = 224,
     data_dir: Path | None = None,
-    device: torch.device | str = "cpu",
+    device: str = "auto",
     on_progress: OnProgress | None = None,
 ) -> tuple[int, int]:
     """Write the features of an image data set to a file; return the numbers of rows and features.
@@ -132,9 +133,10 @@ def embed_to_file(
         views: views of each image, see :func:`embed`.
         image_size: side of augmented images, in pixels.
         data_dir: folder searched first for a benchmark.
-        device: device of the backbone.
+        device: device of the backbone; ``auto`` is a GPU if there is one.
         on_progress: called with each image that is decoded or embedded.
     """
+    device = resolve_device(device)
     check_features_file(file)
     refuse_input(file, data)
     for name, value in (("views", views), ("image_size", image_size)):

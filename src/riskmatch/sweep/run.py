@@ -111,8 +111,8 @@ def plan_sweep(
         2
     """
     from riskmatch.data import load
+    from riskmatch.device import resolve_device
     from riskmatch.engine.assemble import check_domains, objective
-    from riskmatch.engine.device import resolve_device
     from riskmatch.objectives import methods as built_in
 
     choices = {name: plain(value) for name, value in (choices or {}).items()}
@@ -301,8 +301,8 @@ def sweep_cost(
     Arguments are those of :func:`run_sweep`; with ``retry``, the runs are those of
     :func:`retry_sweep`. Nothing is written.
     """
+    from riskmatch.device import resolve_device
     from riskmatch.engine.cost import total_cost
-    from riskmatch.engine.device import resolve_device
 
     configs = [run.config for run in planned_runs(folder, trust)]
     board = Board.from_folder(configs, Path(folder) / RUNS)

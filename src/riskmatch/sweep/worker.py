@@ -72,8 +72,8 @@ class Worker:
 
         The preprocessing of a table depends on the test domains, too.
         """
+        from riskmatch.device import keep_freed_memory
         from riskmatch.engine.assemble import domains_of
-        from riskmatch.engine.device import keep_freed_memory
 
         values = run.to_json()
         options = values["data_options"], values["model_options"]

@@ -60,7 +60,7 @@ class Local(Launcher):
         on_progress: OnProgress | None = None,
     ) -> None:
         """Train every waiting run, dividing the cores among ``jobs`` processes."""
-        from riskmatch.engine.device import resolve_device
+        from riskmatch.device import resolve_device
 
         device = resolve_device(self.device)
         board.jobs = self.jobs_for(len(board.waiting), device)

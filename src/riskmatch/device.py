@@ -6,8 +6,10 @@ import ctypes
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 _PROCESS = Path("/proc/self")
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # parameters of glibc's mallopt
@@ -24,6 +26,8 @@ def resolve_device(name: str) -> str:
     Raises:
         ValueError: the device does not exist.
     """
+    import torch
+
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -45,6 +49,8 @@ def resolve_device(name: str) -> str:
 
 
 def _available() -> str:
+    import torch
+
     names = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
     names += ["mps"] if torch.backends.mps.is_available() else []
     return ", ".join(["cpu", *names])
@@ -57,6 +63,8 @@ def reset_peak_memory(device: torch.device) -> None:
     mark of the process is reset. Other systems keep the mark.
     """
     if device.type == "cuda":
+        import torch
+
         torch.cuda.reset_peak_memory_stats(device)
         return
     with suppress(AttributeError, OSError):
@@ -70,6 +78,8 @@ def peak_memory(device: torch.device) -> int:
     On Linux, files mapped into memory, such as the cache of images, do not count.
     """
     if device.type == "cuda":
+        import torch
+
         return torch.cuda.max_memory_allocated(device)
     with suppress(OSError, KeyError):
         lines = (_PROCESS / "status").read_text().splitlines()
