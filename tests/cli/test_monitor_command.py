@@ -73,6 +73,6 @@ def test_no_figure_of_a_regression_without_labels(riskmatch):
     words = "monitor model visits.csv --unlabelled --figure risks.png"
     result = riskmatch(*words.split())
     assert result.code == 2
-    assert "leave out --figure" in result.err
+    assert "leave out figure" in result.err
     assert "predicting" not in result.err
     assert riskmatch(*words.split()[:-2], "--quiet").code == 0

@@ -30,7 +30,7 @@ def test_several_folders_are_compared(riskmatch):
             (),
             "riskmatch report needs DIR: Folder of a run or of a sweep; several are compared.",
         ),
-        (("gone",), "There is no folder gone. Give the folder of a run or of a sweep."),
+        (("gone",), "gone does not exist."),
         ((".", "-o", "x.pdf"), "Unknown file type of --out '.pdf'. Valid: '.html'."),
         ((".", "--ouput", "x.html"), "Unknown option '--ouput'. Did you mean '--out'?"),
     ],

@@ -165,7 +165,6 @@ INPUTS = {
         "data doctor pets --quiet --sheet pets/ink/cat/0.png",
         "pets/ink/cat/0.png",
     ),
-    "a record": ("report runs --out RECORD", None),
     "the preprocessing of a run": ("figure curves runs -o PREPROCESSING", None),
     "the figure itself": ("figure curves.json -o curves.json", "curves.json"),
 }
