@@ -5,10 +5,10 @@ STAMP  := .venv/.installed
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-lowest lint bench docs docs-serve pictures clean
+.PHONY: help setup demo test test-all test-lowest check-results lint bench docs docs-serve pictures clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## make .venv and install riskmatch with its tools
 
@@ -22,9 +22,12 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)  ## ERM against RDM on coloured digits, in about a minute
 	@$(BIN)/riskmatch demo --out out/demo
 
-test: lint  ## lint, then the tests and the doctests; tests/integration is left to test-all
+test: lint  ## lint, then the tests and the doctests; see test-all and check-results for the others
 	@echo "skipping tests/integration: it takes minutes and needs Ray, ONNX, Lightning, …; make test-all runs it"
-	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal -rs --ignore tests/integration
+	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal -rs --ignore tests/integration --ignore tests/results
+
+check-results: $(STAMP)  ## compare the committed results, and what pages say of them, with their records
+	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal -rs tests/results
 
 test-all: $(STAMP)-all  ## install the heavy frameworks and run tests/integration
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -q tests/integration -rs

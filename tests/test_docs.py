@@ -1,4 +1,4 @@
-"""Code, commands, links and numbers of README.md and of the pages in docs/ hold."""
+"""Code, commands and links of README.md and of the pages in docs/ hold."""
 
 import re
 import shlex
@@ -24,10 +24,6 @@ PAGES["README.md"] = (ROOT / "README.md").read_text("utf-8")
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 GENERATED = ("command-line.md", "gallery.md", "methods.md")
 ELSEWHERE = "import onnxruntime"  # tests/integration/test_onnx.py runs this block
-MEASURED = [  # pages that quote results
-    *("choosing.md", "findings.md", "index.md", "reproducing.md", "risk-distributions.md"),
-    *("selection.md", "tutorial-engineer.md", "tutorial-researcher.md", "when-it-helps.md"),
-]
 RUN = ("extending.md", "reports.md", "selection.md")  # their commands only read a sweep
 TYPED = ("index.md", "tutorial-engineer.md", "tutorial-researcher.md")
 """Pages whose commands tests/integration/test_newcomer.py runs as they stand."""
@@ -40,7 +36,6 @@ PARSED = {  # pages whose commands are parsed and not run, and why
     "scale.md": "needs PACS, a cluster or several machines: tests/integration",
     "tables.md": "the commands of the engineer's tutorial, on a table of the reader's own",
 }
-NOT_MEASURED = {"index.md": {"2.4"}}  # the version of torch
 
 
 def blocks(page, language):
@@ -178,28 +173,6 @@ def test_links_lead_to_files(page):
     assert f": {page}\n" in (ROOT / "mkdocs.yml").read_text("utf-8")
 
 
-@pytest.mark.parametrize("page", MEASURED)
-def test_numbers_are_in_the_results_that_the_page_links_to(page):
-    links = re.findall(r"\]\(\.\./(results/[^)#\s]+\.md)", PAGES[page])
-    results = "".join((ROOT / link).read_text("utf-8") for link in links)
-    text = re.sub("```.*?```|`[^`]*`|[λp] = [0-9.]+", "", PAGES[page], flags=re.DOTALL)
-    numbers = set(re.findall(r"(?<![\w.,])\d+\.\d+(?![\w.])", text))
-    known = set(re.findall(r"(?<![\w.])\d+\.\d+", results)) | NOT_MEASURED.get(page, set())
-    assert numbers
-    assert numbers - known == set()
-
-
-@pytest.mark.parametrize("page", TYPED)
-def test_every_command_that_is_typed_has_its_time(page):
-    record = (ROOT / "results" / "newcomer.md").read_text("utf-8")
-    rows = record.partition(f"## {page.removesuffix('.md')}\n")[2].partition("Together")[0]
-    seconds = dict(re.findall(r"^\| `(.*)` \| (\d+) \|$", rows, re.MULTILINE))
-    for line in commands(page):
-        command, _, time = line.partition("  # ")
-        assert command in seconds
-        assert time in ("", f"{seconds[command]} s"), line
-
-
 def test_the_gallery_is_short_and_has_its_pictures():
     scripts = [path for path in EXAMPLES if "[PNG]" in path.read_text("utf-8")]
     assert 6 <= len(scripts) <= 10
@@ -219,20 +192,6 @@ def test_every_value_of_the_presets_has_a_source():
         for layer in (preset.choices, *preset.by_data.values()):
             for choices in layer.values():
                 assert choices.keys() <= named
-
-
-def test_the_audit_of_the_authors_logs_is_that_of_the_findings():
-    lines = (ROOT / "results" / "authors-logs" / "audit.md").read_text("utf-8").splitlines()
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    found = {row[0]: row[1:] for row in rows}
-    names = ("test domains", "trials", "draws in a trial")
-    tests, trials, draws = (found[name][0] for name in names)
-    counts = f"{tests} test domains × {trials} trials × {draws} draws"
-    assert f"{found['runs'][0]} runs: {counts}" in PAGES["findings.md"]
-    assert f"batch sizes from {found['batch_size'][1]}" in PAGES["findings.md"]
-    acting, equal = found["train-val"][-2:]
-    assert f"All {acting[0]} chosen steps" in PAGES["findings.md"]
-    assert (acting, equal) == ("8 of 8", "10 of 10")
 
 
 def test_the_reference_has_every_public_name():

@@ -9,7 +9,7 @@ import pytest
 
 from riskmatch.runs.frame import results
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 FIGURE_TEXTS = ("README.md", "figures/README.md")
 """Files in results/ that say what the figures show."""
