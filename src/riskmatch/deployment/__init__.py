@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from riskmatch.deployment.expected import Expected
     from riskmatch.deployment.exporting import Exported, export
     from riskmatch.deployment.folder import ModelError
-    from riskmatch.deployment.model import SampleScores, TrainedModel, load_model
+    from riskmatch.deployment.model import TrainedModel, load_model
     from riskmatch.deployment.monitoring import Monitoring, monitor
     from riskmatch.deployment.prediction import predict
     from riskmatch.deployment.saving import save_model
@@ -19,7 +19,6 @@ __all__ = [
     "Exported",
     "ModelError",
     "Monitoring",
-    "SampleScores",
     "TrainedModel",
     "evaluate",
     "export",
@@ -34,7 +33,6 @@ _HOMES = {
     "Exported": "exporting",
     "ModelError": "folder",
     "Monitoring": "monitoring",
-    "SampleScores": "model",
     "TrainedModel": "model",
     "evaluate": "evaluation",
     "export": "exporting",

@@ -18,10 +18,10 @@ from riskmatch.report.titles import data_title, method_title
 from riskmatch.runs.config import WINDOW_AVERAGES, RunConfig, acts_from, variant
 
 if TYPE_CHECKING:
-    from riskmatch.deployment.model import SampleScores
+    from riskmatch.runs.predictions import Predictions
 
 
-def risk_figure(held_out: Mapping[str, SampleScores], training: Sequence[str], risk: str) -> bytes:
+def risk_figure(held_out: Mapping[str, Predictions], training: Sequence[str], risk: str) -> bytes:
     """PNG of the densities of held-out risks by domain; test domains are marked.
 
     Args:
@@ -39,7 +39,7 @@ def risk_figure(held_out: Mapping[str, SampleScores], training: Sequence[str], r
     return render(replace(plot, xlabel=f"risk of a sample ({name})").draw(), "png")
 
 
-def card(values: Mapping[str, Any], config: RunConfig, held_out: Mapping[str, SampleScores]) -> str:
+def card(values: Mapping[str, Any], config: RunConfig, held_out: Mapping[str, Predictions]) -> str:
     """The card in Markdown, with the metadata that model hubs read at its top.
 
     Args:
@@ -60,7 +60,7 @@ def _metadata(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _sections(
-    values: Mapping[str, Any], config: RunConfig, held_out: Mapping[str, SampleScores]
+    values: Mapping[str, Any], config: RunConfig, held_out: Mapping[str, Predictions]
 ) -> Iterator[str]:
     domains: Mapping[str, Any] = values["domains"]
     trained = [name for name, entry in domains.items() if entry["trained_on"]]
@@ -130,7 +130,7 @@ def _inputs(preprocessing: Mapping[str, Any]) -> str:
 
 
 def _table(
-    domains: Mapping[str, Any], held_out: Mapping[str, SampleScores], regression: bool
+    domains: Mapping[str, Any], held_out: Mapping[str, Predictions], regression: bool
 ) -> str:
     accuracy = () if regression else ("accuracy, %",)
     rows = []

@@ -27,7 +27,9 @@ from riskmatch.deployment.inputs import (
     release_tables,
     samples,
 )
-from riskmatch.deployment.model import BATCH, SampleScores, TrainedModel, load_model
+from riskmatch.deployment.model import BATCH, TrainedModel, load_model
+from riskmatch.engine.evaluate import predictions_of
+from riskmatch.runs.predictions import Predictions
 from riskmatch.validation import check_option, listed
 
 if TYPE_CHECKING:
@@ -146,7 +148,7 @@ def read_domains(model: TrainedModel, data: Any, reading: Reading) -> list[Label
 
 def score_domains(
     model: TrainedModel, domains: Sequence[LabelledInputs], reading: Reading
-) -> dict[str, SampleScores]:
+) -> dict[str, Predictions]:
     """Scores of every sample of labelled data by domain, without features."""
     scored = {}
     for name, inputs, y in domains:
@@ -157,7 +159,7 @@ def score_domains(
             on_progress=reading.on_progress,
         )
         labels = y[list(outputs.rows)]
-        scored[name] = SampleScores.of(outputs.logits, labels, model.risk, None)
+        scored[name] = predictions_of(outputs.logits, labels, model.risk)
     return scored
 
 
@@ -177,7 +179,7 @@ def wilson(share: float, n: int, z: float) -> tuple[float, float]:
     return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
 
 
-def _row(scores: SampleScores, z: float) -> dict[str, float]:
+def _row(scores: Predictions, z: float) -> dict[str, float]:
     n, risks = len(scores.risk), scores.risk.astype(np.float64)
     accuracy = low = high = math.nan
     if not np.issubdtype(scores.label.dtype, np.floating):

@@ -30,6 +30,8 @@ from riskmatch.validation import check_json
 
 FORMAT = "riskmatch model 1"
 MODEL, WEIGHTS, HELD_OUT = "model.json", "weights.safetensors", "held_out.safetensors"
+HELD_OUT_COLUMNS = "label", "predicted", "confidence", "risk", "features"
+"""Arrays of held-out samples; a regression on a table has standardised labels, as in training."""
 CARD, FIGURE = "README.md", "risks.png"
 CHECKED = (WEIGHTS, HELD_OUT)
 """Files whose checksums are verified; those of card and figure show whether they were edited."""

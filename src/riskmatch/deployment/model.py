@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,12 +18,12 @@ from torch import Tensor, nn
 
 from riskmatch import models
 from riskmatch.contract import RiskFunction, outputs, risk_function
-from riskmatch.contract.risks import checked_risks
 from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.deployment.expected import Expected, expected_from_json
 from riskmatch.deployment.folder import (
     HELD_OUT,
+    HELD_OUT_COLUMNS,
     MODEL,
     WEIGHTS,
     ModelError,
@@ -39,12 +39,14 @@ from riskmatch.deployment.inputs import (
     preprocessing_from_json,
     samples,
 )
+from riskmatch.engine.evaluate import predicted_labels
 from riskmatch.engine.instances import is_instance
 from riskmatch.limits import ENTRIES, EXPANSION, MEMORY, check_limit
 from riskmatch.models import Backbone
 from riskmatch.models.bounded import bounded_build, check_finite
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.method import MethodFacts
+from riskmatch.runs.predictions import Predictions
 from riskmatch.trust import UntrustedError, admit
 
 if TYPE_CHECKING:
@@ -54,34 +56,6 @@ BATCH = 32
 """Inputs per forward pass, unless the caller gives another number."""
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True, eq=False)
-class SampleScores:
-    """Labels, predictions and risks of samples, as arrays of shape (n,), and their features.
-
-    Labels and predictions of a regression on a table are standardised, as in training.
-    """
-
-    label: Array
-    predicted: Array
-    """Predicted labels, or the outputs of a regression."""
-    confidence: Array
-    """Probability of the predicted class; NaN for a regression."""
-    risk: Array
-    features: Array
-    """(n, d) inputs of the last layer; d is 0 where the network returns none."""
-
-    @classmethod
-    def of(
-        cls, logits: Tensor, y: Tensor, risk: RiskFunction, features: Tensor | None
-    ) -> SampleScores:
-        """Scores of samples from outputs of the network and labels."""
-        predicted, confidence = _predictions(logits, regression=y.is_floating_point())
-        wide = torch.empty(len(y), 0) if features is None else features.flatten(1)
-        risks = checked_risks(risk, logits, y)
-        values = (y, predicted, confidence, risks.float(), wide.float())
-        return cls(*(value.cpu().numpy() for value in values))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,8 +92,8 @@ class TrainedModel:
     """Names of the classes by label; empty for a regression."""
     domains: tuple[str, ...]
     """Names of the domains that the model was trained on."""
-    held_out: Mapping[str, SampleScores] = field(repr=False)
-    """Scores of up to 2,000 validation samples of every domain, test domains included."""
+    held_out: Mapping[str, Predictions] = field(repr=False)
+    """Predictions on up to 2,000 validation samples of every domain, test domains included."""
     expected: Expected | None
     """Accuracy to expect on a new domain, as ``riskmatch advise`` estimated it."""
     config: RunConfig = field(repr=False)
@@ -165,9 +139,9 @@ class TrainedModel:
     def predictions(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """(n,) predicted labels and their probabilities.
 
-        Of a regression they are the predictions, in the unit of a table's label, and NaN.
+        Regression: predictions in label units, and NaN.
         """
-        predicted, confidence = _predictions(logits, regression=not self.classes)
+        predicted, confidence = predicted_labels(logits, regression=not self.classes)
         if not self.classes and isinstance(self.preprocessing, TablePreprocessing):
             predicted = self.preprocessing.restore_target(predicted)
         return predicted, confidence
@@ -224,14 +198,6 @@ class TrainedModel:
         if not rows:
             raise ValueError(f"No input of {len(source):,} can be read: {causes[0]}")
         return Outputs(source, tuple(rows), torch.cat(logits), torch.cat(wide) if wide else None)
-
-
-def _predictions(logits: Tensor, regression: bool) -> tuple[Tensor, Tensor]:
-    if regression:
-        values = logits.reshape(-1)
-        return values, torch.full_like(values, torch.nan)
-    best, predicted = logits.max(1)
-    return predicted, (best - logits.logsumexp(1)).exp()
 
 
 def load_model(
@@ -340,16 +306,17 @@ def _check_fit(values: Mapping[str, Any], preprocessing: Preprocessing) -> None:
         )
 
 
-def _read_held_out(names: list[str], tensors: Mapping[str, Tensor]) -> dict[str, SampleScores]:
+def _read_held_out(names: list[str], tensors: Mapping[str, Tensor]) -> dict[str, Predictions]:
     scores = {}
     for number, name in enumerate(names):
-        *columns, features = (tensors[f"{number}/{item.name}"] for item in fields(SampleScores))
+        *columns, features = (tensors[f"{number}/{column}"] for column in HELD_OUT_COLUMNS)
         if {part.shape for part in columns} != {features.shape[:1]} or features.ndim != 2:
             raise ValueError(
                 f"the scores of '{name}' in {HELD_OUT} have different shapes. Copy the folder "
                 "again, or train the model again."
             )
-        scores[name] = SampleScores(*(part.numpy() for part in (*columns, features)))
+        arrays = (part.numpy() for part in (*columns, features))
+        scores[name] = Predictions(np.arange(len(features)), *arrays)
     return scores
 
 
@@ -384,7 +351,8 @@ def _build(values: Mapping[str, Any], own: nn.Module | None, stored: int) -> nn.
     if isinstance(network, Backbone) and repr(network.trunk.preprocess) != values["preprocess"]:
         raise ModelError(
             f"The installed package of {name} prepares images as {network.trunk.preprocess!r}, the "
-            f"model was trained with {values['preprocess']}. Install the package's version of then."
+            f"model was trained with {values['preprocess']}. Install the version "
+            "the model was trained with."
         )
     return network
 

@@ -354,7 +354,7 @@ def _unlabelled(
 
 
 def _has_features(model: TrainedModel) -> bool:
-    return any(scores.features.shape[1] for scores in model.held_out.values())
+    return any(_held_out(model, name, "features").shape[1] for name in model.held_out)
 
 
 def _held_out(model: TrainedModel, domain: str, quantity: Quantity) -> Array:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import warnings
 from contextlib import suppress
-from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,8 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
 from riskmatch import data
-from riskmatch.contract import RiskFunction, outputs
 from riskmatch.data import OnProgress
-from riskmatch.data.domain import Domain, DomainSet
+from riskmatch.data.domain import DomainSet
 from riskmatch.data.table import TableDomains
 from riskmatch.deployment.card import card, risk_figure
 from riskmatch.deployment.expected import Expected
@@ -26,15 +24,17 @@ from riskmatch.deployment.folder import (
     CARD,
     FIGURE,
     HELD_OUT,
+    HELD_OUT_COLUMNS,
     WEIGHTS,
     another_model,
     check_writable,
     write_folder,
 )
 from riskmatch.deployment.inputs import preprocessing_of
-from riskmatch.deployment.model import BATCH, Array, SampleScores
+from riskmatch.deployment.model import BATCH, Array
 from riskmatch.engine.assemble import domains_of, is_frozen, model_options, risk_of, split_all
 from riskmatch.engine.data_identity import check_unchanged, identity_of, identity_of_files
+from riskmatch.engine.evaluate import score_samples
 from riskmatch.engine.load import Run, load_run
 from riskmatch.engine.loop import AFTER_WARMUP
 from riskmatch.models import Backbone
@@ -42,6 +42,7 @@ from riskmatch.models.embedding import embed
 from riskmatch.runs.config import RunConfig, acts_from
 from riskmatch.runs.findings import RunWarning
 from riskmatch.runs.identity import DataIdentity
+from riskmatch.runs.predictions import Predictions
 from riskmatch.trust import remember
 
 MAX_HELD_OUT = 2000
@@ -144,9 +145,9 @@ def save_model(
         "versions": _versions(),
     }
     tensors = {
-        f"{number}/{item.name}": torch.from_numpy(_stored(getattr(scores, item.name)))
+        f"{number}/{column}": torch.from_numpy(_stored(getattr(scores, column)))
         for number, scores in enumerate(held_out.values())
-        for item in fields(scores)
+        for column in HELD_OUT_COLUMNS
     }
     weights = {name: value.detach().cpu().contiguous() for name, value in _state(network).items()}
     files = {
@@ -220,7 +221,7 @@ def _held_out(
     domains: DomainSet,
     device: torch.device | str,
     on_progress: OnProgress | None,
-) -> dict[str, SampleScores]:
+) -> dict[str, Predictions]:
     """Scores of the validation split of every domain, evenly thinned."""
     if is_frozen(run.config):
         assert isinstance(network, Backbone)
@@ -232,17 +233,9 @@ def _held_out(
     for name, splits in split_all(domains, run.config.trial).items():
         total = len(splits["val"])
         kept = min(total, MAX_HELD_OUT)
-        scored[name] = _score(network, splits["val"].take(torch.arange(kept) * total // kept), risk)
+        some = splits["val"].take(torch.arange(kept) * total // kept)
+        scored[name] = score_samples(network, some, risk, features=True, chunk=BATCH)
     return scored
-
-
-@torch.no_grad()
-def _score(network: nn.Module, domain: Domain, risk: RiskFunction) -> SampleScores:
-    """Scores of the samples of a domain."""
-    parts = [outputs(network, x) for x in domain.x.split(BATCH)]
-    wide = [features for features, _ in parts if features is not None]
-    logits = torch.cat([values for _, values in parts])
-    return SampleScores.of(logits, domain.y, risk, torch.cat(wide) if wide else None)
 
 
 def _stored(values: Array) -> Array:

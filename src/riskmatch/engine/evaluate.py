@@ -59,11 +59,15 @@ def predict(
     Random streams and the training mode of every layer are left as they were. ``on_samples`` is
     called with the number of samples of each forward pass.
     """
-    with evaluation_mode(model), torch.no_grad():
+    with evaluation_mode(model):
         return {
             name: {
-                split: _predict(
-                    model, part, risk, views.on(name, split) if views else None, on_samples
+                split: score_samples(
+                    model,
+                    part,
+                    risk,
+                    view=views.on(name, split) if views else None,
+                    on_samples=on_samples,
                 )
                 for split, part in splits.items()
             }
@@ -159,36 +163,63 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
                 layer.training = mode
 
 
-def _predict(
+@torch.no_grad()
+def score_samples(
     model: nn.Module,
     domain: Domain,
-    risk: RiskFunction,
-    view: Callable[[Tensor], Tensor] | None,
-    on_samples: Callable[[int], None],
+    risk: RiskFunction = cross_entropy_risks,
+    *,
+    view: Callable[[Tensor], Tensor] | None = None,
+    features: bool = False,
+    chunk: int = CHUNK,
+    on_samples: Callable[[int], None] = lambda number: None,
 ) -> Predictions:
-    """Predictions on one domain, in chunks so that memory is bounded."""
-    risks, classes, confidences = [], [], []
-    regression = domain.y.is_floating_point()
-    chunk = max(1, min(CHUNK, VALUES // math.prod(domain.x.shape[1:])))
+    """Predictions of a network in evaluation mode on the samples of a domain.
+
+    Args:
+        model: the network.
+        domain: the samples.
+        risk: risk of each sample.
+        view: transformation of the inputs.
+        features: also return the features.
+        chunk: most samples per forward pass, which bounds the memory.
+        on_samples: called with the number of samples of each forward pass.
+    """
+    parts = []
+    chunk = max(1, min(chunk, VALUES // math.prod(domain.x.shape[1:])))
     for x, y in zip(domain.x.split(chunk), domain.y.split(chunk), strict=True):
-        _, logits = outputs(model, x if view is None else view(x))
-        risks.append(checked_risks(risk, logits, y))
-        if regression:
-            best = predicted = logits.reshape(len(y))
-            confidences.append(torch.full_like(best, torch.nan))
-        else:
-            best, predicted = logits.max(1)
-            confidences.append((best - logits.logsumexp(1)).exp())
-        classes.append(predicted)
+        wide, logits = outputs(model, x if view is None else view(x))
+        if features and wide is None:
+            wide = logits.new_empty(len(y), 0)
+        parts.append(predictions_of(logits, y, risk, wide if features else None))
         on_samples(len(y))
+    return replace(Predictions.join(parts), index=np.arange(len(domain.y), dtype=np.int32))
+
+
+def predictions_of(
+    logits: Tensor, y: Tensor, risk: RiskFunction, features: Tensor | None = None
+) -> Predictions:
+    """Predictions on samples with labels ``y``, from the outputs of a network."""
+    regression = y.is_floating_point()
+    predicted, confidence = predicted_labels(logits, regression)
     type_ = np.float32 if regression else np.int32
     return Predictions(
-        index=np.arange(len(domain.y), dtype=np.int32),
-        label=domain.y.cpu().numpy().astype(type_),
-        predicted=torch.cat(classes).cpu().numpy().astype(type_),
-        confidence=torch.cat(confidences).float().cpu().numpy(),
-        risk=torch.cat(risks).float().cpu().numpy(),
+        index=np.arange(len(y), dtype=np.int32),
+        label=y.cpu().numpy().astype(type_),
+        predicted=predicted.reshape(len(y)).cpu().numpy().astype(type_),
+        confidence=confidence.float().cpu().numpy(),
+        risk=checked_risks(risk, logits, y).float().cpu().numpy(),
+        features=None if features is None else features.flatten(1).float().cpu().numpy(),
     )
+
+
+def predicted_labels(logits: Tensor, regression: bool) -> tuple[Tensor, Tensor]:
+    """(n,) predicted labels and their probabilities; the outputs of a regression, and NaN."""
+    if regression:
+        values = logits.reshape(-1)
+        return values, torch.full_like(values, torch.nan)
+    best, predicted = logits.max(1)
+    return predicted, (best - logits.logsumexp(1)).exp()
 
 
 def _score(values: Predictions) -> Score:

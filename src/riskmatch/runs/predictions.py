@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from riskmatch.runs.scores import Split
 FOLDER = "predictions"
 MAX_SAMPLES = 5000
 """Most samples of a split that are written: enough for any figure."""
+COLUMNS = "index", "label", "predicted", "confidence", "risk"
+"""What is written of each sample."""
 _NAMES = "domains"
 
 
@@ -35,8 +37,18 @@ class Predictions:
     label: NDArray[np.integer[Any]]
     predicted: NDArray[np.integer[Any]]
     confidence: NDArray[np.floating[Any]]
-    """Probability of the predicted class."""
+    """Probability of the predicted class; NaN for a regression."""
     risk: NDArray[np.floating[Any]]
+    features: NDArray[np.floating[Any]] | None = None
+    """(n, d) inputs of the last layer, where they were asked for; d is 0 if the network returns
+    none. They are not written."""
+
+    @classmethod
+    def join(cls, parts: Sequence[Predictions]) -> Predictions:
+        """All samples of several predictions; their positions stay those within each."""
+        wide = [part.features for part in parts if part.features is not None]
+        columns = {name: np.concatenate([getattr(p, name) for p in parts]) for name in COLUMNS}
+        return cls(**columns, features=np.concatenate(wide) if wide else None)
 
     def thinned(self, kept: int = MAX_SAMPLES) -> Predictions:
         """Select at most ``kept`` evenly spaced samples, the same at every step.
@@ -50,7 +62,7 @@ class Predictions:
         if total <= kept:
             return self
         rows = np.arange(kept) * total // kept
-        return Predictions(*(getattr(self, item.name)[rows] for item in fields(self)))
+        return Predictions(*(getattr(self, name)[rows] for name in COLUMNS))
 
 
 ByDomain = Mapping[str, Mapping[Split, Predictions]]
@@ -60,10 +72,10 @@ def write(folder: Path, step: int, predictions: ByDomain) -> None:
     """Write the predictions of the run in ``folder`` after ``step``."""
     names = list(predictions)
     arrays: dict[str, Any] = {
-        f"{names.index(domain)}/{split}/{item.name}": getattr(values.thinned(), item.name)
+        f"{names.index(domain)}/{split}/{name}": getattr(values.thinned(), name)
         for domain, splits in predictions.items()
         for split, values in splits.items()
-        for item in fields(values)
+        for name in COLUMNS
     }
     arrays[_NAMES] = np.array(json.dumps(names))
     file = io.BytesIO()

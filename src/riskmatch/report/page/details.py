@@ -6,7 +6,6 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -160,8 +159,7 @@ def part_sizes(record: RunRecord) -> dict[str, dict[Split, int]]:
 
 def _joined(parts: Mapping[Split, Predictions]) -> Predictions:
     """Predictions on all parts of a domain; positions are those within each part."""
-    columns = (item.name for item in fields(Predictions))
-    return Predictions(*(np.concatenate([getattr(p, c) for p in parts.values()]) for c in columns))
+    return Predictions.join(list(parts.values()))
 
 
 def _riskiest(last: Mapping[str, Predictions], tests: Sequence[str]) -> list[str]:

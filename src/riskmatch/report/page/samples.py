@@ -120,7 +120,7 @@ def shown_in_detail(by_domain: ByDomain, tests: Sequence[str]) -> ByDomain:
 def _from_checkpoint(run: StoredRun, data: DataCache, step: int) -> ByDomain:
     from riskmatch.data.sampler import split
     from riskmatch.engine.assemble import risk_of
-    from riskmatch.engine.evaluate import predict
+    from riskmatch.engine.evaluate import score_samples
     from riskmatch.engine.instances import NO_INSTANCES
     from riskmatch.engine.load import final_network
 
@@ -132,7 +132,7 @@ def _from_checkpoint(run: StoredRun, data: DataCache, step: int) -> ByDomain:
         by_domain[domain.name] = {}
         for name in shown_parts(domain.name in run.config.test_domains):
             rows, subset = _spaced(parts[name])
-            predicted = predict(model, {domain.name: {name: subset}}, risk)[domain.name][name]
+            predicted = score_samples(model, subset, risk)
             by_domain[domain.name][name] = replace(predicted, index=rows)
     return by_domain
 
