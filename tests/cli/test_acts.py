@@ -59,14 +59,12 @@ def test_plan_status_and_table_count_runs_that_never_act(riskmatch, tmp_path):
     assert count in riskmatch("sweep", "status", "s").out.replace("\n", " ")
     assert count in json.loads(riskmatch("sweep", "status", "s", "--json").out)["inactive"][0]
     (table,) = json.loads(riskmatch("sweep", "table", "s", "--json").out)
-    assert "RDM (two moments) 1 of 2 runs" in table["caption"]
-    assert "of 2 chosen before the method acts" in table["caption"]
+    assert "RDM (two moments) 1 of 2." in table["caption"]
+    assert "Chosen before the method acts: " in table["caption"]
     (table,) = json.loads(riskmatch("sweep", "table", "s", "--after-warmup", "--json").out)
-    assert (
-        "Left out, as the method has not acted: RDM (two moments) 1 of 2 runs" in table["caption"]
-    )
-    assert "0 of 2 chosen before the method acts" in table["caption"]
-    assert "chosen before the method acts" in riskmatch("show", "s").out
+    assert "Left out, as the method has not acted: RDM (two moments) 1 of 2." in table["caption"]
+    assert "Chosen before the method acts: 0 of 2." in table["caption"]
+    assert "Chosen before the method acts: " in riskmatch("show", "s").out
 
 
 def test_plan_counts_the_draws_that_never_act(riskmatch):

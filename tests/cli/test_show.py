@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -69,8 +70,7 @@ def test_json_output(riskmatch, trained):
 def test_several_runs_are_compared(riskmatch, trained):
     out = riskmatch("show", "runs").out
     assert out.startswith("2 methods on colored-digits\n")
-    assert "gain of RDM (two moments) over ERM: " in out
-    assert " (1 pair)" in out
+    assert re.search(r"^RDM \(two moments\) +ERM +\S+ +— +— +1 *$", out, re.MULTILINE)
 
 
 def test_unfinished_sweep(riskmatch):
@@ -83,7 +83,7 @@ def test_unfinished_sweep(riskmatch):
     assert done.startswith("2 methods on colored-digits\n")
     assert "missing" not in done
     shutil.rmtree(next(Path("s/runs").iterdir()))
-    assert "note: 1 of 2 planned runs are missing: " in riskmatch("show", "s").out
+    assert "note: Planned runs that are missing: 1 of 2." in riskmatch("show", "s").out
 
 
 def test_show_does_not_load_torch(riskmatch, trained):

@@ -29,7 +29,7 @@ def test_table_is_the_same_with_and_without_a_plan(riskmatch):
     planned = [riskmatch("sweep", "table", "s", *words).out for words in options]
     for words, table in zip(options, planned, strict=True):
         assert riskmatch("sweep", "table", "s/runs", *words).out == table
-    assert "2 draws in each of 2 trials" in planned[0]
+    assert "Draws: 2. Trials: 2" in planned[0]
 
 
 def test_seeds_count_as_trials_and_damaged_runs_are_named(riskmatch):
@@ -38,7 +38,7 @@ def test_seeds_count_as_trials_and_damaged_runs_are_named(riskmatch):
     last.write_text("{\n")
     result = riskmatch("sweep", "table", "runs")
     assert result.code == 0
-    assert "1 draw in each of 3 trials" in result.out
+    assert "Draws: 1. Trials: 3" in result.out
     assert "62.0 ± 0.9" in result.out
     assert f"{last}, line 1, is not JSON" in result.err
 
@@ -62,7 +62,7 @@ def test_table_by_a_rule_of_the_users_own(riskmatch, monkeypatch):
     )
     write("runs", made("a", 60, draw=0), made("a", 70, draw=1))
     result = riskmatch("sweep", "table", "runs", "--select", "my_table_rules:TEST")
-    assert "Selection on-test: the best of the test accuracy" in result.out
+    assert "Selection: on-test, highest test accuracy" in result.out
     assert "70.0" in result.out
     unknown = riskmatch("sweep", "table", "runs", "--select", "my_table_rules:BEST")
     assert (unknown.code, unknown.out) == (2, "")

@@ -16,7 +16,7 @@ from riskmatch.engine.assemble import split_all
 from riskmatch.engine.evaluate import EvaluatedSamples
 from riskmatch.engine.loop import EVALUATING
 from riskmatch.engine.run import train
-from riskmatch.report.page.details import train_command
+from riskmatch.report.details import train_command
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.frame import results

@@ -13,7 +13,7 @@ from made_records import evaluation
 import riskmatch
 from riskmatch.report import summarise
 from riskmatch.report.comparison import tables_of
-from riskmatch.report.html import write_report
+from riskmatch.report.render import write_report
 from riskmatch.report.tables import format_cell
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
@@ -93,19 +93,18 @@ def test_all_tables_of_a_sweep_agree_to_the_digit(sweep, tmp_path):
     shown = summarise(sweep)
     page = Tables()
     page.feed(write_report(sweep, tmp_path / "report.html").read_text())
-    in_show = {row[0]: dict(zip(shown["comparison"]["columns"], row, strict=True))
-               for row in shown["comparison"]["rows"]}  # fmt: skip
-    headlines = [dict(zip(shown["headline"]["columns"], row, strict=True))
-                 for row in shown["headline"]["rows"]]  # fmt: skip
+    in_show, headlines = (
+        {row[0]: dict(zip(table.columns, map(format_cell, row), strict=True)) for row in table.rows}
+        for table in (shown["comparison"], shown["headline"])
+    )
     html_headline, html_comparison = (rows_of(part) for part in page.tables[:2])
     numbers = {row["method"]: row for row in csv.DictReader(io.StringIO(table.csv()))}
     values = {row["method"]: row for row in table.to_json()["rows"]}
     oracle_average = {row[0]: row[-2] for row in oracle.rows}
-    for headline in headlines:
-        method = headline["method"]
+    for method, headline in headlines.items():
         average = text[method]["average"]
         assert html_comparison[method]["average"] == average
-        assert format_cell(in_show[method]["average"]) == average
+        assert in_show[method]["average"] == average
         assert float(numbers[method]["average"]) == pytest.approx(values[method]["average"])
         assert f"{values[method]['average']:.1f}" == average
         for domain in DOMAINS:

@@ -97,8 +97,8 @@ def test_comparison_with_erm(run):
     erm = replace(run.config, method="erm", hparams={})
     records.write(run.folder.parent / erm.id, replace(run.record, config=erm))
     summary = report.summarise(run.folder.parent)
-    assert [row[0] for row in summary["comparison"]["rows"]] == ["ERM", "Cautious"]
-    assert summary["comparison"]["differences"][0]["method"] == "Cautious"
+    assert [row[0] for row in summary["comparison"].rows] == ["ERM", "Cautious"]
+    assert summary["differences"][0]["method"] == "Cautious"
 
 
 def test_commands_work_when_the_parts_cannot_be_imported(run, tmp_path, capsys):

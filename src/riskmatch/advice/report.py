@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,8 @@ from riskmatch.advice.advice import Advice
 from riskmatch.advice.judging import BOOSTING, Harm, MethodResult, recommended, results_table
 from riskmatch.deployment.expected import Expected
 from riskmatch.deployment.folder import own_checksum
-from riskmatch.report.html.render import render_advice
+from riskmatch.report.render import render_advice
+from riskmatch.report.run_tables import settings_table
 from riskmatch.report.tables import Table
 from riskmatch.report.titles import data_title
 from riskmatch.selection import RULES
@@ -144,17 +144,14 @@ class Advised:
 
     def html(self) -> str:
         """The page ``advice.html``."""
-        table = self.table
         settings = {**self.advice.hparams, **self.advice.options}
         return render_advice(
             title=f"Advice for {data_title(self.advice.data)}",
             findings=self.sentences,
             notes=self.notes,
-            caption=table.caption,
-            columns=table.columns,
-            rows=table.rows,
+            results=self.table,
             method=self.best.title,
-            settings=[(name, json.dumps(value)) for name, value in settings.items()],
+            settings=settings_table(settings, "Hyper-parameters and options"),
             command=self.command,
             figures=[
                 (str(one), base64.b64encode(one.figure).decode())

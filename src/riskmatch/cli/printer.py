@@ -8,7 +8,7 @@ from typing import Any
 from riskmatch.files import printable, to_json
 from riskmatch.report.tables import Amount, Column, Table
 
-__all__ = ["Amount", "Column", "print_json", "print_line", "print_table", "printable"]
+__all__ = ["Amount", "Column", "Table", "print_json", "print_line", "print_table", "printable"]
 
 
 def print_json(value: Any) -> None:
@@ -16,9 +16,10 @@ def print_json(value: Any) -> None:
     print(to_json(value, indent=2))
 
 
-def print_table(columns: Iterable[Column], rows: Iterable[Any]) -> None:
-    """Print a table without a caption."""
-    _print(Table.of("", columns, rows).terminal())
+def print_table(columns: Iterable[Column] | Table, rows: Iterable[Any] = ()) -> None:
+    """Print a table, given as such or by its columns and rows, without its caption."""
+    table = columns if isinstance(columns, Table) else Table.of("", columns, rows)
+    _print(table.terminal())
 
 
 def print_line(text: object, style: str = "") -> None:

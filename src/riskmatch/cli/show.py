@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from riskmatch.cli.errors import bad_input
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
-from riskmatch.cli.printer import print_json, printable
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+from riskmatch.cli.printer import Amount, Column, Table, print_json, print_line, print_table
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 MAX_COLUMNS = 8
@@ -53,97 +49,71 @@ def run(words: Sequence[str]) -> int:
         path = find_run(options.run, options.out)
         summary = summarise(path, data_dir=options.data_dir)
     if options.json:
-        print_json(summary)
+        values = {
+            name: value.to_json() if isinstance(value, Table) else value
+            for name, value in summary.items()
+        }
+        print_json(values)
     else:
         _print(summary)
     return 0
 
 
 def _print(summary: Mapping[str, Any]) -> None:
-    from rich.console import Console
+    from riskmatch.report.facts import lines
+    from riskmatch.report.headline import differences_table
 
-    console = Console(highlight=False)
-    console.print(printable(summary["title"]), style="bold", markup=False, soft_wrap=True)
-    if summary["verdict"]:
-        console.print(printable(summary["verdict"]["text"]), markup=False, soft_wrap=True)
+    print_line(summary["title"], "bold")
+    for line in lines(summary["verdict"])[:-1]:  # the last is the rule
+        print_line(line)
+    headline, comparison = summary["headline"], summary["comparison"]
+    if summary["run"]:  # the title names it already
+        rows = tuple(row[1:] for row in headline.rows)
+        headline = replace(headline, columns=headline.columns[1:], rows=rows)
+    if headline.rows:
+        print_table(headline)
     if summary["run"]:
-        _print_run(console, summary["headline"], summary["run"])
-    else:
-        console.print(_table(summary["headline"]["columns"], summary["headline"]["rows"]))
-        _print_comparison(console, summary["comparison"], "run" in summary["headline"]["columns"])
+        _print_run(summary["run"])
+    elif 2 < len(comparison.columns) <= MAX_COLUMNS:
+        print_table(comparison)
+    if "run" in headline.columns and summary["differences"]:
+        print_table(differences_table(summary["differences"]))
     for note in summary["notes"]:
-        console.print(f"note: {printable(note)}", markup=False, soft_wrap=True)
+        print_line(f"note: {note}")
 
 
-def _print_run(console: Console, headline: Mapping[str, Any], run: Mapping[str, Any]) -> None:
-    if headline["rows"]:  # the title names the run already
-        console.print(_table(headline["columns"][1:], [row[1:] for row in headline["rows"]]))
+def _print_run(run: Mapping[str, Any]) -> None:
     if run["status"] != "done":
-        cause = f": {printable(run['error'])}" if run["error"] else ""
-        console.print(f"Status: {run['status']}{cause}", markup=False, soft_wrap=True)
+        print_line(f"Status: {run['status']}{': ' if run['error'] else ''}{run['error'] or ''}")
     if not run["domains"]:
         return
-    tests = {row[1] for row in headline["rows"]}
     first, second = run["parts"].values()
-    columns = ["domain", f"accuracy,\n{first}", f"\n{second}", f"mean risk,\n{second}"]
-    histograms = run["histograms"] or {"shares": {}}
-    if histograms["shares"]:
-        columns.append(f"risks, {second},\nfrom 0 to {histograms['edges'][-1]:.3g}")
-    rows = []
-    for name, scores in run["domains"].items():
-        accuracy, risk = scores["accuracy"], scores["risk"]
-        row = [
-            f"{name} (test)" if name in tests else name,
-            *(None if accuracy.get(s) is None else 100 * accuracy[s] for s in ("train", "val")),
-            None if risk.get("val") is None else f"{risk['val']:.3f}",
-        ]
-        if histograms["shares"]:
-            row.append(blocks(histograms["shares"].get(name, [])))
-        rows.append(row)
-    console.print(f"At step {run['step']}:")
-    console.print(_table(columns, rows, left=("domain", columns[-1] if len(columns) > 4 else "")))
+    histograms = run["histograms"] or {"shares": {}, "edges": [0.0]}
+
+    def accuracy(name: str, split: str) -> float | None:
+        share = run["domains"][name]["accuracy"].get(split)
+        return None if share is None else 100 * share
+
+    columns = [
+        Column("domain", lambda name: f"{name} (test)" if name in run["test_domains"] else name),
+        Column(f"accuracy,\n{first}", lambda name: accuracy(name, "train")),
+        Column(f"\n{second}", lambda name: accuracy(name, "val")),
+        Column(
+            f"mean risk,\n{second}", lambda name: Amount(run["domains"][name]["risk"].get("val"), 3)
+        ),
+        Column(
+            f"risks, {second},\nfrom 0 to {histograms['edges'][-1]:.3g}",
+            lambda name: blocks(histograms["shares"].get(name, [])),
+            optional=True,
+        ),
+    ]
+    print_line(f"At step {run['step']}:")
+    print_table(columns, run["domains"])
     if histograms["shares"] and histograms["step"] != run["step"]:
-        console.print(f"The risks are from step {histograms['step']}.")
-    checkpoint = printable(run["checkpoint"] or "none of this step")
-    console.print(f"checkpoint: {checkpoint}", markup=False, soft_wrap=True)
+        print_line(f"The risks are from step {histograms['step']}.")
+    print_line(f"checkpoint: {run['checkpoint'] or 'none of this step'}")
     if run["worst"]:
-        line = printable(worst_periods(run["worst"]))
-        console.print(f"worst training domain: {line}", markup=False, soft_wrap=True)
-
-
-def _print_comparison(console: Console, comparison: Mapping[str, Any], by_run: bool) -> None:
-    """Print accuracy by method and test domain, and differences from ERM where ``by_run``."""
-    from riskmatch.report.tables import one_decimal
-
-    if 2 < len(comparison["columns"]) <= MAX_COLUMNS:
-        columns = [printable(name) for name in comparison["columns"]]
-        console.print(_table(columns, comparison["rows"]))
-    for row in comparison["differences"] if by_run else ():
-        mean = one_decimal(row["mean"], "+")
-        if row["low"] is not None:
-            mean += f", 95 % interval {one_decimal(row['low'])} to {one_decimal(row['high'])}"
-        pairs = f"{row['pairs']} pair{'s' * (row['pairs'] != 1)}"
-        line = f"gain of {row['method']} over {row['against']}: {mean} ({pairs})"
-        console.print(printable(line), markup=False, soft_wrap=True)
-
-
-def _table(
-    columns: Sequence[str], rows: Sequence[Sequence[Any]], left: Sequence[str] = ()
-) -> Table:
-    """Table of text and numbers, right-aligned except the first column, or those in ``left``."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    from riskmatch.report.tables import format_cell
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for place, column in enumerate(columns):
-        text = column in left if left else place == 0
-        table.add_column(Text(column), justify="left" if text else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(format_cell(value)) for value in row))
-    return table
+        print_line(f"worst training domain: {worst_periods(run['worst'])}")
 
 
 def blocks(shares: Sequence[float]) -> str:

@@ -19,11 +19,11 @@ from riskmatch.deployment.inputs import ImagePreprocessing, OnSkip, samples
 from riskmatch.deployment.model import BATCH, Outputs, TrainedModel, load_model
 from riskmatch.files import refuse_input
 from riskmatch.report.density import bin_edges
+from riskmatch.report.distributions import kernel_matrix, two_sample_test
 from riskmatch.report.figures.canvas import save
 from riskmatch.report.figures.charts import Curve
 from riskmatch.report.figures.plot import Lines
 from riskmatch.report.figures.risks import distribution_function
-from riskmatch.report.page.risks import kernel_matrix, two_sample_test
 from riskmatch.report.style import domain_style
 from riskmatch.validation import mismatch
 

@@ -10,7 +10,7 @@ from riskmatch.experiments.experiment import Experiment, FinishedRuns, Output
 from riskmatch.experiments.images import runs_without, write_figure
 from riskmatch.report import titles
 from riskmatch.report.figures.risks import density_plot, label_risks, last_predictions
-from riskmatch.report.naming import setup
+from riskmatch.report.titles import setup
 from riskmatch.runs.records import StoredRun
 
 TEST_DOMAIN = "sketch"

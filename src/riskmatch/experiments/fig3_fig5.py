@@ -19,8 +19,8 @@ from riskmatch.experiments.images import runs_without, shared_batch_size, write_
 from riskmatch.report import titles
 from riskmatch.report.figures import Curve, Lines
 from riskmatch.report.figures.training import gap, matching
-from riskmatch.report.naming import setup
 from riskmatch.report.style import BLUE, DASHED, DOTTED, GREEN, VERMILION, LineStyle
+from riskmatch.report.titles import setup
 from riskmatch.runs.frame import frame_of
 from riskmatch.runs.records import StoredRun
 from riskmatch.sweep.plan import PlannedRun

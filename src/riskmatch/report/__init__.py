@@ -20,18 +20,18 @@ from riskmatch.lazy import lazy_names
 if TYPE_CHECKING:
     from riskmatch.report.comparison import tables_of
     from riskmatch.report.figures import draw_figure
-    from riskmatch.report.html import write_report
     from riskmatch.report.page import summarise
-    from riskmatch.report.stored_runs import find_run
+    from riskmatch.report.render import write_report
+    from riskmatch.report.selected import find_run
 
 __all__ = ["draw_figure", "find_run", "summarise", "tables_of", "write_report"]
 
 _HOMES = {
     "draw_figure": "figures",
-    "find_run": "stored_runs",
+    "find_run": "selected",
     "summarise": "page",
     "tables_of": "comparison",
-    "write_report": "html",
+    "write_report": "render",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

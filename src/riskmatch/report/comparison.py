@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, median
+from typing import NamedTuple
 
 from riskmatch.report import titles
-from riskmatch.report.coverage import notes
+from riskmatch.report.facts import lines, selection_facts
 from riskmatch.report.published import (
     EFFICIENCY,
     PAPER,
@@ -27,23 +28,24 @@ from riskmatch.report.selected import (
     rows_over,
     select,
 )
-from riskmatch.report.tables import Amount, Cell, Table, Trials
+from riskmatch.report.tables import Amount, Cell, Column, Table, Trials
 from riskmatch.runs.frame import Results, read_results
 from riskmatch.selection import Rule, check_accuracies, find_rule
 from riskmatch.trust import imports_nothing
 
 GAIN = "gain over ERM"
 """Title of the column of paired differences from ERM."""
-_ERROR = "mean ± standard error over n trials (standard deviation with denominator n, over √n)"
-_GAIN_NOTE = (
-    "Gain over ERM: mean difference, paired over test domains and trials, ± half of its 95 % "
-    "t-interval."
-)
-_PAPER_NOTE = f"(paper): as printed in {PAPER}, selection train-val."
+PAIRED = "mean difference, paired over test domains and trials, ± half of its 95 % t-interval"
+ERROR = "mean ± standard error over n trials (standard deviation with denominator n, over √n)"
 
 
-Rows = list[tuple[str, tuple[Cell, ...]]]
-"""Rows of a table, each with its method, by which tables are ordered."""
+class Row(NamedTuple):
+    """A row of a table: a method of these runs, or one of the paper's."""
+
+    method: str
+    """Name of the method, by which rows are ordered."""
+    key: RowKey | None
+    """None for a row of the paper."""
 
 
 def tables_of(
@@ -102,39 +104,91 @@ def _tables(results: Results, rule: Rule, costs: bool) -> list[Table]:
 
 def per_domain_table(selected: Selected) -> Table:
     """Accuracy by test domain on one data set: a row per method, the paper's below ours."""
-    rows: Rows = []
-    for key in selected.rows:
-        cells = [Trials(values) if values else None for values in selected.by_domain(key).values()]
-        row = (selected.label(*key), *cells, selected.average(key), gain_over_erm([selected], key))
-        rows.append((key.variant, row))
     title = titles.data_title(selected.data)
     part = titles.part_titles(str(selected.cases["own_data"].iloc[0]))["train"]
-    caption = f"{title}: accuracy on the {part} of the test domain in per cent, {_ERROR}."
-    printed = _printed(PER_DOMAIN.get(selected.data, {}), selected.domains)
-    return _accuracy_table(f"{caption} {notes(selected)}", selected.domains, rows, printed)
+    caption = f"{title}: accuracy on the {part} of the test domain in per cent, {ERROR}."
+    return _accuracy_table(
+        " ".join([caption, *lines(selection_facts(selected))]),
+        [(domain, domain) for domain in selected.domains],
+        [selected],
+        {key: list(selected.by_domain(key).values()) for key in selected.rows},
+        {key: selected.average(key) for key in selected.rows},
+        PER_DOMAIN.get(selected.data, {}),
+    )
 
 
 def overview_table(sets: Sequence[Selected]) -> Table:
     """The paper's Table 2: accuracy averaged over test domains by method and data set."""
-    rows: Rows = []
-    keys = rows_over(sets)
-    for key in keys:
-        trials = [one.by_trial(key) for one in sets]
-        cells = [Trials(values) if values else None for values in trials]
-        average = fmean(map(fmean, trials)) if all(trials) else None
-        rows.append((key.variant, (row_label(*key), *cells, average, gain_over_erm(sets, key))))
-    columns = [one.data for one in sets]
+    names = [one.data for one in sets]
+    trials = {key: [one.by_trial(key) for one in sets] for key in rows_over(sets)}
     published = TABLE2["erm"].columns.keys()
-    printed = _printed(TABLE2, columns) if published & set(columns) else []
+    facts = [
+        line
+        for one in sets
+        for line in lines({f"{_name(one)}, {k}": v for k, v in selection_facts(one).items()})
+    ]
     caption = " ".join(
         [
-            f"Accuracy averaged over test domains in per cent, {_ERROR}.",
-            *(f"{_name(one)}: {notes(one)}" for one in sets),
-            *_without_runs(sets, keys),
-            *([_WRONG] if published <= set(columns) else []),
+            f"Accuracy averaged over test domains in per cent, {ERROR}.",
+            *facts,
+            *lines({"no runs": _without_runs(sets, trials)}),
+            *([_WRONG] if published <= set(names) else []),
         ]
     )
-    return _accuracy_table(caption, list(map(titles.data_title, columns)), rows, printed)
+    return _accuracy_table(
+        caption,
+        [(name, titles.data_title(name)) for name in names],
+        sets,
+        trials,
+        {key: fmean(map(fmean, v)) if all(v) else None for key, v in trials.items()},
+        TABLE2 if published & set(names) else {},
+    )
+
+
+def _accuracy_table(
+    caption: str,
+    columns: Sequence[tuple[str, str]],
+    sets: Sequence[Selected],
+    measured: Mapping[RowKey, list[tuple[float, ...]]],
+    averages: Mapping[RowKey, float | None],
+    published: Mapping[str, PublishedRow],
+) -> Table:
+    """Accuracies of our rows and the paper's; ``columns`` are names in the paper with titles."""
+    whole = any(set(row.columns) == {name for name, _ in columns} for row in published.values())
+
+    def column(place: int, name: str, title: str) -> Column:
+        def cell(row: Row) -> Cell:
+            if row.key is None:
+                return published[row.method].columns.get(name)
+            values = measured[row.key][place]
+            return Trials(values) if values else None
+
+        return Column(title, cell)
+
+    def of_average(row: Row) -> float | None:
+        if row.key is None:
+            return published[row.method].average if whole else None
+        return averages[row.key]
+
+    rows = [Row(key.variant, key) for key in measured] + [Row(method, None) for method in published]
+    table = Table.of(
+        caption,
+        [
+            Column("method", lambda row: _label(row, sets)),
+            *(column(place, *names) for place, names in enumerate(columns)),
+            Column("average", of_average),
+            Column(GAIN, lambda row: gain_over_erm(sets, row.key), PAIRED, optional=True),
+        ],
+        in_method_order((row.method, row) for row in rows),
+    )
+    note = f" (paper): as printed in {PAPER}, selection train-val." * bool(published)
+    return replace(table, caption=table.caption + note)
+
+
+def _label(row: Row, sets: Sequence[Selected]) -> str:
+    if row.key is None:
+        return f"{titles.METHODS[row.method]} (paper)"
+    return sets[0].label(*row.key) if len(sets) == 1 else row_label(*row.key)
 
 
 def efficiency_table(selected: Selected) -> Table:
@@ -144,25 +198,35 @@ def efficiency_table(selected: Selected) -> Table:
         ValueError: finished runs of a method have different batch sizes, so that no time or memory
             is that of the method.
     """
-    sizes = _batch_sizes(selected)
-    rows: Rows = [
-        (key.variant, (selected.label(*key), sizes.get(key), *_costs(selected, key)))
-        for key in selected.rows
-    ]
-    published = EFFICIENCY.get(selected.data, {})
-    for method, cost in published.items():
-        row = (_theirs(method), None, cost.seconds, Amount(cost.memory, 2), cost.accuracy)
-        rows.append((method, row))
-    sentences = [
+    sizes, published = _batch_sizes(selected), EFFICIENCY.get(selected.data, {})
+    rows = [Row(key.variant, key) for key in selected.rows] + [Row(m, None) for m in published]
+
+    def costs(row: Row) -> tuple[Cell, ...]:
+        if row.key is not None:
+            return sizes.get(row.key), *_costs(selected, row.key)
+        cost = published[row.method]
+        return None, cost.seconds, Amount(cost.memory, 2), cost.accuracy
+
+    cells = {row: costs(row) for row in rows}
+    caption = [
         f"{titles.data_title(selected.data)}: training time and peak memory of the training steps, "
         "without evaluations, each the median over runs; accuracy averaged over test domains in "
         "per cent. Batch size: samples per domain and step.",
         _UNEQUAL_BATCHES if len(set(sizes.values())) > 1 else "",
-        notes(selected),
+        *lines(selection_facts(selected)),
         f"(paper): as printed in {PAPER}, on other machines." if published else "",
     ]
-    columns = ("method", "batch size", "training (s)", "memory (GiB)", "accuracy")
-    return Table(" ".join(filter(None, sentences)), columns, in_method_order(rows))
+    return Table.of(
+        " ".join(filter(None, caption)),
+        [
+            Column("method", lambda row: _label(row, [selected])),
+            Column("batch size", lambda row: cells[row][0]),
+            Column("training (s)", lambda row: cells[row][1]),
+            Column("memory (GiB)", lambda row: cells[row][2]),
+            Column("accuracy", lambda row: cells[row][3]),
+        ],
+        in_method_order((row.method, row) for row in rows),
+    )
 
 
 _UNEQUAL_BATCHES = (
@@ -175,8 +239,8 @@ def _batch_sizes(selected: Selected) -> dict[RowKey, int]:
     runs = selected.results.runs.set_index("run")["batch_size"]
     sizes: dict[RowKey, int] = {}
     for key in selected.rows:
-        own = selected.part(key, selected.alone)
-        known = sorted(set(runs.loc[own.loc[own["status"] == "done", "run"]]))
+        rows = selected.part(key, selected.alone)
+        known = sorted(set(runs.loc[rows.loc[rows["status"] == "done", "run"]]))
         if len(known) > 1:
             raise ValueError(
                 f"Runs of {selected.label(*key)} on {titles.data_title(selected.data)} have "
@@ -193,8 +257,8 @@ def _costs(selected: Selected, key: RowKey) -> tuple[Cell, ...]:
 
     These serve ``leave-one-out`` and train on fewer domains.
     """
-    own = selected.part(key, selected.alone)
-    done = own.loc[own["status"] == "done", "run"]
+    rows = selected.part(key, selected.alone)
+    done = rows.loc[rows["status"] == "done", "run"]
     evaluations = selected.results.evaluations
     evaluations = evaluations[evaluations["run"].isin(done)]
     before = evaluations.groupby("run")["step"].shift(fill_value=0)
@@ -217,45 +281,16 @@ def _name(selected: Selected) -> str:
     return f"{title} ({', '.join(selected.domains)} alone)" if some else title
 
 
-def _without_runs(sets: Sequence[Selected], keys: Sequence[RowKey]) -> list[str]:
-    absent = [
+def _without_runs(sets: Sequence[Selected], keys: Iterable[RowKey]) -> str:
+    return "; ".join(
         f"{row_label(*key)} on {_name(one)}"
         for key in keys
         for one in sets
         if one.part(key, one.cases).empty
-    ]
-    return [f"No runs: {'; '.join(absent)}."] if absent else []
+    )
 
 
 _WRONG = "The paper's averages of {} are as printed; their columns give {}.".format(
     " and ".join(titles.METHODS[method] for method in WRONG_AVERAGES),
     " and ".join(map(str, WRONG_AVERAGES.values())),
 )
-
-
-def _printed(table: Mapping[str, PublishedRow], columns: Sequence[str]) -> Rows:
-    """The rows of a published table; their averages belong to all columns of that table."""
-    whole = any(set(row.columns) == set(columns) for row in table.values())
-    return [
-        (
-            method,
-            (_theirs(method), *map(row.columns.get, columns), row.average if whole else None, None),
-        )
-        for method, row in table.items()
-    ]
-
-
-def _theirs(method: str) -> str:
-    return f"{titles.METHODS[method]} (paper)"
-
-
-def _accuracy_table(caption: str, columns: Sequence[str], rows: Rows, printed: Rows) -> Table:
-    """The table, with the gain over ERM as its last column where there is any."""
-    gains = any(row[-1] is not None for _, row in rows)
-    header = ("method", *columns, "average", *([GAIN] if gains else []))
-    caption = " ".join(
-        [caption, *([_GAIN_NOTE] if gains else []), *([_PAPER_NOTE] if printed else [])]
-    )
-    return Table(
-        caption, header, tuple(row[: len(header)] for row in in_method_order(rows + printed))
-    )

@@ -1,4 +1,9 @@
-"""Runs grouped for tables: what a selection rule chose, by data set, method and network."""
+"""Runs grouped for tables and reports: what selection rules choose, by data set, method, network.
+
+In a report, runs on ColoredMNIST with several test domains, 0.9 among them, follow the protocol of
+the paper's Table 1: rules ``colored-mnist-best`` and ``colored-mnist-last``, and mean ± standard
+deviation over seeds at the test domain 0.9. Other runs follow DomainBed's rules.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +11,24 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple, TypeVar
 
 import pandas as pd
 
 from riskmatch.report import titles
-from riskmatch.report.tables import Gain
-from riskmatch.runs.frame import Results
+from riskmatch.report.tables import Gain, Spread, Trials
+from riskmatch.runs import records
+from riskmatch.runs.frame import Results, read_results
 from riskmatch.runs.method import part_title
-from riskmatch.selection import Rule, cases, choose_among, find_rule
+from riskmatch.runs.records import StoredRun
+from riskmatch.selection import RULES, Rule, cases, choose_among, find_rule
 
+DOMAINBED_RULES = [RULES[name] for name in ("train-val", "test-val", "leave-one-out")]
+COLORED_MNIST_RULES = [RULES[name] for name in ("colored-mnist-best", "colored-mnist-last")]
+TEST_DOMAIN = "0.9"
+"""Test domain of the ColoredMNIST protocol."""
 _Row = TypeVar("_Row")
 
 
@@ -25,7 +37,7 @@ class RowKey(NamedTuple):
 
     variant: str
     model: str
-    """Empty for any network, where a data set has one."""
+    """Empty if all runs share one network."""
 
 
 def row_label(variant: str, model: str = "") -> str:
@@ -100,13 +112,13 @@ class Selected:
 
     def part(self, key: RowKey, frame: pd.DataFrame) -> pd.DataFrame:
         """The part of ``cases``, ``evaluated`` or ``chosen`` that belongs to a row."""
-        own = frame[frame["variant"] == key.variant]
-        return own[own["model"] == key.model] if key.model else own
+        rows = frame[frame["variant"] == key.variant]
+        return rows[rows["model"] == key.model] if key.model else rows
 
     def accuracies(self, key: RowKey) -> dict[tuple[str, int], float]:
         """Accuracies in per cent, by test domain and trial, in the order of trials."""
-        own = self.part(key, self.chosen)  # sorted by case
-        columns = zip(own["test_domain"], own["trial"], own["accuracy"], strict=True)
+        rows = self.part(key, self.chosen)  # sorted by case
+        columns = zip(rows["test_domain"], rows["trial"], rows["accuracy"], strict=True)
         return {(domain, trial): 100 * accuracy for domain, trial, accuracy in columns}
 
     def by_domain(self, key: RowKey) -> dict[str, tuple[float, ...]]:
@@ -120,7 +132,9 @@ class Selected:
         for (_, trial), accuracy in self.accuracies(key).items():
             by_trial[trial].append(accuracy)
         whole = len(self.domains)
-        return tuple(fmean(own) for _, own in sorted(by_trial.items()) if len(own) == whole)
+        return tuple(
+            fmean(values) for _, values in sorted(by_trial.items()) if len(values) == whole
+        )
 
     def average(self, key: RowKey) -> float | None:
         """The mean of :meth:`by_trial`; None where no trial has every test domain."""
@@ -164,15 +178,15 @@ def choices_by_run(selected: Selected) -> pd.DataFrame:
         return choose_among(alone, evaluations, replace(rule, over="trial"))
     partners = table[table["test_domain"].isna()]
     parts = [
-        choose_among(pd.concat([own, partners]), evaluations, rule)
-        for _, own in table[table["test_domain"].notna()].groupby("run")
+        choose_among(pd.concat([rows, partners]), evaluations, rule)
+        for _, rows in table[table["test_domain"].notna()].groupby("run")
     ]
     return pd.concat(parts) if parts else selected.chosen
 
 
-def gain_over_erm(sets: Sequence[Selected], key: RowKey) -> Gain | None:
+def gain_over_erm(sets: Sequence[Selected], key: RowKey | None) -> Gain | None:
     """The gain over ERM with the same network, paired over everything both were tested on."""
-    if key.variant == "erm":
+    if key is None or key.variant == "erm":
         return None
     ours, theirs = (
         {(one.data, *at): value for one in sets for at, value in one.accuracies(row).items()}
@@ -195,3 +209,140 @@ def in_method_order(rows: Iterable[tuple[str, _Row]]) -> tuple[_Row, ...]:
     rows = list(rows)
     order = titles.in_order({method for method, _ in rows}, titles.METHODS)
     return tuple(row for _, row in sorted(rows, key=lambda row: order.index(row[0])))
+
+
+@dataclass(frozen=True)
+class DataSelection:
+    """Runs on one data set and the choices of the selection rules that apply to them."""
+
+    data: str
+    by_rule: dict[str, Selected]
+    """Choices by rule name; the first rule is the main one."""
+
+    @cached_property
+    def main(self) -> Selected:
+        """Choices of the main rule."""
+        return next(iter(self.by_rule.values()))
+
+    @property
+    def is_default(self) -> bool:
+        """Whether these runs have the data options that most runs on the data set have."""
+        return self.data in set(self.main.cases["own_data"])
+
+    @property
+    def is_colored_mnist(self) -> bool:
+        """Whether the runs follow the ColoredMNIST protocol."""
+        return self.main.rule in COLORED_MNIST_RULES
+
+    @cached_property
+    def compared(self) -> Selected:
+        """Choices of the main rule on the test domains where methods are compared."""
+        if not self.is_colored_mnist:
+            return self.main
+        chosen = self.main.chosen
+        return replace(self.main, chosen=chosen[chosen["test_domain"] == TEST_DOMAIN])
+
+    def accuracy(self, rule: str, key: RowKey) -> Spread | None:
+        """Accuracy of a row: averaged over test domains, on ColoredMNIST at ``TEST_DOMAIN``."""
+        selected = self.by_rule.get(rule)
+        if selected is None:
+            return None
+        if self.is_colored_mnist:
+            return self.spread(selected.by_domain(key).get(TEST_DOMAIN, ()))
+        return self.spread(selected.by_trial(key))
+
+    def spread(self, values: tuple[float, ...]) -> Spread | None:
+        """Mean ± standard error over trials; on ColoredMNIST ± standard deviation over seeds."""
+        if not values:
+            return None
+        return Spread(values) if self.is_colored_mnist else Trials(values)
+
+
+@dataclass(frozen=True)
+class PageRuns:
+    """Runs of a report."""
+
+    results: Results
+    cases: pd.DataFrame
+    """Rows of :func:`riskmatch.selection.cases`."""
+    by_data: tuple[DataSelection, ...]
+    """Data sets in the order of tables."""
+
+    @property
+    def runs(self) -> pd.DataFrame:
+        """One row per run."""
+        return self.results.runs
+
+    @property
+    def compared(self) -> list[DataSelection]:
+        """Data sets on which methods are compared: those with default data options."""
+        return [one for one in self.by_data if one.is_default]
+
+    @property
+    def rules(self) -> list[Rule]:
+        """Rules that choose at least one run."""
+        choosing = {
+            name
+            for one in self.by_data
+            for name, selected in one.by_rule.items()
+            if not selected.chosen.empty
+        }
+        return [rule for rule in (*DOMAINBED_RULES, *COLORED_MNIST_RULES) if rule.name in choosing]
+
+
+def select_runs(paths: str | Path | Sequence[str | Path]) -> PageRuns:
+    """Read the runs below some paths and apply the selection rules.
+
+    Raises:
+        FileNotFoundError: a path does not exist, or holds no run.
+        ValueError: every run is damaged.
+    """
+    results = read_results(paths)
+    table = planned_cases(results)
+    several = table["test_domain"].notna() & table["test_domains"].map(
+        lambda tests: len(tests) > 1 and TEST_DOMAIN in tests
+    )
+    colored = table["data"].isin(
+        set(table.loc[several & (table["own_data"] == "colored-mnist"), "data"])
+    )
+    by_data: dict[str, dict[str, Selected]] = defaultdict(dict)
+    for rules, rows in ((DOMAINBED_RULES, table[~colored]), (COLORED_MNIST_RULES, table[colored])):
+        for rule in rules:
+            for data, one in select_among(rows, results, rule).items():
+                by_data[data][rule.name] = one
+    order = titles.in_order(set(by_data), titles.DATA)
+    return PageRuns(results, table, tuple(DataSelection(d, by_data[d]) for d in order))
+
+
+def read_runs(frame: pd.DataFrame) -> list[StoredRun]:
+    """Read the records of the runs in a data frame of :func:`riskmatch.results`, in its order."""
+    folders = map(Path, frame.drop_duplicates("run")["folder"])
+    return [StoredRun(folder, records.read(folder)) for folder in folders]
+
+
+def find_run(name: str | None, out: Path) -> Path:
+    """Folder of a run, by path or by the first digits of its id; None gives the newest run.
+
+    Args:
+        name: path, first digits of an id, or None.
+        out: folder of the runs.
+
+    Raises:
+        FileNotFoundError: there is no such run.
+        ValueError: the digits fit several runs.
+    """
+    if name is None:
+        files = list(out.glob(f"*/{records.FILE}"))
+        if not files:
+            raise FileNotFoundError(
+                f"There is no run in {out}/. Name one, or train one: riskmatch train"
+            )
+        return max(files, key=lambda file: file.stat().st_mtime).parent
+    if Path(name).exists():
+        return Path(name)
+    matches = sorted(path for path in out.glob(f"{name}*") if path.is_dir())
+    if not matches:
+        raise FileNotFoundError(f"There is no folder {name}, and no run of that id in {out}/.")
+    if len(matches) > 1:
+        raise ValueError(f"{len(matches)} runs in {out}/ start with {name}; give more digits.")
+    return matches[0]

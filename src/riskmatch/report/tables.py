@@ -22,6 +22,8 @@ DECIMALS = 6
 """Decimals of numbers for programs; rounding to fewer starts from these."""
 MISSING = "—"
 """The text of an empty cell."""
+MAX_UNBROKEN = 24
+"""Longest text of a cell that is not broken in the terminal."""
 _TEX = {
     "\\": r"\textbackslash{}",
     **{c: f"\\{c}" for c in "&%$#_{}"},
@@ -292,9 +294,13 @@ class Table:
         texts = [["" if cell == "" else format_cell(cell) for cell in row] for row in self.rows]
         for place, title in enumerate(self.columns):
             values = [row[place] for row in texts if row[place] not in ("", MISSING)]
+            width = min(MAX_UNBROKEN, max(map(len, values), default=0))
             right = place and all(re.match(r"[−+]?[\d.]", value) for value in values)
             shown.add_column(
-                Text(printable(title)), justify="right" if right else "left", overflow="fold"
+                Text("\n".join(map(printable, title.splitlines()))),
+                justify="right" if right else "left",
+                overflow="fold",
+                min_width=width,
             )
         for row in texts:
             shown.add_row(*map(Text, row))

@@ -6,6 +6,8 @@ import zlib
 
 import numpy as np
 
+from riskmatch.report.tables import Table
+
 TRAINING, TEST = ("art", "cartoon", "photo"), ("sketch",)
 SAMPLES = 200
 CLASSES = ("dog", "elephant", "giraffe", "guitar", "horse", "house", "person")
@@ -27,17 +29,17 @@ def page_data(*, runs=1, training=TRAINING, test=TEST, classes=CLASSES, **change
     many = runs > 1
     data = {
         "title": f"{' and '.join(methods[:2])} on PACS",
-        "kind": "comparison" if many else "run",
         "version": "0.1.0",
         "command": "riskmatch report runs -o report.html",
-        "headline": {
-            "caption": "Accuracy (%) on the test domain",
-            "columns": ["method", "train-val", "test-val", "last step"],
-            "rows": [[m, 70.0 + 9 * i % 5, 71.25 + i, None] for i, m in enumerate(methods)],
-        },
-        "verdict": {"text": "No method is better.", "rule": "Rule: intervals."} if many else None,
+        "headline": Table(
+            "Accuracy (%) on the test domain",
+            ("method", "train-val", "test-val", "last step"),
+            tuple((m, 70.0 + 9 * i % 5, 71.25 + i, None) for i, m in enumerate(methods)),
+        ),
+        "verdict": {"better than ERM": "no method", "rule": "intervals"} if many else {},
         "cautions": ["b and c have 6 images in common."] if many else [],
         "comparison": comparison(methods) if many else None,
+        "differences": differences(methods) if many else [],
         "hyperparameters": hyperparameters(methods, test) if many else [],
         "runs": [
             run(number, method, training, test, classes) for number, method in enumerate(methods)
@@ -86,22 +88,22 @@ def hyperparameters(methods, test):
 
 
 def comparison(methods):
-    return {
-        "caption": "Accuracy (%), mean ± sd over three seeds",
-        "columns": ["method", *TEST, "runs"],
-        "rows": [[m, f"{9.5 + 31 * i % 17} ± 0.4", 3] for i, m in enumerate(methods)],
-        "differences": [
-            {
-                "method": method,
-                "against": "ERM",
-                "mean": 2.5 - 1.5 * i,
-                "low": 1.0 - 1.5 * i,
-                "high": 4.0 - 1.5 * i,
-                "pairs": 3,
-            }
-            for i, method in enumerate(methods[1:])
-        ],
-    }
+    rows = tuple((m, f"{9.5 + 31 * i % 17} ± 0.4", 3) for i, m in enumerate(methods))
+    return Table("Accuracy (%), mean ± sd over three seeds", ("method", *TEST, "runs"), rows)
+
+
+def differences(methods):
+    return [
+        {
+            "method": method,
+            "against": "ERM",
+            "mean": 2.5 - 1.5 * i,
+            "low": 1.0 - 1.5 * i,
+            "high": 4.0 - 1.5 * i,
+            "pairs": 3,
+        }
+        for i, method in enumerate(methods[1:])
+    ]
 
 
 def run(seed, method, training, test, classes):

@@ -1,9 +1,12 @@
 """The page in a browser: no requests, all charts, working controls."""
 
+from dataclasses import replace
+
 import pytest
 from made_page import HOSTILE, bare, page_data, without_predictions
 
-from riskmatch.report.html import render
+from riskmatch.report.render import render
+from riskmatch.report.tables import Table
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +32,7 @@ SCROLLS = "document.documentElement.scrollWidth > innerWidth"
 def test_every_section_has_content(visit, comparison):
     page = visit(comparison)
     sections = page.locator("section:visible")
-    assert sections.count() == 3 + 11
+    assert sections.count() == 4 + 11
     for text in sections.all_inner_texts():
         assert len(text) > 90
     for box in page.locator("[data-chart]:visible").all():
@@ -72,7 +75,7 @@ def test_slider_changes_the_step(visit, one_run):
 def test_table_sorts_by_number_with_missing_values_last(visit):
     values = [9.5, 100.0, None, 23.25, -4.0]
     rows = [[f"method {place}", value, None] for place, value in enumerate(values)]
-    headline = {"caption": "c", "columns": ["method", "accuracy", "none"], "rows": rows}
+    headline = Table("c", ("method", "accuracy", "none"), tuple(map(tuple, rows)))
     page = visit(render(page_data(headline=headline)))
     head = page.locator("#headline th", has_text="accuracy")
     for direction, ordered in (
@@ -178,9 +181,9 @@ def test_run_without_predictions_has_one_note_and_no_empty_sections(visit, width
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
 def test_nothing_is_clipped_without_a_hint(visit, width, scheme):
     data = page_data(runs=2, classes=TEN)
-    data["headline"]["rows"][0][0] = (
-        "RDM (every domain, L) on sites without a and b, weight decay 0.1"
-    )
+    name = "RDM (every domain, L) on sites without a and b, weight decay 0.1"
+    first, *others = data["headline"].rows
+    data["headline"] = replace(data["headline"], rows=((name, *first[1:]), *others))
     page = visit(render(data), width, color_scheme=scheme)
     page.locator(".card summary", has_text="Recall").first.click()
     page.wait_for_function("document.querySelector('.card .scroll[data-tall]')")
@@ -275,9 +278,7 @@ def test_a_start_before_the_first_evaluation_is_told_but_not_drawn(visit):
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
 def test_long_names_of_methods_and_settings_are_whole(visit, width, scheme):
     data = page_data(runs=3)
-    for row, against in zip(
-        data["comparison"]["differences"], ("ERM, mlp", "ERM, cnn"), strict=True
-    ):
+    for row, against in zip(data["differences"], ("ERM, mlp", "ERM, cnn"), strict=True):
         row |= {"method": "RDM (two moments), mlp", "against": against}
     data["runs"][0]["config"]["test_domains"] = [f"test {k / 10}" for k in range(11)]
     page = visit(render(data), width, color_scheme=scheme)
@@ -321,7 +322,7 @@ def test_slider_is_named_only_where_there_is_one(visit):
 
 def test_verdict_hyperparameters_and_matching_are_drawn(visit, comparison):
     page = visit(comparison)
-    assert page.locator(".summary p").first.inner_text() == "No method is better."
+    assert page.locator(".summary p").first.inner_text() == "Better than ERM: no method."
     assert "Rule: intervals." in page.locator(".summary").inner_text()
     assert page.locator(".summary .caution").inner_text() == "b and c have 6 images in common."
     methods = page.locator("#hyperparameters .method")

@@ -1,9 +1,9 @@
-"""Summary sentences of small examples."""
+"""The table of runs in detail."""
 
 import pytest
 from made_page import bare, page_data
 
-from riskmatch.report.html.summary import closest_run, distance_change, summary
+from riskmatch.report.run_tables import runs_table
 
 
 def shot(step, value, p):
@@ -20,70 +20,50 @@ def shot(step, value, p):
     }
 
 
-def run(*shots, worst=("a", "b", "b"), title="it"):
+def run(*shots, worst=("a", "b", "b"), title="it", lost=False):
     return {
         "title": title,
         "training_domains": ["a", "b"],
         "snapshots": shots,
-        "findings": [],
-        "lost": False,
+        "lost": lost,
         "curves": {"worst": list(worst)},
     }
 
 
-def test_single_run_names_the_worst_domain_and_the_change_of_distance():
-    data = {"comparison": None, "runs": [run(shot(0, 0.5, 0.01), shot(300, 0.125, 0.2))]}
-    assert summary(data) == [
-        "The worst training domain at the end is “b”; it was worst in 2 of 3 evaluations.",
-        "The risk distributions of the training domains moved closer together: their mean MMD² "
-        "fell from 0.5 at step 0 to 0.125 at step 300; 0 of 1 pairs differ significantly "
-        "(p < 0.05).",
+def facts(*runs):
+    """Texts of the cells of each run by column."""
+    table = runs_table(runs)
+    return [dict(zip(table.columns, map(str, row), strict=True)) for row in table.rows]
+
+
+def test_worst_domain_and_distances_of_training_domains():
+    assert facts(run(shot(0, 0.5, 0.01), shot(300, 0.125, 0.2))) == [
+        {
+            "run": "it",
+            "worst domain": "b (2 of 3)",
+            "MMD² at first": "0.5",
+            "MMD² at last": "0.125",
+            "pairs that differ": "0 of 1",
+        }
     ]
 
 
-def test_lost_run_is_named_first_and_its_distances_are_no_success():
+def test_distances_of_a_lost_network_are_no_success():
     shots = shot(0, 0.5, 0.01), shot(300, 0.1, 0.2)
-    lost = {**run(*shots), "findings": ["rdm harms the fit: …"], "lost": True}
-    first, *others = summary({"comparison": None, "runs": [lost]})
-    assert first == "rdm harms the fit: …"
-    assert not any("pairs" in sentence for sentence in others)
-    several = summary({"comparison": None, "runs": [lost, *[run(*shots, title="ERM")] * 2]})
-    assert several[0] == "“it”: rdm harms the fit: …"
-    assert not any("closest" in sentence for sentence in several)
-    shortcut = {**run(*shots), "findings": ["rdm fits …"]}
-    assert "0 of 1 pairs" in summary({"comparison": None, "runs": [shortcut]})[-1]
+    lost, other = facts(run(*shots, lost=True), run(*shots))
+    assert (lost["MMD² at last"], lost["pairs that differ"]) == ("None", "None")
+    assert other["MMD² at last"] == "0.1"
+    assert "MMD² at last" not in facts(run(*shots, lost=True))[0]
 
 
-@pytest.mark.parametrize(
-    ("shots", "expected"),
-    [
-        ([shot(0, 0.1, 0.5), shot(9, 0.2, 0.01)], "moved further apart: their mean MMD² rose"),
-        ([shot(0, 0.1, 0.5), shot(9, 0.10001, 0.01)], "stayed at 0.1; 1 of 1 pairs"),
-        ([shot(9, 0.2, None)], "The mean MMD² between training domains is 0.2."),
-        ([], ""),
-    ],
-)
-def test_change_of_distance(shots, expected):
-    assert expected in distance_change(run(*shots))
-    assert bool(distance_change(run(*shots))) == bool(expected)
+@pytest.mark.parametrize(("p", "pairs"), [(0.01, "1 of 1"), (0.5, "0 of 1")])
+def test_pairs_that_differ_at_the_last_step(p, pairs):
+    assert facts(run(shot(0, 0.1, 0.5), shot(9, 0.2, p)))[0]["pairs that differ"] == pairs
 
 
-def test_several_runs_name_the_closest():
-    runs = [run(shot(9, value, 0.5), title=f"λ {value}") for value in (0.5, 0.25, 1.0)]
-    assert closest_run(runs) == (
-        "At the last step the risk distributions of the training domains are closest in “λ 0.25” "
-        "(mean MMD² 0.25) and furthest apart in “λ 1.0” (1)."
-    )
-
-
-def test_without_predictions_the_common_worst_domain_is_named():
-    data = page_data(runs=3)
-    for one, worst in zip(data["runs"], ("art", "photo", "photo"), strict=True):
-        one["snapshots"], one["curves"]["worst"] = [], ["cartoon", worst]
-    assert summary(data) == [
-        "2 of the 3 runs in detail end with “photo” as the worst training domain."
-    ]
-
-
-def test_too_few_evaluations():
-    assert "too few evaluations" in summary(bare())[0]
+def test_without_predictions_and_evaluations():
+    data = page_data(runs=2)
+    for one in data["runs"]:
+        one["snapshots"], one["curves"]["worst"] = [], ["cartoon", "photo"]
+    assert facts(*data["runs"])[1]["worst domain"] == "photo (1 of 2)"
+    assert runs_table(bare()["runs"]).columns == ("run",)

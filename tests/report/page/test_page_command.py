@@ -8,7 +8,7 @@ import pytest
 from riskmatch.cli.train_options import parse_train
 from riskmatch.defaults import run_config
 from riskmatch.objectives import methods
-from riskmatch.report.page.details import train_command
+from riskmatch.report.details import train_command
 from riskmatch.runs.config import RunConfig
 
 

@@ -10,8 +10,7 @@ from made_predictions import predictions
 from PIL import Image
 
 from riskmatch.data import load, split
-from riskmatch.report.page.examples import Example, example_of_tensor, hardest
-from riskmatch.report.page.samples import DataCache
+from riskmatch.report.samples import DataCache, Example, example_of_tensor, hardest
 from riskmatch.runs.config import RunConfig
 
 CLASSES = ("cat", "dog")

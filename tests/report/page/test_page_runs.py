@@ -8,14 +8,20 @@ from pathlib import Path
 import pytest
 from made_records import evaluation, run
 
-from riskmatch.report.naming import run_title, run_titles
-from riskmatch.report.page.data import notes, runs_in_detail
-from riskmatch.report.page.headline import MAX_RUNS, comparison, headline, verdict
-from riskmatch.report.page.hyperparameters import hyperparameters
-from riskmatch.report.page.selections import select_runs
-from riskmatch.report.page.siblings import lost_without_another_domain
-from riskmatch.report.stored_runs import find_run, read_runs
-from riskmatch.report.titles import data_title, method_title
+from riskmatch.report.facts import lines, page_facts
+from riskmatch.report.headline import (
+    MAX_RUNS,
+    comparison,
+    differences,
+    headline,
+    hyperparameters,
+    verdict,
+)
+from riskmatch.report.page import runs_in_detail
+from riskmatch.report.selected import find_run, read_runs, select_runs
+from riskmatch.report.siblings import lost_without_another_domain
+from riskmatch.report.tables import format_cell
+from riskmatch.report.titles import data_title, method_title, run_title, run_titles
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
 from riskmatch.sweep import plan
@@ -49,15 +55,25 @@ def headline_of(page):
     return headline(page, read_runs(page.runs) if len(page.runs) <= MAX_RUNS else [])
 
 
+def texts(table):
+    """The text of every cell, by row."""
+    return [[format_cell(cell) for cell in row] for row in table.rows]
+
+
+def notes(page, shown):
+    return [*lines(page_facts(page, shown)), *page.results.left_out]
+
+
 def test_missing_runs_of_a_sweep_are_noted(tmp_path):
     planned = [ERM.config, made("b", 0, method="erm").config]
     plan.extend(tmp_path, [PlannedRun(config, "") for config in planned], "a test")
     write(tmp_path / "runs", ERM, RDM)
     page = select_runs(tmp_path)
     assert set(page.runs["run"]) == {ERM.config.id}
-    (note,) = notes(page, shown=1)
-    assert f"ERM on b, trial 0: 1 of 1 runs ({planned[1].id})" in note
-    assert "1 of 2 planned runs" in note
+    assert notes(page, shown=1) == [
+        "Missing: ERM on b 1 of 1 runs.",
+        "Planned runs that are missing: 1 of 2.",
+    ]
 
 
 def test_damaged_runs_are_noted(tmp_path):
@@ -80,12 +96,9 @@ def test_find_run_gives_the_newest_run_or_the_one_with_an_id(tmp_path):
 
 def test_run_with_several_test_domains_is_compared_on_each(tmp_path):
     page = page_of(tmp_path, made("ab", 30.0), made("ab", 40.0, method="rdm"))
-    assert comparison(page)["rows"] == [
-        ["ERM", "30.0", "30.0", 30.0],
-        ["RDM", "40.0", "40.0", 40.0],
-    ]
+    assert texts(comparison(page)) == [["ERM", *["30.0"] * 3], ["RDM", *["40.0"] * 3]]
     table = headline_of(page)
-    assert {(row[1], row[2]) for row in table["rows"]} == {
+    assert {(row[1], row[2]) for row in table.rows} == {
         ("a", 30.0), ("b", 30.0), ("a", 40.0), ("b", 40.0)
     }  # fmt: skip
 
@@ -94,22 +107,23 @@ def test_runs_with_two_test_domains_serve_leave_one_out(tmp_path):
     partners = [run("ab", evaluation(20, **domains("ab", 70.0))), made("ac", 50.0)]
     page = page_of(tmp_path, ERM, *partners)
     table = headline_of(page)
-    assert table["columns"] == [
+    assert table.columns == (
         "run", "test domain", "train-val", "test-val", "leave-one-out", "step of train-val"
-    ]  # fmt: skip
-    assert [row[1:] for row in table["rows"]] == [["a", 60.0, 60.0, 60.0, 20]]
+    )  # fmt: skip
+    assert [row[1:] for row in table.rows] == [("a", 60.0, 60.0, 60.0, 20)]
 
 
 def test_runs_with_different_training_domains_are_not_compared(tmp_path):
     page = page_of(tmp_path, made("ab", 30.0), made("ac", 40.0))
-    assert headline_of(page)["rows"] == []
+    assert headline_of(page).rows == ()
     (note,) = notes(page, 2)
-    assert "Runs on toy have several test domains" in note
+    assert "several test domains" in note
+    assert note.endswith(": toy.")
 
 
 def test_leave_one_out_needs_runs_with_two_test_domains(tmp_path):
     page = page_of(tmp_path, ERM)
-    assert "leave-one-out" not in headline_of(page)["columns"]
+    assert "leave-one-out" not in headline_of(page).columns
 
 
 def test_seeds_count_as_trials(tmp_path):
@@ -117,13 +131,13 @@ def test_seeds_count_as_trials(tmp_path):
     runs += [made("a", 65.0 + 2 * seed, method="rdm", seed=seed) for seed in range(3)]
     page = page_of(tmp_path, *runs)
     table = comparison(page)
-    assert [row[1] for row in table["rows"]] == ["61.0 ± 0.5", "67.0 ± 0.9"]
-    (difference,) = table["differences"]
+    assert [row[1] for row in texts(table)] == ["61.0 ± 0.5", "67.0 ± 0.9"]
+    (difference,) = differences(page)
     # 5, 6, 7: the mean is 6 and the 95 % point of t with two degrees of freedom 4.3027.
     assert difference["mean"] == pytest.approx(6)
     assert difference["high"] - 6 == pytest.approx(4.3027 / 3**0.5, abs=1e-3)
     assert (difference["method"], difference["against"], difference["pairs"]) == ("RDM", "ERM", 3)
-    assert any("seeds count as trials" in note for note in notes(page, 6))
+    assert "Trials: runs that differ only in their seeds." in notes(page, 6)
 
 
 def test_draws_with_their_own_seeds_stay_draws(tmp_path):
@@ -137,9 +151,9 @@ def test_draws_with_their_own_seeds_stay_draws(tmp_path):
     page = page_of(tmp_path, *runs)
     assert not any("seeds" in note for note in notes(page, len(page.runs)))
     table = comparison(page)
-    assert table["rows"] == [["ERM", *["67.0 ± 3.5"] * 3, 67.0]]
-    assert "3 draws in each of 2 trials" in table["caption"]
-    assert headline_of(page)["rows"][0][:3] == ["ERM", "67.0 ± 3.5", "67.0 ± 3.5"]
+    assert texts(table) == [["ERM", *["67.0 ± 3.5"] * 3, "67.0"]]
+    assert "draws: 3. toy, trials: 2" in table.caption.replace("Toy", "toy")
+    assert texts(headline_of(page))[0][:3] == ["ERM", "67.0 ± 3.5", "67.0 ± 3.5"]
 
 
 def test_data_options_make_another_data_set(tmp_path):
@@ -148,7 +162,7 @@ def test_data_options_make_another_data_set(tmp_path):
     page = page_of(tmp_path, *usual, odd)
     assert [one.data for one in page.by_data] == ["pacs", "pacs, p [0.5]"]
     assert [one.data for one in page.compared] == ["pacs"]
-    assert comparison(page)["rows"] == [["ERM", "60.0", 60.0]]
+    assert texts(comparison(page)) == [["ERM", "60.0", "60.0"]]
     (note,) = (n for n in notes(page, 3) if "not compared" in n)
     assert "PACS, p [0.5]" in note
 
@@ -157,11 +171,11 @@ def test_headline_of_few_runs_has_one_row_per_run(tmp_path):
     other = made("a", 70.0, method="rdm", seed=1)
     page = page_of(tmp_path, ERM, RDM, other)
     table = headline_of(page)
-    rows = {row[0]: row[1:] for row in table["rows"]}
-    assert table["columns"][-1] == "gain over ERM"
-    assert rows["ERM on toy without a"] == ["a", 60.0, 60.0, 20, None]
-    assert rows["RDM on toy without a, seed 0"] == ["a", 64.0, 64.0, 20, 4.0]
-    assert rows["RDM on toy without a, seed 1"] == ["a", 70.0, 70.0, 20, None]
+    rows = {row[0]: row[1:] for row in table.rows}
+    assert table.columns[-1] == "gain over ERM"
+    assert rows["ERM on toy without a"] == ("a", 60.0, 60.0, 20, None)
+    assert rows["RDM on toy without a, seed 0"] == ("a", 64.0, 64.0, 20, 4.0)
+    assert rows["RDM on toy without a, seed 1"] == ("a", 70.0, 70.0, 20, None)
 
 
 def test_headline_of_many_runs_has_one_row_per_method(tmp_path):
@@ -173,10 +187,10 @@ def test_headline_of_many_runs_has_one_row_per_method(tmp_path):
     ]
     page = page_of(tmp_path, *runs)
     table = headline_of(page)
-    names = ["method", "train-val", "test-val", "lowest test domain", "gain over ERM"]
-    assert table["columns"] == names
-    assert table["rows"] == [
-        ["ERM", "60.5 ± 0.4", "60.5 ± 0.4", "40.5 (a)", None],
+    names = ("method", "train-val", "test-val", "lowest test domain", "gain over ERM")
+    assert table.columns == names
+    assert texts(table) == [
+        ["ERM", "60.5 ± 0.4", "60.5 ± 0.4", "40.5 (a)", "—"],
         ["RDM", "62.5 ± 0.4", "62.5 ± 0.4", "42.5 (a)", "+2.0 ± <0.1"],
     ]
 
@@ -185,14 +199,16 @@ def test_comparison_over_data_sets_uses_averages(tmp_path):
     runs = [made(d, a, data=data) for data, a in (("pacs", 50.0), ("vlcs", 70.0)) for d in "abc"]
     page = page_of(tmp_path, *runs)
     table = comparison(page)
-    assert table["columns"] == ["method", "VLCS", "PACS", "average"]
-    assert table["rows"] == [["ERM", "70.0", "50.0", 60.0]]
+    assert table.columns == ("method", "VLCS", "PACS", "average")
+    assert texts(table) == [["ERM", "70.0", "50.0", "60.0"]]
 
 
 def test_runs_without_evaluations_have_no_numbers(tmp_path):
     page = page_of(tmp_path, run("a", status="failed"))
-    assert headline_of(page)["rows"] == [["ERM on toy without a", "a", None]]
-    assert "1 of 1 runs is unfinished; its evaluations" in notes(page, 1)[0]
+    assert headline_of(page).rows == (("ERM on toy without a", "a", None),)
+    (note,) = notes(page, 1)
+    assert note.startswith("Unfinished")
+    assert note.endswith(": 1 of 1 runs.")
 
 
 def test_run_titles_name_what_differs():
@@ -250,11 +266,10 @@ def test_colored_mnist_has_the_numbers_of_table_1():
     page = select_runs(folder)
     best, last = "colored-mnist-best", "colored-mnist-last"
     table = headline_of(page)
-    names = ["method", best, last, "lowest test domain", "gain over ERM"]
-    assert table["columns"] == names
+    assert table.columns == ("method", best, last, "lowest test domain", "gain over ERM")
     shared = comparison(page)
-    by_domain = {row[0]: dict(zip(shared["columns"], row, strict=True)) for row in shared["rows"]}
-    for label, at_best, at_last, lowest, _ in table["rows"][:-1]:
+    by_domain = {row[0]: dict(zip(shared.columns, row, strict=True)) for row in texts(shared)}
+    for label, at_best, at_last, lowest, _ in texts(table)[:-1]:
         method, _, network = label.partition(", ")
         if method == "IRM":  # the estimate from halves, which is not in Table 1
             continue
@@ -264,13 +279,12 @@ def test_colored_mnist_has_the_numbers_of_table_1():
         assert lowest.partition(" (")[0] == spread(table1[(*key, best)], "worst p")
         for p in ("0", "0.5", "0.9", "1"):
             assert by_domain[label][p] == spread(table1[(*key, best)], f"p = {p}")
-    oracle = table["rows"][-1]
+    oracle = texts(table)[-1]
     assert oracle[1] == spread(table1["oracle", "random", best], "p = 0.9")
     decided = verdict(page)
-    assert "mlp (+47.8 ± 2.9); EQRM, ERM-initialised mlp (" in decided["text"]
-    assert (
-        "With RDM (two moments), ERM-initialised mlp, expect about 74 % on 0.9" in decided["text"]
-    )
+    assert "mlp (+47.8 ± 2.9); EQRM, ERM-initialised mlp (" in decided["better than ERM"]
+    best = "74 % on 0.9 with RDM (two moments), ERM-initialised mlp;"
+    assert decided["expected accuracy"].startswith(best)
     assert "the choice uses the test domain itself" in decided["rule"]
 
 
@@ -297,14 +311,17 @@ def test_every_test_domain_has_a_run_in_detail_the_hardest_first(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("gains", "expected"),
+    ("gains", "better", "worse", "expected"),
     [
-        ((2, 2, 2, 2, 2, 3), "beyond its interval: RDM (+2.2 ± 0.4). With RDM, expect 62–92 %"),
-        ((2, -2, 2, -2, 1, -1), "No method is better than ERM beyond its interval. Expect 60–90 %"),
-        ((-2, -2, -2, -2, -2, -3), "interval; worse: RDM (−2.2 ± 0.4). Expect 60–90 %"),
+        ((2, 2, 2, 2, 2, 3), "RDM (+2.2 ± 0.4)", "", "62–92 % over 3 test domains with RDM"),
+        ((2, -2, 2, -2, 1, -1), "no method", "", "60–90 % over 3 test domains with ERM"),
+        (
+            (-2, -2, -2, -2, -2, -3),
+            *("no method", "RDM (−2.2 ± 0.4)", "60–90 % over 3 test domains with ERM"),
+        ),
     ],
 )
-def test_verdict_follows_the_interval_of_the_gain(tmp_path, gains, expected):
+def test_verdict_follows_the_interval_of_the_gain(tmp_path, gains, better, worse, expected):
     erm = [made(d, a, trial=t) for d, a in (("a", 90.0), ("b", 80.0), ("c", 60.0)) for t in (0, 1)]
     rdm = [
         made(*one.config.test_domains, 100 * one.evaluations[-1].scores[d]["train"].accuracy + gain,
@@ -313,8 +330,8 @@ def test_verdict_follows_the_interval_of_the_gain(tmp_path, gains, expected):
         for d in one.config.test_domains
     ]  # fmt: skip
     decided = verdict(page_of(tmp_path, *erm, *rdm))
-    assert expected in decided["text"]
-    assert "3 test domains" in decided["text"]
+    assert (decided["better than ERM"], decided["worse than ERM"]) == (better, worse)
+    assert decided["expected accuracy"] == expected
     assert "95 % t-interval" in decided["rule"]
     assert "train-val" in decided["rule"]
     assert "optimistic" not in decided["rule"]
@@ -323,11 +340,12 @@ def test_verdict_follows_the_interval_of_the_gain(tmp_path, gains, expected):
 def test_verdict_without_intervals_or_without_erm(tmp_path):
     on_a_path = [replace(one, config=replace(one.config, data="/my/sites")) for one in (ERM, RDM)]
     alone = verdict(page_of(tmp_path / "one", *on_a_path))
-    assert "One pair per method gives no interval" in alone["text"]
-    assert "about 60 % on a; one test domain says little" in alone["text"]
+    assert "one pair gives no interval" in alone["better than ERM"]
+    assert alone["expected accuracy"].startswith("60 % on a with ERM; one test domain")
     other = verdict(page_of(tmp_path / "two", RDM, made("b", 70.0, method="rdm")))
-    assert "Nothing is compared with ERM: RDM" in other["text"]
-    assert verdict(page_of(tmp_path / "none", run("a", status="failed"))) is None
+    assert "no run of ERM" in other["better than ERM"]
+    assert other["expected accuracy"].endswith("with RDM")
+    assert verdict(page_of(tmp_path / "none", run("a", status="failed"))) == {}
 
 
 def test_notes_name_what_pairs_differ_in(tmp_path):
@@ -345,21 +363,21 @@ def test_a_choice_of_the_warm_up_is_noted(tmp_path):
         for one, warmup in ((RDM, 20), (RDM, 10))
     )
     (note,) = notes(page_of(tmp_path / "early", early), 1)
-    assert "the method has not acted on the chosen model" in note
+    assert "Chosen before the method acts: " in note
     assert notes(page_of(tmp_path / "late", late), 1) == []
     several = notes(page_of(tmp_path / "both", early, ERM), 2)
-    assert any("1 of 2 chosen before the method acts (RDM 1 of 1)" in line for line in several)
+    assert "Chosen before the method acts: 1 of 2 (RDM 1 of 1)." in several
 
 
 def test_percentages_have_one_decimal(tmp_path):
     table = headline_of(
         page_of(tmp_path, made("a", 100 * 125 / 126), made("a", 100 * 124 / 126, method="rdm"))
     )
-    rows = {row[0]: row for row in table["rows"]}
-    assert rows["ERM on toy without a"][2] == 99.2
-    assert rows["RDM on toy without a"][2] == 98.4
-    assert rows["RDM on toy without a"][-1] == -0.8
-    assert "80 % part of the test domain" in table["caption"]
+    rows = {row[0]: row for row in texts(table)}
+    assert rows["ERM on toy without a"][2] == "99.2"
+    assert rows["RDM on toy without a"][2] == "98.4"
+    assert rows["RDM on toy without a"][-1] == "−0.8"
+    assert "80 % part of the test domain" in table.caption
 
 
 def test_hyperparameters_have_a_point_for_every_run_and_domain(tmp_path):
@@ -387,7 +405,7 @@ def test_hyperparameters_of_a_method_without_evaluations_are_left_out(tmp_path):
 
 def test_domains_left_out_together_are_compared_each(tmp_path):
     page = page_of(tmp_path, made("a", 80.0), made(("b", "c"), 70.0))
-    assert comparison(page)["rows"] == [["ERM", "80.0", "70.0", "70.0", 73.3]]
+    assert texts(comparison(page)) == [["ERM", "80.0", "70.0", "70.0", "73.3"]]
 
 
 def test_a_domain_that_owes_its_accuracy_to_another_is_noted(tmp_path):

@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from riskmatch.report import titles
-from riskmatch.report.coverage import SETTINGS
+from riskmatch.report.facts import SETTINGS
 from riskmatch.report.figures.charts import Curve
 from riskmatch.report.figures.plot import Lines
-from riskmatch.report.naming import setup_of_frame
 from riskmatch.report.style import line_styles
 from riskmatch.report.tables import Trials
-from riskmatch.report.titles import data_title
+from riskmatch.report.titles import data_title, setup_of_frame
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,9 +14,9 @@ from riskmatch.report.figures.canvas import SUFFIXES, save
 from riskmatch.report.figures.plot import Plot, read_plot
 from riskmatch.report.figures.risks import cdf, densities, last_predictions
 from riskmatch.report.figures.training import accuracies, gap, matching, terms, worst_domains
-from riskmatch.report.naming import run_titles
-from riskmatch.report.stored_runs import read_runs
+from riskmatch.report.selected import read_runs
 from riskmatch.report.style import INCHES, Width
+from riskmatch.report.titles import run_titles
 from riskmatch.trust import imports_nothing
 from riskmatch.validation import check_option
 

@@ -11,8 +11,8 @@ import numpy as np
 from riskmatch.report.density import Array, DensityEstimate, bin_edges, finite_risks
 from riskmatch.report.figures.charts import Curve
 from riskmatch.report.figures.plot import Densities, Lines
-from riskmatch.report.naming import setup
 from riskmatch.report.style import LineStyle, domain_style
+from riskmatch.report.titles import setup
 from riskmatch.runs import predictions
 from riskmatch.runs.predictions import ByDomain
 from riskmatch.runs.records import StoredRun

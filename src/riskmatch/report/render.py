@@ -14,20 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from riskmatch.data import OnProgress
 from riskmatch.files import finite, refuse_input, write_whole
-from riskmatch.report.html.summary import absent_sections, summary, worst_counts
-from riskmatch.report.html.tables import (
-    domains_of,
-    hardest_table,
-    percent,
-    pick,
-    sample_count,
-    scores_table,
-    settings,
-    text,
-)
+from riskmatch.report import run_tables
+from riskmatch.report.facts import lines
+from riskmatch.report.headline import differences_table
 from riskmatch.report.page import page_data
 from riskmatch.report.style import DOMAIN_COLOURS
-from riskmatch.report.tables import format_cell
+from riskmatch.report.tables import Amount, format_cell
 from riskmatch.report.titles import data_title
 from riskmatch.runs.frame import folders_of
 from riskmatch.runs.records import SUFFIXES
@@ -78,7 +70,7 @@ MAX_CLASSES = 30
 MAX_PAIRS = 20
 """Most confused pairs shown."""
 DIGITS, ACCURATE = 4, 8
-"""Significant digits of the numbers of charts; of accuracies, which tables print too."""
+"""Significant digits of the numbers of charts; for accuracies."""
 
 
 def write_report(
@@ -142,7 +134,7 @@ def _render(
             sections=SECTIONS,
             labels=_labels(data["runs"]),
             domain_numbers={name: number for number, name in enumerate(charts["domains"])},
-            summary=summary(data),
+            findings=_findings(data["runs"]),
             style=style,
             script=script,
             policy=_policy(style, script),
@@ -171,22 +163,21 @@ def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader(__package__ or "", "templates"),
+        loader=PackageLoader(__package__ or "", "assets/templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"text": text, "percent": percent, "pick": pick, "cell": format_cell}
-    environment.globals |= {
-        "absent_sections": absent_sections,
-        "hardest_table": hardest_table,
-        "sample_count": sample_count,
-        "scores_table": scores_table,
-        "settings": settings,
-        "version": version("riskmatch"),
-        "worst_counts": worst_counts,
-    }
+    filters = (run_tables.number_in, run_tables.percent, format_cell, Amount)
+    functions = (
+        *(differences_table, lines, run_tables.absent_sections, run_tables.hardest_table),
+        *(run_tables.runs_table, run_tables.sample_count, run_tables.scores_table),
+        *(run_tables.settings_table, run_tables.worst_counts),
+    )
+    environment.filters |= {function.__name__: function for function in filters}
+    environment.globals |= {function.__name__: function for function in functions}
+    environment.globals["version"] = version("riskmatch")
     return environment
 
 
@@ -203,7 +194,7 @@ def _script() -> str:
 
 
 def _asset(folder: str, name: str) -> str:
-    return files(__package__ or "").joinpath(folder, name).read_text(encoding="utf-8")
+    return files(__package__ or "").joinpath("assets", folder, name).read_text(encoding="utf-8")
 
 
 def _policy(style: str, script: str) -> str:
@@ -236,7 +227,7 @@ def chart_data(data: Mapping[str, Any]) -> dict[str, Any]:
         "domains": list(dict.fromkeys(name for run in runs for name in run["domains"])),
         "places": {name: k for run in runs[::-1] for k, name in enumerate(run["domains"])},
         "hyperparameters": finite(data["hyperparameters"], ACCURATE),
-        "differences": finite((data["comparison"] or {}).get("differences", []), ACCURATE),
+        "differences": finite(data["differences"], ACCURATE),
         "runs": runs,
     }
 
@@ -271,12 +262,14 @@ def _run_charts(run: Mapping[str, Any]) -> dict[str, Any]:
     ]
     matrices = len(run["classes"]) <= MAX_CLASSES
     return {
-        "domains": domains_of(run),
+        "domains": run_tables.domains_of(run),
         "test": list(run["test_domains"]),
         "classes": list(run["classes"]),
         "parts": run["parts_of_domains"],
         "chosen": run["chosen_step"],
-        "samples": {name: sample_count(samples) for name, samples in run["samples"].items()},
+        "samples": {
+            name: run_tables.sample_count(samples) for name, samples in run["samples"].items()
+        },
         "curves": {
             **finite(run["curves"], DIGITS),
             "accuracy": finite(run["curves"]["accuracy"], ACCURATE),
@@ -322,6 +315,12 @@ def most_confused(matrix: Sequence[Sequence[int]]) -> list[list[int]]:
         if count and true != predicted
     ]
     return sorted(pairs, key=lambda pair: -pair[2])[:MAX_PAIRS]
+
+
+def _findings(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Warnings about runs; of several, each with the title of its run."""
+    title = "" if len(runs) == 1 else "“{}”: "
+    return [title.format(run["title"]) + line for run in runs for line in run["findings"]]
 
 
 def _thin_snapshots(charts: Mapping[str, Any]) -> None:

@@ -15,13 +15,15 @@ from riskmatch.data import OnProgress
 from riskmatch.defaults import given_for, resolve
 from riskmatch.registry import INSTANCE, PartError
 from riskmatch.report.density import finite_risks
+from riskmatch.report.distributions import MAX_DOMAINS, snapshots
 from riskmatch.report.figures.training import matching_losses
-from riskmatch.report.page.examples import MAX_HARDEST, Examples, hardest
-from riskmatch.report.page.risks import MAX_DOMAINS, snapshots
-from riskmatch.report.page.samples import (
+from riskmatch.report.samples import (
+    MAX_HARDEST,
     UNREADABLE,
     DataCache,
+    Examples,
     NotStoredError,
+    hardest,
     predictions_by_step,
     shown_in_detail,
     validation,

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from riskmatch.data.images.benchmarks import BENCHMARKS
-from riskmatch.report.page.selections import PageRuns
-from riskmatch.report.selected import Selected, choices_by_run
+from riskmatch.report.selected import PageRuns, Selected, choices_by_run
 
 MAX_IMAGES = 2000
 """Larger data sets are not searched for near-duplicates; riskmatch data doctor searches any."""
@@ -67,10 +66,10 @@ def _pictures(selected: Selected, data_dir: Path | None) -> Iterator[str]:
         return
     from riskmatch.data.doctor import siblings_in
 
-    held_out = set(map(frozenset, selected.alone["test_domains"]))
+    left_out = set(map(frozenset, selected.alone["test_domains"]))
     for one in siblings_in(index):
         family = set(one.domains)
-        if any(tests & family and not family <= tests for tests in held_out):
+        if any(tests & family and not family <= tests for tests in left_out):
             yield (
                 f"{one.title} have {one.images} images in common: leaving out one of them "
                 f"overestimates the accuracy on a new domain. {one.cure}"

@@ -1,0 +1,336 @@
+"""Tables at the top of a report: accuracy by selection rule, by test domain, and against ERM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from riskmatch.report.comparison import ERROR, GAIN, PAIRED
+from riskmatch.report.facts import Facts, draws, lines, summary_of
+from riskmatch.report.selected import (
+    TEST_DOMAIN,
+    DataSelection,
+    PageRuns,
+    RowKey,
+    Selected,
+    choices_by_run,
+    gain_over_erm,
+    row_label,
+    rows_over,
+)
+from riskmatch.report.tables import Column, Gain, Table, one_decimal
+from riskmatch.report.titles import data_title, part_titles, run_titles, setting_title
+from riskmatch.runs.records import StoredRun
+from riskmatch.selection import Rule
+
+Case = Mapping[Any, Any]
+MAX_RUNS = 6
+"""Most runs that are listed one by one; more are averaged by method."""
+SETTINGS = ("lr", "batch_size", "weight_decay", "dropout", "steps")
+"""Numbers that every run has, besides the hyper-parameters of its method."""
+LOG_RATIO = 20
+"""Ratio of the largest to the smallest value from which on the axis is logarithmic."""
+
+
+def headline(page: PageRuns, runs: Sequence[StoredRun]) -> Table:
+    """Accuracy under every rule: by run where ``runs`` are all runs, else by method."""
+    return by_run(page, runs) if len(runs) == len(page.runs) else by_method(page)
+
+
+def by_run(page: PageRuns, runs: Sequence[StoredRun]) -> Table:
+    """One row per run and test domain; each rule chooses among the steps of the run."""
+    configs = [run.config for run in runs]
+    titles = {c.id: title for c, title in zip(configs, run_titles(configs), strict=True)}
+    main = {one.data: one.main.rule.name for one in page.by_data}
+    chosen = {
+        (row["run"], row["test_domain"], rule): row
+        for one in page.by_data
+        for rule, selected in one.by_rule.items()
+        for row in choices_by_run(selected).to_dict("records")
+    }
+    table = page.cases[page.cases["test_domain"].notna() & page.cases["run"].isin(titles)]
+
+    def choice(case: Case, rule: str = "") -> Case:
+        """What a rule, by default the main one, chooses; empty if nothing."""
+        return chosen.get((case["run"], case["test_domain"], rule or main[case["data"]]), {})
+
+    def accuracy(case: Case, rule: str = "") -> float | None:
+        return 100 * choice(case, rule)["accuracy"] if choice(case, rule) else None
+
+    def place(case: Case) -> tuple[Any, ...]:
+        return tuple(case[name] for name in ("data", "model", "test_domain", "trial"))
+
+    cases = table.to_dict("records")
+    erm = {place(case): accuracy(case) for case in cases if case["method"] == "erm"}
+
+    def gain(case: Case) -> float | None:
+        ours, theirs = accuracy(case), erm.get(place(case))
+        known = case["method"] != "erm" and ours is not None and theirs is not None
+        return ours - theirs if known else None  # type: ignore[operator]
+
+    def column(rule: Rule) -> Column:
+        return Column(rule.name, lambda case: accuracy(case, rule.name), summary_of(rule))
+
+    rules = _main_rules(page)
+    return Table.of(
+        f"{_caption(page)}.",
+        [
+            Column("run", lambda case: titles[case["run"]]),
+            Column("test domain", lambda case: case["test_domain"]),
+            *map(column, page.rules),
+            Column(f"step of {rules}", lambda case: choice(case).get("step")),
+            Column(GAIN, gain, f"difference in the same trial, {rules}", optional=True),
+        ],
+        cases,
+    )
+
+
+class MethodOnData(NamedTuple):
+    """A method on a data set."""
+
+    data: DataSelection
+    key: RowKey
+
+    @property
+    def lowest(self) -> str | None:
+        """Lowest accuracy over test domains; on ColoredMNIST the mean over seeds of the lowest."""
+        by_domain = self.data.main.by_domain(self.key)
+        means = {domain: fmean(values) for domain, values in by_domain.items() if values}
+        if not means:
+            return None
+        domain = min(means, key=means.__getitem__)
+        if self.data.is_colored_mnist and len({len(values) for values in by_domain.values()}) == 1:
+            lowest = self.data.spread(tuple(map(min, zip(*by_domain.values(), strict=True))))
+            return f"{lowest} ({domain})"
+        return f"{one_decimal(means[domain])} ({domain})"
+
+
+def by_method(page: PageRuns) -> Table:
+    """One row per method; each rule chooses among the runs of a trial and their steps."""
+    several = len(page.compared) > 1
+
+    def label(row: MethodOnData) -> str:
+        label, title = row.data.main.label(*row.key), data_title(row.data.data)
+        return label if row.data.is_default or several else f"{label} on {title}"
+
+    def column(rule: Rule) -> Column:
+        return Column(
+            rule.name, lambda row: row.data.accuracy(rule.name, row.key), summary_of(rule)
+        )
+
+    colored = [one.is_colored_mnist for one in page.by_data]
+    facts = {
+        "averages over test domains": ""
+        if all(colored)
+        else "mean ± standard error over trials; they need a run for every test domain",
+        "ColoredMNIST": f"at {TEST_DOMAIN}, mean ± standard deviation over seeds"
+        if any(colored)
+        else "",
+    }
+    return Table.of(
+        " ".join([f"{_caption(page)}.", *lines(facts)]),
+        [
+            Column("method", label),
+            Column("data set", lambda row: data_title(row.data.data) if several else "", "", True),
+            *map(column, page.rules),
+            Column("lowest test domain", lambda row: row.lowest),
+            Column(
+                GAIN,
+                lambda row: gain_over_erm([row.data.compared], row.key),
+                f"{PAIRED}, {_main_rules(page)}",
+                optional=True,
+            ),
+        ],
+        [MethodOnData(one, key) for one in page.by_data for key in one.main.rows],
+    )
+
+
+def comparison(page: PageRuns) -> Table:
+    """Accuracy by method under the main rule: by test domain, or by data set if there are several.
+
+    Mean ± standard error over trials.
+    """
+    sets = page.compared
+    single = sets[0] if len(sets) == 1 else None
+    keys = rows_over([one.main for one in sets])
+    if single:
+        titles = list(single.main.domains)
+        cells = {
+            key: [single.spread(values) for values in single.main.by_domain(key).values()]
+            for key in keys
+        }
+    else:
+        titles = [data_title(one.data) for one in sets]
+        cells = {key: [one.accuracy(one.main.rule.name, key) for one in sets] for key in keys}
+
+    def column(place: int, title: str) -> Column:
+        return Column(title, lambda key: cells[key][place])
+
+    def average(key: RowKey) -> float | None:
+        if single:
+            return single.main.average(key)
+        means = [cell.mean for cell in cells[key] if cell is not None and cell.mean is not None]
+        return fmean(means) if means and len(means) == len(sets) else None
+
+    colored = all(one.is_colored_mnist for one in sets)
+    rules = {one.main.rule.name: summary_of(one.main.rule) for one in sets}
+    counts = [
+        line
+        for one in sets
+        for line in lines({f"{data_title(one.data)}, {k}": v for k, v in draws(one.main).items()})
+    ]
+    spread = "mean ± standard deviation over seeds" if colored else ERROR
+    return Table.of(
+        " ".join([f"{_caption(page)}: {spread}.", *lines(rules), *counts]),
+        [
+            Column("method", lambda key: row_label(*key)),
+            *(column(place, title) for place, title in enumerate(titles)),
+            Column("average", average),
+        ],
+        keys,
+    )
+
+
+def gains(page: PageRuns) -> dict[RowKey, Gain]:
+    """Paired differences from ERM, by row."""
+    sets = [one.compared for one in page.compared]
+    by_row = {key: gain_over_erm(sets, key) for key in rows_over(sets)}
+    return {key: gain for key, gain in by_row.items() if gain is not None}
+
+
+def differences(page: PageRuns) -> list[dict[str, Any]]:
+    """Gains over ERM with 95 % intervals, as JSON values."""
+    entries = []
+    for key, gain in gains(page).items():
+        mean, half = gain.mean or 0.0, gain.error
+        entries.append(
+            {
+                "method": row_label(*key),
+                "against": row_label("erm", key.model),
+                "mean": mean,
+                "low": None if half is None else mean - half,
+                "high": None if half is None else mean + half,
+                "pairs": len(gain.values),
+            }
+        )
+    return entries
+
+
+def differences_table(entries: Sequence[Mapping[str, Any]]) -> Table:
+    """The table of :func:`differences`."""
+    titles = {
+        **{"method": "method", "against": "against", "mean": "mean difference"},
+        **{"low": "95 % low", "high": "high", "pairs": "pairs"},
+    }
+
+    def column(name: str) -> Column:
+        return Column(titles[name], lambda entry: entry[name])
+
+    return Table.of("Paired differences.", map(column, titles), entries)
+
+
+def verdict(page: PageRuns) -> Facts:
+    """Whether a method is better than ERM, what accuracy to expect, and the rule that decides.
+
+    Empty where no method has a run on every test domain.
+    """
+    sets = [one.compared for one in page.compared]
+    keys, by_row = rows_over(sets), gains(page)
+    known = {key: g for key, g in by_row.items() if g.error is not None}
+    better = [key for key, g in known.items() if (g.mean or 0.0) > (g.error or 0.0)]
+    worse = [key for key, g in known.items() if -(g.mean or 0.0) > (g.error or 0.0)]
+    candidates = better or [key for key in keys if key.variant == "erm"] or list(keys)
+    levels = {key: values for key in candidates if (values := _levels(sets, key))}
+    if not levels:
+        return {}
+
+    def listed(keys: Sequence[RowKey]) -> str:
+        labels = [f"{row_label(*key)} ({by_row[key]})" for key in keys]
+        return ("; " if any("," in label for label in labels) else ", ").join(labels)
+
+    best = max(levels, key=lambda key: fmean(levels[key].values()))
+    low, high = (round(pick(levels[best].values())) for pick in (min, max))
+    places = list(levels[best])
+    expected = f"{low} %" if low == high else f"{low}–{high} %"
+    where = f"over {len(places)} test domains" if len(places) > 1 else f"on {places[0][1]}"
+    few = "; one test domain says little of others" * (len(places) == 1)
+    none = "no method" if known else "unknown, one pair gives no interval"
+    oracle = any(one.main.rule.domains == "test" for one in page.compared)
+    return {
+        "better than ERM": listed(better) or (none if by_row else "unknown, no run of ERM to pair"),
+        "worse than ERM": listed(worse),
+        "expected accuracy": f"{expected} {where} with {row_label(*best)}{few}",
+        "rule": "a method is better or worse than ERM where the 95 % t-interval of its paired "
+        "gains excludes zero; intervals are not corrected for the number of methods. The expected "
+        "accuracy is the range over test domains, each the mean over trials, by "
+        f"{_main_rules(page)}, of the best such method, else of ERM"
+        + ". It is optimistic: the choice uses the test domain itself"
+        * oracle,
+    }
+
+
+def _levels(sets: Sequence[Selected], key: RowKey) -> dict[tuple[str, str], float]:
+    """Mean accuracy of a row by data set and test domain."""
+    return {
+        (one.data, domain): fmean(values)
+        for one in sets
+        for domain, values in one.by_domain(key).items()
+        if values
+    }
+
+
+def _main_rules(page: PageRuns) -> str:
+    return " or ".join(dict.fromkeys(one.main.rule.name for one in page.by_data))
+
+
+def _caption(page: PageRuns) -> str:
+    """What the numbers are, with the name of the part of the test domain that is reported."""
+    names = (one.main.cases["own_data"].iloc[0] for one in page.by_data)
+    parts = dict.fromkeys(part_titles(name)["train"] for name in names)
+    return (
+        f"Accuracy in per cent on the {' or '.join(parts)} of the test domain, at the step chosen "
+        "by each selection rule"
+    )
+
+
+def hyperparameters(page: PageRuns) -> list[dict[str, Any]]:
+    """Charts of accuracy against each hyper-parameter that differs between runs, by method.
+
+    Methods with a hyper-parameter of their own come first. A point ``[value, accuracy, test
+    domain]`` is a run on a test domain, with the accuracy in per cent at the step that the main
+    rule chooses within the run.
+    """
+    entries = []
+    for one in page.compared:
+        runs = one.main.results.runs
+        columns = [*(str(name) for name in runs if str(name).startswith("hparams/")), *SETTINGS]
+        settings = runs.drop(columns=["model", "variant", "data"])
+        rows = choices_by_run(one.main).merge(settings, on="run")
+        for key in one.main.rows:
+            part = one.main.part(key, rows)
+            charts = [chart for name in columns if (chart := _chart(part, name))]
+            if charts:
+                entries.append({"method": one.main.label(*key), "charts": charts})
+    return sorted(entries, key=lambda entry: all(c["name"] in SETTINGS for c in entry["charts"]))
+
+
+def _chart(runs: pd.DataFrame, column: str) -> dict[str, Any] | None:
+    """Chart of one hyper-parameter; None where it is no number or has one value."""
+    values = pd.to_numeric(runs[column], errors="coerce")
+    # Without runs, a column of texts would stay one.
+    booleans = runs[column].map(lambda value: isinstance(value, bool)).astype(bool)
+    known = values.notna() & ~booleans
+    if values[known].nunique() < 2:
+        return None
+    low, high = float(values[known].min()), float(values[known].max())
+    name = column.removeprefix("hparams/")
+    points = zip(values[known], runs["accuracy"][known], runs["test_domain"][known], strict=True)
+    return {
+        "name": name,
+        "title": setting_title(name),
+        "log": 0 < LOG_RATIO * low <= high,
+        "points": [[float(value), 100 * float(a), str(domain)] for value, a, domain in points],
+    }

@@ -1,0 +1,284 @@
+"""Content of reports, and of the summary that ``riskmatch show`` prints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from itertools import groupby, islice
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from riskmatch.data import OnProgress
+from riskmatch.files import finite
+from riskmatch.report.density import bin_edges, finite_risks
+from riskmatch.report.details import Details, part_sizes
+from riskmatch.report.facts import Facts, lines, page_facts
+from riskmatch.report.headline import (
+    MAX_RUNS,
+    comparison,
+    differences,
+    headline,
+    hyperparameters,
+    verdict,
+)
+from riskmatch.report.samples import UNREADABLE, DataCache, predictions_by_step, validation
+from riskmatch.report.selected import (
+    PageRuns,
+    RowKey,
+    Selected,
+    choices_by_run,
+    read_runs,
+    select_runs,
+)
+from riskmatch.report.siblings import lost_without_another_domain, pictures_in_common
+from riskmatch.report.titles import page_title, part_titles, run_titles
+from riskmatch.runs.findings import findings
+from riskmatch.runs.records import RunRecord, StoredRun, checkpoints
+from riskmatch.runs.scores import Evaluation
+from riskmatch.trust import imports_nothing
+
+MAX_DETAILED = 12
+"""Most test domains of which a run is shown in detail."""
+MANY = 1000
+"""From so many samples on, one is less than 0.1 points."""
+BINS = 24
+"""Bins of the histograms in the terminal."""
+
+
+@imports_nothing
+def page_data(
+    paths: str | Path | Sequence[str | Path],
+    *,
+    data_dir: Path | None = None,
+    command: str = "",
+    on_progress: OnProgress | None = None,
+) -> dict[str, Any]:
+    """Content of a report about the runs below some paths.
+
+    Args:
+        paths: folders of a run, of several runs, of a sweep, or of a reproduction.
+        data_dir: folder in which to look for data first.
+        command: command line to print on the page.
+        on_progress: called with the progress of reading, decoding or embedding images.
+
+    Returns:
+        Tables, and JSON values in which non-finite numbers are None.
+
+    Raises:
+        FileNotFoundError: a path does not exist, or holds no run.
+        ValueError: every run is damaged.
+    """
+    # the evaluations of all runs are freed before torch and data sets are loaded
+    overview, runs, steps = _overview(paths, data_dir)
+    details = Details(data_dir, on_progress)
+    names = run_titles([run.config for run in runs])
+    data = {
+        **overview,
+        "version": version("riskmatch"),
+        "command": command,
+        "runs": [
+            details.of(run, name, steps.get(run.config.id))
+            for run, name in zip(runs, names, strict=True)
+        ],
+        "notes": [*overview["notes"], *details.notes],
+    }
+    return dict(finite(data))
+
+
+def _overview(
+    paths: str | Path | Sequence[str | Path], data_dir: Path | None
+) -> tuple[dict[str, Any], list[StoredRun], dict[str, int]]:
+    """Page data about all runs together, the runs to show in detail, and their chosen steps."""
+    page = select_runs(paths)
+    runs, several = runs_in_detail(page), len(page.runs) > 1
+    overview = {
+        "title": page_title(page.runs),
+        "verdict": verdict(page) if several else {},
+        "headline": headline(page, runs),
+        "comparison": comparison(page) if several else None,
+        "differences": differences(page) if several else [],
+        "hyperparameters": hyperparameters(page) if len(page.runs) > 2 else [],
+        "cautions": [*lost_without_another_domain(page), *pictures_in_common(page, data_dir)],
+        "notes": notes(page, runs, len(runs)),
+    }
+    return overview, runs, chosen_steps(page)
+
+
+def notes(page: PageRuns, runs: Sequence[StoredRun], shown: int) -> list[str]:
+    """Notes on a page; of ``runs`` the weight of a sample, and ``shown`` are shown in detail."""
+    facts = {**weight_of_a_sample(runs), **page_facts(page, shown)}
+    return [*lines(facts), *page.results.left_out]
+
+
+def chosen_steps(page: PageRuns) -> dict[str, int]:
+    """The step that the main rule chooses for every single run, by id."""
+    steps: dict[str, int] = {}
+    for one in page.by_data:
+        chosen = choices_by_run(one.main)
+        steps |= zip(chosen["run"], map(int, chosen["step"]), strict=True)
+    return steps
+
+
+def runs_in_detail(page: PageRuns) -> list[StoredRun]:
+    """All runs where they are few, else those that the main rule chose for every test domain.
+
+    The first are of the method with the highest average, a run for each test domain and the lowest
+    accuracy first; then those of ERM and of the other methods, as far as there is room.
+    """
+    if len(page.runs) <= MAX_RUNS:
+        return read_runs(page.runs)
+    ranked = [list(_by_method(one.main)) for one in page.by_data]
+    first = {run for methods in ranked if methods for run in methods[0]}
+    ids = dict.fromkeys(
+        run
+        for rank in range(max(map(len, ranked), default=0))
+        for methods in ranked
+        if rank < len(methods)
+        for run in methods[rank]
+    )
+    number = max(MAX_RUNS, min(MAX_DETAILED, len(first)))
+    by_id = page.runs.set_index("run", drop=False)
+    return read_runs(by_id.loc[list(islice(ids, number))])
+
+
+def _by_method(selected: Selected) -> Iterator[list[str]]:
+    """Chosen runs by method, best average first and ERM second; the lowest test domain first."""
+    chosen = selected.chosen.sort_values("trial", kind="stable")
+    levels = chosen.groupby("test_domain")["accuracy"].mean()
+
+    def place(key: RowKey) -> tuple[bool, float]:
+        means = [fmean(values) for values in selected.by_domain(key).values() if values]
+        return len(means) < len(selected.domains), -fmean(means) if means else 0.0
+
+    best, *others = sorted(selected.rows, key=place)
+    for key in (best, *sorted(others, key=lambda key: key.variant != "erm")):
+        rows = selected.part(key, chosen).drop_duplicates("test_domain").set_index("test_domain")
+        yield [str(rows["run"][d]) for d in levels.sort_values().index if d in rows.index]
+
+
+def weight_of_a_sample(runs: Sequence[StoredRun]) -> Facts:
+    """Points of accuracy that one sample of a small test domain counts; empty if all are large.
+
+    A regression has no accuracy.
+    """
+    points = {}
+    for run in runs:
+        for domain in () if _is_regression(run.record) else run.config.test_domains:
+            n = part_sizes(run.record).get(domain, {}).get("train", MANY)
+            if n < MANY:
+                points[domain] = f"{100 / n:.1f} on {domain} ({n} samples)"
+    return {"points of accuracy per sample": ", ".join(points.values())}
+
+
+def _is_regression(record: RunRecord) -> bool:
+    scored = [
+        score for e in record.evaluations[-1:] for s in e.scores.values() for score in s.values()
+    ]
+    return bool(scored) and all(math.isnan(score.accuracy) for score in scored)
+
+
+@imports_nothing
+def summarise(
+    paths: str | Path | Sequence[str | Path], *, data_dir: Path | None = None
+) -> dict[str, Any]:
+    """Summary of the runs below some paths, as ``riskmatch show`` prints it.
+
+    Args:
+        paths: folders of a run, of several runs, of a sweep, or of a reproduction.
+        data_dir: folder in which to look for data, where only a checkpoint is stored.
+
+    Returns:
+        ``title``, ``headline`` (table of the accuracy by selection rule), ``notes``, and either
+        ``verdict``, ``comparison`` (a table) and ``differences`` (several runs) or ``run`` (a
+        single run: its domains at the chosen step, histograms of their risks, the worst domain over
+        the steps).
+
+    Raises:
+        FileNotFoundError: a path does not exist, or holds no run.
+        ValueError: every run is damaged.
+
+    See :mod:`riskmatch.report` for an example.
+    """
+    page = select_runs(paths)
+    runs = read_runs(page.runs) if len(page.runs) <= MAX_RUNS else []
+    remarks = [*lost_without_another_domain(page), *notes(page, runs, len(page.runs))]
+    single = runs[0] if len(runs) == 1 else None
+    summary = {
+        "title": page_title(page.runs),
+        "verdict": {} if single else verdict(page),
+        "headline": headline(page, runs),
+        "comparison": None if single else comparison(page),
+        "differences": [] if single else differences(page),
+        "run": _single_run(single, page, data_dir, remarks) if single else None,
+        "notes": remarks,
+    }
+    return dict(finite(summary))
+
+
+def _single_run(
+    run: StoredRun, page: PageRuns, data_dir: Path | None, remarks: list[str]
+) -> dict[str, Any]:
+    """Domains of a run at the step chosen by the main rule, else at the last step."""
+    evaluations = run.record.evaluations
+    summary: dict[str, Any] = {
+        "id": run.config.id,
+        "folder": str(run.folder),
+        "status": run.record.status,
+        "error": run.record.error,
+        "step": None,
+        "checkpoint": None,
+        "domains": {},
+        "test_domains": list(run.config.test_domains),
+        "parts": part_titles(run.config.data),
+        "worst": [],
+        "histograms": None,
+    }
+    if not evaluations:
+        remarks.append("The run has no evaluation yet.")
+        return summary
+    remarks += findings(run.record)
+    chosen = page.by_data[0].main.chosen
+    by_step = {evaluation.step: evaluation for evaluation in evaluations}
+    at = evaluations[-1] if chosen.empty else by_step[int(chosen["step"].iloc[0])]
+    return {
+        **summary,
+        "step": at.step,
+        "checkpoint": str(path) if (path := checkpoints(run.folder).get(at.step)) else None,
+        "domains": {
+            domain: {
+                "accuracy": {split: score.accuracy for split, score in splits.items()},
+                "risk": {split: score.risk for split, score in splits.items()},
+            }
+            for domain, splits in at.scores.items()
+        },
+        "worst": _worst_periods(evaluations),
+        "histograms": _histograms(run, at.step, data_dir, remarks),
+    }
+
+
+def _worst_periods(evaluations: Sequence[Evaluation]) -> list[dict[str, Any]]:
+    """Periods of steps in which one training domain had the largest mean risk."""
+    named = [e for e in evaluations if e.worst_domain]
+    periods = [(domain, list(part)) for domain, part in groupby(named, lambda e: e.worst_domain)]
+    return [{"domain": d, "from": part[0].step, "to": part[-1].step} for d, part in periods]
+
+
+def _histograms(
+    run: StoredRun, step: int, data_dir: Path | None, remarks: list[str]
+) -> dict[str, Any] | None:
+    """Histograms of the validation risks in common bins, at ``step`` if that is stored."""
+    try:
+        by_step = predictions_by_step(run, DataCache(data_dir), step)
+    except UNREADABLE as error:
+        remarks.append(f"No histograms of risks: {str(error).rstrip('.')}.")
+        return None
+    step = step if step in by_step else max(by_step)
+    risks = {domain: finite_risks(p) for domain, p in validation(by_step[step]).items()}
+    edges = bin_edges(list(risks.values()), BINS)
+    shares = {d: np.histogram(r, edges)[0] / max(1, len(r)) for d, r in risks.items()}
+    rounded = {domain: values.round(6).tolist() for domain, values in shares.items()}
+    return {"step": step, "edges": edges, "shares": rounded}
