@@ -19,7 +19,7 @@ import measure
 import torch
 
 import riskmatch
-from riskmatch.divergence import MMD, DomainIndex, few
+from riskmatch.divergence import MMD, DomainIndex, numpy_forms
 from riskmatch.engine import Batch, Memory, Objective, OptimSpec, Stepper
 from riskmatch.models import MLP, build
 from riskmatch.objectives import RDM, methods
@@ -83,9 +83,11 @@ def penalties() -> dict[str, Callable[[], object]]:
         groups, worst = DomainIndex.of(labels), labels == 2
         ours = partial(riskmatch.risk_matching_penalty, risks, groups)
         actions[f"penalty, {n}"] = core.both_ways(ours, risks)
-        arrays = few.as_array(risks), groups.arrays.index, groups.arrays.contrasts("domains", 2)
-        order = few.order_of(risks)
-        actions[f"arithmetic, {n}"] = partial(few.kernel_forms, *arrays, MMD().kernel, order)
+        rows = groups.contrasts([2], "domains").numpy()
+        arrays = risks.detach().double().numpy(), groups.index.numpy(), rows
+        actions[f"arithmetic, {n}"] = partial(
+            numpy_forms.evaluate, *arrays, MMD().kernel, risks.dtype
+        )
         usual = partial(lambda risks, worst: core.dense(risks[worst], risks), risks, worst)
         actions[f"dense, {n}"] = core.both_ways(usual, risks)
     return actions

@@ -173,6 +173,7 @@ def test_the_parts_and_their_sum():
     assert torch.equal(out.penalty, risk_matching_penalty(risks, domains, pool="samples"))
     assert torch.allclose(out.variance, variance)
     assert torch.allclose(out.loss, out.risk + 3 * out.penalty + 0.5 * variance)
+    assert list(out.parts) == ["risk", "matching", "variance"]
     assert torch.equal(out.domains, torch.tensor([10, 20, 30]))
     assert out.worst == 10
 

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from riskmatch import registry
 from riskmatch.distributed import average_over_processes, gather_risks
 from riskmatch.divergence import MMD, Divergence, DomainIndex, Pool
-from riskmatch.divergence.checks import check_option
-from riskmatch.divergence.matched import Match, MatchedRisks, NonFinite
+from riskmatch.divergence.checks import at_least_float32, check_option, check_scalars
+from riskmatch.divergence.matched import (
+    Match,
+    NonFinite,
+    known_terms,
+    matched_domains,
+    matched_variance,
+    penalty_to_pool,
+)
+from riskmatch.divergence.numpy_forms import ValueAndGrad
+from riskmatch.terms import Terms
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -69,15 +80,21 @@ def risk_matching_penalty(
     Reference: Nguyen et al., *Domain Generalisation via Risk Distribution Matching*, WACV 2024.
     """
     _check_options(match, pool, nonfinite)
-    return MatchedRisks(risks, domains, match, pool, nonfinite).penalty(_resolve(divergence))
+    distance = _resolve(divergence)
+    check_scalars("risks", risks)
+    groups = DomainIndex.of_risks(risks, domains)
+    risks = at_least_float32(risks)
+    which = matched_domains(risks, groups, match, nonfinite)
+    return penalty_to_pool(risks, groups, which, pool, distance)
 
 
 @dataclass(frozen=True)
 class Matching:
     """The objective of a batch and its parts."""
 
-    loss: Tensor
-    """() what to call ``backward`` on."""
+    parts: Mapping[str, Tensor]
+    """The terms of the loss with their weights: ``risk``, ``matching`` and ``variance``. A term of
+    weight 0 is left out."""
     risk: Tensor
     """() the mean of the domain risks."""
     penalty: Tensor
@@ -90,6 +107,12 @@ class Matching:
     """(m,) the mean risk of each of them."""
     worst: Tensor
     """() the label of the domain with the largest mean risk; its place where labels are strings."""
+
+    @property
+    def loss(self) -> Tensor:
+        """() what to call ``backward`` on."""
+        first, *others = self.parts.values()
+        return sum(others, start=first)
 
     @property
     def worst_domain(self) -> int | str:
@@ -178,27 +201,53 @@ class RiskMatching(nn.Module):
         if self.group is None:
             _warn_of_processes()
         else:
-            risks, domains = gather_risks(risks, _integers(domains), self.group)
-        batch = MatchedRisks(risks, domains, self.match, self.pool, self.nonfinite)
-        domain_risks = batch.domain_risks()
-        risk = domain_risks.mean()
-        zero = risk.new_zeros(())
-        penalty = batch.penalty(self.divergence) if self.weight else zero
-        variance = batch.variance() if self.variance_weight else zero
-        loss = risk + self.weight * penalty + self.variance_weight * variance
-        if self.rescale and self.weight > 1:
-            loss = loss / self.weight
-        if self.group is not None:
-            loss = average_over_processes(loss, self.group)
+            labels = _integers(domains)
+            risks = average_over_processes(risks, self.group)
+            risks, domains = gather_risks(risks, labels, self.group)
+        check_scalars("risks", risks)
+        return self.compute(risks, DomainIndex.of_risks(risks, domains))
+
+    def compute(self, risks: Tensor, groups: DomainIndex) -> Matching:
+        """The objective of risks (n,) that are grouped and, over processes, gathered already."""
+        risks = at_least_float32(risks)
+        which = matched_domains(risks, groups, self.match, self.nonfinite)
+        domain_risks = groups.means(risks)
+        risk, worst = domain_risks.mean(), domain_risks.detach().argmax(0, keepdim=True)
+        penalty = variance = risk.new_zeros(())
+        if self.weight:
+            penalty = penalty_to_pool(risks, groups, which, self.pool, self.divergence)
+        if self.variance_weight:
+            variance = matched_variance(risks, groups, which, self.pool)
+        terms = {"risk": risk, "matching": penalty, "variance": variance}
         return Matching(
-            loss=loss,
+            parts={name: factor * terms[name] for name, factor in self.factors.items()},
             risk=risk,
             penalty=penalty,
             variance=variance,
-            domains=batch.names or batch.groups.labels,
+            domains=groups.names or groups.labels,
             domain_risks=domain_risks,
-            worst=batch.groups.labels.index_select(0, batch.worst.reshape(1)).squeeze(0),
+            worst=groups.labels.index_select(0, worst).squeeze(0),
         )
+
+    def terms(self, risks: Tensor, groups: DomainIndex) -> Terms:
+        """The terms of a step: those of :meth:`compute`, sooner where risks are few."""
+        risks = at_least_float32(risks)
+        which = matched_domains(risks, groups, self.match, self.nonfinite)
+        divergence = self.divergence if self.weight else None
+        known = known_terms(
+            risks, groups, which, self.pool, divergence, with_variance=self.variance_weight > 0
+        )
+        if known is not None:
+            return _KnownTerms(self, risks, groups, known)
+        matching = self.compute(risks, groups)
+        return Terms(matching.parts, {"matching": matching.penalty} if self.weight else {})
+
+    @property
+    def factors(self) -> dict[str, float]:
+        """The weights of the terms, except 0."""
+        scale = 1 / self.weight if self.rescale and self.weight > 1 else 1.0
+        weights = {"risk": 1.0, "matching": self.weight, "variance": self.variance_weight}
+        return {name: scale * weight for name, weight in weights.items() if weight}
 
     def extra_repr(self) -> str:
         """The settings, for ``print``."""
@@ -206,6 +255,48 @@ class RiskMatching(nn.Module):
             f"weight={self.weight:g}, match={self.match!r}, divergence={self.divergence}, "
             f"variance_weight={self.variance_weight:g}, rescale={self.rescale}, pool={self.pool!r}"
         )
+
+
+class _KnownTerms(Terms):
+    """Terms of few risks with their gradients: backward starts at the risks, without a graph."""
+
+    _criterion: RiskMatching
+    _risks: Tensor
+    _groups: DomainIndex
+    _known: Mapping[str, ValueAndGrad]
+    _factors: Mapping[str, float]
+
+    def __init__(
+        self,
+        criterion: RiskMatching,
+        risks: Tensor,
+        groups: DomainIndex,
+        known: Mapping[str, ValueAndGrad],
+    ) -> None:
+        self.__dict__.update(_criterion=criterion, _risks=risks, _groups=groups, _known=known)
+        self.__dict__["_factors"] = criterion.factors
+
+    @cached_property
+    def parts(self) -> Mapping[str, Tensor]:
+        """Their sum is the loss."""
+        return self._criterion.compute(self._risks, self._groups).parts
+
+    @cached_property
+    def raw(self) -> Mapping[str, Tensor]:
+        """The penalty without its weight."""
+        if "matching" not in self._known:
+            return {}
+        return {"matching": torch.from_numpy(np.asarray(self._known["matching"].value))}
+
+    def values(self) -> dict[str, float]:
+        """Values of the parts."""
+        return {name: self._factors[name] * term.value for name, term in self._known.items()}
+
+    def backward(self) -> None:
+        """Add the gradient of the loss to the weights."""
+        first, *others = (self._factors[name] * term.gradient for name, term in self._known.items())
+        gradient = torch.from_numpy(sum(others, start=first))
+        self._risks.backward(gradient.to(self._risks.dtype))
 
 
 def _check_options(match: str, pool: str, nonfinite: str) -> None:

@@ -296,10 +296,9 @@ def test_the_operator_keeps_what_it_promises_to_compilers(method, with_grad, spr
     rows = torch.tensor([[1 / 60, -1 / 60], [1 / 60, 0.0]], dtype=torch.float64)
     coefs = torch.ones(2, dtype=torch.float64)
     samples, settings = (x, torch.arange(120) % 2, rows, coefs), ([1.0, 0.1], "mean", method)
-    balanced = False  # the second row weighs one side alone
     torch.library.opcheck(
         torch.ops.riskmatch.kernel_forms.default,
-        (*samples, *settings, balanced, with_grad),
+        (*samples, *settings, with_grad),
         test_utils=("test_schema", "test_autograd_registration", "test_faketensor"),
     )
 

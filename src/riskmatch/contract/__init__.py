@@ -10,11 +10,11 @@ from riskmatch.contract.objective import (
     OptimSpec,
 )
 from riskmatch.contract.risks import RiskFunction, cross_entropy_risks, risk_function
-from riskmatch.contract.terms import KnownTerms, Terms, checked_terms
+from riskmatch.contract.terms import checked_terms
+from riskmatch.terms import Terms
 
 __all__ = [
     "Eval",
-    "KnownTerms",
     "Memory",
     "MissingFeaturesError",
     "Needs",

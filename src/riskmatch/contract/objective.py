@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from riskmatch.contract.evaluation import Eval
-from riskmatch.contract.terms import Terms
 from riskmatch.space import TRAINING, Tuned, check_valid
+from riskmatch.terms import Terms
 from riskmatch.validation import check_option, plain
 
 Needs = Literal["risks", "logits", "features", "gradients", "other data", "other weights"]

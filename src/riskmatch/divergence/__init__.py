@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 
-from riskmatch.divergence.divergence import Divergence, DomainIndex, Pool, risk_variance
+from riskmatch.divergence.divergence import Divergence
+from riskmatch.divergence.domain_index import DomainIndex, Pool
 from riskmatch.divergence.features import feature_coral, feature_mmd2
 from riskmatch.divergence.kernels import RBFMixture
 from riskmatch.divergence.mmd import MMD, mmd2
-from riskmatch.divergence.moments import Moments
+from riskmatch.divergence.moments import Moments, mean_and_variance
 from riskmatch.divergence.quantile import kde_quantile, kde_tail_quantile
 from riskmatch.divergence.transport import Energy, Wasserstein
 
@@ -24,8 +25,8 @@ __all__ = [
     "feature_mmd2",
     "kde_quantile",
     "kde_tail_quantile",
+    "mean_and_variance",
     "mmd2",
-    "risk_variance",
 ]
 
 DIVERGENCES: dict[str, Callable[[], Divergence]] = {

@@ -9,6 +9,9 @@ from torch import Tensor
 
 from riskmatch.validation import check_option as check_option
 
+_SMALL = 1 << 10  # samples up to which NumPy is faster
+_CPU = torch.device("cpu")
+
 
 class NonFiniteError(ValueError):
     """Samples that should be numbers are NaN or infinite."""
@@ -31,11 +34,21 @@ def check_scalars(name: str, values: Tensor) -> None:
         raise ValueError(f"{name} is empty; a distribution needs at least one sample.")
 
 
+def at_least_float32(values: Tensor) -> Tensor:
+    """Half-precision samples in float32; others as they are."""
+    return values if values.dtype in (torch.float32, torch.float64) else values.float()
+
+
 def is_traced(values: Tensor) -> bool:
     """Whether there are no numbers to branch on, as in ``torch.compile`` and ``torch.func``."""
     return torch.compiler.is_compiling() or bool(
         torch._C._functorch.is_functorch_wrapped_tensor(values)
     )
+
+
+def is_small(samples: Tensor) -> bool:
+    """Whether NumPy, whose calls cost less than those of torch, can and should take ``samples``."""
+    return samples.numel() <= _SMALL and samples.device == _CPU and not is_traced(samples)
 
 
 def all_finite(values: Tensor) -> bool:

@@ -13,18 +13,21 @@ unbiased estimate adds a row per sample set.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.function import FunctionCtx
 
-from riskmatch.divergence import dense, few, grid
-from riskmatch.divergence.checks import check_option, is_traced
+from riskmatch.divergence import dense, grid, numpy_forms
+from riskmatch.divergence.checks import is_small, is_traced
 from riskmatch.divergence.kernels import RBFMixture, Reduction
 
 Method = Literal["auto", "dense", "grid"]
 METHODS = get_args(Method)
+Forms = tuple[Tensor, Tensor, Tensor | None, RBFMixture, Method]
+"""Arguments of :func:`kernel_forms` after the samples."""
 
 DENSE_BELOW = 80  # crossover of all pairs and the grid, both in torch
 
@@ -33,9 +36,9 @@ def kernel_forms(
     samples: Tensor,
     groups: Tensor,
     rows: Tensor,
+    coefs: Tensor | None,
     kernel: RBFMixture,
-    method: Method = "auto",
-    coefs: Tensor | None = None,
+    method: Method,
 ) -> Tensor:
     """The weighted sum of kernel forms above, differentiable once in ``samples``.
 
@@ -45,99 +48,81 @@ def kernel_forms(
         samples: (n,) floating point.
         groups: (n,) integers in [0, m).
         rows: (r, m) float64, weights of the groups in each form.
+        coefs: (r,) factors of the forms. None: they are 1/r, and the weights of every row sum to
+            zero over the samples.
         kernel: the RBF mixture.
         method: ``"dense"`` (all pairs), ``"grid"`` (linear time), or ``"auto"`` by size.
-        coefs: (r,) factors of the forms. By default they are 1/r, and the weights of every row sum
-            to zero over the samples.
 
     Returns:
         () in float64 for float64 samples, else in float32.
     """
-    check_option("method", method, METHODS)
     with_grad = torch.is_grad_enabled() and samples.requires_grad
-    traced, balanced = is_traced(samples), coefs is None
-    if coefs is None:
-        coefs = rows.new_full((len(rows),), 1 / len(rows))
-    options = (list(kernel.bandwidths), kernel.reduction, method, balanced, with_grad)
-    if traced:  # an operator is opaque to the compiler
-        evaluate: Callable[..., tuple[Tensor, Tensor]] = _Transformable.apply
-        if torch.compiler.is_compiling():
-            evaluate = _operator
-        return evaluate(samples, groups, rows, coefs, *options)[0]
-    value, grad = _evaluate(samples, groups, rows, coefs, *options)
-    return few.with_gradient(samples, value, grad) if with_grad else value
+    if torch.compiler.is_compiling():  # an operator is opaque to the compiler
+        bandwidths = list(kernel.bandwidths)
+        options = bandwidths, kernel.reduction, method, with_grad
+        value: Tensor = _operator(samples, groups, rows, coefs, *options)[0]
+        return value
+    settings = groups, rows, coefs, kernel, method, with_grad
+    if is_traced(samples):
+        return _transformable(samples, *settings)[0]
+    if not with_grad:
+        return evaluate(samples, *settings)[0]
+    result: Tensor = _Eager.apply(samples, settings)  # type: ignore[no-untyped-call]
+    return result
 
 
-def _evaluate(
+def evaluate(
     samples: Tensor,
     groups: Tensor,
     rows: Tensor,
-    coefs: Tensor,
-    bandwidths: list[float],
-    reduction: str,
+    coefs: Tensor | None,
+    kernel: RBFMixture,
     method: str,
-    balanced: bool,
     with_grad: bool,
 ) -> tuple[Tensor, Tensor]:
-    out, kernel = _result_dtype(samples), _mixture(tuple(bandwidths), reduction)
+    """Value and gradient (n,) of :func:`kernel_forms`; the latter empty without ``with_grad``."""
+    balanced, wide = coefs is None, samples.dtype == torch.float64
+    out = torch.float64 if wide else torch.float32
     on_grid = method == "grid" or (method == "auto" and samples.numel() >= DENSE_BELOW)
-    if on_grid and balanced and few.is_few(samples):
-        arrays = few.as_array(samples), groups.numpy(), rows.numpy()
-        if found := few.kernel_forms(*arrays, kernel, few.order_of(samples)):
-            value, grad = (few.as_tensor(part, samples) for part in found)
-            return value, grad if with_grad else grad[:0].clone()
+    if on_grid and balanced and is_small(samples):
+        arrays = samples.detach().numpy().astype(np.float64), groups.numpy(), rows.numpy()
+        if forms := numpy_forms.evaluate(*arrays, kernel, samples.dtype):
+            dtype = np.float64 if wide else np.float32
+            value = torch.from_numpy(np.asarray(forms.value, dtype))
+            grad = torch.from_numpy(forms.gradient.astype(dtype, copy=False))
+            return value, grad if with_grad else grad.new_empty(0)
     # Apple's GPUs have no float64; the scalars travel to the CPU and back instead.
     device = torch.device("cpu") if samples.device.type == "mps" else samples.device
     x = samples.detach().to(device, out)
-    weights, factors = rows.to(device, torch.float64), coefs.to(device, torch.float64)
-    groups = groups.to(device)
+    groups, rows = groups.to(device), rows.to(device, torch.float64)
+    coefs = rows.new_full((len(rows),), 1 / len(rows)) if coefs is None else coefs.to(rows)
     if on_grid:
-        evaluate = grid.evaluate if balanced else grid.evaluate_unbalanced
-        value, grad = evaluate(x, groups, weights, factors, kernel, with_grad, _order_of(samples))
+        on_line = grid.evaluate if balanced else grid.evaluate_unbalanced
+        value, grad = on_line(x, groups, rows, coefs, kernel, with_grad, order=20 if wide else 12)
     else:
-        value, grad = dense.evaluate(x.double(), groups, weights, factors, kernel, with_grad)
+        value, grad = dense.evaluate(x.double(), groups, rows, coefs, kernel, with_grad)
     if balanced:
         value = value.clamp(min=0)  # rounding may leave −1e-18
     return value.to(samples.device, out), grad.to(samples.device, out)
 
 
-@lru_cache(maxsize=16)
-def _mixture(bandwidths: tuple[float, ...], reduction: str) -> RBFMixture:
-    return RBFMixture(bandwidths, cast(Reduction, reduction))
-
-
-def _evaluate_unchecked(
-    samples: Tensor,
-    groups: Tensor,
-    rows: Tensor,
-    coefs: Tensor,
-    bandwidths: list[float],
-    reduction: str,
-    method: str,
-    balanced: bool,
-    with_grad: bool,
-) -> tuple[Tensor, Tensor]:
-    """As :func:`_evaluate`, for unchecked samples: NaN where one is not finite."""
+def _evaluate_unchecked(samples: Tensor, *settings: Any) -> tuple[Tensor, Tensor]:
+    """:func:`evaluate` of unchecked samples: NaN where one is not finite."""
     if bool(torch.isfinite(samples).all()):
-        options = (bandwidths, reduction, method, balanced, with_grad)
-        return _evaluate(samples, groups, rows, coefs, *options)
-    missing = torch.full_like(samples, torch.nan, dtype=_result_dtype(samples))
-    return missing[0].clone(), missing if with_grad else missing[:0].clone()
+        return evaluate(samples, *settings)
+    value, grad = _shapes(samples, *settings)
+    return value.fill_(torch.nan), grad.fill_(torch.nan)
 
 
-def _order_of(samples: Tensor) -> int:
-    """Order of the interpolation on the grid."""
-    return 20 if samples.dtype == torch.float64 else 12
-
-
-def _result_dtype(samples: Tensor) -> torch.dtype:
-    return torch.float64 if samples.dtype == torch.float64 else torch.float32
+def _shapes(samples: Tensor, *settings: Any) -> tuple[Tensor, Tensor]:
+    """Empty value and gradient."""
+    out = torch.promote_types(samples.dtype, torch.float32)
+    shape = samples.shape if settings[-1] else (0,)
+    return samples.new_empty((), dtype=out), samples.new_empty(shape, dtype=out)
 
 
 def _setup_context(
-    ctx: torch.autograd.function.FunctionCtx,
-    inputs: tuple[Any, ...],
-    output: tuple[Tensor, Tensor],
+    ctx: FunctionCtx, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]
 ) -> None:
     ctx.set_materialize_grads(False)  # so that a second derivative is told from none
     ctx.save_for_backward(output[1])
@@ -145,14 +130,19 @@ def _setup_context(
 
 
 def _backward(
-    ctx: torch.autograd.function.FunctionCtx, value_grad: Tensor | None, grad_grad: Tensor | None
+    ctx: FunctionCtx, value_grad: Tensor | None, grad_grad: Tensor | None
 ) -> tuple[Tensor | None, ...]:
     if grad_grad is not None:
-        raise RuntimeError(few.ONCE)
+        raise RuntimeError(
+            "riskmatch: the kernel MMD is differentiable once, and a second derivative was asked "
+            "for (backward through a gradient taken with create_graph=True). Use "
+            "divergence='moments', which supports any order, or take the MMD out of the gradient "
+            "that is differentiated."
+        )
     if value_grad is None:
-        return (None,) * 9
+        return (None,) * 7
     (grad,) = ctx.saved_tensors  # type: ignore[attr-defined]
-    return ((value_grad * grad).to(ctx.dtype), *(None,) * 8)  # type: ignore[attr-defined]
+    return ((value_grad * grad).to(ctx.dtype), *(None,) * 6)  # type: ignore[attr-defined]
 
 
 class _Transformable(torch.autograd.Function):
@@ -163,9 +153,8 @@ class _Transformable(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Any, Any]:
         """Evaluate the forms one after the other along the batched dimension."""
-        apply: Callable[..., tuple[Tensor, Tensor]] = _Transformable.apply
         outputs = [
-            apply(
+            _transformable(
                 *(
                     value.select(dim, number) if isinstance(dim, int) else value
                     for value, dim in zip(inputs, in_dims, strict=True)
@@ -177,20 +166,51 @@ class _Transformable(torch.autograd.Function):
         return (torch.stack(values), torch.stack(grads)), (0, 0)
 
 
+_transformable: Callable[..., tuple[Tensor, Tensor]] = _Transformable.apply
+
+
+class _Eager(torch.autograd.Function):
+    """Without ``setup_context``, with which torch inspects signatures in every call."""
+
+    @staticmethod
+    def forward(ctx: Any, samples: Tensor, settings: tuple[Any, ...]) -> Tensor:
+        value, ctx.grad = evaluate(samples, *settings)
+        ctx.settings = settings
+        ctx.save_for_backward(samples)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, None]:
+        if torch.is_grad_enabled():  # its derivative raises
+            (samples,) = ctx.saved_tensors
+            value = _transformable(samples, *ctx.settings)[0]
+            return torch.autograd.grad(value, samples, outer, create_graph=True)[0], None
+        return outer * ctx.grad, None
+
+
+def _operate(
+    samples: Tensor,
+    groups: Tensor,
+    rows: Tensor,
+    coefs: Tensor | None,
+    bandwidths: list[float],
+    reduction: Reduction,
+    method: str,
+    with_grad: bool,
+) -> tuple[Tensor, Tensor]:
+    kernel = RBFMixture(bandwidths, reduction)
+    return _evaluate_unchecked(samples, groups, rows, coefs, kernel, method, with_grad)
+
+
 # Up to torch 2.6 a schema is not inferred from postponed annotations.
 _SCHEMA = (
-    "(Tensor samples, Tensor groups, Tensor rows, Tensor coefs, float[] bandwidths, str reduction,"
-    " str method, bool balanced, bool with_grad) -> (Tensor, Tensor)"
+    "(Tensor samples, Tensor groups, Tensor rows, Tensor? coefs, float[] bandwidths,"
+    " str reduction, str method, bool with_grad) -> (Tensor, Tensor)"
 )
 _operator = torch.library.custom_op(
-    "riskmatch::kernel_forms", _evaluate_unchecked, mutates_args=(), schema=_SCHEMA
+    "riskmatch::kernel_forms", _operate, mutates_args=(), schema=_SCHEMA
 )
-_operator.register_autograd(_backward, setup_context=_setup_context)
-
-
-@_operator.register_fake
-def _shapes(samples: Tensor, *settings: object) -> tuple[Tensor, Tensor]:
-    with_grad = bool(settings[-1])
-    out = _result_dtype(samples)
-    shape = samples.shape if with_grad else (0,)
-    return samples.new_empty((), dtype=out), samples.new_empty(shape, dtype=out)
+_operator.register_autograd(
+    lambda ctx, *outer: (*_backward(ctx, *outer), None), setup_context=_setup_context
+)
+_operator.register_fake(_shapes)

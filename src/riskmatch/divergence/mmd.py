@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from riskmatch.divergence import few
+from riskmatch.divergence import numpy_forms
 from riskmatch.divergence.checks import check_option
-from riskmatch.divergence.divergence import Divergence, DomainIndex, Pool
-from riskmatch.divergence.forms import DENSE_BELOW, METHODS, Method, kernel_forms
+from riskmatch.divergence.divergence import Divergence
+from riskmatch.divergence.domain_index import DomainIndex, Places, Pool
+from riskmatch.divergence.forms import DENSE_BELOW, METHODS, Forms, Method, kernel_forms
 from riskmatch.divergence.kernels import RBFMixture
+from riskmatch.divergence.numpy_forms import Array, ValueAndGrad
 
 
 def mmd2(
@@ -91,36 +93,40 @@ class MMD(Divergence):
             groups = (torch.arange(len(x) + len(y), device=x.device) >= len(x)).long()
             sizes = torch.tensor([len(x), len(y)], device="cpu")
             left, right = 1 / sizes.double() * torch.eye(2, device="cpu")
-        rows = left.double().cpu()[None], right.double().cpu()[None]
-        return self._matched(torch.cat([x, y]), groups, sizes, *rows)
+        left, right = left.double().cpu()[None], right.double().cpu()[None]
+        forms: Forms = groups, left - right, None, self.kernel, self.method
+        if self.unbiased:
+            forms = self._unbiased(groups, sizes, left, right)
+        return kernel_forms(torch.cat([x, y]), *forms)
 
     def to_pool(
-        self, risks: Tensor, groups: DomainIndex, which: Tensor, pool: Pool = "domains"
+        self, risks: Tensor, groups: DomainIndex, which: Places, pool: Pool = "domains"
     ) -> Tensor:
         """The mean of MMD² between each group of ``which`` and the pool: one pass for all."""
+        return kernel_forms(risks, *self._forms_to_pool(groups, which, pool))
+
+    def value_and_grad(
+        self, risks: Array, groups: DomainIndex, which: list[int], pool: Pool, dtype: torch.dtype
+    ) -> ValueAndGrad | None:
+        """:meth:`to_pool` of few risks and its gradient; None to leave it to autograd."""
+        if self.unbiased or self.method == "dense" or len(risks) < DENSE_BELOW:
+            return None
+        rows = groups.contrasts(which, pool).numpy()
+        return numpy_forms.evaluate(risks, groups.index.numpy(), rows, self.kernel, dtype)
+
+    def _forms_to_pool(self, groups: DomainIndex, which: Places, pool: Pool) -> Forms:
         rows = groups.contrasts(which, pool)
         if not self.unbiased:
-            return kernel_forms(risks, groups.index, rows, self.kernel, self.method)
+            return groups.index, rows, None, self.kernel, self.method
         right = groups.weights(pool).expand_as(rows)
-        return self._matched(risks, groups.index, groups.sizes.cpu(), rows + right, right)
+        return self._unbiased(groups.index, groups.sizes.cpu(), rows + right, right)
 
-    def few_to_pool(self, risks: few.FewSamples, group: int | None, pool: Pool) -> few.Known | None:
-        """MMD² of one group, or the mean over all, and its gradient."""
-        if self.unbiased or self.method == "dense" or len(risks.values) < DENSE_BELOW:
-            return None
-        rows = risks.groups.contrasts(pool, group)
-        return few.kernel_forms(risks.values, risks.groups.index, rows, self.kernel, risks.order)
-
-    def _matched(
-        self, samples: Tensor, groups: Tensor, sizes: Tensor, left: Tensor, right: Tensor
-    ) -> Tensor:
+    def _unbiased(self, groups: Tensor, sizes: Tensor, left: Tensor, right: Tensor) -> Forms:
         """The mean over k pairs of distributions, each a row of weights (k, m) on the groups."""
         rows = left - right
-        if not self.unbiased:
-            return kernel_forms(samples, groups, rows, self.kernel, self.method)
         coefs = torch.full_like(rows[:, 0], 1 / len(rows))
         # Without the pairs of a sample with itself, ΣΣ w w k is divided by 1 − Σ w².
         squares = [side.square() @ sizes.double() for side in (left, right)]  # (k,) Σ w²
         rows = torch.cat([rows, left, right])
         coefs = torch.cat([coefs, *(coefs * square / (1 - square) for square in squares)])
-        return kernel_forms(samples, groups, rows, self.kernel, self.method, coefs)
+        return groups, rows, coefs, self.kernel, self.method

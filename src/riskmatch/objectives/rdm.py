@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
 
-from riskmatch.contract import Eval, KnownTerms, Memory, Objective, OptimSpec, Terms
+from riskmatch.contract import Eval, Memory, Objective, OptimSpec, Terms
 from riskmatch.divergence import MMD, Divergence, DomainIndex, Pool, RBFMixture
-from riskmatch.divergence.matched import Match, MatchedRisks
+from riskmatch.divergence.matched import Match
 from riskmatch.matching import RiskMatching
 from riskmatch.space import NOT_NEGATIVE, POSITIVE, Choice, LogUniform, Tuned, Uniform, tuned
 
@@ -78,7 +78,9 @@ class RDM(Objective):
         """The criterion with these hyper-parameters."""
         kernel = RBFMixture.paper() if self.kernel == "paper" else RBFMixture.authors_code()
         distance = MMD(kernel) if self.divergence == "mmd" else self.divergence
-        return RiskMatching(self.weight, self.match, distance, self.variance_weight, pool=self.pool)
+        return RiskMatching(
+            self.weight, self.match, distance, self.variance_weight, self.rescale, self.pool
+        )
 
     @property
     def min_samples(self) -> int:
@@ -93,13 +95,5 @@ class RDM(Objective):
         """The terms of one step."""
         if memory.step < self.warmup:
             return Terms({"risk": ev.risk})
-        groups = DomainIndex.in_order(ev.batch.sizes, ev.risks.device)
-        matched = MatchedRisks(ev.risks, groups, self.match, self.pool)
-        scale = 1 / self.weight if self.rescale and self.weight > 1 else 1.0
-        weights = {"risk": 1.0, "matching": self.weight, "variance": self.variance_weight}
-        factors = {name: scale * weight for name, weight in weights.items()}
-        known = matched.few_terms(self.criterion.divergence, factors)
-        if known is not None:
-            return KnownTerms(matched.risks, *known)
-        parts, raw = matched.terms(self.criterion.divergence, factors)
-        return Terms({"risk": scale * ev.risk, **parts}, raw)
+        domains = DomainIndex.in_order(ev.batch.sizes, ev.risks.device)
+        return self.criterion.terms(ev.risks, domains)

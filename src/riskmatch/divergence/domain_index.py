@@ -1,0 +1,202 @@
+"""Samples by domain, ragged: indices, means, weights in the pool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from riskmatch.divergence.checks import is_small
+
+Pool = Literal["domains", "samples"]
+"""What has equal weight in the pool of all risks: every domain, or every sample."""
+Places = list[int] | Tensor
+"""Some of the groups; a tensor where their values are traced, as in ``torch.compile``."""
+_SHORT_RANGE = 1 << 12  # labels within it are counted, others sorted
+
+
+@dataclass(frozen=True)
+class DomainIndex:
+    """Samples grouped by integer labels in any order, ragged.
+
+    Example:
+        >>> DomainIndex.of(torch.tensor([7, 3, 7])).sizes
+        tensor([1, 2])
+    """
+
+    labels: Tensor
+    """(m,) the distinct labels, ascending."""
+    index: Tensor
+    """(n,) the position in ``labels`` of each sample's label."""
+    sizes: Tensor
+    """(m,) how many samples carry each label."""
+    names: tuple[str, ...] = ()
+    """(m,) the names of the domains; empty where labels are integers."""
+
+    @classmethod
+    def of(cls, labels: Tensor) -> DomainIndex:
+        """Group samples by ``labels`` (n,) of type int64."""
+        if is_small(labels):
+            return _of_small(labels.numpy().tobytes())
+        if torch.compiler.is_compiling():  # sorting needs no number on the host
+            distinct, index = labels.unique(return_inverse=True)
+            counts = torch.zeros_like(distinct).index_add(0, index, torch.ones_like(index))
+            return cls(distinct, index, counts)
+        low, high = (int(bound) for bound in torch.aminmax(labels))
+        if high - low > _SHORT_RANGE:
+            distinct, index = labels.unique(return_inverse=True)
+            return cls(distinct, index, index.bincount(minlength=distinct.numel()))
+        index = (labels - low if low else labels).long()
+        sizes = index.bincount()
+        used = sizes.nonzero()[:, 0]
+        if used.numel() < sizes.numel():  # close the gaps between the labels
+            index, sizes = (sizes > 0).cumsum(0)[index] - 1, sizes[used]
+        return cls((used + low).to(labels.dtype), index, sizes)
+
+    @classmethod
+    def of_risks(cls, risks: Tensor, domains: Any) -> DomainIndex:
+        """Group ``risks`` (n,) by ``domains`` (n,): integers or strings in any container."""
+        if isinstance(domains, DomainIndex):
+            return domains
+        names: tuple[str, ...] = ()
+        if not isinstance(domains, Tensor):
+            values = np.asarray(domains)
+            if values.dtype.kind in "OUST" and all(isinstance(value, str) for value in values.flat):
+                distinct, codes = np.unique(values.astype(str), return_inverse=True)
+                names, values = tuple(distinct.tolist()), codes.reshape(values.shape)
+            if values.dtype.kind not in "iu":
+                raise TypeError(
+                    "domains must be integer labels or strings, one per risk, got "
+                    f"{type(domains).__name__} of {values.dtype}."
+                )
+            domains = torch.from_numpy(values.astype(np.int64)).to(risks.device)
+        if domains.is_floating_point() or domains.is_complex() or domains.dtype == torch.bool:
+            raise TypeError(
+                f"domains must be integer labels, got {domains.dtype}; use domains.long()."
+            )
+        if domains.shape != risks.shape:
+            raise ValueError(
+                f"domains must hold one label per risk, got {tuple(domains.shape)} labels for "
+                f"{tuple(risks.shape)} risks."
+            )
+        if domains.device != risks.device:
+            raise ValueError(
+                f"domains are on {domains.device} and risks on {risks.device}; "
+                "use domains.to(risks.device)."
+            )
+        groups = cls.of(domains.long())
+        return cls(groups.labels, groups.index, groups.sizes, names) if names else groups
+
+    @classmethod
+    @lru_cache(maxsize=64)
+    def in_order(cls, sizes: tuple[int, ...], device: torch.device) -> DomainIndex:
+        """Samples sorted by group: the first ``sizes[0]`` make up group 0, and so on.
+
+        Example:
+            >>> DomainIndex.in_order((1, 2), torch.device("cpu")).index
+            tensor([0, 1, 1])
+        """
+        with torch.inference_mode(False):  # what is kept may be trained with later
+            labels = torch.arange(len(sizes), device=device)
+            counts = torch.tensor(sizes, device=device)
+            index = labels.repeat_interleave(counts)
+        return cls(labels, index, counts)
+
+    def __len__(self) -> int:
+        """How many groups there are."""
+        return len(self.labels)
+
+    def name(self, place: int) -> int | str:
+        """The label of the domain at ``place``."""
+        return self.names[place] if self.names else int(self.labels[place])
+
+    @property
+    def equal_sizes(self) -> bool:
+        """Whether all groups have the same size; False where it is not known yet."""
+        if torch.compiler.is_compiling():
+            return False
+        return bool((self.sizes == self.sizes[0]).all())
+
+    def means(self, values: Any) -> Any:
+        """(m,) the mean of ``values`` (n,), a tensor or an array, in each group."""
+        if isinstance(values, np.ndarray):
+            return np.bincount(self.index.numpy(), values) / self.sizes.numpy()
+        # Adding up in float32 would be 1e-4 off at a million samples. Apple's GPUs have no float64.
+        wide = values.dtype if values.device.type == "mps" else torch.float64
+        sums = values.new_zeros(len(self), dtype=wide).index_add(0, self.index, values.to(wide))
+        return (sums / self.sizes).to(values.dtype)
+
+    def weights(self, pool: Pool) -> Tensor:
+        """(m,) float64 on the CPU: the weight in the pool of each sample of a group.
+
+        1/(m·n_e) where domains have equal weight, 1/n where samples have. They sum to one over the
+        samples.
+        """
+        sizes = self.sizes.cpu().double()  # Apple's GPUs have no float64
+        if pool == "domains":
+            return 1 / (len(self) * sizes)
+        return torch.ones_like(sizes) / sizes.sum()
+
+    def contrasts(self, which: Places, pool: Pool) -> Tensor:
+        """(k, m) float64 on the CPU: the weights of each group of ``which`` minus the pool's."""
+        if isinstance(which, Tensor):
+            return self._contrasts(pool)[which.cpu()]
+        rows: NDArray[np.float64] = self._kept(
+            ("contrasts", pool), lambda: self._contrasts(pool).numpy()
+        )
+        return torch.from_numpy(rows[which])
+
+    def _contrasts(self, pool: Pool) -> Tensor:
+        return (1 / self.sizes.cpu().double()).diag() - self.weights(pool)
+
+    def factors(self, values: Any, which: Places, pool: Pool) -> Any:
+        """(3, n), of the type of ``values``: weights, and factors of squares in the variance.
+
+        The weights are those of the pool of equal domains. The factors are of the squared distance
+        from the mean of the pool, 0 where ``which`` is empty, and from that of the group.
+        """
+        if isinstance(values, np.ndarray):
+            key = "factors", pool, tuple(which)
+            return self._kept(key, lambda: self._factors(which, pool)[:, self.index].numpy())
+        return self._factors(which, pool).to(values)[:, self.index]
+
+    def _factors(self, which: Places, pool: Pool) -> Tensor:
+        sizes, weights = self.sizes.cpu().double(), self.weights(pool)
+        outer = weights / (1 - sizes @ weights.square())
+        which = torch.as_tensor(which, dtype=torch.long, device="cpu")
+        shares = 1 / (len(which) * (sizes[which] - 1))
+        return torch.stack(
+            [self.weights("domains"), outer, torch.zeros_like(sizes).scatter(0, which, shares)]
+        )
+
+    def _kept(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+        kept = self.__dict__.setdefault("_made", {})
+        if key not in kept:
+            kept[key] = make()
+        return kept[key]
+
+
+@lru_cache(maxsize=64)
+def _of_small(labels: bytes) -> DomainIndex:
+    """Index of few int64 labels; cached, as the batches of a loop often have the same labels."""
+    arrays = _grouped(np.frombuffer(labels, np.int64))
+    with torch.inference_mode(False):  # what is kept may be trained with later
+        distinct, index, sizes = map(torch.from_numpy, arrays)
+    return DomainIndex(distinct, index, sizes)
+
+
+def _grouped(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    """Distinct labels, their positions and their counts; short where the labels have no gaps."""
+    low = int(labels.min())
+    if int(labels.max()) - low < len(labels):
+        index = labels - low
+        sizes = np.bincount(index)
+        if sizes.all():
+            return np.arange(low, low + len(sizes)), index, sizes
+    return np.unique(labels, return_inverse=True, return_counts=True)
