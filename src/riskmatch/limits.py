@@ -84,7 +84,7 @@ def check_fields(path: Path) -> None:
     before = csv.field_size_limit(int(min(allowed(FIELD), 2**31 - 1)))
     try:
         with open(path, encoding="utf-8", errors="replace", newline="") as text:
-            delimiter = max(",;\t|", key=text.readline().count)
+            delimiter = delimiter_of(text.readline())
             text.seek(0)
             rows = csv.reader(text, delimiter=delimiter, skipinitialspace=True)
             for _ in rows:
@@ -95,6 +95,11 @@ def check_fields(path: Path) -> None:
             check_limit(subject, path.stat().st_size, FIELD)
     finally:
         csv.field_size_limit(before)
+
+
+def delimiter_of(line: str) -> str:
+    """Delimiter of a CSV file: that which its first line holds most often."""
+    return max(",;\t|", key=line.count)
 
 
 def _amount(value: float, unit: str) -> str:

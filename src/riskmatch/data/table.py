@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import re
-import sys
-import warnings
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,12 +14,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from riskmatch.data.columns import InputColumn, read_texts, with_text_names
+from riskmatch.data.csv_files import check_distinct, csv_columns, read_csv
 from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.data.images.manifest import COLUMNS as MANIFEST_COLUMNS
 from riskmatch.data.parquet import parquet_errors, parquet_file, read_parquet
 from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.files import check_regular
-from riskmatch.limits import COLUMNS, FIELD, allowed, check_fields, check_limit
 from riskmatch.validation import check_option, listed
 
 if TYPE_CHECKING:
@@ -158,7 +154,7 @@ def is_table(path: Path) -> bool:
         if path.suffix.lower() == ".parquet":
             names = parquet_file(path).schema_arrow.names
         else:
-            names, _ = _header(path)
+            names = csv_columns(path)
     except (OSError, ValueError, ImportError):
         return True  # reading it names the cause
     image, *others = MANIFEST_COLUMNS
@@ -174,29 +170,17 @@ def read_table(path: Path) -> DataFrame:
         ValueError: the file is damaged, or two columns have the same name.
         ImportError: pyarrow, which Parquet needs, is not installed.
     """
-    import pandas as pd
-
     if not path.exists():
         raise FileNotFoundError(f"There is no table {path}.")
     check_regular(path)
     if path.suffix.lower() == ".parquet":
-        _check_distinct(path, parquet_file(path).schema_arrow.names)
+        check_distinct(path, parquet_file(path).schema_arrow.names)
         table = read_parquet(path)
         with parquet_errors(path):
             frame: DataFrame = table.to_pandas(split_blocks=True, self_destruct=True)
         return frame
-    check_fields(path)
-    try:
-        names, delimiter = _header(path)
-        if not any(names):
-            raise ValueError(f"{path} is empty; its first line must name the columns.")
-        check_limit(f"{path} has", len(names), COLUMNS, "columns")
-        _check_distinct(path, names)
-        frame = _read_csv(path, delimiter)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 ({error}); save it as UTF-8.") from error
-    frame.columns = pd.Index([str(name).strip() for name in frame.columns])
-    return frame if names[0] else frame.iloc[:, 1:]  # the index that pandas writes
+    frame = read_csv(path)
+    return frame if frame.columns[0] else frame.iloc[:, 1:]  # the index that pandas writes
 
 
 def load_table(
@@ -247,7 +231,7 @@ def table_domains(
                 "frame.reset_index()."
             )
         check_option(f"column of '{name}'", column, columns)
-    _check_distinct(name, columns)
+    check_distinct(name, columns)
     _check_roles(name, label, domain, ignore)
     features = [column for column in columns if column not in (label, domain, *ignore)]
     if not features or not len(frame):
@@ -345,44 +329,3 @@ def _check_roles(name: str, label: str, domain: str, ignore: Sequence[str]) -> N
     for role, column in (("label", label), ("domain", domain)):
         if column in ignore:
             raise ValueError(f"{column!r} is the {role} of '{name}', so it cannot be ignored.")
-
-
-def _check_distinct(table: object, names: Sequence[str]) -> None:
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise ValueError(f"{table} has the column {twice[0]!r} twice; rename or remove one.")
-
-
-def _header(path: Path) -> tuple[list[str], str]:
-    """Names of the columns, and the delimiter, from the first line of a CSV file."""
-    with open(path, encoding="utf-8-sig") as file:
-        line = file.readline(int(min(allowed(FIELD), sys.maxsize)))
-    delimiter = max(",;\t|", key=line.count)
-    try:
-        names = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
-    except csv.Error as error:
-        raise ValueError(f"{path} is not a valid CSV file: {error} in its first line.") from error
-    return [name.strip() for name in names], delimiter
-
-
-def _read_csv(path: Path, delimiter: str) -> DataFrame:
-    import pandas as pd
-
-    # Before pandas 3.1 the default may miss the nearest number by the last bit.
-    exact = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)  # more values than columns
-            return pd.read_csv(
-                path,
-                sep=delimiter,
-                encoding="utf-8-sig",
-                index_col=False,
-                low_memory=False,
-                skipinitialspace=True,
-                float_precision=None if exact else "round_trip",
-            )
-    except UnicodeDecodeError:
-        raise
-    except (ValueError, pd.errors.ParserWarning) as error:
-        cause = " ".join(str(error).split()).rstrip(".")
-        raise ValueError(f"{path} is not a valid CSV file: {cause}.") from error

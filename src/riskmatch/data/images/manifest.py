@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 import difflib
-import io
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from riskmatch.data.csv_files import read_csv
 from riskmatch.data.images.index import Entry, ImageIndex, normalised_name
 from riskmatch.data.parquet import parquet_file, read_parquet
 from riskmatch.files import check_regular, read_file
-from riskmatch.limits import check_fields
 from riskmatch.validation import listed
 
 COLUMNS = ("path", "label", "domain")
@@ -123,26 +121,10 @@ def _text(path: Path) -> str:
 
 
 def _read_csv(path: Path, columns: Sequence[str]) -> Iterator[Row]:
-    check_regular(path)
-    check_fields(path)
-    file = io.StringIO(_text(path), newline="")
-    delimiter = max(",;\t|", key=file.readline().count)
-    file.seek(0)
-    rows = csv.DictReader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
-    try:
-        header = [str(column).strip() for column in rows.fieldnames or ()]
-        if twice := [column for column in columns if header.count(column) > 1]:
-            raise ValueError(f"{path} has the column {twice[0]!r} twice; remove one.")
-        for row in rows:
-            location = f"line {rows.line_num}"
-            if None in row:
-                raise ValueError(
-                    f"{path}, {location} has more values than there are columns; quote values that "
-                    f"contain {delimiter!r}."
-                )
-            yield location, {str(column).strip(): value for column, value in row.items()}
-    except csv.Error as error:
-        raise ValueError(f"{path} is not a valid CSV file: {error}.") from error
+    rows = read_csv(path, dtype=str, keep_default_na=False, skip_blank_lines=False)
+    for line, row in enumerate(rows.to_dict("records"), 2):
+        if any(isinstance(value, str) and value for value in row.values()):
+            yield f"line {line}", {n: v if isinstance(v, str) else None for n, v in row.items()}
 
 
 def _read_json(path: Path, columns: Sequence[str]) -> Iterator[Row]:
