@@ -126,7 +126,7 @@ def main(folder: Path | None) -> None:
         ours = Sampler(data.domains, BATCH, seed=0, augment=data.augment)
         for _ in data.domains[0].x.split(BATCH):  # read all pages once, as the first epoch does
             pass
-        next(ours)  # compiles the augmentation
+        next(ours)  # starts the threads
         memory = measure.peak_megabytes(lambda: next(ours))
         rates = measure_rounds(ours, Workers(index))
     ratio = rates["riskmatch"] / rates["worker processes"]

@@ -28,8 +28,8 @@ GREY_SHARE = 0.1
 """Share of images that become grey."""
 GREY_WEIGHTS = (0.2989, 0.587, 0.114)
 """Weights of red, green and blue in grey (ITU-R BT.601, as torchvision rounds them)."""
-CHUNK = 8
-"""Images per task of a thread."""
+CHUNK = 4
+"""Images per task of a thread: few enough for the processor's cache."""
 
 Floats = NDArray[np.float64]
 
@@ -44,8 +44,7 @@ class RandomView:
     per image. Normalisation is left to the model.
 
     On a CPU, images are distributed over as many threads as torch uses, with bitwise the same
-    result for any number of threads. The first call compiles, which takes some seconds once after
-    installation.
+    result for any number of threads.
 
     Example:
         >>> x = torch.randint(256, (2, 3, 40, 40), dtype=torch.uint8)
@@ -59,11 +58,9 @@ class RandomView:
         """A random view of each image."""
         draws = AugmentationDraws.draw(len(x), x.shape[-1], generator)
         out = torch.empty(len(x), 3, self.size, self.size, device=x.device)
-        if x.device.type == "cpu":
-            chunks = [range(len(x))[start : start + CHUNK] for start in range(0, len(x), CHUNK)]
-            _in_threads(lambda rows: view_on_cpu(x, draws, rows, out), chunks)
-        else:
-            view_on_device(x, draws, out)
+        size = CHUNK if x.device.type == "cpu" else len(x)
+        chunks = [slice(start, start + size) for start in range(0, len(x), size)]
+        _in_threads(lambda rows: _fill(out[rows], x[rows], draws, rows), chunks)
         return out
 
 
@@ -126,51 +123,34 @@ def _boxes(areas: Floats, ratios: Floats, corner: Floats, side: int) -> Floats:
 
 def resized(x: Tensor, size: int) -> Tensor:
     """Images resized by an antialiased bilinear filter; uint8 stays uint8 on a CPU."""
-    return _resized(x if x.device.type == "cpu" else x.float(), size).contiguous()
+    x = x if x.device.type == "cpu" else x.float()
+    return F.interpolate(x, (size, size), mode="bilinear", antialias=True).contiguous()
 
 
-def _resized(x: Tensor, size: int) -> Tensor:
-    return F.interpolate(x, (size, size), mode="bilinear", antialias=True)
-
-
-def view_on_device(x: Tensor, draws: AugmentationDraws, out: Tensor) -> None:
-    """Fill ``out`` with the views of all images, by tensor operations on any device."""
-    size, flips = out.shape[-1], draws.flips.tolist()
-    for row, (top, left, height, width) in enumerate(draws.boxes.tolist()):
-        view = resized(x[row : row + 1, :, top : top + height, left : left + width], size)
+def _fill(out: Tensor, x: Tensor, draws: AugmentationDraws, rows: slice) -> None:
+    """Fill ``out`` with the views of the images ``x``, which are ``rows`` of the batch."""
+    flips = draws.flips[rows].tolist()
+    for row, (top, left, height, width) in enumerate(draws.boxes[rows].tolist()):
+        crop = x[row : row + 1, :, top : top + height, left : left + width]
+        # A copy: torch takes twice as long to resize a view of a larger image.
+        view = resized(crop.contiguous(memory_format=torch.channels_last), out.shape[-1])
         out[row : row + 1] = view.flip(-1) if flips[row] else view
     out.mul_(1 / 255)
-    factors = draws.factors.to(out.device)
+    factors = draws.factors[rows].to(out.device)
     functions = (brighten, contrast, saturate, turn_hue)
     for change in draws.order:
         functions[change](out, factors[:, change])
-    for row in draws.greys.nonzero()[:, 0].tolist():
+    for row in draws.greys[rows].nonzero()[:, 0].tolist():
         out[row] = greys(out[row : row + 1])[0]
 
 
-def view_on_cpu(x: Tensor, draws: AugmentationDraws, rows: range, out: Tensor) -> None:
-    """Fill the ``rows`` of ``out`` with their views, one after the other."""
-    from riskmatch.data.images.colour_cpu import recolour
-
-    pixels, views, size = x.permute(0, 2, 3, 1).numpy(), out.numpy(), out.shape[-1]
-    order, factors = np.array(draws.order), draws.factors.numpy()
-    flips, to_grey = draws.flips.tolist(), draws.greys.tolist()
-    for row in rows:
-        top, left, height, width = draws.boxes[row].tolist()
-        # A copy: torch takes twice as long to resize a view of a larger image.
-        crop = np.ascontiguousarray(pixels[row, top : top + height, left : left + width])
-        view = _resized(torch.from_numpy(crop).unsqueeze(0).permute(0, 3, 1, 2), size)
-        image = np.ascontiguousarray(view.permute(0, 2, 3, 1)[0].numpy())
-        recolour(image, flips[row], order, factors[row], to_grey[row], views[row])
-
-
-def _in_threads(work: Callable[[range], None], chunks: list[range]) -> None:
+def _in_threads(work: Callable[[slice], None], chunks: list[slice]) -> None:
     """Process chunks in parallel, each in one thread.
 
     Torch's own threads would synchronise after each of some hundred short operations.
     """
     threads = torch.get_num_threads()
-    if threads == 1:
+    if threads == 1 or len(chunks) == 1:
         for chunk in chunks:
             work(chunk)
         return
