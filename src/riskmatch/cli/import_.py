@@ -39,9 +39,6 @@ class DomainBed:
     """Folder of the records, one folder per run."""
     select: str = "train-val"
     """Rule that chooses runs and steps for the tables."""
-    audit: bool = False
-    """Print instead what the logs hold against what the paper says: trials, draws, ranges of
-    hyper-parameters, what every rule reports, the spread over draws, printed numbers."""
     quiet: bool = False
     """Print nothing but errors and what was skipped."""
     json: bool = False
@@ -51,7 +48,6 @@ class DomainBed:
 def _domainbed(words: Sequence[str]) -> int:
     """Convert a sweep of DomainBed or of a fork of it."""
     options = parse(DomainBed, "import domainbed", words)
-    from riskmatch.report.audit import audit_tables
     from riskmatch.report.comparison import tables_of_results
     from riskmatch.runs.domainbed import import_domainbed
     from riskmatch.runs.frame import results_of
@@ -64,8 +60,7 @@ def _domainbed(words: Sequence[str]) -> int:
             options.out,
             on_fault=lambda fault: print(f"riskmatch: {printable(fault)}", file=sys.stderr),
         )
-        results = results_of(sweep.runs)
-        tables = audit_tables(results) if options.audit else tables_of_results(results, rule)
+        tables = tables_of_results(results_of(sweep.runs), rule)
     if options.json:
         values = {
             "runs": len(sweep.runs),
@@ -82,8 +77,6 @@ def _domainbed(words: Sequence[str]) -> int:
             print(f"{_count(len(sweep.faults), 'fault')} listed above.")
         for table in tables:
             print(f"\n{table.markdown()}")
-        if options.audit:
-            return 0
         more = printable(shlex.join(["riskmatch", "sweep", "table", str(options.out)]))
         print(f"\nOther rules (--select), costs (--costs) and formats (--format): {more}")
     return 0

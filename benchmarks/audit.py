@@ -1,4 +1,4 @@
-"""Logs of a sweep against what was published about it.
+"""Logs of a sweep against what was published about it: `python benchmarks/audit.py DIR`.
 
 For runs imported from DomainBed or a fork of it: how many trials and draws there are, where the
 hyper-parameters lie in the published ranges, what each rule of selection reports and how many of
@@ -7,8 +7,10 @@ the printed numbers that reproduces, and how much the result depends on the draw
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -24,9 +26,9 @@ from riskmatch.report.selected import (
     select_among,
 )
 from riskmatch.report.tables import Cell, Table, Trials, one_decimal
-from riskmatch.runs.frame import Results
+from riskmatch.runs.domainbed import read_domainbed
+from riskmatch.runs.frame import Results, results_of
 from riskmatch.selection import RULES, Rule, check_accuracies
-from riskmatch.trust import imports_nothing
 
 SUFFIXES = {
     "_lambda": "weight",
@@ -43,7 +45,6 @@ _TRAIN_VAL = RULES["train-val"]
 _BEST = Rule("best on test", "the accuracy on the test domain itself", "test", "train")
 
 
-@imports_nothing
 def audit_tables(results: Results) -> list[Table]:
     """The tables of the audit, for every data set and method in turn.
 
@@ -249,3 +250,17 @@ def _span(values: Sequence[float]) -> str | None:
         return None
     low, high = min(values), max(values)
     return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+
+
+def main(folder: str) -> None:
+    sweep = read_domainbed(Path(folder))
+    for fault in sweep.faults:
+        print(fault, file=sys.stderr)
+    tables = audit_tables(results_of(sweep.runs))
+    print(f"Read {len(sweep.runs)} runs from {sweep.files} files.")
+    for table in tables:
+        print(f"\n{table.markdown()}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
