@@ -6,7 +6,8 @@ import torch
 
 import riskmatch
 from riskmatch.deployment import TrainedModel
-from riskmatch.deployment.monitoring import compare, holm
+from riskmatch.deployment.monitoring import compare
+from riskmatch.statistics import holm
 
 
 def test_false_alarms_on_resamples_of_the_pool_have_the_rate_of_the_level():

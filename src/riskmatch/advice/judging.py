@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from riskmatch.report.tables import Cell, Gain, Table
 from riskmatch.report.titles import method_title
 from riskmatch.runs import predictions
 from riskmatch.runs.config import variant
+from riskmatch.statistics import half_of_t_interval
 from riskmatch.sweep import PlannedRun
 
 LEVEL = 0.9
@@ -120,11 +121,7 @@ def prediction_interval(values: Sequence[float], level: float = LEVEL) -> Expect
         >>> str(prediction_interval([0.7, 0.8, 0.75]))
         '0.750 [0.581, 0.919] (90%)'
     """
-    from scipy.special import stdtrit
-
-    n, mean = len(values), fmean(values)
-    t = float(stdtrit(n - 1, (1 + level) / 2))
-    half = t * stdev(values) * math.sqrt(1 + 1 / n)
+    mean, half = fmean(values), half_of_t_interval(values, level, further=1)
     return Expected(mean, max(0.0, mean - half), min(1.0, mean + half), level)
 
 

@@ -30,6 +30,7 @@ from riskmatch.deployment.inputs import (
 from riskmatch.deployment.model import BATCH, TrainedModel, load_model
 from riskmatch.engine.evaluate import predictions_of
 from riskmatch.runs.predictions import Predictions
+from riskmatch.statistics import normal_quantile, share_interval
 from riskmatch.validation import check_option, listed
 
 if TYPE_CHECKING:
@@ -90,7 +91,6 @@ def evaluate(
         [['C', False, 40]]
     """
     import pandas as pd
-    from scipy.special import ndtri
 
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got {level}.")
@@ -98,9 +98,8 @@ def evaluate(
         model = load_model(model, trust=trust)
     reading = Reading(label, domain, options, data_dir, batch_size, on_skip, on_progress)
     scored = score_domains(model, read_domains(model, data, reading), reading)
-    z = float(ndtri((1 + level) / 2))
     rows = [
-        {"domain": name, "trained_on": name in model.domains, **_row(scores, z)}
+        {"domain": name, "trained_on": name in model.domains, **_row(scores, level)}
         for name, scores in scored.items()
     ]
     return pd.DataFrame(rows)
@@ -163,28 +162,13 @@ def score_domains(
     return scored
 
 
-def wilson(share: float, n: int, z: float) -> tuple[float, float]:
-    """Wilson's interval of a probability, from the share of ``n`` independent trials.
-
-    Reference: Wilson, *Probable Inference, the Law of Succession, and Statistical Inference*,
-    JASA 1927.
-
-    Example:
-        >>> [round(end, 4) for end in wilson(0.9, 10, 1.96)]
-        [0.5958, 0.9821]
-    """
-    middle = share + z * z / (2 * n)
-    half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    scale = 1 + z * z / n
-    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
-
-
-def _row(scores: Predictions, z: float) -> dict[str, float]:
+def _row(scores: Predictions, level: float) -> dict[str, float]:
     n, risks = len(scores.risk), scores.risk.astype(np.float64)
     accuracy = low = high = math.nan
     if not np.issubdtype(scores.label.dtype, np.floating):
-        accuracy = float(np.mean(scores.predicted == scores.label))
-        low, high = wilson(accuracy, n, z)
+        correct = int(np.sum(scores.predicted == scores.label))
+        accuracy, (low, high) = correct / n, share_interval(correct, n, level)
+    z = normal_quantile(level)
     half = z * risks.std(ddof=1) / math.sqrt(n) if n > 1 else math.nan
     least = 0.0 if risks.min() >= 0 else -math.inf
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,12 +19,13 @@ from riskmatch.deployment.inputs import ImagePreprocessing, OnSkip, samples
 from riskmatch.deployment.model import BATCH, Outputs, TrainedModel, load_model
 from riskmatch.files import refuse_input
 from riskmatch.report.density import bin_edges
-from riskmatch.report.distributions import kernel_matrix, two_sample_test
+from riskmatch.report.distributions import kernel_matrix
 from riskmatch.report.figures.canvas import save
 from riskmatch.report.figures.charts import Curve
 from riskmatch.report.figures.plot import Lines
 from riskmatch.report.figures.risks import distribution_function
 from riskmatch.report.style import domain_style
+from riskmatch.statistics import holm, superiority, two_sample_test
 from riskmatch.validation import mismatch
 
 if TYPE_CHECKING:
@@ -277,9 +278,7 @@ def compare(
         part = gram if name == POOL else gram[np.ix_(both, both)]
         mmd2, p = two_sample_test(part, n, permutations, rng)
         effect = (
-            _superiority(site, joined[own])
-            if scalars
-            else _separation(distances, np.arange(n), own)
+            superiority(site, joined[own]) if scalars else _separation(distances, np.arange(n), own)
         )
         rows.append(
             {
@@ -294,22 +293,6 @@ def compare(
             }
         )
     return rows
-
-
-def holm(p: Sequence[float]) -> list[float]:
-    """P-values adjusted for their number by Holm's method.
-
-    Example:
-        >>> [round(value, 3) for value in holm([0.04, 0.01, 0.03])]
-        [0.06, 0.03, 0.06]
-
-    Reference: Holm, *A Simple Sequentially Rejective Multiple Test Procedure*, 1979.
-    """
-    order = np.argsort(p, kind="stable")
-    adjusted = np.empty(len(p))
-    scaled = np.asarray(p)[order] * np.arange(len(p), 0, -1)
-    adjusted[order] = np.minimum(1, np.maximum.accumulate(scaled))
-    return [float(value) for value in adjusted]
 
 
 def _risks(
@@ -400,13 +383,6 @@ def _feature_kernel(distances: Array) -> Array:
     typical = float(np.median(different, overwrite_input=True))
     squares /= -(typical or 1.0)
     return np.asarray(np.exp(squares, out=squares))
-
-
-def _superiority(x: Array, y: Array) -> float:
-    """P(x > y) + P(x = y) / 2 of two samples."""
-    ordered = np.sort(y)
-    below, upto = (np.searchsorted(ordered, x, side) for side in ("left", "right"))
-    return float((below + upto).mean() / (2 * len(y)))
 
 
 def _separation(distances: Array, x: NDArray[np.intp], y: NDArray[np.intp]) -> float:

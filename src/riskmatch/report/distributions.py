@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from riskmatch.files import finite
 from riskmatch.report.density import DIGITS, Array, bin_edges, finite_risks, kde
 from riskmatch.runs.predictions import Predictions
+from riskmatch.statistics import TwoSampleTest, two_sample_test
 
 T = TypeVar("T")
 MAX_STEPS, POINTS = 12, 120
@@ -104,14 +105,6 @@ def _mmd_matrix(risks: Mapping[str, Array]) -> dict[str, Any]:
     }
 
 
-class TwoSampleTest(NamedTuple):
-    """MMD² of two samples and its p-value; None where a sample has fewer than two values."""
-
-    value: float | None
-    """Unbiased estimate, which may be negative."""
-    p: float | None
-
-
 def pairwise_mmd(samples: Sequence[Array]) -> list[list[TwoSampleTest]]:
     """Two-sample tests of all pairs, on at most ``MAX_SAMPLES`` values of each sample.
 
@@ -135,33 +128,6 @@ def pairwise_mmd(samples: Sequence[Array]) -> list[list[TwoSampleTest]]:
             gram[np.ix_(both, both)], len(rows[i]), PERMUTATIONS, rng
         )
     return tests
-
-
-def two_sample_test(
-    gram: Array, n: int, permutations: int, rng: np.random.Generator
-) -> TwoSampleTest:
-    """Permutation test of the first ``n`` values against the other m, from their kernel matrix.
-
-    MMD² = (S_xx − n k(0))/(n(n−1)) + (S_yy − m k(0))/(m(m−1)) − 2 S_xy/(nm), where S are sums of
-    the kernel over pairs. One product of the matrix with 0/1 columns gives the sums of all
-    permutations. p = (1 + #{permuted ≥ observed}) / (1 + permutations).
-
-    Reference: Gretton et al., *A Kernel Two-Sample Test*, JMLR 2012.
-    """
-    m = len(gram) - n
-    if min(n, m) < 2:
-        return TwoSampleTest(None, None)
-    first = np.zeros((n + m, 1))
-    first[:n] = 1
-    permuted = rng.permuted(np.repeat(first, permutations, axis=1), axis=0)
-    chosen = np.concatenate([first, permuted], axis=1)  # (n + m, 1 + permutations)
-    xx = (chosen * (gram @ chosen)).sum(0)
-    xy = gram.sum(0) @ chosen - xx
-    yy = gram.sum() - 2 * xy - xx
-    peak = gram[0, 0]
-    values = (xx - n * peak) / (n * (n - 1)) + (yy - m * peak) / (m * (m - 1)) - 2 * xy / (n * m)
-    exceeding = int(np.count_nonzero(values[1:] >= values[0] - 1e-12))  # tolerance for rounding
-    return TwoSampleTest(float(values[0]), (1 + exceeding) / (1 + permutations))
 
 
 def kernel_matrix(x: Array) -> Array:

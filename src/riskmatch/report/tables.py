@@ -126,13 +126,9 @@ class Gain(Spread):
     @property
     def error(self) -> float | None:
         """Half of the 95 % interval; None for fewer than two differences."""
-        if self.sd is None:
-            return None
-        # The quantile behind scipy.stats.t.ppf, without the import of all of scipy.stats.
-        from scipy.special import stdtrit
+        from riskmatch.statistics import half_of_t_interval
 
-        n = len(self.values)
-        return float(stdtrit(n - 1, 0.975)) * self.sd / math.sqrt(n)
+        return half_of_t_interval(self.values) if len(self.values) > 1 else None
 
 
 @dataclass(frozen=True)

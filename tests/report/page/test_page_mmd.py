@@ -8,7 +8,8 @@ import torch
 from scipy import stats
 
 from riskmatch.divergence import mmd2
-from riskmatch.report.distributions import kernel_matrix, pairwise_mmd, two_sample_test
+from riskmatch.report.distributions import kernel_matrix, pairwise_mmd
+from riskmatch.statistics import two_sample_test
 
 
 def compare(x, y, permutations=99, seed=0):

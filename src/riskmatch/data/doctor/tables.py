@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from riskmatch.data.columns import LARGEST, InputColumn
 from riskmatch.data.doctor.findings import Finding, Severity
 from riskmatch.data.table import TableDomains
+from riskmatch.statistics import ks_distance
 
 SAMPLE = 20_000
 """Rows that leaks are searched in."""
@@ -226,9 +227,10 @@ def _check_drift(table: TableDomains, x: Floats, domains: NDArray[np.int64]) -> 
     for k, column in enumerate(table.columns):
         text = column.name in table.texts
         distances = [
-            (_distance(x[inside, k], x[~inside, k], text), d)
+            (distance, d)
             for d, inside in enumerate(domains == d for d in range(len(table.domains)))
-            if _distance(x[inside, k], x[~inside, k], text) >= _chance(x[:, k], inside, text)
+            if (distance := _distance(x[inside, k], x[~inside, k], text))
+            >= _chance(x[:, k], inside, text)
         ]
         if distances:
             found.append((*max(distances), k, text))
@@ -255,13 +257,12 @@ def _distance(one: Floats, rest: Floats, text: bool) -> float:
     Missing values count as one more text, or as a number below all others.
     """
     one, rest = (np.where(np.isnan(values), -np.inf, values) for values in (one, rest))
+    if not text:
+        return ks_distance(one, rest)
     points = np.unique(np.concatenate([one, rest]))
-    if text:
-        shares = [np.searchsorted(points, values) for values in (one, rest)]
-        counts = [np.bincount(codes, minlength=len(points)) / len(codes) for codes in shares]
-        return float(np.abs(counts[0] - counts[1]).sum() / 2)
-    below = [np.searchsorted(np.sort(v), points, side="right") / len(v) for v in (one, rest)]
-    return float(np.abs(below[0] - below[1]).max())
+    shares = [np.searchsorted(points, values) for values in (one, rest)]
+    counts = [np.bincount(codes, minlength=len(points)) / len(codes) for codes in shares]
+    return float(np.abs(counts[0] - counts[1]).sum() / 2)
 
 
 def _finding(kind: str, severity: Severity, column: InputColumn, message: str) -> Finding:
