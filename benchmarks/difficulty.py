@@ -37,7 +37,7 @@ from riskmatch.data.colored_digits import colored, grey_digits
 from riskmatch.data.sampler import stream
 from riskmatch.models.mlp import MLP
 from riskmatch.objectives import ERM, RDM, VREx
-from riskmatch.report.figures import Curve, draw_curves
+from riskmatch.report.figures import Curve, Lines
 from riskmatch.report.style import BLUE, DASHED, GREY, VERMILION, LineStyle
 from riskmatch.report.tables import Cell, Gain, Spread, Table
 
@@ -171,16 +171,17 @@ def figure(records: Records) -> Figure:
         means, sds = ([getattr(one, part) for one in spreads] for part in ("mean", "sd"))
         return Curve(name, DIFFICULTY, means, style, sds)
 
-    return draw_curves(
+    return Lines(
+        "Coloured digits, test domain: from a shortcut (0) to a difference in difficulty (1)",
+        "share of the difference in difficulty",
+        "",
         {
             title: [curve(name, what, style) for name, (_, style) in methods().items()]
             for what, title in (("accuracy", "accuracy, %"), ("risk", "mean risk"))
         },
-        title="Coloured digits, test domain: from a shortcut (0) to a difference in difficulty (1)",
-        xlabel="share of the difference in difficulty",
-        ylabel="",
+        "",
         sharey=False,
-    )
+    ).draw("page")
 
 
 if __name__ == "__main__":

@@ -21,8 +21,7 @@ from riskmatch.files import refuse_input
 from riskmatch.report.density import bin_edges
 from riskmatch.report.distributions import kernel_matrix
 from riskmatch.report.figures.canvas import save
-from riskmatch.report.figures.charts import Curve
-from riskmatch.report.figures.plot import Lines
+from riskmatch.report.figures.plot import Curve, Lines
 from riskmatch.report.figures.risks import distribution_function
 from riskmatch.report.style import domain_style
 from riskmatch.statistics import holm, superiority, two_sample_test

@@ -16,7 +16,7 @@ from riskmatch.defaults import resolve, run_config
 from riskmatch.experiments.experiment import RUNS, Outcome, Output, run_ids, save_png
 from riskmatch.files import to_json, write_whole
 from riskmatch.report.density import DensityEstimate, bin_edges, finite_risks
-from riskmatch.report.figures import draw_densities
+from riskmatch.report.figures import Densities
 from riskmatch.report.style import BLUE, DASHED, GREEN, VERMILION, LineStyle
 from riskmatch.report.tables import Cell, Table
 from riskmatch.sweep import Local, PlannedRun, run_all
@@ -145,9 +145,11 @@ def draw(record: Mapping[str, Any]) -> Figure:
         }
         for title, by_domain in record.items()
     }
-    return draw_densities(
+    labels = dict.fromkeys(label for panel in panels.values() for label in panel)
+    return Densities(
+        "Risks of validation samples by domain; ticks mark their means",
+        "risk of a sample (cross-entropy)",
+        "",
         panels,
-        STYLES,
-        title="Risks of validation samples by domain; ticks mark their means",
-        xlabel="risk of a sample (cross-entropy)",
-    )
+        dict(zip(labels, STYLES, strict=False)),
+    ).draw("page")

@@ -12,7 +12,7 @@ from riskmatch.experiments.colored_mnist import METHODS, domain_name, grid_runs
 from riskmatch.experiments.experiment import Experiment, FinishedRuns, Output, Scope, save_png
 from riskmatch.files import to_json
 from riskmatch.report.density import DensityEstimate, bin_edges, finite_risks
-from riskmatch.report.figures import draw_densities
+from riskmatch.report.figures import Densities
 from riskmatch.report.style import BLUE, DASHED, GREEN, PURPLE, VERMILION, LineStyle
 from riskmatch.sweep.plan import PlannedRun
 
@@ -67,12 +67,14 @@ def draw(record: dict[str, dict[str, dict[str, Any]]]) -> Figure:
         model: {f"p = {p}": DensityEstimate.from_json(values) for p, values in by_p.items()}
         for model, by_p in record.items()
     }
-    return draw_densities(
+    labels = dict.fromkeys(label for panel in panels.values() for label in panel)
+    return Densities(
+        "Risks of MNIST's test digits in the colours of four domains; ticks mark their means",
+        "risk of a sample (cross-entropy)",
+        "",
         panels,
-        STYLES,
-        title="Risks of MNIST's test digits in the colours of four domains; ticks mark their means",
-        xlabel="risk of a sample (cross-entropy)",
-    )
+        dict(zip(labels, STYLES, strict=False)),
+    ).draw("page")
 
 
 FIG2 = Experiment(

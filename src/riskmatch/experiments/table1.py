@@ -28,7 +28,7 @@ from riskmatch.experiments.experiment import (
     Scope,
     save_png,
 )
-from riskmatch.report.figures import Curve, draw_curves
+from riskmatch.report.figures import Curve, Lines
 from riskmatch.report.published import TABLE1 as PUBLISHED
 from riskmatch.report.published import TABLE1_CITATION, TABLE1_OPTIMUM
 from riskmatch.report.style import (
@@ -269,14 +269,15 @@ def figure(rows: Mapping[Table1Rule, Sequence[Table1Row]]) -> Figure:
         for init in INITS
         if any(row.init == init for row in found)
     }
-    return draw_curves(
+    plot = Lines(
+        "ColoredMNIST: accuracy against the probability that colour and label disagree",
+        "p: probability that colour and label disagree",
+        "",
         panels,
-        columns=max(1, len(panels) // len(RULES)),
-        title="ColoredMNIST: accuracy against the probability that colour and label disagree",
-        xlabel="p: probability that colour and label disagree",
-        ylabel="accuracy, %",
+        "accuracy, %",
         marks=dict.fromkeys(panels, TARGET_P),
     )
+    return plot.draw("page", columns=max(1, len(panels) // len(RULES)))
 
 
 def _line(row: Table1Row) -> Curve:

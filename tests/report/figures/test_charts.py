@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from riskmatch.report.density import DensityEstimate, kde
-from riskmatch.report.figures import Curve, draw_curves, draw_densities
+from riskmatch.report.figures import Curve, Densities, Lines
 from riskmatch.report.style import BLUE, DASHED, ORANGE, LineStyle
 
 
@@ -36,14 +36,8 @@ def test_curves_share_axes_and_legend(tmp_path):
     x = (0.0, 0.5, 1.0)
     line = Curve("A", x, (1, 2, 3), LineStyle(BLUE), sd=(0.1, 0.2, 0.3))
     other = Curve("B", x, (3, 2, 9), LineStyle(ORANGE, DASHED))
-    figure = draw_curves(
-        {"one": [line, other], "two": [line]},
-        columns=2,
-        title="all",
-        xlabel="p",
-        ylabel="%",
-        marks={"one": 0.9},
-    )
+    panels = {"one": [line, other], "two": [line]}
+    figure = Lines("all", "p", "", panels, "%", marks={"one": 0.9}).draw(columns=2)
     figure.savefig(tmp_path / "curves.png")
     one, two = figure.axes
     assert one.get_ylim() == two.get_ylim()
@@ -59,9 +53,8 @@ def test_densities_share_axes_and_mark_the_means(tmp_path):
     values = np.random.default_rng(0).exponential(size=300)
     low, high = (DensityEstimate.of(k * values, [0, 1, 2, 3]) for k in (1, 2))
     panels = {"ERM": {"a": low, "b": high}, "RDM": {"a": low, "b": low}}
-    figure = draw_densities(
-        panels, [LineStyle(BLUE), LineStyle(ORANGE)], title="all", xlabel="risk"
-    )
+    styles = {"a": LineStyle(BLUE), "b": LineStyle(ORANGE)}
+    figure = Densities("all", "risk", "", panels, styles).draw()
     figure.savefig(tmp_path / "distributions.png")
     erm, rdm = figure.axes
     assert (erm.get_xlim(), erm.get_ylim()) == (rdm.get_xlim(), rdm.get_ylim())

@@ -1,5 +1,4 @@
 import math
-from pathlib import Path
 
 import pytest
 from stored_runs import stored_run
@@ -46,8 +45,3 @@ def test_other_json_is_rejected(text):
         read_plot(text)
     with pytest.raises(ValueError, match="unknown kind 'pie'"):
         read_plot('{"kind": "pie", "panels": {}}')
-
-
-def test_older_files_call_styles_looks():
-    text = (Path(__file__).parents[3] / "results/figures/fig3a.json").read_text("utf-8")
-    assert read_plot(text.replace('"style":', '"look":')).draw().axes

@@ -2,23 +2,7 @@
 
 from riskmatch.report.figures.canvas import SUFFIXES, save
 from riskmatch.report.figures.catalogue import FIGURES, NUMBERS, draw_figure, plot_runs
-from riskmatch.report.figures.charts import Curve, draw_curves, draw_densities, draw_spans
-from riskmatch.report.figures.plot import Bands, Densities, Lines, Plot, read_plot
+from riskmatch.report.figures.plot import Bands, Curve, Densities, Lines, Plot, read_plot
 
-__all__ = [
-    "FIGURES",
-    "NUMBERS",
-    "SUFFIXES",
-    "Bands",
-    "Curve",
-    "Densities",
-    "Lines",
-    "Plot",
-    "draw_curves",
-    "draw_densities",
-    "draw_figure",
-    "draw_spans",
-    "plot_runs",
-    "read_plot",
-    "save",
-]
+__all__ = ["FIGURES", "NUMBERS", "SUFFIXES", "Bands", "Curve", "Densities", "Lines", "Plot"]
+__all__ += ["draw_figure", "plot_runs", "read_plot", "save"]

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from riskmatch.report import titles
 from riskmatch.report.facts import SETTINGS
-from riskmatch.report.figures.charts import Curve
-from riskmatch.report.figures.plot import Lines
+from riskmatch.report.figures.plot import Curve, Lines
 from riskmatch.report.style import line_styles
 from riskmatch.report.tables import Trials
 from riskmatch.report.titles import data_title, setup_of_frame

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from riskmatch.report.density import Array, DensityEstimate, bin_edges, finite_risks
-from riskmatch.report.figures.charts import Curve
-from riskmatch.report.figures.plot import Densities, Lines
+from riskmatch.report.figures.plot import Curve, Densities, Lines
 from riskmatch.report.style import LineStyle, domain_style
 from riskmatch.report.titles import setup
 from riskmatch.runs import predictions

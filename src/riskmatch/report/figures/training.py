@@ -8,8 +8,7 @@ from itertools import groupby
 import numpy as np
 
 from riskmatch.report.density import Array, finite_risks
-from riskmatch.report.figures.charts import Curve
-from riskmatch.report.figures.plot import Bands, Lines
+from riskmatch.report.figures.plot import Bands, Curve, Lines
 from riskmatch.report.figures.risks import (
     TEST,
     NoPredictions,
