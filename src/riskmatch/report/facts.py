@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from riskmatch.report.selected import PageRuns, RowKey, Selected
+from riskmatch.report.tables import capitalised
 from riskmatch.report.titles import data_title, domains_title
 from riskmatch.selection import CASE, Rule, acts
 
@@ -34,8 +35,9 @@ def lines(facts: Mapping[str, str]) -> list[str]:
         >>> lines({"missing": "ERM on photo 2 of 5 runs", "network": ""})
         ['Missing: ERM on photo 2 of 5 runs.']
     """
-    shown = ((label, value.rstrip(".")) for label, value in facts.items() if value)
-    return [f"{label[:1].upper()}{label[1:]}: {value}." for label, value in shown]
+    return [
+        f"{capitalised(label)}: {value.rstrip('.')}." for label, value in facts.items() if value
+    ]
 
 
 def summary_of(rule: Rule) -> str:

@@ -169,6 +169,16 @@ def one_decimal(value: float, sign: str = "") -> str:
     return f"{round(value, DECIMALS):{sign}.1f}".replace("-", "−")
 
 
+def capitalised(label: str) -> str:
+    """A label at the start of a sentence; names such as train-val and visits.csv stay as they are.
+
+    Example:
+        >>> capitalised("gain over ERM"), capitalised("train-val")
+        ('Gain over ERM', 'train-val')
+    """
+    return label[:1].upper() + label[1:] if label.replace(",", " ").split()[0].isalpha() else label
+
+
 Cell = str | int | float | Amount | Spread | Published | None
 
 
@@ -239,11 +249,7 @@ class Table:
             for column, values in cells
             if not column.optional or any(format_cell(value) != MISSING for value in values)
         ]
-        notes = [
-            f"{c.title[:1].upper()}{c.title[1:]}: {c.description}."
-            for c, _ in kept
-            if c.description
-        ]
+        notes = [f"{capitalised(c.title)}: {c.description}." for c, _ in kept if c.description]
         body = zip(*(values for _, values in kept), strict=True)
         return cls(
             " ".join(filter(None, [caption, *notes])), tuple(c.title for c, _ in kept), tuple(body)

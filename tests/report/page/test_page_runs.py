@@ -152,7 +152,7 @@ def test_draws_with_their_own_seeds_stay_draws(tmp_path):
     assert not any("seeds" in note for note in notes(page, len(page.runs)))
     table = comparison(page)
     assert texts(table) == [["ERM", *["67.0 ± 3.5"] * 3, "67.0"]]
-    assert "draws: 3. toy, trials: 2" in table.caption.replace("Toy", "toy")
+    assert "Toy, draws: 3. Toy, trials: 2" in table.caption
     assert texts(headline_of(page))[0][:3] == ["ERM", "67.0 ± 3.5", "67.0 ± 3.5"]
 
 
