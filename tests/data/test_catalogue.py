@@ -7,7 +7,7 @@ from PIL import Image
 
 from riskmatch import registry
 from riskmatch.data import load
-from riskmatch.data.catalogue import describe, find_images, is_path, known_domains, resolve
+from riskmatch.data.catalogue import describe_data, find_images, is_path, known_domains, resolve
 from riskmatch.registry import PartError
 
 MODULE = '''
@@ -125,7 +125,7 @@ def test_resolve_imports_nothing_until_the_source_is_asked_for(own):
 
 
 def test_list_shows_announced_data_sets_after_the_built_in_ones(own):
-    rows = {row["name"]: row for row in describe()}
+    rows = {row["name"]: row for row in describe_data()}
     assert list(rows)[-2:] == ["broken", "waves"]
     assert rows["waves"]["domains"] == ("slow", "fast")
     assert (rows["waves"]["here"], rows["waves"]["licence"]) == (True, "MIT")

@@ -68,7 +68,7 @@ def test_request_that_cannot_be_run():
 
 def test_reproduce_all_continues_after_an_error():
     started = []
-    outcomes = reproduce_all("smoke", as_is=True, on_start=started.append)
+    outcomes = reproduce_all("smoke", as_is=True, on_start=lambda name, *_: started.append(name))
     name, outcome = next(outcomes)
     assert (name, outcome.output, started) == ("table1", None, ["table1"])
     assert "riskmatch data get mnist" in outcome.error

@@ -68,7 +68,7 @@ def advise(
     data: str,
     out: Path | str = "advice",
     *,
-    methods: Sequence[str] = METHODS,
+    methods: Sequence[str] | None = None,
     draws: int = DRAWS,
     selection: str | None = None,
     leave_out_together: Sequence[Sequence[str]] | None = None,
@@ -125,6 +125,7 @@ def advise(
         >>> found.best.variant, found.selection, found.left_out
         ('erm', 'train-val', [('0.9',), ('0.8',), ('0.1',)])
     """
+    methods = METHODS if methods is None else methods
     out, choices = Path(out), dict(choices or {})
     check_mappings(choices)
     options = {**choices.get("data_options", {}), **table_options(label, domain, ignore)}

@@ -57,6 +57,11 @@ class Advised:
         return shlex.join([*words, str(self.folder / FILE), *where])
 
     @property
+    def page(self) -> Path:
+        """The HTML page."""
+        return self.folder / PAGE
+
+    @property
     def best(self) -> MethodResult:
         """The recommended method."""
         return recommended(self.results)

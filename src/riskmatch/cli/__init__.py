@@ -3,26 +3,26 @@
 | command | Python call |
 | --- | --- |
 | ``advise`` | :func:`riskmatch.advise` |
-| ``data list`` | :func:`riskmatch.data.catalogue.describe` |
-| ``data get`` | :func:`riskmatch.data.catalogue.download` |
-| ``data doctor`` | :func:`riskmatch.data.doctor.examine` |
-| ``demo`` | :func:`riskmatch.experiments.demo` |
-| ``embed`` | :func:`riskmatch.models.embedding.embed_to_file` |
+| ``data list`` | :func:`riskmatch.describe_data` |
+| ``data get`` | :func:`riskmatch.download_data` |
+| ``data doctor`` | :func:`riskmatch.examine_data` |
+| ``demo`` | :func:`riskmatch.demo` |
+| ``embed`` | :func:`riskmatch.embed_to_file` |
 | ``evaluate`` | :func:`riskmatch.evaluate` |
 | ``export`` | :func:`riskmatch.export` |
-| ``figure`` | :func:`riskmatch.report.figures.draw_figure` |
-| ``import domainbed`` | :func:`riskmatch.runs.domainbed.import_domainbed` |
-| ``methods`` | :func:`riskmatch.defaults.describe_methods` |
+| ``figure`` | :func:`riskmatch.draw_figure` |
+| ``import domainbed`` | :func:`riskmatch.import_domainbed` |
+| ``methods`` | :func:`riskmatch.describe_methods` |
 | ``monitor`` | :func:`riskmatch.monitor` |
 | ``predict`` | :func:`riskmatch.predict` |
-| ``report`` | :func:`riskmatch.report.write_report` |
-| ``reproduce`` | :func:`riskmatch.experiments.reproduce` |
-| ``show`` | :func:`riskmatch.report.summarise` |
-| ``sweep plan`` | :func:`riskmatch.sweep.plan_sweep` |
-| ``sweep run`` | :func:`riskmatch.sweep.run_sweep` |
-| ``sweep retry`` | :func:`riskmatch.sweep.retry_sweep` |
-| ``sweep status`` | :func:`riskmatch.sweep.sweep_status` |
-| ``sweep table`` | :func:`riskmatch.report.tables_of` |
+| ``report`` | :func:`riskmatch.write_report` |
+| ``reproduce`` | :func:`riskmatch.reproduce` |
+| ``show`` | :func:`riskmatch.summarise` |
+| ``sweep plan`` | :func:`riskmatch.plan_sweep` |
+| ``sweep run`` | :func:`riskmatch.run_sweep` |
+| ``sweep retry`` | :func:`riskmatch.retry_sweep` |
+| ``sweep status`` | :func:`riskmatch.sweep_status` |
+| ``sweep table`` | :func:`riskmatch.tables_of` |
 | ``train`` | :func:`riskmatch.train` |
 
 A command's module is imported when the command is called, and torch only where it is needed, so

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import riskmatch
 from riskmatch.cli.errors import bad_input
 from riskmatch.cli.options import Positional
 from riskmatch.cli.printer import print_json, printable
@@ -59,21 +60,17 @@ class Advise:
 def run(words: Sequence[str]) -> int:
     """Train what is not yet trained, and print the advice."""
     options, given = parse_planned(Advise, "advise", words)
-    from riskmatch.advice.advising import METHODS, advise
-    from riskmatch.advice.report import PAGE
-    from riskmatch.sweep import Local
-
     together = [group.split("+") for group in options.leave_out_together]
     with bad_input(), SweepDisplay(quiet=options.quiet) as display:
-        found = advise(
+        advised = riskmatch.advise(
             options.data,
             options.out,
-            methods=options.methods.split(",") if options.methods else METHODS,
+            methods=options.methods.split(",") if options.methods else None,
             draws=options.draws,
             selection=options.select,
             leave_out_together=together or None,
             choices={**options.options, **given},
-            launcher=Local(options.jobs, options.device),
+            launcher=riskmatch.Local(options.jobs, options.device),
             overwrite=options.overwrite,
             data_dir=options.data_dir,
             on_plan=display.plan,
@@ -81,11 +78,11 @@ def run(words: Sequence[str]) -> int:
             on_progress=display.progress,
         )
     if options.json:
-        print_json(found.to_json())
+        print_json(advised.to_json())
     elif not options.quiet:
-        print(found.table.markdown(), end="\n\n")
-        print("\n".join(map(printable, found.sentences)), end="\n\n")
-        print("\n".join(map(printable, found.notes)), end="\n\n")
-        print(f"Report: {printable(options.out / PAGE)}")
-        print(f"Train {found.best.title} on all domains: {printable(found.command)}")
+        print(advised.table.markdown(), end="\n\n")
+        print("\n".join(map(printable, advised.sentences)), end="\n\n")
+        print("\n".join(map(printable, advised.notes)), end="\n\n")
+        print(f"Report: {printable(advised.page)}")
+        print(f"Train {advised.best.title} on all domains: {printable(advised.command)}")
     return 0

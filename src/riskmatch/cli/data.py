@@ -9,8 +9,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import riskmatch
 from riskmatch.cli.app import call_verb
-from riskmatch.cli.errors import BadInput, RunFailed, bad_input, prepare_output
+from riskmatch.cli.errors import RunFailed, bad_input, prepare_output
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
 from riskmatch.cli.printer import Column, print_json, print_line, print_table, printable
@@ -95,13 +96,8 @@ class Doctor(TableColumns):
 def _list(words: Sequence[str]) -> int:
     """List the data sets, and whether each is on this machine."""
     options = parse(List, "data list", words)
-    from riskmatch.data.catalogue import describe, describe_one
-
-    if options.data is None:
-        rows = describe(options.data_dir)
-    else:
-        with bad_input():
-            rows = [describe_one(options.data, options.data_options, options.data_dir)]
+    with bad_input():
+        rows = riskmatch.describe_data(options.data, options.data_options, options.data_dir)
     if options.json:
         print_json(rows)
         return 0
@@ -117,11 +113,11 @@ def _list(words: Sequence[str]) -> int:
 def _get(words: Sequence[str]) -> int:
     """Download the files of a data set and verify them."""
     options = parse(Get, "data get", words)
-    from riskmatch.data.catalogue import download
-
     try:
         with bad_input(), progress("bytes", options.quiet) as on_progress:
-            folder = download(options.name, options.data_dir, options.mirrors, on_progress)
+            folder = riskmatch.download_data(
+                options.name, options.data_dir, options.mirrors, on_progress
+            )
     except KeyboardInterrupt as error:
         raise RunFailed(
             f"Interrupted. To continue the download: riskmatch data get {options.name}"
@@ -138,11 +134,8 @@ def _doctor(words: Sequence[str]) -> int:
     if sheet is not None:
         lower = sheet.parent / (sheet.stem + sheet.suffix.lower())
         prepare_output(lower, "--sheet", (".png",))
-    from riskmatch.data.doctor import contact_sheet, examine
-    from riskmatch.data.images.index import ImageIndex
-
     with bad_input(), progress("images", options.quiet) as on_progress:
-        examination = examine(
+        examination = riskmatch.examine_data(
             options.data,
             options.data_dir,
             options=options.data_options,
@@ -153,15 +146,8 @@ def _doctor(words: Sequence[str]) -> int:
     elif not options.quiet:
         print_examination(examination)
     if sheet is not None:
-        if not isinstance(examination.index, ImageIndex):
-            raise BadInput("--sheet is for images; leave it out for a table.")
-        try:
-            contact_sheet(examination.index, sheet)
-        except ValueError as error:
-            raise BadInput(str(error)) from error
-        except OSError as error:
-            cause = error.strerror or error
-            raise BadInput(f"--sheet {sheet}: {cause}. Choose another file.") from error
+        with bad_input():
+            examination.contact_sheet(sheet)
         if not (options.json or options.quiet):
             print(f"The contact sheet is {printable(sheet)}")
     return examination.exit_code

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import riskmatch
 from riskmatch.cli.errors import RunFailed, bad_input
 from riskmatch.cli.parser import parse
 from riskmatch.cli.printer import print_json, printable
@@ -34,10 +35,8 @@ class Demo:
 def run(words: Sequence[str]) -> int:
     """Train three models, print a table and draw their risks."""
     options = parse(Demo, "demo", words)
-    from riskmatch.experiments import demo
-
     with bad_input(), SweepDisplay(quiet=options.quiet) as display:
-        outcome = demo(
+        outcome = riskmatch.demo(
             options.out,
             options.seed,
             overwrite=options.overwrite,

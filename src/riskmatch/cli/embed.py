@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import riskmatch
 from riskmatch.cli.errors import RunFailed, bad_input, prepare_output
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
@@ -51,11 +52,9 @@ def run(words: Sequence[str]) -> int:
     """Embed, write the file, and print its size."""
     options = parse(Embed, "embed", words, {"backbone": ("--model",)})
     prepare_output(options.out, "--out", (".parquet", ".npz"))
-    from riskmatch.models.embedding import embed_to_file
-
     try:
         with bad_input(), progress("images", options.quiet) as on_progress:
-            rows, width = embed_to_file(
+            rows, width = riskmatch.embed_to_file(
                 options.data,
                 options.out,
                 options.backbone,

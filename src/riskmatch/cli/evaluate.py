@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import riskmatch
 from riskmatch.cli.errors import bad_input
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
@@ -71,11 +72,11 @@ class Evaluate(Labelled):
 def run(words: Sequence[str]) -> int:
     """Evaluate and print a row per domain."""
     options = parse(Evaluate, "evaluate", words)
-    from riskmatch.deployment import evaluate, load_model
-
     with bad_input(), Display(options.quiet, "samples") as display:
-        model = load_model(options.model)
-        table = evaluate(model, options.data, level=options.level, **options.reading(display))
+        model = riskmatch.load_model(options.model)
+        table = riskmatch.evaluate(
+            model, options.data, level=options.level, **options.reading(display)
+        )
     if options.json:
         expected = model.values["expected"]
         print_json({"domains": table.to_dict("records"), "expected": expected})

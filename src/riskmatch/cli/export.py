@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import riskmatch
 from riskmatch.cli.errors import bad_input, prepare_output
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
@@ -47,10 +48,8 @@ def run(words: Sequence[str]) -> int:
     options = parse(Export, "export", words, {"out": ("-o",)})
     if options.out is not None:
         prepare_output(options.out, "--out", (".onnx", ".pt2"))
-    from riskmatch.deployment import export
-
     with bad_input():
-        exported = export(
+        exported = riskmatch.export(
             options.model,
             options.out,
             format=options.format,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
+import riskmatch
 from riskmatch.cli.errors import BadInput, bad_input, prepare_output
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
 from riskmatch.cli.printer import printable
 from riskmatch.cli.progress import progress
-from riskmatch.report.style import Width
 
 TEXT = """\
 Draw a figure from the records and predictions of runs, or from a JSON file with its numbers, as
@@ -37,7 +38,7 @@ class Draw:
     """Folders of runs, of many runs, or of sweeps."""
     out: Path | None = None
     """File to write: .png, .svg, .pdf, or .json to draw it again; by default its name with .png."""
-    width: Width | None = None
+    width: Literal["column", "page"] | None = None
     """Column (3.3 inches) or page (6.9 inches); by default column width for a single panel."""
     data_dir: Path | None = None
     """Folder to search first for data sets, where predictions come from a checkpoint."""
@@ -47,18 +48,17 @@ class Draw:
 
 def run(words: Sequence[str]) -> int:
     """Draw a figure, or list the figures."""
-    from riskmatch.report.figures import FIGURES, NUMBERS, SUFFIXES, draw_figure
-
-    width = max(map(len, FIGURES))
-    figures = "\n".join(f"  {name:<{width}}   {type_.summary}" for name, type_ in FIGURES.items())
+    summaries = riskmatch.list_figures()
+    width = max(map(len, summaries))
+    figures = "\n".join(f"  {name:<{width}}   {text}" for name, text in summaries.items())
     text = TEXT.format(figures=figures)
     options = parse(Draw, "figure", words or ["--help"], {"out": ("-o",)}, text)
     if options.name is None:
         raise BadInput("Give the name of a figure; riskmatch figure --help lists them.")
     out = options.out or Path(Path(options.name).stem + ".png")
-    prepare_output(out, "--out", (*SUFFIXES, NUMBERS))
+    prepare_output(out, "--out", (".png", ".svg", ".pdf", ".json"))
     with bad_input(), progress("samples", options.quiet) as on_progress:
-        draw_figure(
+        riskmatch.draw_figure(
             options.name,
             options.runs,
             out,

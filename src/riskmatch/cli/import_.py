@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import riskmatch
 from riskmatch.cli.app import call_verb
 from riskmatch.cli.errors import bad_input
 from riskmatch.cli.options import Positional
@@ -48,19 +49,14 @@ class DomainBed:
 def _domainbed(words: Sequence[str]) -> int:
     """Convert a sweep of DomainBed or of a fork of it."""
     options = parse(DomainBed, "import domainbed", words)
-    from riskmatch.report.comparison import tables_of_results
-    from riskmatch.runs.domainbed import import_domainbed
-    from riskmatch.runs.frame import results_of
-    from riskmatch.selection import find_rule
-
     with bad_input():
-        rule = find_rule(options.select)
-        sweep, changed = import_domainbed(
+        sweep, changed = riskmatch.import_domainbed(
             options.dir,
             options.out,
             on_fault=lambda fault: print(f"riskmatch: {printable(fault)}", file=sys.stderr),
         )
-        tables = tables_of_results(results_of(sweep.runs), rule)
+        folders = [options.out / run.config.id for run in sweep.runs]
+        tables = riskmatch.tables_of(folders, options.select) if folders else []
     if options.json:
         values = {
             "runs": len(sweep.runs),

@@ -9,6 +9,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import riskmatch
 from riskmatch.cli.errors import bad_input, prepare_output
 from riskmatch.cli.evaluate import Labelled
 from riskmatch.cli.options import Positional
@@ -56,10 +57,8 @@ def run(words: Sequence[str]) -> int:
     options = parse(Monitor, "monitor", words)
     if options.figure is not None:
         prepare_output(options.figure, "--figure", (".png", ".svg", ".pdf"))
-    from riskmatch.deployment import monitor
-
     with bad_input(), Display(options.quiet, "samples") as display:
-        found = monitor(
+        found = riskmatch.monitor(
             options.model,
             options.data,
             labelled=not options.unlabelled,

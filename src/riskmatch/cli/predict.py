@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import riskmatch
 from riskmatch.cli.errors import bad_input, prepare_output
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
@@ -41,8 +42,6 @@ def run(words: Sequence[str]) -> int:
     """Predict, write the table, and print how many inputs it has."""
     options = parse(Predict, "predict", words, {"out": ("-o",)})
     prepare_output(options.out, "--out", (".csv", ".parquet"))
-    from riskmatch.deployment import predict
-
     skipped: list[str] = []
     with bad_input(), Display(options.quiet, "samples") as display:
 
@@ -50,7 +49,7 @@ def run(words: Sequence[str]) -> int:
             skipped.append(name)
             display.log(f"skipped {name}: {cause}")
 
-        table = predict(
+        table = riskmatch.predict(
             options.model,
             options.input,
             options.out,

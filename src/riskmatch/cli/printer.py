@@ -7,8 +7,20 @@ from typing import Any
 
 from riskmatch.files import printable, to_json
 from riskmatch.report.tables import Amount, Column, Table
+from riskmatch.report.titles import part_titles
 
-__all__ = ["Amount", "Column", "Table", "print_json", "print_line", "print_table", "printable"]
+__all__ = [
+    "Amount",
+    "Column",
+    "Table",
+    "part_titles",
+    "print_differences",
+    "print_facts",
+    "print_json",
+    "print_line",
+    "print_table",
+    "printable",
+]
 
 
 def print_json(value: Any) -> None:
@@ -34,3 +46,18 @@ def _print(value: Any) -> None:
     from rich.table import Table as RichTable
 
     Console(highlight=False).print(value, soft_wrap=not isinstance(value, RichTable))
+
+
+def print_facts(facts: Any) -> None:
+    """Print the verdict of a summary, without its rule."""
+    from riskmatch.report.facts import lines
+
+    for line in lines(facts)[:-1]:
+        print_line(line)
+
+
+def print_differences(differences: Any) -> None:
+    """Print the differences between the methods of a summary."""
+    from riskmatch.report.headline import differences_table
+
+    print_table(differences_table(differences))

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from riskmatch.runs.scores import Evaluation
     from riskmatch.sweep import Board, PlannedRun
 
+__all__ = ["Display", "Rate", "RunDisplay", "SweepDisplay", "clock", "progress", "start_bar"]
+
 Unit = Literal["images", "samples", "bytes"]
 
 FIRST_LINE, NEXT_LINE = 2.0, 5.0

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import riskmatch
 from riskmatch.cli.errors import bad_input, prepare_output
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
@@ -41,10 +42,8 @@ def run(words: Sequence[str]) -> int:
     """Write the report and print its path and size."""
     options = parse(Report, "report", words, {"out": ("-o",)})
     prepare_output(options.out, "--out", (".html",))
-    from riskmatch.report import write_report
-
     with bad_input(), progress("images", options.quiet) as on_progress:
-        file = write_report(
+        file = riskmatch.write_report(
             options.dirs,
             options.out,
             data_dir=options.data_dir,

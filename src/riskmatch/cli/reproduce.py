@@ -11,13 +11,14 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any, Literal
 
-from riskmatch.cli.errors import BadInput, RunFailed, check_name
+import riskmatch
+from riskmatch.cli.errors import BadInput, RunFailed, bad_input
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
 from riskmatch.cli.printer import print_json, printable
 from riskmatch.cli.progress import SweepDisplay
-from riskmatch.experiments.experiment import Budget
 
+Budget = Literal["smoke", "laptop", "paper"]
 ALL = "all"
 COMMON = ("out", "as_is", "overwrite", "jobs", "data_dir", "device")
 """Options that go with ``all``, too."""
@@ -86,9 +87,6 @@ def run(words: Sequence[str]) -> int:
         return 0
     if options.name is None:
         raise BadInput("Give the NAME of a table or figure, or all; --list shows the names.")
-    from riskmatch.experiments.catalogue import ALIASES, EXPERIMENTS
-
-    check_name("table or figure", options.name, [ALL, *EXPERIMENTS, *ALIASES])
     if options.budget is None:
         raise BadInput("Give --budget smoke, laptop or paper.")
     command = shlex.join(["riskmatch", "reproduce", *words])
@@ -100,23 +98,18 @@ def run(words: Sequence[str]) -> int:
 
 
 def _reproduce(name: str, budget: Budget, options: Reproduce, command: str) -> None:
-    from riskmatch.experiments import ReproductionError, reproduce
-
-    with SweepDisplay(quiet=options.quiet) as display:
-        try:
-            outcome = reproduce(
-                name,
-                budget,
-                data=_words(options.data),
-                methods=_words(options.methods),
-                seeds=_integers("seeds", options.seeds),
-                search_seeds=_integers("search-seeds", options.search_seeds),
-                init=options.init,
-                preset=options.preset,
-                **_common(options, display),
-            )
-        except (ReproductionError, FileNotFoundError) as error:
-            raise BadInput(str(error)) from error
+    with bad_input(), SweepDisplay(quiet=options.quiet) as display:
+        outcome = riskmatch.reproduce(
+            name,
+            budget,
+            data=_words(options.data),
+            methods=_words(options.methods),
+            seeds=_integers("seeds", options.seeds),
+            search_seeds=_integers("search-seeds", options.search_seeds),
+            init=options.init,
+            preset=options.preset,
+            **_common(options, display),
+        )
     if options.json:
         if outcome.output is not None:
             print_json(outcome.to_json())
@@ -129,23 +122,19 @@ def _reproduce(name: str, budget: Budget, options: Reproduce, command: str) -> N
 
 
 def _reproduce_all(budget: Budget, options: Reproduce, command: str) -> None:
-    from riskmatch.experiments import EXPERIMENTS, reproduce_all
-
     for option in ("data", "methods", "seeds", "search_seeds", "init", "preset"):
         if getattr(options, option) != getattr(Reproduce, option):
             flag = option.replace("_", "-")
             raise BadInput(f"all does not take --{flag}; name a single table or figure.")
-    names = list(EXPERIMENTS)
     results: dict[str, Any] = {}
     failed: list[str] = []
     display = SweepDisplay(quiet=options.quiet)
 
-    def start(name: str) -> None:
+    def start(name: str, number: int, total: int) -> None:
         if not options.quiet:
-            number = names.index(name) + 1
-            print(f"[{number}/{len(names)}] {name}", file=sys.stderr, flush=True)
+            print(f"[{number}/{total}] {name}", file=sys.stderr, flush=True)
 
-    outcomes = reproduce_all(budget, on_start=start, **_common(options, display))
+    outcomes = riskmatch.reproduce_all(budget, on_start=start, **_common(options, display))
     for name, outcome in outcomes:
         display.close()
         if outcome.output is not None:
@@ -172,9 +161,7 @@ def _common(options: Reproduce, display: SweepDisplay) -> dict[str, Any]:
 
 
 def _list(options: Reproduce) -> None:
-    from riskmatch.experiments import list_experiments
-
-    infos = list_experiments(options.data_dir)
+    infos = riskmatch.list_experiments(options.data_dir)
     if options.json:
         values = {info.name: asdict(info) for info in infos}
         print_json(values)

@@ -7,10 +7,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import riskmatch
 from riskmatch.cli.errors import bad_input
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
-from riskmatch.cli.printer import Amount, Column, Table, print_json, print_line, print_table
+from riskmatch.cli.printer import (
+    Amount,
+    Column,
+    Table,
+    print_differences,
+    print_facts,
+    print_json,
+    print_line,
+    print_table,
+)
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 MAX_COLUMNS = 8
@@ -43,11 +53,9 @@ class Show:
 def run(words: Sequence[str]) -> int:
     """Print a summary of runs."""
     options = parse(Show, "show", words)
-    from riskmatch.report import find_run, summarise
-
     with bad_input():
-        path = find_run(options.run, options.out)
-        summary = summarise(path, data_dir=options.data_dir)
+        path = riskmatch.find_run(options.run, options.out)
+        summary = riskmatch.summarise(path, data_dir=options.data_dir)
     if options.json:
         values = {
             name: value.to_json() if isinstance(value, Table) else value
@@ -60,12 +68,8 @@ def run(words: Sequence[str]) -> int:
 
 
 def _print(summary: Mapping[str, Any]) -> None:
-    from riskmatch.report.facts import lines
-    from riskmatch.report.headline import differences_table
-
     print_line(summary["title"], "bold")
-    for line in lines(summary["verdict"])[:-1]:  # the last is the rule
-        print_line(line)
+    print_facts(summary["verdict"])
     headline, comparison = summary["headline"], summary["comparison"]
     if summary["run"]:  # the title names it already
         rows = tuple(row[1:] for row in headline.rows)
@@ -77,7 +81,7 @@ def _print(summary: Mapping[str, Any]) -> None:
     elif 2 < len(comparison.columns) <= MAX_COLUMNS:
         print_table(comparison)
     if "run" in headline.columns and summary["differences"]:
-        print_table(differences_table(summary["differences"]))
+        print_differences(summary["differences"])
     for note in summary["notes"]:
         print_line(f"note: {note}")
 

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import riskmatch
 from riskmatch.cli.app import call_verb
 from riskmatch.cli.errors import RunFailed, bad_input
 from riskmatch.cli.parser import parse
 from riskmatch.cli.printer import Column, print_json, print_line, print_table, printable
-from riskmatch.cli.progress import SweepDisplay, progress
+from riskmatch.cli.progress import SweepDisplay, clock, progress
 from riskmatch.cli.run_options import parse_planned
 from riskmatch.cli.sweep_options import (
     PlanOptions,
@@ -21,7 +22,6 @@ from riskmatch.cli.sweep_options import (
     TableOptions,
     parse_with_launcher,
 )
-from riskmatch.pace import clock
 
 if TYPE_CHECKING:
     from riskmatch.sweep import Launcher, SweepStatus
@@ -44,10 +44,8 @@ def _plan(words: Sequence[str]) -> int:
     if options.settings:
         _print_settings(options, methods, choices)
         return 0
-    from riskmatch.sweep import plan_sweep
-
     with bad_input(), progress("images", options.quiet) as on_progress:
-        plan = plan_sweep(
+        plan = riskmatch.plan_sweep(
             options.dir,
             options.data,
             methods,
@@ -82,15 +80,12 @@ def _plan(words: Sequence[str]) -> int:
 def _print_settings(
     options: PlanOptions, methods: Sequence[str] | None, choices: Mapping[str, Any]
 ) -> None:
-    from riskmatch.defaults import setting_lines
-    from riskmatch.sweep import sweep_settings
-
     with bad_input():
-        settings = sweep_settings(
+        settings = riskmatch.sweep_settings(
             options.data, methods, choices=choices, preset=options.preset, frozen=options.frozen
         )
     for method, values in settings.items():
-        print("\n".join([method, *(f"  {line}" for line in setting_lines(values))]))
+        print("\n".join([method, *(f"  {line}" for line in riskmatch.setting_lines(values))]))
 
 
 def _run(words: Sequence[str]) -> int:
@@ -106,10 +101,8 @@ def _retry(words: Sequence[str]) -> int:
 def _status(words: Sequence[str]) -> int:
     """Count the runs that are done, running, failed and waiting."""
     options = parse(StatusOptions, "sweep status", words)
-    from riskmatch.sweep import sweep_status
-
     with bad_input():
-        status = sweep_status(options.dir)
+        status = riskmatch.sweep_status(options.dir)
     if options.json:
         print_json(status.to_json())
     else:
@@ -120,10 +113,10 @@ def _status(words: Sequence[str]) -> int:
 def _table(words: Sequence[str]) -> int:
     """Print accuracy by method and test domain, beside the paper's."""
     options = parse(TableOptions, "sweep table", words)
-    from riskmatch.report import tables_of
-
     with bad_input():
-        tables = tables_of(options.dir, options.select, options.costs, options.after_warmup)
+        tables = riskmatch.tables_of(
+            options.dir, options.select, options.costs, options.after_warmup
+        )
     if options.json:
         print_json([table.to_json() for table in tables])
     else:
@@ -133,12 +126,10 @@ def _table(words: Sequence[str]) -> int:
 
 def _train(command: type[RunOptions], name: str, words: Sequence[str]) -> int:
     options, launcher = parse_with_launcher(command, name, words)
-    from riskmatch.sweep import retry_sweep, run_sweep
-
     if options.cost:
         _print_cost(options, launcher)
         return 0
-    train = retry_sweep if command is RetryOptions else run_sweep
+    train = riskmatch.retry_sweep if command is RetryOptions else riskmatch.run_sweep
     with bad_input(), SweepDisplay(quiet=options.quiet) as display:
         board = train(
             options.dir,
@@ -161,11 +152,9 @@ def _train(command: type[RunOptions], name: str, words: Sequence[str]) -> int:
 
 
 def _print_cost(options: PlanOptions | RunOptions, launcher: Launcher | str = "local") -> None:
-    from riskmatch.sweep import sweep_cost
-
     retry = isinstance(options, RetryOptions)
     with bad_input(), progress("images", options.quiet) as on_progress:
-        cost = sweep_cost(
+        cost = riskmatch.sweep_cost(
             options.dir, launcher, retry=retry, data_dir=options.data_dir, on_progress=on_progress
         )
     nothing = "No run has failed." if retry else "No run is left to train."

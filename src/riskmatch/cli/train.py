@@ -8,20 +8,13 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Literal
 
+import riskmatch
 from riskmatch.cli.errors import BadInput, CommandError, RunFailed, bad_input, cause_of
-from riskmatch.cli.printer import Amount, Column, print_line, print_table
-from riskmatch.cli.progress import RunDisplay, progress
+from riskmatch.cli.printer import Amount, Column, part_titles, print_json, print_line, print_table
+from riskmatch.cli.progress import RunDisplay, clock, progress
 from riskmatch.cli.train_options import TrainCommand, parse_train
-from riskmatch.files import to_json
-from riskmatch.pace import clock
-from riskmatch.runs.findings import findings
-from riskmatch.runs.records import FILE, checkpoints
-
-if TYPE_CHECKING:
-    from riskmatch.runs.records import RunRecord
-    from riskmatch.runs.scores import Split
 
 
 def run(words: Sequence[str]) -> int:
@@ -35,25 +28,23 @@ def run(words: Sequence[str]) -> int:
     if command.cost:
         _cost(command)
         return 0
-    record = _train(command)
+    run = _train(command)
     if command.json:
-        values = {"folder": str(command.folder), **record.summary(), "warnings": findings(record)}
+        values = {"folder": str(run.folder), **run.record.summary(), "warnings": run.findings}
         if command.all_domains:
             values["model"] = str(command.model)
-        print(to_json(values, indent=2))
+        print_json(values)
     elif not command.quiet:
-        _print(record, command)
+        _print(run, command)
     return 0
 
 
 def _print_settings(command: TrainCommand) -> None:
-    from riskmatch.defaults import setting_lines
-
     settings = command.prepared.settings
     if command.json:
-        print(to_json({name: setting._asdict() for name, setting in settings.items()}, indent=2))
+        print_json({name: setting._asdict() for name, setting in settings.items()})
     else:
-        print("\n".join(setting_lines(settings)))
+        print("\n".join(riskmatch.setting_lines(settings)))
 
 
 def _is_main() -> bool:
@@ -75,12 +66,10 @@ def _run_silently(words: Sequence[str]) -> int:
     return 0
 
 
-def _train(command: TrainCommand) -> RunRecord:
-    from riskmatch.training import train
-
+def _train(command: TrainCommand) -> riskmatch.Run:
     display = RunDisplay(command.config, command.quiet)
     with _reported(command, display), display:
-        run = train(
+        run = riskmatch.train(
             command.prepared,
             out=command.out,
             data_dir=command.data_dir,
@@ -100,52 +89,47 @@ def _train(command: TrainCommand) -> RunRecord:
         )
     if display.last_step is None and not command.quiet:
         print("This run was done before; this is its record.", file=sys.stderr)
-    return run.record
+    return run
 
 
 def _cost(command: TrainCommand) -> None:
-    from riskmatch.training import cost
-
     with bad_input(), progress("images", command.quiet) as on_progress:
-        values = cost(
+        values = riskmatch.cost(
             command.prepared,
             device=command.device,
             data_dir=command.data_dir,
             on_progress=on_progress,
         )
     limit = None if command.memory is None else command.memory * 1e9
-    print(to_json(values.to_json(limit), indent=2) if command.json else values.text(limit))
+    if command.json:
+        print_json(values.to_json(limit))
+    else:
+        print(values.text(limit))
 
 
 @contextmanager
 def _reported(command: TrainCommand, display: RunDisplay) -> Iterator[None]:
     """Report errors of a run with the command that continues it."""
-    from riskmatch.engine import checkpoint
-    from riskmatch.engine.parallel import LostProcessError
-    from riskmatch.engine.run import UnfinishedError
-    from riskmatch.engine.step import DivergedError
-    from riskmatch.runs.lock import BusyError
-
     resume = command.resume_command
     try:
         yield
     except CommandError:
         raise
-    except UnfinishedError:
+    except riskmatch.UnfinishedError:
         raise BadInput(
             f"This run was started before. To continue: {resume} (to start again: --restart)"
         ) from None
     except KeyboardInterrupt as error:
         step = "" if display.last_step is None else f" after step {display.last_step}"
         raise RunFailed(f"Interrupted{step}. To continue: {resume}") from error
-    except BusyError as error:
+    except riskmatch.BusyError as error:
         raise RunFailed(str(error)) from error
-    except LostProcessError as error:
+    except riskmatch.LostProcessError as error:
         raise RunFailed(
             f"{error} To continue from the last checkpoint, add --resume to the command; the "
             "number of processes may differ."
         ) from error
-    except DivergedError as error:
+    except riskmatch.DivergedError as error:
         raise RunFailed(
             f"{error} Try a smaller --lr or --clip 1; to continue as it is: {resume}"
         ) from error
@@ -155,19 +139,18 @@ def _reported(command: TrainCommand, display: RunDisplay) -> Iterator[None]:
         cause = f"{type(error).__name__}: {cause_of(error)}".rstrip(".")
         if isinstance(error, OSError):  # such as a full disk
             raise RunFailed(f"{cause}. To continue once this is repaired: {resume}") from error
-        if not checkpoint.exists(command.folder / checkpoint.FOLDER):
+        if not any(command.folder.glob("checkpoints/*")):
             raise RunFailed(f"{cause} (--debug shows the traceback)") from error
         raise RunFailed(f"{cause}. To continue from the last checkpoint: {resume}") from error
 
 
-def _print(run: RunRecord, command: TrainCommand) -> None:
+def _print(run: riskmatch.Run, command: TrainCommand) -> None:
     """Print accuracy and mean risk per domain, the files, and the command to repeat."""
-    from riskmatch.report.titles import part_titles
-
-    config, last = run.config, run.evaluations[-1]
+    config, record = run.config, run.record
+    last = record.evaluations[-1]
     first, second = part_titles(config.data).values()
 
-    def column(score: str, split: Split, title: str, decimals: int) -> Column:
+    def column(score: str, split: Literal["train", "val"], title: str, decimals: int) -> Column:
         return Column(
             title,
             lambda name: Amount(getattr(last.scores[name][split], score), decimals),
@@ -183,27 +166,18 @@ def _print(run: RunRecord, command: TrainCommand) -> None:
     ]
     print_line(f"{config.method} on {config.data} after {last.step} steps", "bold")
     print_table(columns, last.scores)
-    if run.stopped_early:
+    if record.stopped_early:
         cause = f"the validation risk was flat for {config.patience} evaluations"
         if config.average == "swad":
             cause = "the validation risk was flat, or had left the window of swad"
         print_line(f"Stopped at step {last.step} of {config.steps}: {cause}.")
-    if (share := run.evaluation_share) is not None:
+    if (share := record.evaluation_share) is not None:
         spent = f"{share:.0%} of {clock(last.seconds)}"
         print_line(f"evaluation {spent}, checkpoints included")
-    for message in findings(run):
+    for message in run.findings:
         print_line(f"warning: {message}")
-    files = [("records", str(command.folder / FILE))]
-    on_disk = checkpoints(command.folder)
-    names: dict[int, list[str]] = {}
-    for name, step in (run.checkpoints or {"last": last.step}).items():
-        names.setdefault(step, []).append(name)
-    files += [
-        ("checkpoint", f"{on_disk[step]} ({', '.join(own)})")
-        for step, own in names.items()
-        if step in on_disk
-    ]
+    for label, path, names in run.files:
+        print_line(f"{label:<10} {path}{f' ({names})' if names else ''}")
     if command.all_domains:
-        files.append(("model", str(command.model)))
-    for label, text in [*files, ("repeat", command.command)]:
-        print_line(f"{label:<10} {text}")
+        print_line(f"{'model':<10} {command.model}")
+    print_line(f"{'repeat':<10} {command.command}")

@@ -255,32 +255,35 @@ def known_domains(name: str) -> tuple[str, ...] | None:
     return feature_domains(data.path) if data.has_features else data.index().domain_names
 
 
-def describe(data_dir: Path | None = None) -> list[dict[str, Any]]:
+def describe_data(
+    name: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    data_dir: Path | None = None,
+) -> list[dict[str, Any]]:
     """One row per data set, built-in or announced by an installed package.
 
     Facts that a data set does not state are None. ``cure`` is the command that makes it available,
     or, for a part that cannot be imported, the error; ``package`` is the distribution that has it.
 
-    Example:
-        >>> row = describe()[0]
-        >>> row["name"], row["classes"], row["here"]
-        ('colored-digits', 2, True)
-    """
-    return [_row(name, data_dir) for name in registry.names("data")]
-
-
-def describe_one(
-    name: str, options: Mapping[str, Any] | None = None, data_dir: Path | None = None
-) -> dict[str, Any]:
-    """One row of :func:`describe` for a name or a path; the columns of a table besides.
+    Args:
+        name: name or path of the only data set to describe; of a table also the columns.
+        options: options of that data set.
+        data_dir: folder searched first for data sets.
 
     Raises:
         ValueError: the name is unknown, or the data cannot be used.
         FileNotFoundError: the path does not exist.
+
+    Example:
+        >>> row = describe_data()[0]
+        >>> row["name"], row["classes"], row["here"]
+        ('colored-digits', 2, True)
     """
+    if name is None:
+        return [_row(name, data_dir) for name in registry.names("data")]
     data = resolve(name)
     if data.path is None:
-        return _row(name, data_dir)
+        return [_row(name, data_dir)]
     if not data.path.exists():
         raise FileNotFoundError(f"There is no {name}.")
     domains: DomainSet | None = None
@@ -293,11 +296,11 @@ def describe_one(
         facts = {"domains": domains.names, "classes": domains.classes}
         facts["samples"] = sum(map(len, domains.domains))
     row = {"name": name, **facts, "licence": None, "package": "riskmatch", "here": True}
-    row["cure"] = None
-    return {**row, "columns": domains.describe()} if isinstance(domains, TableDomains) else row
+    columns = {"columns": domains.describe()} if isinstance(domains, TableDomains) else {}
+    return [{**row, "cure": None, **columns}]
 
 
-def download(
+def download_data(
     name: str,
     data_dir: Path | None = None,
     mirrors: Sequence[str] = (),

@@ -12,7 +12,7 @@ from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.data.mnist import load_mnist
 from riskmatch.data.sampler import stream
 
-ANGLES = (0, 15, 30, 45, 60, 75)
+ANGLES: tuple[int, ...] = (0, 15, 30, 45, 60, 75)
 """Angles of the domains, in degrees counter-clockwise."""
 
 

@@ -37,6 +37,7 @@ from riskmatch.files import read_file
 from riskmatch.models import Backbone, Head
 from riskmatch.runs import predictions, records
 from riskmatch.runs.config import RunConfig
+from riskmatch.runs.findings import findings
 from riskmatch.runs.predictions import Predictions
 from riskmatch.runs.records import RunRecord, StoredRun
 from riskmatch.runs.scores import LEVELS, Split
@@ -70,6 +71,22 @@ class Run(StoredRun):
             UntrustedError: one is not trusted, see :mod:`riskmatch.trust`.
         """
         admit(names, self.folder / records.FILE, self.trust)
+
+    @property
+    def findings(self) -> list[str]:
+        """What is wrong with the run, one sentence each."""
+        return findings(self.record)
+
+    @property
+    def files(self) -> list[tuple[str, Path, str]]:
+        """Record and checkpoints: what each is, its path, and the names of the step."""
+        names: dict[int, list[str]] = {}
+        last = {"last": self.record.evaluations[-1].step}
+        for name, step in (self.record.checkpoints or last).items():
+            names.setdefault(step, []).append(name)
+        stored = records.checkpoints(self.folder)
+        kept = [("checkpoint", stored[s], ", ".join(n)) for s, n in names.items() if s in stored]
+        return [("records", self.folder / records.FILE, ""), *kept]
 
     @cached_property
     def evaluations(self) -> pd.DataFrame:

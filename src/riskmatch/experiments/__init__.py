@@ -23,55 +23,6 @@ To add a table or figure:
 Finding data, training, sharing of runs, progress and errors are handled by :func:`reproduce`.
 """
 
-from typing import TYPE_CHECKING
+from lazy_loader import attach_stub
 
-from riskmatch.lazy import lazy_names
-
-if TYPE_CHECKING:
-    from riskmatch.experiments.catalogue import EXPERIMENTS
-    from riskmatch.experiments.demonstration import demo
-    from riskmatch.experiments.experiment import (
-        Budget,
-        Experiment,
-        FinishedRuns,
-        Outcome,
-        Output,
-        Scope,
-    )
-    from riskmatch.experiments.reproduction import (
-        ExperimentInfo,
-        ReproductionError,
-        list_experiments,
-        reproduce,
-        reproduce_all,
-    )
-
-__all__ = [
-    "EXPERIMENTS",
-    "Budget",
-    "Experiment",
-    "ExperimentInfo",
-    "FinishedRuns",
-    "Outcome",
-    "Output",
-    "ReproductionError",
-    "Scope",
-    "demo",
-    "list_experiments",
-    "reproduce",
-    "reproduce_all",
-]
-
-_HOMES = {
-    "EXPERIMENTS": "catalogue",
-    "demo": "demonstration",
-    **dict.fromkeys(
-        ("Budget", "Experiment", "FinishedRuns", "Outcome", "Output", "Scope"), "experiment"
-    ),
-    **dict.fromkeys(
-        ("ExperimentInfo", "ReproductionError", "list_experiments", "reproduce", "reproduce_all"),
-        "reproduction",
-    ),
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

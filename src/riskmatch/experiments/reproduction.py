@@ -226,7 +226,7 @@ def reproduce_all(
     jobs: int | None = None,
     data_dir: Path | str | None = None,
     device: str = "auto",
-    on_start: Callable[[str], None] = lambda name: None,
+    on_start: Callable[[str, int, int], None] = lambda name, number, total: None,
     on_plan: OnPlan = lambda scope, runs: None,
     on_change: OnChange = lambda board: None,
     on_progress: OnProgress | None = None,
@@ -234,10 +234,10 @@ def reproduce_all(
     """Reproduce every table and figure; yields the name and outcome of each.
 
     An experiment that fails does not stop the others; an interruption does. ``on_start`` is called
-    with the name of each experiment; see :func:`reproduce` for the other arguments.
+    with the name, number and total of the experiments; see :func:`reproduce` for the others.
     """
-    for name in EXPERIMENTS:
-        on_start(name)
+    for number, name in enumerate(EXPERIMENTS, 1):
+        on_start(name, number, len(EXPERIMENTS))
         try:
             outcome = reproduce(
                 name,

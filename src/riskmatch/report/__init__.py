@@ -13,25 +13,6 @@
 ('ERM on colored-digits without 0.1', ('method', '0.1', 'average'))
 """
 
-from typing import TYPE_CHECKING
+from lazy_loader import attach_stub
 
-from riskmatch.lazy import lazy_names
-
-if TYPE_CHECKING:
-    from riskmatch.report.comparison import tables_of
-    from riskmatch.report.figures import draw_figure
-    from riskmatch.report.page import summarise
-    from riskmatch.report.render import write_report
-    from riskmatch.report.selected import find_run
-
-__all__ = ["draw_figure", "find_run", "summarise", "tables_of", "write_report"]
-
-_HOMES = {
-    "draw_figure": "figures",
-    "find_run": "selected",
-    "summarise": "page",
-    "tables_of": "comparison",
-    "write_report": "render",
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -11,7 +11,7 @@ from PIL import Image
 from random_images import random_image, write_images
 
 from riskmatch.cli.data import print_examination
-from riskmatch.data.doctor import contact_sheet, examine
+from riskmatch.data.doctor import contact_sheet, examine_data
 from riskmatch.data.doctor.contact_sheet import BLANK, CELL, GAP, HEAD, MARGIN
 from riskmatch.data.doctor.survey import survey
 from riskmatch.data.images.index import index_folder
@@ -38,7 +38,7 @@ def printed(capsys, monkeypatch):
 
 
 def test_sound_tree_has_no_findings(tree, printed):
-    examination = examine(tree)
+    examination = examine_data(tree)
     assert examination.findings == ()
     assert examination.exit_code == 0
     assert len(examination.index) == 150
@@ -54,7 +54,7 @@ def test_misplaced_files_are_reported_with_their_place(tree):
     (tree / "b/cow/.DS_Store").write_text("junk")
     random_image(2000).save(tree / "c/cat/lost.dat", "PNG")
     os.symlink(tree / "a", tree / "a/cat/round", target_is_directory=True)
-    examination = examine(tree)
+    examination = examine_data(tree)
     assert found(examination) == {
         ("misplaced", "fault", "1.png"),
         ("misplaced", "fault", "a/2.png"),
@@ -74,7 +74,7 @@ def test_empty_folders_are_reported(tree):
     for path in ("d", "e/cat", "a/owl", "b/owl", "a/cat/deep/er", "c/.hidden"):
         (tree / path).mkdir(parents=True)
     (tree / "b/owl/.DS_Store").write_text("junk")
-    examination = examine(tree)
+    examination = examine_data(tree)
     assert found(examination) == {
         ("empty-folder", "fault", "d"),
         ("empty-folder", "fault", "e"),
@@ -124,7 +124,7 @@ def test_unreadable_folder_is_a_fault():
 def test_tree_without_image_extensions_is_examined(tmp_path, printed):
     (tmp_path / "a/cat").mkdir(parents=True)
     random_image(0).save(tmp_path / "a/cat/1.jfif", "JPEG")
-    examination = examine(tmp_path)
+    examination = examine_data(tmp_path)
     assert found(examination) == {
         ("wrong-extension", "fault", "a/cat/1.jfif"),
         ("no-images", "fault", None),
@@ -139,9 +139,9 @@ def test_tree_without_domain_level_is_refused(tmp_path, domains):
         (tmp_path / domain).mkdir()
         random_image(0).save(tmp_path / domain / "1.png")
     with pytest.raises(ValueError, match=r"level of domains .* missing"):
-        examine(tmp_path)
+        examine_data(tmp_path)
     with pytest.raises(FileNotFoundError, match="There is no folder"):
-        examine(tmp_path / "nowhere")
+        examine_data(tmp_path / "nowhere")
 
 
 def test_images_of_a_manifest_are_examined(tree):
@@ -149,14 +149,14 @@ def test_images_of_a_manifest_are_examined(tree):
     rows = [f"{e.parent.parent.name}/{e.parent.name}/{e.name}" for e in tree.glob("*/*/*.png")]
     lines = [f"{path},{path.split('/')[1]},{path.split('/')[0]}" for path in rows]
     (tree / "pets.csv").write_text("\n".join(["path,label,domain", *lines]))
-    assert found(examine(tree / "pets.csv")) == {("empty", "fault", "a/cat/0.png")}
+    assert found(examine_data(tree / "pets.csv")) == {("empty", "fault", "a/cat/0.png")}
 
 
 def test_missing_files_of_a_manifest_are_reported(tree):
     (tree / "a/cat/0.png").write_bytes(b"")
     lines = ["path,label,domain", "a/cat/0.png,cat,a", "a/cat/1.png,cat,a", "b/no.png,cat,b"]
     (tree / "pets.csv").write_text("\n".join([*lines, "b/cow/1.png,cow,b", "b,cat,b"]))
-    examination = examine(tree / "pets.csv")
+    examination = examine_data(tree / "pets.csv")
     assert len(examination.index) == 3
     assert {row for row in found(examination) if row[1] == "fault"} == {
         ("empty", "fault", "a/cat/0.png"),
@@ -170,7 +170,7 @@ def test_missing_files_of_a_manifest_are_reported(tree):
 
 def test_manifest_with_only_missing_files(tree):
     (tree / "pets.csv").write_text("path,label,domain\nno.png,cat,a\n")
-    assert found(examine(tree / "pets.csv")) == {
+    assert found(examine_data(tree / "pets.csv")) == {
         ("missing-file", "fault", "no.png"),
         ("no-images", "fault", None),
     }
@@ -178,14 +178,14 @@ def test_manifest_with_only_missing_files(tree):
 
 def test_progress_counts_every_image(tree):
     calls = []
-    examine(tree, on_progress=lambda *call: calls.append(call), jobs=2)
+    examine_data(tree, on_progress=lambda *call: calls.append(call), jobs=2)
     assert calls[:-1] == [("examining images", done, 150) for done in range(1, 151)]
     assert calls[-1] == ("comparing images", 0, None)
 
 
 def test_json_holds_counts_and_findings(tree):
     (tree / "a/cat/0.png").write_bytes(b"")
-    examination = examine(tree)
+    examination = examine_data(tree)
     assert examination.exit_code == 1
     content = json.loads(examination.to_json())
     assert content["counts"]["a"] == {"cat": 25, "cow": 25}
@@ -208,7 +208,7 @@ def test_printed_findings_are_grouped_with_a_common_cure(tree, printed):
     for number in range(3):
         (tree / f"a/cat/{number}.png").write_bytes(b"")
     (tree / "b/cow/[red]\x1b[2J.png").write_bytes(b"")
-    text = printed(examine(tree))
+    text = printed(examine_data(tree))
     assert "empty  4 faults" in text
     assert text.count("Get the file again, or delete it.") == 1
     assert "b/cow/[red]\\x1b[2J.png has zero bytes" in text
@@ -220,7 +220,7 @@ def test_control_characters_are_escaped_in_print(tmp_path, printed):
     root = tmp_path / "pe\x1bts"
     write_images(root, domains=("a\x1bb",), classes=("c\x07t", "cow"))
     (root / "a\x1bb/cow/0.png").rename(root / "a\x1bb/cow/\x9b\udce4.dat")
-    examination = examine(root)
+    examination = examine_data(root)
     text = printed(examination)
     assert all(letter.isprintable() or letter == "\n" for letter in text)
     assert "pe\\x1bts: 49 images" in text
@@ -231,7 +231,7 @@ def test_control_characters_are_escaped_in_print(tmp_path, printed):
 
 def test_warnings_do_not_change_the_exit_code(tree, printed):
     (tree / "a/cat/0.png").rename(tree / "a/cat/0.jpg")
-    examination = examine(tree)
+    examination = examine_data(tree)
     assert [f.severity for f in examination.findings] == ["warning"]
     assert examination.exit_code == 0
     assert printed(examination).endswith("1 warning; no fault.\n")
@@ -261,6 +261,6 @@ def test_contact_sheet_shows_classes_by_domains(tmp_path):
 def test_missing_pillow_is_reported_with_the_cure(tree, monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(ImportError, match=r"pip install 'riskmatch\[images\]'"):
-        examine(tree)
+        examine_data(tree)
     with pytest.raises(ImportError, match=r"pip install 'riskmatch\[images\]'"):
         contact_sheet(index_folder(tree), tree / "sheet.png")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from riskmatch.data.doctor import examine
+from riskmatch.data.doctor import examine_data
 
 pytestmark = pytest.mark.needs_data
 EVERY = 12
@@ -104,7 +104,7 @@ def spoil(root):
 
 
 def test_sample_of_pacs_differs_only_in_counts(sample):
-    found = examine(sample)
+    found = examine_data(sample)
     assert found.benchmark == "PACS"
     assert {f.kind for f in found.findings} == {"count"}
 
@@ -113,6 +113,6 @@ def test_twenty_planted_faults_are_found_and_nothing_else(sample, tmp_path):
     shutil.copytree(sample, tmp_path / "PACS")
     planted = spoil(tmp_path / "PACS")
     assert len(planted) == 20
-    found = [f for f in examine(tmp_path / "PACS").findings if f.kind != "count"]
+    found = [f for f in examine_data(tmp_path / "PACS").findings if f.kind != "count"]
     assert sorted((f.kind, f.subject) for f in found) == sorted(planted)
     assert all(f.cure for f in found)

@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import ks_2samp
 
 from riskmatch.data import load_data
-from riskmatch.data.doctor import examine
+from riskmatch.data.doctor import examine_data
 from riskmatch.data.doctor.tables import _distance
 
 COLUMNS = {"label": "late", "domain": "airport"}
@@ -27,7 +27,7 @@ def visits(**changes):
 
 
 def findings(frame, **columns):
-    found = examine(load_data(frame, **{**COLUMNS, **columns})).findings
+    found = examine_data(load_data(frame, **{**COLUMNS, **columns})).findings
     return [(f.kind, f.severity, f.subject, f.message, f.cure) for f in found]
 
 

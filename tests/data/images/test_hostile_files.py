@@ -15,7 +15,7 @@ from trees import pacs_files, small_pacs, tarred, zipped
 from riskmatch import load_data
 from riskmatch.cli import main
 from riskmatch.data import mnist
-from riskmatch.data.doctor import examine
+from riskmatch.data.doctor import examine_data
 from riskmatch.data.doctor.contact_sheet import contact_sheet
 from riskmatch.data.doctor.files import inspect_file
 from riskmatch.data.fetch import FetchError, fetch
@@ -52,7 +52,7 @@ def test_postscript_starts_no_program(pictures, tmp_path, monkeypatch):
     file.write_bytes(EPS)
     with pytest.raises(ImageError, match=r"a/cat/0\.png cannot be read as an image"):
         decode(file, 8)
-    kinds = {finding.path: finding.kind for finding in examine(pictures).findings}
+    kinds = {finding.path: finding.kind for finding in examine_data(pictures).findings}
     assert kinds["a/cat/0.png"] == "no-image"
     contact_sheet(index_folder(pictures), tmp_path / "sheet.png")
     assert not started.exists()
@@ -71,7 +71,7 @@ def test_pipe_with_the_name_of_an_image_does_not_block(pictures, tmp_path, linke
     with pytest.raises(OSError, match="a pipe, a socket or a device"):
         cached_file(pictures, ["a/cat/0.png"], 8, tmp_path / "cache")
     (pictures / "a" / "notes").symlink_to(tmp_path / "pipe")
-    kinds = {f.path: f.kind for f in examine(pictures).findings if f.path}
+    kinds = {f.path: f.kind for f in examine_data(pictures).findings if f.path}
     assert kinds["a/cat/0.png"] == "unreadable"
     assert kinds["a/notes"] == "stray"
 

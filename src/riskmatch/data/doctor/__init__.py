@@ -24,12 +24,12 @@ __all__ = [
     "Finding",
     "Siblings",
     "contact_sheet",
-    "examine",
+    "examine_data",
     "siblings_in",
 ]
 
 
-def examine(
+def examine_data(
     data: str | Path | TableDomains,
     data_dir: Path | None = None,
     *,

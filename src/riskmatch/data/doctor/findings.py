@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from riskmatch.data.images.index import ImageIndex
@@ -69,6 +70,18 @@ class Examination:
     def exit_code(self) -> int:
         """1 if there is a fault, else 0."""
         return 1 if self.tally()["fault"] else 0
+
+    def contact_sheet(self, file: Path) -> None:
+        """Write a PNG with one image of each class in each domain.
+
+        Raises:
+            ValueError: the data are a table, or the file is one of the images.
+        """
+        from riskmatch.data.doctor.contact_sheet import contact_sheet
+
+        if not isinstance(self.index, ImageIndex):
+            raise ValueError("A contact sheet is for images; leave it out for a table.")
+        contact_sheet(self.index, file)
 
     def to_json(self) -> str:
         """The examination as JSON."""

@@ -207,6 +207,6 @@ DOMAINNET = Benchmark(
     ),
 )
 
-BENCHMARKS = {
+BENCHMARKS: dict[str, Benchmark] = {
     benchmark.name: benchmark for benchmark in (PACS, VLCS, OFFICEHOME, TERRAINCOGNITA, DOMAINNET)
 }

@@ -62,6 +62,16 @@ FIGURES: dict[str, FigureType] = {
 }
 
 
+def list_figures() -> dict[str, str]:
+    """Names of the figures, each with what it shows.
+
+    Example:
+        >>> list_figures()["curves"]
+        'accuracy on every domain during training'
+    """
+    return {name: figure.summary for name, figure in FIGURES.items()}
+
+
 @imports_nothing
 def draw_figure(
     name: str | Path,

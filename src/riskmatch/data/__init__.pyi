@@ -1,0 +1,13 @@
+from .catalogue import load as load
+from .convert import load_data as load_data
+from .domain import Batch as Batch
+from .domain import Domain as Domain
+from .domain import DomainSet as DomainSet
+from .preprocessing import TablePreprocessing as TablePreprocessing
+from .preprocessing import preprocessing_from_json as preprocessing_from_json
+from .progress import OnProgress as OnProgress
+from .progress import no_progress as no_progress
+from .sampler import Sampler as Sampler
+from .sampler import split as split
+from .sources import DATASETS as DATASETS
+from .sources import DataSource as DataSource

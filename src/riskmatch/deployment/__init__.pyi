@@ -1,0 +1,11 @@
+from .evaluation import evaluate as evaluate
+from .expected import Expected as Expected
+from .exporting import Exported as Exported
+from .exporting import export as export
+from .folder import ModelError as ModelError
+from .model import TrainedModel as TrainedModel
+from .model import load_model as load_model
+from .monitoring import Monitoring as Monitoring
+from .monitoring import monitor as monitor
+from .prediction import predict as predict
+from .saving import save_model as save_model

@@ -1,0 +1,13 @@
+from .catalogue import EXPERIMENTS as EXPERIMENTS
+from .demonstration import demo as demo
+from .experiment import Budget as Budget
+from .experiment import Experiment as Experiment
+from .experiment import FinishedRuns as FinishedRuns
+from .experiment import Outcome as Outcome
+from .experiment import Output as Output
+from .experiment import Scope as Scope
+from .reproduction import ExperimentInfo as ExperimentInfo
+from .reproduction import ReproductionError as ReproductionError
+from .reproduction import list_experiments as list_experiments
+from .reproduction import reproduce as reproduce
+from .reproduction import reproduce_all as reproduce_all
