@@ -62,7 +62,7 @@ def test_report_is_printed_if_the_contact_sheet_cannot_be_written(riskmatch, pet
     Path("pets/oil/cat/0.png").write_bytes(b"")
     done = riskmatch("data", "doctor", "pets", "--quiet", *words, "--sheet", "sheet.png")
     assert done.code == 2
-    assert done.err == "riskmatch: --sheet sheet.png: Is a directory. Choose another file.\n"
+    assert "sheet.png: Is a directory" in done.err
     done = riskmatch("data", "doctor", "pets", *words, "--sheet", "sheet.png")
     assert "oil/cat/0.png" in done.out
     assert "contact sheet" not in done.out
