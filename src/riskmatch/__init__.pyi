@@ -41,6 +41,7 @@ from .runs.domainbed import import_domainbed as import_domainbed
 from .runs.frame import results as results
 from .runs.lock import BusyError as BusyError
 from .selection import choose as choose
+from .selection import find_rule as find_rule
 from .sweep import Local as Local
 from .sweep import Ray as Ray
 from .sweep import Slurm as Slurm

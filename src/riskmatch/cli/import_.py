@@ -50,13 +50,14 @@ def _domainbed(words: Sequence[str]) -> int:
     """Convert a sweep of DomainBed or of a fork of it."""
     options = parse(DomainBed, "import domainbed", words)
     with bad_input():
+        rule = riskmatch.find_rule(options.select)
         sweep, changed = riskmatch.import_domainbed(
             options.dir,
             options.out,
             on_fault=lambda fault: print(f"riskmatch: {printable(fault)}", file=sys.stderr),
         )
         folders = [options.out / run.config.id for run in sweep.runs]
-        tables = riskmatch.tables_of(folders, options.select) if folders else []
+        tables = riskmatch.tables_of(folders, rule) if folders else []
     if options.json:
         values = {
             "runs": len(sweep.runs),
