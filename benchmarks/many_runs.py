@@ -86,6 +86,7 @@ def write(folder: Path) -> None:
         out = folder / "runs" / run.config.id
         out.mkdir(parents=True)
         head = {"kind": "config", "id": run.config.id, "config": run.config.to_json()}
+        head["method"] = run.config.about.to_json()
         lines = [to_json(head), *variety[number % len(variety)], end]
         (out / FILE).write_text("\n".join(lines) + "\n")
     extend(folder, planned, "benchmarks/many_runs.py")

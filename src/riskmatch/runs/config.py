@@ -101,6 +101,8 @@ class RunConfig:
         check_option("average", self.average, get_args(Average))
         for name, type_ in _types().items():
             value = getattr(self, name)
+            if type(value) is type_ is not float:
+                continue  # most of thousands of configurations
             if expected := mismatch(value, type_):
                 raise ValueError(f"{name} must be {expected}, got {shown(value)}.")
         for name, options in (("risk", get_args(Risk)), ("optim", get_args(Optim))):
@@ -209,9 +211,8 @@ class RunConfig:
         The id is their hash, so that a new field changes no id. A declared default therefore never
         changes once a run is recorded.
         """
-        values = {item.name: getattr(self, item.name) for item in fields(self)}
-        plain = json.loads(json.dumps(dict(self.hparams)))
-        values["hparams"] = _without(self.about.defaults, plain)
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        values["hparams"] = _without(self.about.defaults, self.hparams)
         return _without(_declared(type(self)), values)  # type: ignore[arg-type]
 
 
@@ -222,8 +223,12 @@ def short_hash(values: Mapping[str, Any]) -> str:
 
 
 def _without(defaults: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that differ from their default, and those without one."""
-    return {k: v for k, v in values.items() if k not in defaults or v != defaults[k]}
+    """The values that differ from their default in JSON, and those without one."""
+    return {
+        k: v
+        for k, v in values.items()
+        if k not in defaults or (list(v) if isinstance(v, tuple) else v) != defaults[k]
+    }
 
 
 @cache

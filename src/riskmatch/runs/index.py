@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from riskmatch.files import SETTLED, Stamp, file_stamp, read_file, refuse_link, write_whole
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.method import MethodFacts
+from riskmatch.runs.method import decode_facts, encode_facts
 from riskmatch.runs.records import FILE
 from riskmatch.runs.rows import Block, RunRows, read_rows
 
@@ -46,6 +46,8 @@ class _Entry(NamedTuple):
     """That of the record."""
     head: str
     """The fields of :class:`RunRows` but for its blocks, as JSON."""
+    about: str
+    """What is known about the method, as JSON."""
     blocks: list[Block]
 
 
@@ -107,25 +109,32 @@ class _Store:
 def _entry(stamp: Stamp, rows: RunRows, store: _Store) -> _Entry:
     config = {item.name: getattr(rows.config, item.name) for item in fields(RunConfig)}
     ended, evaluated = (rows.status, rows.error), (rows.steps, rows.worst_domains, rows.domains)
-    about = rows.config.about.to_json()
-    head = json.dumps((rows.run, config, about, *ended, rows.classes, *evaluated))
-    return _Entry(stamp, head, [(names, store.copy(numbers)) for names, numbers in rows.blocks])
+    head = json.dumps((rows.run, config, *ended, rows.classes, *evaluated))
+    about = encode_facts(rows.config.about)
+    return _Entry(
+        stamp, head, about, [(names, store.copy(numbers)) for names, numbers in rows.blocks]
+    )
 
 
 def _rows(entry: _Entry) -> RunRows:
-    run, config, about, status, error, classes, steps, worst, domains = json.loads(entry.head)
-    made, domains = RunConfig.from_json(config, MethodFacts.from_json(about)), tuple(domains)
+    run, config, status, error, classes, steps, worst, domains = json.loads(entry.head)
+    made, domains = RunConfig.from_json(config, decode_facts(entry.about)), tuple(domains)
     return RunRows(run, made, status, error, classes, steps, worst, domains, entry.blocks)
 
 
 def _encode(entries: dict[str, _Entry]) -> list[Any]:
     """A line with the version, a line of JSON, the numbers of all blocks, and a checksum."""
     names: dict[tuple[str, ...], int] = {}
+    methods: dict[str, int] = {}
     runs = {
-        run: [stamp, head, [(names.setdefault(n, len(names)), len(rows)) for n, rows in blocks]]
-        for run, (stamp, head, blocks) in entries.items()
+        run: [
+            *(stamp, head, methods.setdefault(about, len(methods))),
+            [(names.setdefault(n, len(names)), len(rows)) for n, rows in blocks],
+        ]
+        for run, (stamp, head, about, blocks) in entries.items()
     }
-    parts: list[Any] = [_title(), json.dumps({"names": list(names), "runs": runs}).encode(), b"\n"]
+    values = {"names": list(names), "methods": list(methods), "runs": runs}
+    parts: list[Any] = [_title(), json.dumps(values).encode(), b"\n"]
     parts += (np.ascontiguousarray(rows) for entry in entries.values() for _, rows in entry.blocks)
     return [*parts, _checksum(parts)]
 
@@ -141,13 +150,13 @@ def _load(path: Path) -> dict[str, _Entry]:
         end = data.index(b"\n", len(title))
         values, numbers = json.loads(data[len(title) : end]), np.frombuffer(body[end + 1 :])
         names, entries, place = list(map(tuple, values["names"])), {}, 0
-        for run, (stamp, text, blocks) in values["runs"].items():
+        for run, (stamp, text, method, blocks) in values["runs"].items():
             own = []
             for number, rows in blocks:
                 size = rows * len(names[number])
                 own.append((names[number], numbers[place : place + size].reshape(rows, -1)))
                 place += size
-            entries[run] = _Entry(tuple(stamp), text, own)
+            entries[run] = _Entry(tuple(stamp), text, values["methods"][method], own)
     except (OSError, *_MALFORMED):
         return {}
     return entries

@@ -1,16 +1,17 @@
 """What is known about the method of a run without importing it.
 
 The class of the method states it in its own file, see :class:`riskmatch.contract.Objective`. The
-first line of a record and the lines of a plan repeat it, so that ids, selection and reports need no
-class and are right for a method of the user's own.
+first line of a record and the headers of a plan repeat it, so that ids, selection and reports need
+no class and are right for a method of the user's own.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from riskmatch import registry
@@ -52,6 +53,21 @@ _SCHEMA: dict[str, Any] = {
     **{"name": str, "title": str, "plain": bool, "warmup": str},
     **{"variants": {str: Any}, "titles": {str: str}, "defaults": {str: Any}},
 }
+
+
+def encode_facts(about: MethodFacts) -> str:
+    """The facts as JSON; the same object for the same text."""
+    return sys.intern(json.dumps(about.to_json()))
+
+
+@lru_cache(maxsize=1024)
+def decode_facts(text: str | bytes) -> MethodFacts:
+    """The facts from JSON; the same object for the same text.
+
+    Raises:
+        ValueError: a value is missing or wrong.
+    """
+    return MethodFacts.from_json(json.loads(text))
 
 
 def facts_of(method: str) -> MethodFacts:

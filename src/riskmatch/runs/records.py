@@ -10,22 +10,26 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
+import msgspec
+
 from riskmatch.files import append_line, make_folder, read_file, to_json, write_whole
 from riskmatch.runs.config import WINDOW_AVERAGES, RunConfig, acts_from
 from riskmatch.runs.identity import DataIdentity
-from riskmatch.runs.method import MethodFacts
-from riskmatch.runs.scores import Evaluation
-from riskmatch.validation import check_json, shown
+from riskmatch.runs.lines import FILE as FILE
+from riskmatch.runs.lines import EvaluationLine, Header, damage, numbered, read_lines
+from riskmatch.runs.lines import RecordError as RecordError
+from riskmatch.runs.method import MethodFacts, decode_facts
+from riskmatch.runs.scores import Evaluation, Score, Split
 
-FILE, PLAN, CHECKPOINTS = "records.jsonl", "plan.jsonl", "checkpoints"
-"""The record and the checkpoints in the folder of a run, and the plan in the folder of a sweep."""
+PLAN, CHECKPOINTS = "plan.jsonl", "checkpoints"
+"""The plan in the folder of a sweep, and the checkpoints in the folder of a run."""
 SUFFIXES = (".json", ".jsonl", ".npz", ".safetensors")
 """Those of the files in the folders of runs, sweeps and models."""
 PREPROCESSING = "preprocessing.json"
@@ -109,10 +113,6 @@ class RunRecord:
         }
 
 
-class RecordError(ValueError):
-    """The file of a run is damaged; the message names the line and the cure."""
-
-
 def start(
     folder: Path,
     config: RunConfig,
@@ -169,12 +169,12 @@ def write(folder: Path, run: RunRecord) -> bool:
 
 def rewind(folder: Path, step: int) -> None:
     """Remove evaluations of later steps, the final status and an incomplete last line."""
-    kept = [
-        line
-        for line, values in _lines(folder / FILE)
-        if values["kind"] == "config" or (values["kind"] == "evaluation" and values["step"] <= step)
-    ]
-    write_whole(folder / FILE, b"".join(kept))
+    read = read_lines(folder / FILE)
+    _, evaluations, _ = read or (None, [], None)
+    first, *lines = numbered(read_file(folder / FILE))[: 1 + len(evaluations)]
+    pairs = zip(lines, evaluations, strict=True)
+    kept = [first, *(line for line, evaluation in pairs if evaluation.step <= step)]
+    write_whole(folder / FILE, b"".join(line + b"\n" for _, line in kept))
 
 
 def find(folder: Path) -> RunRecord | None:
@@ -183,28 +183,69 @@ def find(folder: Path) -> RunRecord | None:
     Raises:
         RecordError: a line is damaged.
     """
+    path = folder / FILE
     try:
-        entries = [values for _, values in _lines(folder / FILE)]
+        read = read_lines(path)
     except FileNotFoundError:
         return None
-    if not entries:
+    if read is None:
         return None
-    evaluations = [
-        parse(folder / FILE, number, Evaluation.from_json, values)
-        for number, values in enumerate(entries, 1)
-        if values["kind"] == "evaluation"
-    ]
-    run = parse(folder / FILE, 1, header, entries[0])
-    last = entries[-1] if entries[-1]["kind"] == "end" else {}
-    parse(folder / FILE, len(entries), _check_checkpoints, last)
-    return replace(
-        run,
-        evaluations=tuple(evaluations),
-        status=last.get("status", "unfinished"),
-        error=last.get("error"),
-        checkpoints=last.get("checkpoints", {}),
-        stopped_early=last.get("stopped_early", False),
+    header, lines, end = read
+    run = RunRecord(
+        read_config(path, header),
+        tuple(map(_evaluation, lines)),
+        data=header.data,
+        parts=header.parts,
     )
+    return run if end is None else replace(run, **msgspec.structs.asdict(end))
+
+
+def read_config(path: Path, header: Header) -> RunConfig:
+    """The configuration in the first line of a record.
+
+    Raises:
+        RecordError: it is damaged.
+    """
+    try:
+        config = RunConfig.from_json(header.config, decode_facts(bytes(header.method)))
+    except (TypeError, ValueError) as error:
+        raise damage(path, 1, f"cannot be read ({str(error).rstrip('.')})") from error
+    vars(config)["id"] = header.id
+    return config
+
+
+def _evaluation(line: EvaluationLine) -> Evaluation:
+    scores = {
+        domain: {
+            cast(Split, split): Score(
+                _number(score.accuracy),
+                _number(score.risk),
+                tuple(map(_number, score.quantiles)),
+            )
+            for split, score in splits.items()
+        }
+        for domain, splits in line.scores.items()
+    }
+    return Evaluation(
+        line.step,
+        scores,
+        _number(line.loss),
+        _numbers(line.terms),
+        _numbers(line.raw),
+        line.worst_domain or "",
+        _number(line.seconds),
+        _number(line.seconds_per_step),
+        cast(int, _number(line.peak_memory)),
+        _numbers(line.gradients),
+    )
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _numbers(values: Mapping[str, float | None]) -> dict[str, float]:
+    return {name: _number(value) for name, value in values.items()}
 
 
 @dataclass(frozen=True)
@@ -257,29 +298,28 @@ def read_plan(
 ) -> dict[str, _Result]:
     """Apply ``make`` to each run of a plan and its line, by run id; a repeated run counts once.
 
+    What is known about a method is taken from the headers above, or from its class.
+
     Raises:
         ValueError: a line is damaged.
     """
     plan: dict[str, _Result] = {}
+    about: dict[str, MethodFacts] = {}
     for number, line in enumerate(read_file(path).split(b"\n"), 1):
         try:
             values = json.loads(line) if line.strip() else {}
+            about |= {k: MethodFacts.from_json(v) for k, v in values.get("methods", {}).items()}
             if "config" in values:
-                config = planned_config(values)
+                config = RunConfig.from_json(values["config"])
+                config = config.with_facts(about.get(config.method))
                 plan.setdefault(config.id, make(config, values))
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+        except (AttributeError, ValueError, TypeError, KeyError, RecursionError) as error:
             cause = f"missing {error}" if isinstance(error, KeyError) else error
             raise ValueError(
                 f"{path}, line {number}, is not a run: {str(cause).rstrip('.')}. Repair or remove "
                 "that line, or give another folder."
             ) from error
     return plan
-
-
-def planned_config(line: dict[str, Any]) -> RunConfig:
-    """The configuration in a line of a plan; a line written by hand may lack ``method``."""
-    config = RunConfig.from_json(line["config"])
-    return config.with_facts(MethodFacts.from_json(line["method"])) if "method" in line else config
 
 
 def _end(
@@ -292,99 +332,3 @@ def _end(
 
 def _line(kind: str, values: Mapping[str, Any]) -> str:
     return to_json({"kind": kind, **values})
-
-
-def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """Complete lines of the file with their values."""
-    *lines, _ = read_file(path).split(b"\n")
-    for number, line in enumerate(lines, 1):
-        yield line + b"\n", entry(path, number, line)
-
-
-def entry(path: Path, number: int, line: str | bytes) -> dict[str, Any]:
-    """Decode a line of the file.
-
-    Raises:
-        RecordError: it is not a line of a record, or is out of place.
-    """
-    try:
-        values = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise damage(path, number, f"is not JSON: {error}") from error
-    return check_entry(path, number, values)
-
-
-def check_entry(path: Path, number: int, values: Any) -> dict[str, Any]:
-    """Check and return the values of a decoded line.
-
-    Raises:
-        RecordError: they are not those of a line of a record, or are out of place.
-    """
-    kind = values.get("kind") if isinstance(values, dict) else None
-    if not isinstance(kind, str) or kind not in _KEYS or not _KEYS[kind] <= values.keys():
-        raise damage(path, number, "is not a line of a record")
-    step = values.get("step", 0)
-    if not isinstance(step, int) or not 0 <= step < 2**63:
-        raise damage(path, number, f"cannot be read (step is {shown(step)})")
-    worst = values.get("worst_domain")
-    if not isinstance(worst, str | None):
-        raise damage(path, number, f"cannot be read (worst_domain is {shown(worst)})")
-    if kind == "end":
-        for name, valid in (
-            ("status", values["status"] in ("done", "failed")),
-            ("error", isinstance(values["error"], str | None)),
-        ):
-            if not valid:
-                raise damage(path, number, f"cannot be read ({name} is {shown(values[name])})")
-    if (kind == "config") != (number == 1):
-        raise damage(path, number, "is out of place: a record starts with its only configuration")
-    return cast(dict[str, Any], values)
-
-
-_KEYS = {
-    "config": {"id", "config", "method"},
-    "evaluation": {item.name for item in fields(Evaluation) if item.name != "gradients"},
-    "end": {"status", "error"},
-}
-"""Keys that a line of each kind must have."""
-
-
-def parse(
-    path: Path, number: int, make: Callable[[dict[str, Any]], _Result], entry: dict[str, Any]
-) -> _Result:
-    """Apply ``make`` to the values of a line.
-
-    Raises:
-        RecordError: ``make`` fails.
-    """
-    try:
-        return make(entry)
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        cause = f"{type(error).__name__}: {error}"
-        if isinstance(error, ValueError):
-            cause = str(error).rstrip(".")
-        raise damage(path, number, f"cannot be read ({cause})") from error
-
-
-def _check_checkpoints(values: dict[str, Any]) -> None:
-    check_json(values.get("checkpoints", {}), {str: int}, "checkpoints")
-
-
-def header(values: dict[str, Any]) -> RunRecord:
-    """A record without evaluations, from the values of its first line."""
-    if not isinstance(values.get("id", ""), str):
-        raise ValueError(f"id is {shown(values['id'])}")
-    if "parts" in values:
-        check_json(values["parts"], {str: {str: str | None}}, "parts")
-    data = DataIdentity.from_json(values["data"]) if values.get("data") is not None else None
-    about = MethodFacts.from_json(values["method"])
-    config = RunConfig.from_json(values["config"], about)
-    return RunRecord(config, data=data, parts=values.get("parts", {}))
-
-
-def damage(path: Path, number: int, what: str) -> RecordError:
-    """Error for a damaged line, with the cure."""
-    return RecordError(
-        f"{path}, line {number}, {what.rstrip('.')}. "
-        f"Repair that line, or remove {path.parent} to train the run again."
-    )

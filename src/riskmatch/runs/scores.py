@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
-
-from riskmatch.validation import check_json
+from typing import Literal
 
 LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 """Levels of the quantiles in a :class:`Score`."""
@@ -50,57 +47,3 @@ class Evaluation:
     gradients: Mapping[str, float] = field(default_factory=dict)
     """Norms of the gradients of the ``risk`` and of the ``penalty`` of the next step, on a few
     training samples; empty before a penalty acts."""
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Evaluation:
-        """Evaluation from the values of a line, in which null stands for NaN.
-
-        Raises:
-            ValueError: a value is missing, infinite, or has another type; the message names it.
-        """
-        try:
-            made = cls._from_json(values)
-        except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
-            check_json(values, _SCHEMA)  # raises an error that names the value
-            check_json(values.get("gradients", {}), {str: _NUMBER}, "gradients")
-            raise
-        return made
-
-    @classmethod
-    def _from_json(cls, values: Mapping[str, Any]) -> Evaluation:
-        known = {name: _numbers(value) for name, value in values.items() if name != "kind"}
-        scores = {
-            domain: {
-                split: Score(**{**score, "quantiles": tuple(score["quantiles"])})
-                for split, score in splits.items()
-            }
-            for domain, splits in known["scores"].items()
-        }
-        made = cls(**{**known, "scores": scores})
-        numbers = [made.loss, made.seconds, made.seconds_per_step, made.peak_memory]
-        numbers += [*made.terms.values(), *made.raw.values(), *made.gradients.values()]
-        for splits in scores.values():
-            for score in splits.values():
-                numbers += [score.accuracy, score.risk, *score.quantiles]
-        if any(map(math.isinf, numbers)):  # an error where one is no number
-            raise ValueError("a number is infinite")
-        return made
-
-
-_NUMBER = float | None
-_SCHEMA = {
-    "step": int,
-    "scores": {str: {str: {"accuracy": _NUMBER, "risk": _NUMBER, "quantiles": [_NUMBER]}}},
-    **{name: {str: _NUMBER} for name in ("terms", "raw")},
-    **dict.fromkeys(("loss", "seconds", "seconds_per_step", "peak_memory"), _NUMBER),
-}
-"""Types of the values of a line, in which null stands for NaN."""
-
-
-def _numbers(value: Any) -> Any:
-    """Replace None by NaN."""
-    if isinstance(value, dict):
-        return {key: _numbers(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_numbers(entry) for entry in value]
-    return math.nan if value is None else value

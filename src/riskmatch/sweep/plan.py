@@ -6,7 +6,7 @@ left out in turn, and hyper-parameters are searched at random, the first draw be
 
 A plan is a file of JSON lines. A line holds the complete configuration of a run, from which the
 run's id follows, so lines can be removed, moved and edited. Lines without a configuration are
-headers that say which command wrote the lines below them.
+headers that say which command wrote the lines below them, and what is known about their methods.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from riskmatch.defaults import (
 from riskmatch.files import read_file, write_whole
 from riskmatch.registry import built_in
 from riskmatch.runs.config import RunConfig, variant
-from riskmatch.runs.records import PLAN, planned_config, read_plan
+from riskmatch.runs.method import facts_of
+from riskmatch.runs.records import PLAN, read_plan
 from riskmatch.space import draw
 from riskmatch.validation import check_option
 
@@ -299,8 +300,15 @@ def extend(folder: Path, runs: Sequence[PlannedRun], made_by: str) -> list[Plann
         raise ValueError(f"{path} is no plan of riskmatch. Give another folder.")
     new = [run for run in runs if run.config.id not in known]
     if new:
-        head = {"made by": made_by, "riskmatch": version("riskmatch"), "runs": len(new)}
-        lines = [{"title": run.title, "draw": run.draw, **_run(run.config)} for run in new]
+        head: dict[str, Any] = {
+            "made by": made_by,
+            "riskmatch": version("riskmatch"),
+            "runs": len(new),
+        }
+        head["methods"] = {run.config.method: run.config.about.to_json() for run in new}
+        lines = [
+            {"title": run.title, "draw": run.draw, "config": run.config.to_json()} for run in new
+        ]
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in [head, *lines])
         folder.mkdir(parents=True, exist_ok=True)
         if before and not before.endswith(b"\n"):
@@ -309,23 +317,18 @@ def extend(folder: Path, runs: Sequence[PlannedRun], made_by: str) -> list[Plann
     return new
 
 
-def replan(folder: Path, runs: Mapping[str, RunConfig]) -> None:
-    """Write other configurations in place of those in the plan, by the ids of the latter."""
-    lines, ids = [], set()
+def replan(folder: Path, sources: Mapping[tuple[str, ...], str]) -> None:
+    """Write other sources into the plan, by the names of the parts of its runs."""
+    lines = []
     for line in read_file(folder / FILE).decode().splitlines():
         values = json.loads(line) if line.strip() else {}
+        if "methods" in values:
+            values["methods"] = {name: facts_of(name).to_json() for name in values["methods"]}
         if "config" in values:
-            config = runs[planned_config(values).id]
-            if config.id in ids:
-                continue
-            ids.add(config.id)
-            line = json.dumps({**values, **_run(config)}, ensure_ascii=False)
-        lines.append(line)
+            names = RunConfig.from_json(values["config"]).part_names
+            values["config"]["source"] = sources[names]
+        lines.append(json.dumps(values, ensure_ascii=False) if values else line)
     write_whole(folder / FILE, "".join(line + "\n" for line in lines).encode())
-
-
-def _run(config: RunConfig) -> dict[str, Any]:
-    return {"config": config.to_json(), "method": config.about.to_json()}
 
 
 def _seed(*key: str | int) -> int:

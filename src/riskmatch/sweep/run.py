@@ -265,7 +265,7 @@ def planned_runs(folder: Path | str, trust: bool = False) -> list[PlannedRun]:
     }
     edited = [run.config for run in planned if run.config != now[run.config.id]]
     if edited:
-        replan(folder, now)
+        replan(folder, sources)
         parts = dict.fromkeys(source_changes(config, now[config.id]) for config in edited)
         warnings.warn(
             f"The source or version of {' and '.join(parts)} has changed since the plan was "
