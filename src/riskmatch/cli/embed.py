@@ -50,7 +50,7 @@ class Embed:
 
 def run(words: Sequence[str]) -> int:
     """Embed, write the file, and print its size."""
-    options = parse(Embed, "embed", words, {"backbone": ("--model",)})
+    options = parse(Embed, "embed", words)
     prepare_output(options.out, "--out", (".parquet", ".npz"))
     try:
         with bad_input(), progress("images", options.quiet) as on_progress:

@@ -45,7 +45,7 @@ class Export:
 
 def run(words: Sequence[str]) -> int:
     """Export, check and print the path."""
-    options = parse(Export, "export", words, {"out": ("-o",)})
+    options = parse(Export, "export", words)
     if options.out is not None:
         prepare_output(options.out, "--out", (".onnx", ".pt2"))
     with bad_input():

@@ -52,7 +52,7 @@ def run(words: Sequence[str]) -> int:
     width = max(map(len, summaries))
     figures = "\n".join(f"  {name:<{width}}   {text}" for name, text in summaries.items())
     text = TEXT.format(figures=figures)
-    options = parse(Draw, "figure", words or ["--help"], {"out": ("-o",)}, text)
+    options = parse(Draw, "figure", words or ["--help"], text)
     if options.name is None:
         raise BadInput("Give the name of a figure; riskmatch figure --help lists them.")
     out = options.out or Path(Path(options.name).stem + ".png")

@@ -18,6 +18,9 @@ T = TypeVar("T")
 Positional = Annotated[T, "positional"]
 """Marks a field of a command as a positional argument."""
 
+ALIASES = {"out": ("-o",), "backbone": ("--model",), "model": ("--backbone",)}
+"""Further spellings of options, by field."""
+
 
 @dataclass(frozen=True)
 class Option:
@@ -110,6 +113,7 @@ def options_of(cls: type) -> list[Option]:
                 default=None if field.default is MISSING else field.default,
                 positional=bool(marks),
                 required=field.default is MISSING and field.default_factory is MISSING,
+                aliases=ALIASES.get(field.name, ()),
             )
         )
     return options

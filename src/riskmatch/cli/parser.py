@@ -6,8 +6,6 @@ import argparse
 import inspect
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar
 
 from riskmatch.cli.errors import BadInput, HelpPrinted, unknown
@@ -20,15 +18,14 @@ def parse(
     command: type[Command],
     name: str,
     words: Sequence[str],
-    aliases: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
     text: str | None = None,
 ) -> Command:
     """Parse the words after ``riskmatch NAME`` into a value of the dataclass ``command``.
 
-    Its fields are the options; one without a default must be given. ``aliases`` are further
-    spellings, by field. The help is ``text``, by default the docstring of ``command``.
+    Its fields are the options; one without a default must be given. The help is ``text``, by
+    default the docstring of ``command``.
     """
-    return parse_groups(command, name, words, {}, aliases, text)[0]
+    return parse_groups(command, name, words, {}, text)[0]
 
 
 def parse_groups(
@@ -36,11 +33,10 @@ def parse_groups(
     name: str,
     words: Sequence[str],
     groups: Mapping[str, Iterable[Option]],
-    aliases: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
     text: str | None = None,
 ) -> tuple[Command, dict[str, Any]]:
     """As :func:`parse`, with further groups of options, whose given values are returned by name."""
-    options = [replace(o, aliases=aliases.get(o.name, ())) for o in options_of(command)]
+    options = options_of(command)
     parser = Parser(f"riskmatch {name}", text or inspect.getdoc(command) or "", options)
     for title, group in groups.items():
         parser.add(title, group)

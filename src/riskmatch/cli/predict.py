@@ -40,7 +40,7 @@ class Predict:
 
 def run(words: Sequence[str]) -> int:
     """Predict, write the table, and print how many inputs it has."""
-    options = parse(Predict, "predict", words, {"out": ("-o",)})
+    options = parse(Predict, "predict", words)
     prepare_output(options.out, "--out", (".csv", ".parquet"))
     skipped: list[str] = []
     with bad_input(), Display(options.quiet, "samples") as display:

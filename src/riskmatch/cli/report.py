@@ -40,7 +40,7 @@ class Report:
 
 def run(words: Sequence[str]) -> int:
     """Write the report and print its path and size."""
-    options = parse(Report, "report", words, {"out": ("-o",)})
+    options = parse(Report, "report", words)
     prepare_output(options.out, "--out", (".html",))
     with bad_input(), progress("images", options.quiet) as on_progress:
         file = riskmatch.write_report(

@@ -39,8 +39,7 @@ def run_options(excluded: Sequence[str] = ()) -> Iterator[Option]:
     """Options for the fields of a run but those in ``excluded``."""
     for option in options_of(RunConfig):
         if option.name not in (*DERIVED, *excluded):
-            aliases = ("--backbone",) if option.name == "model" else ()
-            yield replace(option, aliases=aliases, negatable=option.type_ is bool)
+            yield replace(option, negatable=option.type_ is bool)
 
 
 def parse_planned(
