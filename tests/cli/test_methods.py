@@ -1,17 +1,20 @@
 import json
-from dataclasses import fields
 
 from riskmatch.objectives import methods
 
 
-def test_table_has_every_method_and_field(riskmatch):
+def test_list_has_a_line_per_method_and_groups_ideas(riskmatch, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     done = riskmatch("methods")
     assert done.code == 0
-    for name, method in methods().items():
-        assert f"{name}, needs {method.needs}" in done.out
-        for field in fields(method):
-            assert field.name in done.out
-    assert "10^U(-4.5, -4)" in done.out  # where RDM's learning rate is searched, unlike the others
+    rows = [line.split() for line in done.out.splitlines() if line.split()[:1] and len(line) <= 80]
+    by_name = {row[0]: row[1:] for row in rows if row[0] in methods()}
+    assert {name: " ".join(row) for name, row in by_name.items()} == {
+        name: f"{method.idea} {method.needs} {method.title}" for name, method in methods().items()
+    }
+    ideas = [row[0] for row in by_name.values()]
+    assert len([k for k, idea in enumerate(ideas) if ideas[:k][-1:] != [idea]]) == len(set(ideas))
+    assert len(done.out.splitlines()) <= len(methods()) + 4
 
 
 def test_json_has_defaults_and_ranges_by_data_set(riskmatch):
@@ -23,6 +26,8 @@ def test_json_has_defaults_and_ranges_by_data_set(riskmatch):
     assert weight["help"] == "λ, of the matching penalty."
     assert described["rdm"]["training"]["lr"]["range"] == "10^U(-4.5, -4)"
     assert described["erm"]["hparams"] == {}
+    assert (described["rdm"]["title"], described["rdm"]["idea"]) == ("RDM", "risks")
+    assert "WACV 2024" in described["rdm"]["citation"]
 
 
 def test_method_in_detail(riskmatch):

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from riskmatch.cli.errors import bad_input
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import parse
-from riskmatch.cli.printer import Column, print_table
-from riskmatch.defaults import describe_method, describe_methods, range_of
+from riskmatch.cli.printer import Column, print_line, print_table
+from riskmatch.defaults import describe_method, describe_methods
 from riskmatch.defaults.describe import without_markup
-from riskmatch.space import TRAINING
 from riskmatch.validation import format_value
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 
 @dataclass(frozen=True)
@@ -53,43 +51,30 @@ def run(words: Sequence[str]) -> int:
     if isinstance(described, dict):
         _print_method(console, described)
     else:
-        console.print(_table(described))
-        console.print("Describe one: riskmatch methods NAME", style="dim")
+        _print_list(described)
+        console.print("Formula, citation, settings: riskmatch methods NAME", style="dim")
     return 0
 
 
-def _table(described: Sequence[Mapping[str, Any]]) -> Table:
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
+_LIST = (
+    Column("method", lambda method: method["name"]),
+    Column("idea", lambda method: method["idea"]),
+    Column("needs", lambda method: method["needs"]),
+    Column("title", lambda method: method["title"]),
+    Column(
+        "package",
+        lambda method: "" if method["package"] == "riskmatch" else method["package"],
+        optional=True,
+    ),
+)
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("method")
-    for title in ("hyper-parameter", "default", "searched in"):
-        table.add_column(title, no_wrap=True)
+
+def _print_list(described: Sequence[Mapping[str, Any]]) -> None:
+    """Print a line per method, then what cannot be imported."""
+    print_table(_LIST, [method for method in described if "error" not in method])
     for method in described:
         if "error" in method:
-            table.add_row(f"[bold]{escape(method['name'])}[/]\n{escape(method['error'])}")
-            continue
-        rows = [*method["hparams"].items(), *_unusual(method["training"])]
-        own = "" if method["package"] == "riskmatch" else f", from {method['package']}"
-        table.add_row(
-            f"[bold]{escape(method['name'])}[/], needs {method['needs']}{escape(own)}\n"
-            f"[dim]{escape(method['citation'])}[/]",
-            "\n".join(name for name, _ in rows),
-            "\n".join(format_value(entry["default"]) for _, entry in rows),
-            "\n".join(entry["range"] or "" for _, entry in rows),
-        )
-        table.add_row()
-    return table
-
-
-def _unusual(training: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Training values of a method that differ from those of other methods."""
-    for name, entry in training.items():
-        usual = TRAINING.get(name)
-        if usual is None or (entry["default"], entry["range"]) != (usual.default, range_of(usual)):
-            yield name, entry
+            print_line(f"{method['name']}: {method['error']}")
 
 
 def _print_method(console: Console, method: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from typing import Any
+from typing import Any, get_args
 
 from riskmatch import registry
 from riskmatch.defaults.resolution import Setting, method_class, on_data
@@ -20,15 +20,19 @@ from riskmatch.validation import format_value
 
 
 def describe_methods() -> list[dict[str, Any]]:
-    """Description of every method, built in or announced by an installed package, by name.
+    """Description of every method, built in or announced by an installed package, by idea and name.
 
     A method that cannot be imported has the error under ``error`` in place of everything else.
 
     Example:
         >>> [method["name"] for method in describe_methods()][:3]
-        ['causirl', 'coral', 'eqrm']
+        ['eqrm', 'erm', 'erm-switch']
     """
-    return [_try_describe(name) for name in sorted(registry.names("method"))]
+    from riskmatch.contract.objective import Idea  # imports torch
+
+    described = [_try_describe(name) for name in sorted(registry.names("method"))]
+    ideas = [*get_args(Idea), None]  # None where a method cannot be imported
+    return sorted(described, key=lambda method: ideas.index(method.get("idea")))
 
 
 def describe_method(name: str) -> dict[str, Any]:
@@ -64,6 +68,8 @@ def describe_method(name: str) -> dict[str, Any]:
     return {
         "name": name,
         "package": "riskmatch" if part.built_in else part.distribution,
+        "title": cls.title or cls.__name__,
+        "idea": cls.idea,
         "text": inspect.cleandoc(cls.__doc__ or ""),
         "needs": cls.needs,
         "citation": getattr(cls, "citation", ""),
