@@ -46,7 +46,6 @@ from .sweep import Local as Local
 from .sweep import Ray as Ray
 from .sweep import Slurm as Slurm
 from .sweep import plan_sweep as plan_sweep
-from .sweep import retry_sweep as retry_sweep
 from .sweep import run_sweep as run_sweep
 from .sweep import sweep_cost as sweep_cost
 from .sweep import sweep_settings as sweep_settings

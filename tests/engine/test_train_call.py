@@ -3,8 +3,7 @@
 import copy
 import os
 import signal
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -339,19 +338,6 @@ def test_fingerprint_depends_on_the_state():
     scale = 2.0
     functions = [lambda x: x + 1, lambda x: x + 2, lambda x: x * scale]
     assert len({fingerprint({"f": function}) for function in functions}) == 3
-
-
-def test_checkpoint_without_the_shape_of_inputs_loads_the_data(tmp_path):
-    run = train("colored-digits", "erm", "0.1", out=tmp_path, data_options={"samples": 60}, **FAST)
-    model = run.model()
-    snapshot = runs.checkpoint.load(
-        Path(run.folder, "checkpoints", "00000012.safetensors"), run.config.id
-    )
-    notes = {k: v for k, v in snapshot.notes.items() if k != "input_shape"}
-    old = replace(snapshot, values={**snapshot.values, "notes": notes})
-    runs.checkpoint.save(run.folder / "checkpoints", run.config.id, old)
-    again = load_run(run.folder).model()
-    assert torch.equal(again.classifier.weight, model.classifier.weight)
 
 
 def test_a_trained_run_tells_where_its_settings_come_from(tmp_path):

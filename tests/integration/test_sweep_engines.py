@@ -15,7 +15,7 @@ from sweeps import finished, lines
 from riskmatch.cli import main as riskmatch
 from riskmatch.defaults import with_source
 from riskmatch.runs.config import RunConfig
-from riskmatch.sweep import Local, Ray, Slurm, retry_sweep, run_all, run_sweep, sweep_status
+from riskmatch.sweep import Local, Ray, Slurm, run_all, run_sweep, sweep_status
 from riskmatch.sweep.board import with_erm_phases
 from riskmatch.sweep.plan import PlannedRun, extend
 from riskmatch.testing import launchers
@@ -154,7 +154,7 @@ def trains_on(node):
 def test_sweep_with_three_killed_processes_is_retried(launcher, tmp_path, kills, undisturbed):
     failed, fatal = train_and_kill(tmp_path, kills, launcher)
     assert failed == fatal
-    assert len(retry_sweep(tmp_path, launcher, trust=True).done) == 3
+    assert len(run_sweep(tmp_path, launcher, trust=True, retry=True).done) == 3
     assert lines(tmp_path) == lines(undisturbed)
 
 

@@ -9,7 +9,7 @@ import pytest
 import riskmatch
 from riskmatch import report
 from riskmatch.deployment.folder import own_checksum
-from riskmatch.sweep import retry_sweep, run_sweep, sweep_status
+from riskmatch.sweep import run_sweep, sweep_status
 from riskmatch.trust import UntrustedError
 
 READING = {
@@ -117,7 +117,7 @@ def only_run():
         lambda: riskmatch.load_run(only_run()).model(),
         lambda: riskmatch.save_model(only_run(), "other"),
         lambda: run_sweep("sweep"),
-        lambda: retry_sweep("sweep"),
+        lambda: run_sweep("sweep", retry=True),
     ],
     ids=["load_model", "predict", "load_run", "save_model", "run_sweep", "retry_sweep"],
 )

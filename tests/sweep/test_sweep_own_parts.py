@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from riskmatch.runs import records
-from riskmatch.sweep import Local, plan_sweep, retry_sweep, run_sweep, sweep_status
+from riskmatch.sweep import Local, plan_sweep, run_sweep, sweep_status
 from riskmatch.sweep.plan import read
 
 MODULE = '''
@@ -128,7 +128,7 @@ def test_killed_workers_with_own_parts_are_replaced_and_their_runs_retried(mine)
     board = run_sweep("s", Local(jobs=2), on_change=kill)
     assert killed
     assert all("exit code -9" in cause for cause in board.failed.values())
-    assert not retry_sweep("s", Local(jobs=2)).failed
+    assert not run_sweep("s", Local(jobs=2), retry=True).failed
     assert sweep_status("s").total == {"done": len(runs)}
     (own, *_) = (run for run in runs if run.config.method == f"{mine}:Scaled")
     lines = (Path("s") / "runs" / own.config.id / records.FILE).read_text().splitlines()

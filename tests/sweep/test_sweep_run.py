@@ -15,7 +15,7 @@ from riskmatch.runs.lock import is_locked, lock
 from riskmatch.sweep.board import RunOutcome, status_of
 from riskmatch.sweep.launchers import Local
 from riskmatch.sweep.plan import PlannedRun, extend
-from riskmatch.sweep.run import plan_sweep, reopen, retry_sweep, run_all, run_sweep, sweep_status
+from riskmatch.sweep.run import plan_sweep, reopen, run_all, run_sweep, sweep_status
 from riskmatch.sweep.worker import record_failure
 
 
@@ -233,12 +233,12 @@ def test_plan_refuses_objects(tmp_path, data, methods, facts):
 
 def test_sweep_is_run_inspected_and_retried_from_its_folder(tmp_path):
     extend(tmp_path, [PlannedRun(run, run.method) for run in (BAD, tiny())], "a test")
-    assert retry_sweep(tmp_path, ONE).total == 0
+    assert run_sweep(tmp_path, ONE, retry=True).total == 0
     board = run_sweep(tmp_path, ONE)
     assert (board.done, list(board.failed)) == ([tiny()], [BAD.id])
     assert sweep_status(tmp_path).total == {"done": 1, "failed": 1}
     assert run_sweep(tmp_path, ONE).failed == board.failed
-    assert retry_sweep(tmp_path, ONE).total == 1
+    assert run_sweep(tmp_path, ONE, retry=True).total == 1
 
 
 def test_killed_helper_of_the_workers_is_replaced(tmp_path):

@@ -20,7 +20,7 @@
 | ``show`` | :func:`riskmatch.summarise` |
 | ``sweep plan`` | :func:`riskmatch.plan_sweep` |
 | ``sweep run`` | :func:`riskmatch.run_sweep` |
-| ``sweep retry`` | :func:`riskmatch.retry_sweep` |
+| ``sweep retry`` | :func:`riskmatch.run_sweep` with ``retry=True`` |
 | ``sweep status`` | :func:`riskmatch.sweep_status` |
 | ``sweep table`` | :func:`riskmatch.tables_of` |
 | ``train`` | :func:`riskmatch.train` |

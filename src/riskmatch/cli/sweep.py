@@ -129,11 +129,11 @@ def _train(command: type[RunOptions], name: str, words: Sequence[str]) -> int:
     if options.cost:
         _print_cost(options, launcher)
         return 0
-    train = riskmatch.retry_sweep if command is RetryOptions else riskmatch.run_sweep
     with bad_input(), SweepDisplay(quiet=options.quiet) as display:
-        board = train(
+        board = riskmatch.run_sweep(
             options.dir,
             launcher,
+            retry=command is RetryOptions,
             data_dir=options.data_dir,
             on_plan=display.plan,
             on_change=display.change,

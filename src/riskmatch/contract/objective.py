@@ -152,9 +152,6 @@ class Memory:
             >>> memory.recall_domains("seen", ["sketch", "cartoon"], torch.zeros(2))
             tensor([5., 0.])
         """
-        if name in self.state:  # kept by an earlier version: one tensor, in the order of the batch
-            self.keep_domains(name, domains, self.recall(name, initial))
-            del self.state[name]
         rows = zip(domains, initial, strict=True)
         return torch.stack([self.recall(f"{name}/{domain}", row) for domain, row in rows])
 

@@ -105,9 +105,7 @@ class TrainedModel:
     @property
     def table(self) -> Mapping[str, str]:
         """Columns ``label`` and ``domain`` of the table of training; empty for other data."""
-        columns: Mapping[str, str] | None
-        columns = self.values.get("table", self.config.data_options)  # older folders have no key
-        return columns or {}
+        return self.values.get("table") or {}
 
     @cached_property
     def risk(self) -> RiskFunction:

@@ -203,6 +203,10 @@ _NOTES: dict[str, Any] = {"input_shape": Sequence[int], "numbers": {}, "seconds"
 """Notes of the training loop, and their types."""
 
 
+class NoCheckpointError(FileNotFoundError):
+    """A run has no checkpoint of the step that is asked for, or to continue from."""
+
+
 class CheckpointError(ValueError):
     """A file is not a valid checkpoint of the run."""
 

@@ -28,7 +28,7 @@ from riskmatch.engine.assemble import (
     split_all,
     validation_views,
 )
-from riskmatch.engine.checkpoint import Snapshot
+from riskmatch.engine.checkpoint import CheckpointError, NoCheckpointError, Snapshot
 from riskmatch.engine.data_identity import check_unchanged, identity_of
 from riskmatch.engine.evaluate import EvaluatedSamples
 from riskmatch.engine.instances import NO_INSTANCES, InstanceError, Instances, is_instance
@@ -46,10 +46,6 @@ from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-class NoCheckpoint(FileNotFoundError):
-    """A run has no checkpoint of the step that is asked for."""
 
 
 @dataclass(frozen=True)
@@ -201,13 +197,10 @@ class Run(StoredRun):
 
     def _build(self, last: Snapshot) -> nn.Module:
         """Build the network of the run with any weights."""
-        shape = last.notes.get("input_shape")
-        if shape is None or self.record.data is None:  # a checkpoint of an earlier version
-            self.admit(self.config.data)
-            domains = domains_of(self.config, instances=self.instances)
-            shape, classes = domains.input_shape, domains.outputs
-        else:
-            classes = len(self.record.data.classes) or 1
+        shape, data = last.notes.get("input_shape"), self.record.data
+        if shape is None or data is None:
+            raise CheckpointError(f"{self.folder} does not state its inputs. Train the run again.")
+        classes = len(data.classes) or 1
         options: dict[str, Any] = dict(model_options(self.config, self.preprocessing))
         if models.is_backbone(self.config.model) and not is_frozen(self.config):
             # All weights come from the checkpoint: published ones need not be loaded.
@@ -274,7 +267,7 @@ def final_predictions(
     """Predictions of the trained network of the last step on every sample.
 
     Raises:
-        NoCheckpoint: there is no checkpoint of the last step.
+        NoCheckpointError: there is no checkpoint of the last step.
         DataChangedError: the run was trained on other data.
     """
     _checkpoint(folder, records.find(folder) or RunRecord(config))  # before the data are loaded
@@ -304,7 +297,7 @@ def _checkpoint(folder: Path, record: RunRecord, step: int | str | None = None) 
     if number not in found:
         listed = f"steps {', '.join(map(str, found))}" if found else "no step"
         cure = "train the run again with keep='all'" if done else "train the run to its end"
-        raise NoCheckpoint(
+        raise NoCheckpointError(
             f"{folder} has no checkpoint of step {number} (it has checkpoints of {listed}): {cure}."
         )
     return found[int(number)]

@@ -18,6 +18,7 @@ from riskmatch.defaults import SourceChangedError, check_source, source_changes
 from riskmatch.device import reset_peak_memory
 from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import assemble
+from riskmatch.engine.checkpoint import NoCheckpointError
 from riskmatch.engine.data_identity import (
     check_files_unchanged,
     check_unchanged,
@@ -46,10 +47,6 @@ from riskmatch.validation import check_option
 
 class UnfinishedError(RuntimeError):
     """The run was started before, and neither ``resume`` nor ``restart`` is true."""
-
-
-class NoCheckpointError(ValueError):
-    """The run to continue has evaluations, but no checkpoint that can be restored."""
 
 
 def train(

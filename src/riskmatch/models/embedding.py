@@ -194,12 +194,12 @@ def _read_cached(path: Path) -> tuple[Tensor | None, str]:
         check_regular(path)
         with safe_open(path, framework="pt") as file:
             features: Tensor = file.get_tensor(_KEY)
-            expected = (file.metadata() or {}).get("sha256")  # earlier versions wrote none
+            expected = (file.metadata() or {}).get("sha256")
     except FileNotFoundError:
         return None, ""
     except SafetensorError as error:
         return None, str(error)
-    if expected is not None and expected != _digest(features):
+    if expected != _digest(features):
         return None, "its checksum does not match"
     return features, ""
 

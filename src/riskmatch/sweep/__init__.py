@@ -6,7 +6,6 @@ from riskmatch.sweep.plan import PlannedRun, Protocol, sweep_settings
 from riskmatch.sweep.run import (
     SweepPlan,
     plan_sweep,
-    retry_sweep,
     run_all,
     run_sweep,
     sweep_cost,
@@ -30,7 +29,6 @@ __all__ = [
     "SweepStatus",
     "Worker",
     "plan_sweep",
-    "retry_sweep",
     "run_all",
     "run_sweep",
     "sweep_cost",

@@ -167,6 +167,7 @@ def run_sweep(
     folder: Path | str,
     launcher: Launcher | str = "local",
     *,
+    retry: bool = False,
     data_dir: Path | None = None,
     predictions: bool = False,
     trust: bool = False,
@@ -176,11 +177,15 @@ def run_sweep(
 ) -> Board:
     """Train the planned runs that are not yet done; runs that failed before are left alone.
 
+    With ``retry`` it is the other way round: the runs that failed, from their last checkpoints. The
+    board holds those only, so that its ``total`` is 0 where no run had failed.
+
     Runs with a part whose source has changed since are planned again, see :func:`planned_runs`.
 
     Args:
         folder: folder of the sweep.
         launcher: where to train: a launcher, or its name.
+        retry: train the failed runs again, and no others.
         data_dir: folder searched first for the files of data sets.
         predictions: store the predictions of every sample at each evaluation.
         trust: import parts ``package.module:Name`` that the plan names, which runs their code;
@@ -197,47 +202,18 @@ def run_sweep(
         See :func:`plan_sweep`.
     """
     planned = planned_runs(folder, trust)
+    if retry:
+        failed = status_of(planned, Path(folder) / RUNS).failed
+        planned = [run for run in planned if run.config.id in failed]
+        if not planned:
+            return Board([], Path(folder) / RUNS)
     on_plan(planned)
     return run_all(
         _configs(planned, data_dir),
         Path(folder) / RUNS,
         launcher,
         data_dir=data_dir,
-        retry=False,
-        predictions=predictions,
-        on_change=on_change,
-        on_progress=on_progress,
-    )
-
-
-def retry_sweep(
-    folder: Path | str,
-    launcher: Launcher | str = "local",
-    *,
-    data_dir: Path | None = None,
-    predictions: bool = False,
-    trust: bool = False,
-    on_plan: Callable[[list[PlannedRun]], None] = lambda planned: None,
-    on_change: OnChange = lambda board: None,
-    on_progress: OnProgress | None = None,
-) -> Board:
-    """Train the failed runs of a plan again, from their last checkpoints.
-
-    The arguments are those of :func:`run_sweep`; the board holds the failed runs only, so that its
-    ``total`` is 0 where no run had failed.
-    """
-    planned = planned_runs(folder, trust)
-    failed = status_of(planned, Path(folder) / RUNS).failed
-    again = [run for run in planned if run.config.id in failed]
-    if not again:
-        return Board([], Path(folder) / RUNS)
-    on_plan(again)
-    return run_all(
-        _configs(again, data_dir),
-        Path(folder) / RUNS,
-        launcher,
-        data_dir=data_dir,
-        retry=True,
+        retry=retry,
         predictions=predictions,
         on_change=on_change,
         on_progress=on_progress,
@@ -298,8 +274,7 @@ def sweep_cost(
 ) -> SweepCost:
     """Estimate time and memory of the runs that :func:`run_sweep` would train, from a few steps.
 
-    Arguments are those of :func:`run_sweep`; with ``retry``, the runs are those of
-    :func:`retry_sweep`. Nothing is written.
+    Arguments are those of :func:`run_sweep`. Nothing is written.
     """
     from riskmatch.device import resolve_device
     from riskmatch.engine.cost import total_cost

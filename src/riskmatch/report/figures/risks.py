@@ -53,11 +53,12 @@ def last_predictions(
     """
     if steps := predictions.steps(run.folder):
         return predictions.read(run.folder, steps[-1])
-    from riskmatch.engine.load import NoCheckpoint, final_predictions  # imports torch
+    from riskmatch.engine.checkpoint import NoCheckpointError  # imports torch
+    from riskmatch.engine.load import final_predictions
 
     try:
         return final_predictions(run.config, run.folder, data_dir, on_progress)
-    except NoCheckpoint as error:
+    except NoCheckpointError as error:
         raise NoPredictions(
             f"{run.folder} has neither predictions nor a checkpoint of its last step. Train this "
             "run again in another folder, or remove its folder and repeat the command that made it."
