@@ -32,15 +32,15 @@ DATE_PARTS = 1 + 2 * (1 + len(DAYS))
 BLOCK = 1 << 16
 """Rows that are prepared at a time."""
 _NUMERIC = ("number", "date")
+_STANDARDS = ("medians", "means", "scales")
 
 
 class TablePreprocessing:
     """Turns rows of a table into inputs of a network, as fitted on the training domains.
 
-    Numbers and dates are imputed by the median and standardised by a scikit-learn
-    ``ColumnTransformer``; those that are constant in training are 0. Numbers that are missing in
-    training have an indicator each. Categories and booleans become codes: 0 for a value that
-    training did not see, 1 for a missing one.
+    Numbers and dates are imputed by the median and standardised; those that are constant in
+    training are 0. Numbers that are missing in training have an indicator each. Categories and
+    booleans become codes: 0 for a value that training did not see, 1 for a missing one.
 
     Args:
         columns: the columns that are features, in order.
@@ -66,7 +66,6 @@ class TablePreprocessing:
     def __init__(self, columns: Sequence[InputColumn], state: Mapping[str, Any]) -> None:
         self.columns = tuple(columns)
         self.state = dict(state)
-        self._transformer = _restored(self.state)
 
     @classmethod
     def fit(
@@ -96,17 +95,10 @@ class TablePreprocessing:
     ) -> TablePreprocessing:
         """Fit to columns that :meth:`InputColumn.read` read; see :meth:`fit`."""
         numbers, categories = _parts(columns, values)
-        missing = [k for k in _firsts(columns) if np.isnan(numbers[:, k]).any()]
-        known = [_frequent(column) for column in categories]
-        transformer = _transformer(numbers.shape[1], missing, known)
-        transformer.fit(_joined(numbers, categories))
-        imputer, scaler = _steps(transformer)
         state: dict[str, Any] = {
-            "medians": imputer.statistics_.tolist() if imputer else [],
-            "means": scaler.mean_.tolist() if scaler else [],
-            "scales": np.where(_is_constant(scaler), 0.0, scaler.scale_).tolist() if scaler else [],
-            "missing": missing,
-            "categories": known,
+            **_standards(numbers),
+            "missing": [k for k in _firsts(columns) if np.isnan(numbers[:, k]).any()],
+            "categories": [_frequent(column) for column in categories],
             "target": None,
         }
         if target is not None:
@@ -146,10 +138,13 @@ class TablePreprocessing:
 
     def _transform_block(self, values: Sequence[NDArray[Any]]) -> Tensor:
         numbers, categories = _parts(self.columns, values)
-        out = np.asarray(self._transformer.transform(_joined(numbers, categories)), np.float64)
-        out[:, : numbers.shape[1]] = out[:, : numbers.shape[1]].clip(-LIMIT, LIMIT)
-        out[:, out.shape[1] - len(categories) :] += FIRST  # scikit-learn's codes are −2, −1, 0 …
-        return torch.from_numpy(out.astype(np.float32))
+        medians, means, scales = (np.array(self.state[name], np.float64) for name in _STANDARDS)
+        absent = np.isnan(numbers)
+        scales = np.where(scales == 0, np.inf, scales)  # constants become 0 wherever they vary
+        scaled = ((np.where(absent, medians, numbers) - means) / scales).clip(-LIMIT, LIMIT)
+        codes = map(_codes, categories, self.state["categories"])
+        parts = [scaled, absent[:, self.state["missing"]], *(column[:, None] for column in codes)]
+        return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.float32))
 
     def scale_target(self, y: Tensor) -> Tensor:
         """Targets of a regression, standardised on the training domains."""
@@ -221,7 +216,7 @@ def _parts(
 
 
 _SCHEMA = {
-    **dict.fromkeys(("medians", "means", "scales"), Sequence[float]),
+    **dict.fromkeys(_STANDARDS, Sequence[float]),
     "missing": Sequence[int],
     "categories": [Sequence[str]],
     "target": Mapping[str, float] | None,
@@ -233,7 +228,7 @@ def _check_state(columns: Sequence[InputColumn], state: Mapping[str, Any]) -> No
     """Raise ``ValueError`` unless fitted values are those of the columns."""
     numbers = sum(_widths(columns))
     texts = sum(column.type not in _NUMERIC for column in columns)
-    expected = dict.fromkeys(("medians", "means", "scales"), numbers) | {"categories": texts}
+    expected = dict.fromkeys(_STANDARDS, numbers) | {"categories": texts}
     for name, length in expected.items():
         if len(state[name]) != length:
             raise ValueError(
@@ -262,74 +257,28 @@ def _phases(days: NDArray[Any]) -> list[NDArray[Any]]:
     return [wave(2 * np.pi * phase) for phase in phases for wave in (np.sin, np.cos)]
 
 
-def _joined(numbers: NDArray[Any], categories: Sequence[NDArray[Any]]) -> DataFrame:
+def _standards(numbers: NDArray[np.float64]) -> dict[str, list[float]]:
+    """Median, mean and standard deviation of each column; 0 for the deviation of a constant."""
+    from sklearn.impute import SimpleImputer  # type: ignore[import-untyped]
+    from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]
+
+    if not numbers.shape[1]:
+        return {name: [] for name in _STANDARDS}
+    imputer = SimpleImputer(strategy="median", keep_empty_features=True)
+    # By columns: NumPy then sums in pairs, which is more exact than one after the other.
+    scaler = StandardScaler().fit(np.asfortranarray(imputer.fit_transform(numbers)))
+    constant = ~np.isclose(np.sqrt(scaler.var_), scaler.scale_)  # its scale is 1, not 0
+    arrays = (imputer.statistics_, scaler.mean_, np.where(constant, 0.0, scaler.scale_))
+    return {name: array.tolist() for name, array in zip(_STANDARDS, arrays, strict=True)}
+
+
+def _codes(texts: NDArray[Any], known: Sequence[str]) -> NDArray[np.int64]:
+    """(n,) codes of texts."""
     import pandas as pd
 
-    texts = {numbers.shape[1] + k: column for k, column in enumerate(categories)}
-    parts = [pd.DataFrame(numbers), pd.DataFrame(texts, dtype=object)]
-    return pd.concat(parts[: 1 + bool(categories)], axis=1)
-
-
-def _transformer(numbers: int, missing: Sequence[int], categories: Sequence[Sequence[str]]) -> Any:
-    """A ``ColumnTransformer`` for ``numbers`` columns of numbers, then those of categories."""
-    from sklearn.compose import ColumnTransformer  # type: ignore[import-untyped]
-    from sklearn.impute import MissingIndicator, SimpleImputer  # type: ignore[import-untyped]
-    from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
-    from sklearn.preprocessing import (  # type: ignore[import-untyped]
-        OrdinalEncoder,
-        StandardScaler,
-    )
-
-    imputer = SimpleImputer(strategy="median", keep_empty_features=True)
-    # NaN is listed, or a missing value would count as unseen where training has none.
-    known = [np.array([*values, np.nan], dtype=object) for values in categories]
-    encoder = OrdinalEncoder(
-        categories=known,
-        handle_unknown="use_encoded_value",
-        unknown_value=UNSEEN - FIRST,
-        encoded_missing_value=MISSING - FIRST,
-    )
-    indicator = MissingIndicator(features="all")
-    scaled, codes = range(numbers), range(numbers, numbers + len(categories))
-    parts = [
-        ("numbers", make_pipeline(imputer, StandardScaler()), list(scaled)),
-        ("missing", indicator, list(missing)),
-        ("categories", encoder, list(codes)),
-    ]
-    return ColumnTransformer([part for part in parts if part[2]])
-
-
-def _steps(transformer: Any) -> tuple[Any, Any]:
-    """Imputer and scaler of a fitted transformer; None where there are no numbers."""
-    numbers = transformer.named_transformers_.get("numbers")
-    return (None, None) if numbers is None else (numbers[0], numbers[1])
-
-
-def _is_constant(scaler: Any) -> NDArray[np.bool_]:
-    """Columns that the scaler, which replaces a scale of zero by one, found constant."""
-    constant: NDArray[np.bool_] = ~np.isclose(np.sqrt(scaler.var_), scaler.scale_)
-    return constant
-
-
-def _restored(state: Mapping[str, Any]) -> Any:
-    """A transformer with the fitted values ``state``.
-
-    It is fitted to a single row of the medians, which gives every part its state but for means and
-    scales, which are set.
-    """
-    medians = np.array(state["medians"], np.float64)
-    transformer = _transformer(len(medians), state["missing"], state["categories"])
-    row = [np.full(1, np.nan, dtype=object) for _ in state["categories"]]
-    transformer.fit(_joined(medians[None], row))
-    _, scaler = _steps(transformer)
-    if scaler is not None:
-        scaler.mean_ = np.array(state["means"], np.float64)
-        scales = np.array(state["scales"], np.float64)
-        scaler.scale_ = np.where(
-            scales == 0, np.inf, scales
-        )  # constants become 0 wherever they vary
-        scaler.var_ = scales**2
-    return transformer
+    places = pd.Index(known, dtype=object).get_indexer(pd.Index(texts, dtype=object))
+    codes = np.where(places < 0, UNSEEN, places + FIRST)
+    return np.where(pd.isna(texts), MISSING, codes)
 
 
 def _frequent(column: NDArray[Any]) -> list[str]:

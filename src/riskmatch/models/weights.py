@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from pickle import UnpicklingError
+from textwrap import shorten
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-MAX_ROWS = 12
-"""Most rows in the table of a report."""
+MAX_LINES, MAX_WIDTH = 12, 200
+"""Most lines of a message on weights that do not fit, and characters of each."""
 
 
 class WeightsError(ValueError):
@@ -34,10 +35,13 @@ def load_weights(body: nn.Module, path: Path | str, classifier: tuple[str, ...] 
     """
     heads = tuple(f"{layer}." for layer in classifier)
     state = {name: value for name, value in _read(Path(path)).items() if not name.startswith(heads)}
-    report = _report(state, body.state_dict())
-    if report:
-        raise WeightsError(f"The weights in {path} do not fit: {report}")
-    body.load_state_dict(state)
+    try:
+        body.load_state_dict(state)
+    except RuntimeError as error:  # which lists every name and shape that differs
+        lines = [shorten(line, MAX_WIDTH, placeholder=" …") for line in str(error).splitlines()[1:]]
+        more = [f"and {len(lines) - MAX_LINES} more"] if len(lines) > MAX_LINES else []
+        listed = "\n  ".join(["", *lines[:MAX_LINES], *more])
+        raise WeightsError(f"The weights in {path} do not fit:{listed}") from error
 
 
 def _read(path: Path) -> Mapping[str, Tensor]:
@@ -58,23 +62,3 @@ def _read(path: Path) -> Mapping[str, Tensor]:
     if not isinstance(content, dict) or not all(isinstance(v, Tensor) for v in content.values()):
         raise WeightsError(f"{path} does not hold a mapping of names to tensors.")
     return content
-
-
-def _report(state: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str:
-    """Table of the differences in names and shapes; empty if there are none."""
-    missing = [name for name in expected if name not in state]
-    unexpected = [name for name in state if name not in expected]
-    shapes = [n for n, value in expected.items() if n in state and state[n].shape != value.shape]
-    rows = [
-        (name, *(str(tuple(s[name].shape)) if name in s else "–" for s in (state, expected)))
-        for name in [*shapes, *missing, *unexpected]
-    ]
-    if not rows:
-        return ""
-    counts = {"of another shape": shapes, "missing": missing, "unexpected": unexpected}
-    summary = ", ".join(f"{len(names)} {what}" for what, names in counts.items() if names)
-    table = [("name", "in the file", "in the network"), *rows[:MAX_ROWS]]
-    widths = [max(len(row[column]) for row in table) for column in range(3)]
-    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
-    more = [f"and {len(rows) - MAX_ROWS} more"] if len(rows) > MAX_ROWS else []
-    return "\n  ".join([f"{summary}.", *lines, *more])
