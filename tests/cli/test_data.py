@@ -7,7 +7,9 @@ from digits import accept, place, random_mnist
 from mirror import Mirror, serving
 
 from riskmatch.data import DATASETS
-from riskmatch.data.images.benchmarks import PACS
+from riskmatch.data.images.benchmarks import BENCHMARKS
+
+PACS = BENCHMARKS["pacs"]
 
 RUN = "train colored-mnist --method erm --test-domain 0.9 --steps 2 --eval-every 2 --json"
 

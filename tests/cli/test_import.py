@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from made_records import evaluation, run
 
-from riskmatch.data.images.benchmarks import PACS
+from riskmatch.data.images.benchmarks import BENCHMARKS
 from riskmatch.runs import records
+
+PACS = BENCHMARKS["pacs"]
 
 ARGS = {"algorithm": "ERM", "dataset": "SVIRO", "test_envs": [0], "trial_seed": 0}
 

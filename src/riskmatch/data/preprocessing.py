@@ -276,7 +276,7 @@ def _codes(texts: NDArray[Any], known: Sequence[str]) -> NDArray[np.int64]:
     """(n,) codes of texts."""
     import pandas as pd
 
-    places = pd.Index(known, dtype=object).get_indexer(pd.Index(texts, dtype=object))
+    places = pd.Index(np.array(known, dtype=object)).get_indexer(pd.Index(texts))
     codes = np.where(places < 0, UNSEEN, places + FIRST)
     return np.where(pd.isna(texts), MISSING, codes)
 

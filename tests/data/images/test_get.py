@@ -11,8 +11,10 @@ from trees import SMALL, contents, locked, pacs_files, plant, small_pacs, tarred
 
 from riskmatch.data.fetch import FetchError
 from riskmatch.data.images.benchmark import Download, Origin, load_index
-from riskmatch.data.images.benchmarks import PACS
+from riskmatch.data.images.benchmarks import BENCHMARKS
 from riskmatch.data.images.get import get_benchmark
+
+PACS = BENCHMARKS["pacs"]
 
 DATA = os.environ.get("RISKMATCH_DATA")
 PACKED = tarred(pacs_files("kfold/"), "w:gz")

@@ -7,8 +7,14 @@ from trees import contents, locked, plant, small, tarred, zipped
 from riskmatch.data.images import layouts
 from riskmatch.data.images.archives import check_parquet, unpack_parquet
 from riskmatch.data.images.benchmark import Download, Origin, load_index
-from riskmatch.data.images.benchmarks import DOMAINNET, OFFICEHOME, PACS, TERRAINCOGNITA, VLCS
+from riskmatch.data.images.benchmarks import BENCHMARKS
 from riskmatch.data.images.get import get_benchmark
+
+DOMAINNET = BENCHMARKS["domainnet"]
+OFFICEHOME = BENCHMARKS["officehome"]
+PACS = BENCHMARKS["pacs"]
+TERRAINCOGNITA = BENCHMARKS["terraincognita"]
+VLCS = BENCHMARKS["vlcs"]
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,9 @@ import zipfile
 from dataclasses import replace
 
 from riskmatch.data.images.benchmark import BenchmarkDomain
-from riskmatch.data.images.benchmarks import PACS
+from riskmatch.data.images.benchmarks import BENCHMARKS
+
+PACS = BENCHMARKS["pacs"]
 
 SMALL = {"art_painting": 3, "cartoon": 2, "photo": 2, "sketch": 4}
 """Images per domain of the small PACS."""
