@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean, median
-from typing import NamedTuple
 
 from riskmatch.report import titles
 from riskmatch.report.facts import lines, selection_facts
@@ -39,13 +39,8 @@ PAIRED = "mean difference, paired over test domains and trials, ± half of its 9
 ERROR = "mean ± standard error over n trials (standard deviation with denominator n, over √n)"
 
 
-class Row(NamedTuple):
-    """A row of a table: a method of these runs, or one of the paper's."""
-
-    method: str
-    """Name of the method, by which rows are ordered."""
-    key: RowKey | None
-    """None for a row of the paper."""
+Rows = list[tuple[str, tuple[Cell, ...]]]
+"""Rows of a table, each with its method, by which tables are ordered."""
 
 
 def tables_of(
@@ -154,41 +149,34 @@ def _accuracy_table(
     published: Mapping[str, PublishedRow],
 ) -> Table:
     """Accuracies of our rows and the paper's; ``columns`` are names in the paper with titles."""
-    whole = any(set(row.columns) == {name for name, _ in columns} for row in published.values())
-
-    def column(place: int, name: str, title: str) -> Column:
-        def cell(row: Row) -> Cell:
-            if row.key is None:
-                return published[row.method].columns.get(name)
-            values = measured[row.key][place]
-            return Trials(values) if values else None
-
-        return Column(title, cell)
-
-    def of_average(row: Row) -> float | None:
-        if row.key is None:
-            return published[row.method].average if whole else None
-        return averages[row.key]
-
-    rows = [Row(key.variant, key) for key in measured] + [Row(method, None) for method in published]
+    names = [name for name, _ in columns]
+    whole = any(set(row.columns) == set(names) for row in published.values())
+    label = sets[0].label if len(sets) == 1 else row_label
+    rows: Rows = []
+    for key, values in measured.items():
+        cells = [Trials(trials) if trials else None for trials in values]
+        row = (label(*key), *cells, averages[key], gain_over_erm(sets, key))
+        rows.append((key.variant, row))
+    for method, printed in published.items():
+        average = printed.average if whole else None
+        rows.append((method, (_theirs(method), *map(printed.columns.get, names), average, None)))
+    shown = [Column(title, itemgetter(k + 1)) for k, (_, title) in enumerate(columns)]
     table = Table.of(
         caption,
         [
-            Column("method", lambda row: _label(row, sets)),
-            *(column(place, *names) for place, names in enumerate(columns)),
-            Column("average", of_average),
-            Column(GAIN, lambda row: gain_over_erm(sets, row.key), PAIRED, optional=True),
+            Column("method", itemgetter(0)),
+            *shown,
+            Column("average", itemgetter(-2)),
+            Column(GAIN, itemgetter(-1), PAIRED, optional=True),
         ],
-        in_method_order((row.method, row) for row in rows),
+        in_method_order(rows),
     )
     note = f" (paper): as printed in {PAPER}, selection train-val." * bool(published)
     return replace(table, caption=table.caption + note)
 
 
-def _label(row: Row, sets: Sequence[Selected]) -> str:
-    if row.key is None:
-        return f"{titles.METHODS[row.method]} (paper)"
-    return sets[0].label(*row.key) if len(sets) == 1 else row_label(*row.key)
+def _theirs(method: str) -> str:
+    return f"{titles.METHODS[method]} (paper)"
 
 
 def efficiency_table(selected: Selected) -> Table:
@@ -199,39 +187,26 @@ def efficiency_table(selected: Selected) -> Table:
             is that of the method.
     """
     sizes, published = _batch_sizes(selected), EFFICIENCY.get(selected.data, {})
-    rows = [Row(key.variant, key) for key in selected.rows] + [Row(m, None) for m in published]
-
-    def costs(row: Row) -> tuple[Cell, ...]:
-        if row.key is not None:
-            return sizes.get(row.key), *_costs(selected, row.key)
-        cost = published[row.method]
-        return None, cost.seconds, Amount(cost.memory, 2), cost.accuracy
-
-    cells = {row: costs(row) for row in rows}
+    rows: Rows = [
+        (key.variant, (selected.label(*key), sizes.get(key), *_costs(selected, key)))
+        for key in selected.rows
+    ]
+    for method, cost in published.items():
+        row = (_theirs(method), None, cost.seconds, Amount(cost.memory, 2), cost.accuracy)
+        rows.append((method, row))
     caption = [
         f"{titles.data_title(selected.data)}: training time and peak memory of the training steps, "
         "without evaluations, each the median over runs; accuracy averaged over test domains in "
         "per cent. Batch size: samples per domain and step.",
-        _UNEQUAL_BATCHES if len(set(sizes.values())) > 1 else "",
+        "Methods have different batch sizes: compare time and memory only of rows with the same "
+        "one."
+        if len(set(sizes.values())) > 1
+        else "",
         *lines(selection_facts(selected)),
         f"(paper): as printed in {PAPER}, on other machines." if published else "",
     ]
-    return Table.of(
-        " ".join(filter(None, caption)),
-        [
-            Column("method", lambda row: _label(row, [selected])),
-            Column("batch size", lambda row: cells[row][0]),
-            Column("training (s)", lambda row: cells[row][1]),
-            Column("memory (GiB)", lambda row: cells[row][2]),
-            Column("accuracy", lambda row: cells[row][3]),
-        ],
-        in_method_order((row.method, row) for row in rows),
-    )
-
-
-_UNEQUAL_BATCHES = (
-    "Methods have different batch sizes: compare time and memory only of rows with the same one."
-)
+    columns = ("method", "batch size", "training (s)", "memory (GiB)", "accuracy")
+    return Table(" ".join(filter(None, caption)), columns, in_method_order(rows))
 
 
 def _batch_sizes(selected: Selected) -> dict[RowKey, int]:

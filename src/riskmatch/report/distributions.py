@@ -67,10 +67,10 @@ def snapshots(
     return [
         {
             "step": step,
-            "domains": {d: distribution(values, edges, points) for d, values in own.items()},
-            "mmd": _mmd_matrix({d: values for d, values in own.items() if d in shown}),
+            "domains": {d: distribution(values, edges, points) for d, values in by_domain.items()},
+            "mmd": _mmd_matrix({d: values for d, values in by_domain.items() if d in shown}),
         }
-        for step, own in risks.items()
+        for step, by_domain in risks.items()
     ]
 
 

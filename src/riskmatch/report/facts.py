@@ -129,8 +129,8 @@ def draws(selected: Selected) -> Facts:
         if not rows.empty:
             fewest, most, n = rows["draws"].min(), rows["draws"].max(), rows["trial"].nunique()
             numbers[key] = str(most) if fewest == most else f"{fewest} to {most}"
-            kind = _replicates(selected.part(key, selected.cases)) if n > 1 else ""
-            trials[key] = f"{n}{kind}"
+            redrawn = _replicates(selected.part(key, selected.cases)) if n > 1 else ""
+            trials[key] = f"{n}{redrawn}"
     return {"draws": _by_method(selected, numbers), "trials": _by_method(selected, trials)}
 
 

@@ -166,9 +166,6 @@ def comparison(page: PageRuns) -> Table:
         titles = [data_title(one.data) for one in sets]
         cells = {key: [one.accuracy(one.main.rule.name, key) for one in sets] for key in keys}
 
-    def column(place: int, title: str) -> Column:
-        return Column(title, lambda key: cells[key][place])
-
     def average(key: RowKey) -> float | None:
         if single:
             return single.main.average(key)
@@ -183,14 +180,10 @@ def comparison(page: PageRuns) -> Table:
         for line in lines({f"{data_title(one.data)}, {k}": v for k, v in draws(one.main).items()})
     ]
     spread = "mean ± standard deviation over seeds" if colored else ERROR
-    return Table.of(
+    return Table(
         " ".join([f"{_caption(page)}: {spread}.", *lines(rules), *counts]),
-        [
-            Column("method", lambda key: row_label(*key)),
-            *(column(place, title) for place, title in enumerate(titles)),
-            Column("average", average),
-        ],
-        keys,
+        ("method", *titles, "average"),
+        tuple((row_label(*key), *cells[key], average(key)) for key in keys),
     )
 
 
@@ -221,15 +214,8 @@ def differences(page: PageRuns) -> list[dict[str, Any]]:
 
 def differences_table(entries: Sequence[Mapping[str, Any]]) -> Table:
     """The table of :func:`differences`."""
-    titles = {
-        **{"method": "method", "against": "against", "mean": "mean difference"},
-        **{"low": "95 % low", "high": "high", "pairs": "pairs"},
-    }
-
-    def column(name: str) -> Column:
-        return Column(titles[name], lambda entry: entry[name])
-
-    return Table.of("Paired differences.", map(column, titles), entries)
+    columns = ("method", "against", "mean difference", "95 % low", "high", "pairs")
+    return Table("Paired differences", columns, tuple(tuple(e.values()) for e in entries))
 
 
 def verdict(page: PageRuns) -> Facts:

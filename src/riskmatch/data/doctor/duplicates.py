@@ -101,25 +101,25 @@ def siblings(index: ImageIndex, pairs: Sequence[Pair]) -> list[Siblings]:
         return []
     a, b = np.array(pairs).T
     _, groups = connected_components(coo_array((np.ones(len(a)), (a, b)), shape=(n, n)))
-    held = np.zeros((groups.max() + 1, number), dtype=bool)
-    held[groups, np.asarray(index.domains)] = True
-    held = held[held.sum(axis=1) > 1]
-    shared = held.T.astype(int) @ held.astype(int)  # (number, number) groups in both domains
+    present = np.zeros((groups.max() + 1, number), dtype=bool)
+    present[groups, np.asarray(index.domains)] = True
+    present = present[present.sum(axis=1) > 1]
+    shared = present.T.astype(int) @ present.astype(int)  # (number, number) groups in both domains
     sizes = np.bincount(np.asarray(index.domains), minlength=number)
     needed = np.maximum(SIBLING_IMAGES, SIBLING_SHARE * np.minimum.outer(sizes, sizes))
     close = (shared >= needed) & ~np.eye(number, dtype=bool)
     _, families = connected_components(coo_array(close), directed=False)
-    found = []
+    related = []
     for family in dict.fromkeys(families.tolist()):
         members = np.flatnonzero(families == family)
         if len(members) > 1:
-            images = int((held[:, members].sum(axis=1) > 1).sum())
-            found.append(Siblings(tuple(index.domain_names[k] for k in members), images))
-    return found
+            images = int((present[:, members].sum(axis=1) > 1).sum())
+            related.append(Siblings(tuple(index.domain_names[k] for k in members), images))
+    return related
 
 
 def siblings_in(index: ImageIndex) -> list[Siblings]:
-    """The same, after reading every image."""
+    """Find sibling domains; reads every image."""
     files = list(inspect_files(map(index.file, range(len(index)))))
     same, near = duplicate_pairs(files)
     return siblings(index, [*same, *near])
@@ -180,9 +180,9 @@ def _finding(
     if not same_label:
         message += f", which is '{labels[0]}' while this is '{labels[1]}'"
     severity: Severity
-    kind, severity, cure = "duplicate", "warning", "Delete one of the two."
+    type_, severity, cure = "duplicate", "warning", "Delete one of the two."
     if not exact:
-        kind = "near-duplicate"
+        type_ = "near-duplicate"
         severity = "note" if same_label and same_domain else "warning"
         cure = "Compare them; if they show the same picture, delete one."
         if same_label and published:
@@ -190,10 +190,10 @@ def _finding(
     elif not same_label:
         # Some benchmarks file an image under each class that it shows.
         same_name = PurePosixPath(a).name == PurePosixPath(b).name
-        kind, severity = "label-conflict", "warning" if same_name and published else "fault"
+        type_, severity = "label-conflict", "warning" if same_name and published else "fault"
         cure = "Compare them, and delete the one in the wrong class."
     elif not same_domain:
-        kind, severity = "leak", "fault"
+        type_, severity = "leak", "fault"
         message += f"; training on '{domains[0]}' leaks into a test on '{domains[1]}'"
         cure = "Delete it from the wrong domain."
-    return Finding(kind, severity, message, cure, b, domains[1], a)
+    return Finding(type_, severity, message, cure, b, domains[1], a)

@@ -163,8 +163,8 @@ def _digest(data: bytes) -> bytes:
 def check_file(path: str, domain: str, file: Inspection) -> Iterator[Finding]:
     """Findings about one file."""
 
-    def finding(kind: str, severity: Severity, message: str, cure: str) -> Finding:
-        return Finding(kind, severity, message, cure, path=path, domain=domain)
+    def finding(type_: str, severity: Severity, message: str, cure: str) -> Finding:
+        return Finding(type_, severity, message, cure, path=path, domain=domain)
 
     if file.error is not None:
         yield finding(*_decoding_error(file, file.error))

@@ -121,14 +121,14 @@ def _trimmed(low: int, starts: Ints, ends: Ints, ordered: Ints, groups: Ints) ->
 
     Frames of one scene are neighbours, so this skips most of their pairs.
     """
-    own, n = groups[low:], len(ordered)
+    group, n = groups[low:], len(ordered)
     changes = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
     runs = np.concatenate([[0], changes, [n]])  # starts of runs of one group
     run = np.searchsorted(runs, np.arange(n), side="right")
     some = ends > starts
     first, last = np.minimum(starts, n - 1), np.maximum(ends - 1, 0)
-    starts = np.where(some & (ordered[first] == own), runs[run[first]], starts)
-    ends = np.where(some & (ordered[last] == own), runs[run[last] - 1], ends)
+    starts = np.where(some & (ordered[first] == group), runs[run[first]], starts)
+    ends = np.where(some & (ordered[last] == group), runs[run[last] - 1], ends)
     return np.minimum(starts, ends), ends
 
 

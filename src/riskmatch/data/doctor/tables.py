@@ -223,7 +223,7 @@ def _check_duplicates(
 
 def _check_drift(table: TableDomains, x: Floats, domains: NDArray[np.int64]) -> Iterator[Finding]:
     """The columns that differ most between a domain and the others, the largest first."""
-    found = []
+    drifts = []
     for k, column in enumerate(table.columns):
         text = column.name in table.texts
         distances = [
@@ -233,8 +233,8 @@ def _check_drift(table: TableDomains, x: Floats, domains: NDArray[np.int64]) -> 
             >= _chance(x[:, k], inside, text)
         ]
         if distances:
-            found.append((*max(distances), k, text))
-    for distance, most, k, text in sorted(found, reverse=True)[:MAX_DRIFT]:
+            drifts.append((*max(distances), k, text))
+    for distance, most, k, text in sorted(drifts, reverse=True)[:MAX_DRIFT]:
         measure = "total variation" if text else "Kolmogorov–Smirnov distance"
         message = f"differs most in '{table.names[most]}': {measure} {distance:.2f} to the others"
         yield _finding("drift", "note", table.columns[k], message)
@@ -265,8 +265,8 @@ def _distance(one: Floats, rest: Floats, text: bool) -> float:
     return float(np.abs(counts[0] - counts[1]).sum() / 2)
 
 
-def _finding(kind: str, severity: Severity, column: InputColumn, message: str) -> Finding:
+def _finding(type_: str, severity: Severity, column: InputColumn, message: str) -> Finding:
     cure = f"Leave it out: --ignore {column.name}"
-    if kind == "drift":
+    if type_ == "drift":
         cure = "Domains differ; leave out (--ignore) what will differ more in a new one."
-    return Finding(kind, severity, message, cure, column=column.name)
+    return Finding(type_, severity, message, cure, column=column.name)

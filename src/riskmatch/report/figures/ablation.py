@@ -114,8 +114,8 @@ def _lines(frame: pd.DataFrame, column: str) -> dict[str, dict[str, dict[float, 
 
     rule = replace(RULES["train-val"], after_warmup=True)
     lines: dict[str, dict[str, dict[float, Trials]]] = {}
-    for value, own in frame.groupby(column):
-        results = Results(own.drop_duplicates("run"), own)
+    for value, rows in frame.groupby(column):
+        results = Results(rows.drop_duplicates("run"), rows)
         for data, selected in select(results, rule).items():
             for key in selected.rows:
                 if trials := selected.by_trial(key):

@@ -22,7 +22,7 @@ from riskmatch.report.titles import part_titles
 from riskmatch.runs import predictions
 from riskmatch.runs.config import acts_from
 from riskmatch.runs.records import StoredRun
-from riskmatch.runs.scores import Evaluation, Split
+from riskmatch.runs.scores import Split
 
 STEP = "step"
 LOSS = "loss"
@@ -80,33 +80,38 @@ def worst_domains(runs: Runs) -> Bands:
 
 def gap(runs: Runs, start: int = 0) -> Lines:
     """L and L̂ on the training samples, from step ``start`` on."""
-    panels = {}
-    for title, run in runs.items():
-        steps = [step for step in prediction_steps(run) if step >= start]
-        losses = [matching_losses(_training_risks(run, step, "train")) for step in steps]
-        panels[title] = [
-            Curve(WORST, steps, [worst for _, worst in losses], LineStyle(VERMILION, width=1.8)),
-            Curve(VARIANCE, steps, [variance for variance, _ in losses], LineStyle(BLUE, DASHED)),
-        ]
     title = "Distributional variance L and its surrogate L̂ during training"
-    return _matching_lines(title, runs, panels, start)
+    lines: dict[str, tuple[LineStyle, Split, int]] = {
+        WORST: (LineStyle(VERMILION, width=1.8), "train", 1),
+        VARIANCE: (LineStyle(BLUE, DASHED), "train", 0),
+    }
+    return _matching_lines(title, runs, lines, start)
 
 
 def matching(runs: Runs, start: int = 0) -> Lines:
     """L̂ on training and on validation samples, from step ``start`` on."""
+    lines = {label: (style, split, 1) for split, (label, style) in SPLITS.items()}
+    return _matching_lines("Matching loss L̂ during training", runs, lines, start)
+
+
+def _matching_lines(
+    title: str, runs: Runs, lines: Mapping[str, tuple[LineStyle, Split, int]], start: int
+) -> Lines:
+    """Lines by label: style, part of the samples, and 0 for L or 1 for L̂."""
     panels = {}
-    for title, run in runs.items():
+    for name, run in runs.items():
         steps = [step for step in prediction_steps(run) if step >= start]
-        panels[title] = [
-            Curve(
-                label,
-                steps,
-                [matching_losses(_training_risks(run, step, split))[1] for step in steps],
-                style,
-            )
-            for split, (label, style) in SPLITS.items()
+        losses = {
+            split: [matching_losses(_training_risks(run, step, split)) for step in steps]
+            for split in {split for _, split, _ in lines.values()}
+        }
+        panels[name] = [
+            Curve(label, steps, [loss[place] for loss in losses[split]], style)
+            for label, (style, split, place) in lines.items()
         ]
-    return _matching_lines("Matching loss L̂ during training", runs, panels, start)
+    marks = {name: step for name, step in _starts(runs).items() if step > start}
+    note = note_on(runs) + _START * bool(marks)
+    return Lines(title, STEP, note, panels, MMD_LABEL, log=True, marks=marks)
 
 
 def prediction_steps(run: StoredRun) -> tuple[int, ...]:
@@ -144,16 +149,8 @@ def matching_losses(samples: Sequence[Array]) -> tuple[float, float]:
     return variance.item(), worst.item()
 
 
-def _matching_lines(
-    title: str, runs: Runs, panels: Mapping[str, Sequence[Curve]], start: int
-) -> Lines:
-    marks = {name: step for name, step in _starts(runs).items() if step > start}
-    note = note_on(runs) + _START * bool(marks)
-    return Lines(title, STEP, note, panels, MMD_LABEL, log=True, marks=marks)
-
-
 def _starts(runs: Runs) -> dict[str, float]:
-    """Step at which the warm-up of each run ends, where it has one that does."""
+    """Step at which the warm-up of each run ends, if its warm-up ends."""
     starts = {title: acts_from(run.config) for title, run in runs.items()}
     return {title: float(start) for title, start in starts.items() if start}
 
@@ -170,16 +167,10 @@ def _accuracies(run: StoredRun) -> dict[str, list[float]]:
     lines = {}
     for domain in run.record.domains:
         test = domain in run.config.test_domains
-        lines[domain + TEST * test] = [
-            100 * _accuracy(evaluation, domain, test) for evaluation in run.record.evaluations
-        ]
+        scores = [evaluation.scores.get(domain, {}) for evaluation in run.record.evaluations]
+        reported = (s.get("train" if test else "val") or s.get("train") for s in scores)
+        lines[domain + TEST * test] = [100 * s.accuracy if s else float("nan") for s in reported]
     return lines
-
-
-def _accuracy(evaluation: Evaluation, domain: str, test: bool) -> float:
-    splits = evaluation.scores.get(domain, {})
-    split = splits.get("train" if test else "val") or splits.get("train")
-    return split.accuracy if split else float("nan")
 
 
 def _terms(run: StoredRun) -> dict[str, list[float]]:
