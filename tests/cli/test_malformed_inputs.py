@@ -92,12 +92,12 @@ CASES = {
     "a table in another format": (
         f"train t.csv.gz {TRAIN}",
         text("t.csv.gz", "no table"),
-        ["label is for tables", "t.csv.gz", ".csv, .tsv or .parquet"],
+        ["label applies only to tables", "t.csv.gz", ".csv, .tsv or .parquet"],
     ),
     "a label of a folder of images": (
         f"train pets --label x {FAST} --test-domain ink",
         None,
-        ["label is for tables", "pets is a folder of images"],
+        ["label applies only to tables", "pets", "folder of images"],
     ),
     "two columns of one name": (
         f"train t.csv {TRAIN}",

@@ -133,4 +133,5 @@ def test_list_of_one_data_set(riskmatch, monkeypatch, tmp_path):
     (pets,) = json.loads(riskmatch("data", "list", "pets", "--json").out)
     assert (pets["domains"], pets["classes"], pets["samples"]) == (["ink", "oil", "photo"], 2, 12)
     assert one_line(riskmatch("data", "list", "nowhere/pets"), "There is no nowhere/pets")
-    assert one_line(riskmatch("data", "doctor", "pets", *COLUMNS), "label is for tables", "pets")
+    doctor = riskmatch("data", "doctor", "pets", *COLUMNS)
+    assert one_line(doctor, "label applies only to tables", "pets")

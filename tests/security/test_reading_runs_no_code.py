@@ -119,7 +119,7 @@ def only_run():
         lambda: run_sweep("sweep"),
         lambda: run_sweep("sweep", retry=True),
     ],
-    ids=["load_model", "predict", "load_run", "save_model", "run_sweep", "retry_sweep"],
+    ids=["load_model", "predict", "load_run", "save_model", "run_sweep", "retry"],
 )
 def test_python_calls_ask_before_they_import(downloaded, call):
     with pytest.raises(UntrustedError, match=r"mine:.*trust=True"):

@@ -202,9 +202,9 @@ def advise(
             on_progress=on_progress,
         )
     complete = {
-        name: {domain: own[domain] for domain in domains.names}
-        for name, own in accuracies.items()
-        if own.keys() >= {*domains.names}
+        name: {domain: by_domain[domain] for domain in domains.names}
+        for name, by_domain in accuracies.items()
+        if by_domain.keys() >= {*domains.names}
     }
     if "erm" not in complete:
         cause = " ".join(failures) or "ERM has no accuracy on some domain."
@@ -218,7 +218,7 @@ def advise(
         domain.name: domain.y.bincount(minlength=domains.classes).tolist()
         for domain in domains.domains
     }
-    found = Advised(
+    advised = Advised(
         advice,
         selection,
         groups,
@@ -234,9 +234,9 @@ def advise(
         message = f"{out / FILE} was edited and is kept; remove it to have it written again."
         warnings.warn(message, RunWarning, stacklevel=2)
     else:
-        write_whole(out / FILE, (to_json(found.to_json(), indent=2) + "\n").encode())
-    write_whole(out / PAGE, found.html().encode())
-    return found
+        write_whole(out / FILE, (to_json(advised.to_json(), indent=2) + "\n").encode())
+    write_whole(out / PAGE, advised.html().encode())
+    return advised
 
 
 def _is_edited(file: Path) -> bool:
@@ -263,11 +263,11 @@ def advice_for(config: RunConfig, expected: Expected) -> Advice:
 
 def _results(out: Path, planned: Sequence[PlannedRun]) -> Results:
     """The planned runs alone: calls with other options may have left more in the folder."""
-    found, ids = read_results([out]), {run.config.id for run in planned}
+    results, ids = read_results([out]), {run.config.id for run in planned}
     return replace(
-        found,
-        runs=found.runs[found.runs["run"].isin(ids)],
-        evaluations=found.evaluations[found.evaluations["run"].isin(ids)],
+        results,
+        runs=results.runs[results.runs["run"].isin(ids)],
+        evaluations=results.evaluations[results.evaluations["run"].isin(ids)],
         plan=tuple(run.config for run in planned),
     )
 

@@ -138,7 +138,7 @@ def majority_accuracy(counts: Mapping[str, Sequence[int]], left_out: LeftOut) ->
     """
     accuracies = []
     for group in left_out:
-        others = np.sum([own for name, own in counts.items() if name not in group], axis=0)
+        others = np.sum([count for name, count in counts.items() if name not in group], axis=0)
         frequent = int(np.argmax(others))
         accuracies.append(fmean(counts[name][frequent] / sum(counts[name]) for name in group))
     return fmean(accuracies)
@@ -159,12 +159,12 @@ def method_results(
         MethodResult(
             name,
             accuracies[name],
-            prediction_interval(own),
+            prediction_interval(values),
             None
             if name == "erm"
-            else Gain(tuple(100 * (a - b) for a, b in zip(own, means["erm"], strict=True))),
+            else Gain(tuple(100 * (a - b) for a, b in zip(values, means["erm"], strict=True))),
         )
-        for name, own in means.items()
+        for name, values in means.items()
     ]
 
 
@@ -191,7 +191,7 @@ def best_draw(
     for id, domain, accuracy in zip(*columns, strict=True):
         if id in runs:
             accuracies.setdefault(runs[id].draw, {})[domain] = accuracy
-    group = {domain: number for number, own in enumerate(left_out) for domain in own}
+    group = {domain: number for number, domains in enumerate(left_out) for domain in domains}
 
     def score(draw: int) -> tuple[int, float]:
         """Number of groups in which no run failed, and the mean of their mean accuracies."""
@@ -216,9 +216,9 @@ def held_out_checks(selected: Selected, name: str) -> dict[str, tuple[Expected, 
         name: variant of the method.
     """
     key = RowKey(name, "")
-    own = selected.part(key, selected.cases)
-    draws = dict(zip(own["run"], own["draw"], strict=True))
-    pairs = own[own["test_domain"].isna()]
+    cases = selected.part(key, selected.cases)
+    draws = dict(zip(cases["run"], cases["draw"], strict=True))
+    pairs = cases[cases["test_domain"].isna()]
     evaluations = selected.results.evaluations.set_index(["run", "step"])
     checks = {}
     for domain, (run, step, accuracy, _) in _chosen(selected, name).items():
@@ -284,9 +284,9 @@ def harms(selected: Selected, runs: Path, domains: Sequence[str]) -> Iterator[Ha
 
 def _chosen(selected: Selected, name: str) -> dict[str, tuple[str, int, float, bool]]:
     """Run, step and accuracy that the rule chose for a method, and whether it acts, by domain."""
-    own = selected.part(RowKey(name, ""), selected.chosen)
-    columns = (own[column].tolist() for column in ("run", "step", "accuracy", "acts"))
-    return dict(zip(own["test_domain"].tolist(), zip(*columns, strict=True), strict=True))
+    chosen = selected.part(RowKey(name, ""), selected.chosen)
+    columns = (chosen[column].tolist() for column in ("run", "step", "accuracy", "acts"))
+    return dict(zip(chosen["test_domain"].tolist(), zip(*columns, strict=True), strict=True))
 
 
 def _figure(panels: Risks, domain: str, domains: Sequence[str]) -> bytes:

@@ -179,12 +179,13 @@ def check_table_options(name: str, options: Mapping[str, Any]) -> None:
     if not path.exists():
         raise FileNotFoundError(f"There is no {name}.")
     if path.is_dir():
-        kind = "a folder of images"
+        contents = "it is a folder of images"
     elif path.suffix.lower() in SUFFIXES:
-        kind = "a file of features" if is_features_file(path) else "a list of images"
+        features = is_features_file(path)
+        contents = "it is a file of features" if features else "it is a list of images"
     else:
-        kind = f"none. Convert it to {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
-    raise ValueError(f"{option} is for tables, and {name} is {kind}.")
+        contents = f"convert it to {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
+    raise ValueError(f"{option} applies only to tables; {name} is not one: {contents}.")
 
 
 def load(

@@ -232,14 +232,14 @@ def given_for(config: RunConfig) -> dict[str, Any]:
         {'weight': 1.0}
     """
     frozen = bool(config.model_options.get("frozen"))
-    own = config.to_json()
-    hparams = {**config.about.defaults, **own.pop("hparams")}
+    stored = config.to_json()
+    hparams = {**config.about.defaults, **stored.pop("hparams")}
     usual: dict[str, Any] = {name: {} for name in _OPTIONS}
     if not is_own(config.method) or may_import(config.method):
         network = {"model": config.model}
         usual = values_of(resolve(config.method, config.data, frozen=frozen, given=network))
         usual["model"] = resolve(config.method, config.data)["model"].value
-    values = {**hparams, **{name: own[name] for name in own if name not in _ARGUMENTS}}
+    values = {**hparams, **{name: stored[name] for name in stored if name not in _ARGUMENTS}}
     different = {name: value for name, value in values.items() if value != usual.get(name)}
     for name in _OPTIONS:
         if name in different:
@@ -355,11 +355,11 @@ def _checked(method: Method | None, given: Mapping[str, Any]) -> dict[str, Any]:
     types = type_hints(RunConfig)
     if method:
         cls = method_class(method)
-        own = type_hints(cls)
-        values = {k: v for k, v in given.items() if k in own}
-        check_values(_name(method), values, own)
+        hparam_types = type_hints(cls)
+        values = {k: v for k, v in given.items() if k in hparam_types}
+        check_values(_name(method), values, hparam_types)
         _check_plain(cls, values)
-        types = {**types, **own}
+        types = {**types, **hparam_types}
     # The id of a run is a hash of its JSON, in which 3 and 3.0 differ.
     return {
         name: float(value) if types.get(name) is float and type(value) is int else value

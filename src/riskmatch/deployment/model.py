@@ -328,16 +328,16 @@ def _check_image_size(preprocessing: Preprocessing, network: nn.Module) -> None:
         check_limit(subject, BATCH * 3 * side**2 * 4, MEMORY)
 
 
-def _build(values: Mapping[str, Any], own: nn.Module | None, stored: int) -> nn.Module:
+def _build(values: Mapping[str, Any], given: nn.Module | None, stored: int) -> nn.Module:
     """Build the network; ``stored`` is the number of bytes of its weights."""
     name, options = values["name"], dict(values["options"])
-    if own is not None or is_instance(name):
-        if own is None:
+    if given is not None or is_instance(name):
+        if given is None:
             raise ModelError(
                 f"The network of this model is an object of the class {name.partition(':')[2]}, "
                 "which its folder does not hold: pass one as load_model(path, network=…)."
             )
-        return copy.deepcopy(own).cpu()
+        return copy.deepcopy(given).cpu()
     if models.is_backbone(name):  # all weights come from the folder
         options |= {"pretrained": False, "weights": None}
     for option, value in options.items():

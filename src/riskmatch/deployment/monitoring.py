@@ -186,7 +186,7 @@ def monitor(
     pooled = tests["against"] == POOL
     for part in (pooled, ~pooled):
         tests.loc[part, "p_adjusted"] = holm(tests.loc[part, "p"].to_list())
-    found = Monitoring(
+    result = Monitoring(
         bool((tests.loc[pooled, "p_adjusted"] <= level).any()),
         level,
         labelled,
@@ -202,8 +202,8 @@ def monitor(
         },
     )
     if figure is not None:
-        save(found.figure().draw(), figure)
-    return found
+        save(result.figure().draw(), figure)
+    return result
 
 
 def _check_figure(file: Path, model: TrainedModel, data: Any, labelled: bool) -> None:
@@ -272,20 +272,22 @@ def compare(
     gram = kernel_matrix(joined) if scalars else _feature_kernel(distances)
     others = np.arange(n, len(joined)).reshape(len(parts), each)
     rows = []
-    for name, own in [(POOL, others.ravel()), *zip(reference, others, strict=True)]:
-        both = np.concatenate([np.arange(n), own])
+    for name, members in [(POOL, others.ravel()), *zip(reference, others, strict=True)]:
+        both = np.concatenate([np.arange(n), members])
         part = gram if name == POOL else gram[np.ix_(both, both)]
         mmd2, p = two_sample_test(part, n, permutations, rng)
         effect = (
-            superiority(site, joined[own]) if scalars else _separation(distances, np.arange(n), own)
+            superiority(site, joined[members])
+            if scalars
+            else _separation(distances, np.arange(n), members)
         )
         rows.append(
             {
                 "against": name,
                 "samples": n,
-                "reference_samples": len(own),
+                "reference_samples": len(members),
                 "mean": float(site.mean()) if scalars else None,
-                "reference_mean": float(joined[own].mean()) if scalars else None,
+                "reference_mean": float(joined[members].mean()) if scalars else None,
                 "mmd2": mmd2,
                 "effect": effect,
                 "p": p,
@@ -320,19 +322,19 @@ def _unlabelled(
     outputs = model.outputs(
         inputs, batch_size=batch_size, features=few, on_skip=on_skip, on_progress=on_progress
     )
-    found: dict[Quantity, Array | LazyFeatures] = {}
+    quantities: dict[Quantity, Array | LazyFeatures] = {}
     if model.classes:
-        found["confidence"] = model.predictions(outputs.logits)[1].numpy().astype(float)
+        quantities["confidence"] = model.predictions(outputs.logits)[1].numpy().astype(float)
     if outputs.features is not None:
-        found["features"] = outputs.features.numpy().astype(float)
+        quantities["features"] = outputs.features.numpy().astype(float)
     elif not few and _has_features(model):
-        found["features"] = LazyFeatures(model, outputs, batch_size)
-    if not found:
+        quantities["features"] = LazyFeatures(model, outputs, batch_size)
+    if not quantities:
         raise ValueError(
             "The model is a regression whose network returns no features: data without labels "
             "have nothing to compare."
         )
-    return found
+    return quantities
 
 
 def _has_features(model: TrainedModel) -> bool:
@@ -386,6 +388,6 @@ def _feature_kernel(distances: Array) -> Array:
 
 def _separation(distances: Array, x: NDArray[np.intp], y: NDArray[np.intp]) -> float:
     """1 − (d̄_xx + d̄_yy) / (2 d̄_xy) of the rows x and y, at least 0."""
-    within = sum(distances[np.ix_(own, own)].sum() / (len(own) * (len(own) - 1)) for own in (x, y))
+    within = sum(distances[np.ix_(k, k)].sum() / (len(k) * (len(k) - 1)) for k in (x, y))
     across = float(distances[np.ix_(x, y)].mean())
     return max(0.0, 1 - float(within) / (2 * across)) if across > 0 else 0.0

@@ -326,8 +326,8 @@ def _check_classes(domains: DomainSet, training: tuple[str, ...]) -> None:
         )
     labels = {domain.name: set(domain.y.unique().tolist()) for domain in domains.domains}
     seen = set().union(*(labels[name] for name in training))
-    for name, own in labels.items():
-        if name not in training and (unseen := sorted(own - seen)):
+    for name, classes in labels.items():
+        if name not in training and (unseen := sorted(classes - seen)):
             names = domains.class_names or tuple(map(str, range(domains.classes)))
             more = f" and {len(unseen) - 3} more" if len(unseen) > 3 else ""
             listed = ", ".join(repr(names[label]) for label in unseen[:3]) + more

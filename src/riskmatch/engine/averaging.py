@@ -146,13 +146,13 @@ class WeightAverage:
         if weights is None:
             yield None
             return
-        own = copy.deepcopy(model.state_dict())
-        model.load_state_dict({**own, **weights})
+        trained = copy.deepcopy(model.state_dict())
+        model.load_state_dict({**trained, **weights})
         _recompute_batch_norm(model, sampler)
         try:
             yield copy.deepcopy(model.state_dict())
         finally:
-            model.load_state_dict(own)
+            model.load_state_dict(trained)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Plain values and tensors for :meth:`restore`."""

@@ -236,8 +236,8 @@ def path_of(folder: Path, step: int) -> Path:
 
 def exists(folder: Path, step: int | None = None) -> bool:
     """Whether the folder holds a checkpoint of ``step``, or any, readable or not."""
-    found = _checkpoints(folder)
-    return bool(found) if step is None else path_of(folder, step) in found
+    paths = _checkpoints(folder)
+    return bool(paths) if step is None else path_of(folder, step) in paths
 
 
 def load(path: Path, run: str, steps: float = math.inf) -> Snapshot:

@@ -338,8 +338,8 @@ def total_cost(
 def _source(config: RunConfig) -> tuple[object, ...]:
     """What the inputs of a run depend on."""
     options = sorted(config.data_options.items()), sorted(config.model_options.items())
-    own = tuple(map(repr, options)) if is_frozen(config) else (repr(options[0]),)
-    return (config.data, *own, config.model if is_frozen(config) else "")
+    texts = tuple(map(repr, options)) if is_frozen(config) else (repr(options[0]),)
+    return (config.data, *texts, config.model if is_frozen(config) else "")
 
 
 def _kind(config: RunConfig) -> tuple[object, ...]:

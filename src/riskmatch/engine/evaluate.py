@@ -104,14 +104,14 @@ class EvaluatedSamples:
 
     def share(self, rank: int, processes: int) -> EvaluatedSamples:
         """The splits that one of several processes evaluates, about as many samples on each."""
-        loads, own = [0] * processes, dict[str, dict[Split, Domain]]()
+        loads, chosen = [0] * processes, dict[str, dict[Split, Domain]]()
         parts = [(name, split) for name, splits in self.domains.items() for split in splits]
         for name, split in sorted(parts, key=lambda part: -len(self.rows[part[0]][part[1]])):
             lightest = loads.index(min(loads))
             loads[lightest] += len(self.rows[name][split])
             if lightest == rank:
-                own.setdefault(name, {})[split] = self.domains[name][split]
-        return EvaluatedSamples(own, self.rows)
+                chosen.setdefault(name, {})[split] = self.domains[name][split]
+        return EvaluatedSamples(chosen, self.rows)
 
     def __len__(self) -> int:
         return sum(len(part) for parts in self.domains.values() for part in parts.values())

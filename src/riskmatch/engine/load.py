@@ -293,11 +293,11 @@ def _checkpoint(folder: Path, record: RunRecord, step: int | str | None = None) 
         number = record.best_step(after_warmup=step == AFTER_WARMUP)
         if number is None:
             raise ValueError(f"{folder} has no evaluation that step='{step}' could choose.")
-    found = records.checkpoints(folder)
-    if number not in found:
-        listed = f"steps {', '.join(map(str, found))}" if found else "no step"
+    paths = records.checkpoints(folder)
+    if number not in paths:
+        listed = f"steps {', '.join(map(str, paths))}" if paths else "no step"
         cure = "train the run again with keep='all'" if done else "train the run to its end"
         raise NoCheckpointError(
             f"{folder} has no checkpoint of step {number} (it has checkpoints of {listed}): {cure}."
         )
-    return found[int(number)]
+    return paths[int(number)]

@@ -246,7 +246,7 @@ class Session:
         return fmean(splits["val"].risk for splits in scores(predicted).values())
 
     def _gradients(self) -> dict[str, float]:
-        """Norms of the gradients of risk and penalty, where the method has one and acts."""
+        """Norms of the gradients of risk and penalty, once the penalty is active."""
         start = acts_from(self.config)
         if start is None or self.step < start or not self.config.hparams.get("weight"):
             return {}

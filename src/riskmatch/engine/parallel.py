@@ -152,8 +152,8 @@ class Processes:
 
     def report(self, error: BaseException) -> None:
         """Tell the other processes why this one stops."""
-        own = not isinstance(error, LostProcessError)
-        text = f"{type(error).__name__}: {error}" if own else ""
+        is_cause = not isinstance(error, LostProcessError)
+        text = f"{type(error).__name__}: {error}" if is_cause else ""
         with suppress(RuntimeError):  # the process that holds the store has stopped
             _store().set(_error(self.rank), json.dumps(text))
 
@@ -215,12 +215,12 @@ def joined_processes(device: str = "cpu") -> Iterator[Processes]:
     if not launched and not (joined and dist.get_world_size() > 1):
         yield Processes(device=torch.device(device))
         return
-    own = _local_device(device)
+    local = _local_device(device)
     if not joined:  # once: a group cannot be made again after it was destroyed
-        dist.init_process_group("nccl" if own.type == "cuda" else "gloo")
+        dist.init_process_group("nccl" if local.type == "cuda" else "gloo")
         atexit.register(_leave)
-    control = dist.new_group(backend="gloo") if own.type == "cuda" else dist.group.WORLD
-    processes = Processes(dist.get_rank(), dist.get_world_size(), own, control)
+    control = dist.new_group(backend="gloo") if local.type == "cuda" else dist.group.WORLD
+    processes = Processes(dist.get_rank(), dist.get_world_size(), local, control)
     stop = threading.Event()
     heart = threading.Thread(target=_show_life, args=(processes.rank, stop), daemon=True)
     heart.start()
@@ -280,20 +280,20 @@ def _leave() -> None:
 
 
 def _local_device(device: str) -> torch.device:
-    own = torch.device(device)
-    if own.type != "cuda" or "LOCAL_RANK" not in os.environ:
-        return own
+    local = torch.device(device)
+    if local.type != "cuda" or "LOCAL_RANK" not in os.environ:
+        return local
     rank, count = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
-    if own.index not in (None, rank):
+    if local.index not in (None, rank):
         raise ValueError(f"Each process has a GPU of its own: use the device cuda, not {device}.")
     if rank >= count:
         raise ValueError(
             f"Process {rank} of this machine has no GPU, as there are {count}. Start at most as "
             "many processes as GPUs, or use the device cpu."
         )
-    own = torch.device("cuda", rank)
-    torch.cuda.set_device(own)
-    return own
+    local = torch.device("cuda", rank)
+    torch.cuda.set_device(local)
+    return local
 
 
 def _show_life(rank: int, stop: threading.Event) -> None:

@@ -153,9 +153,9 @@ class Stepper:
         assert self.distributed is not None
         views = []
 
-        def terms_of(own: Tensor) -> Terms:
-            own = average_over_processes(own, "world")[: len(share.positions)]
-            risks, positions = gather_risks(own, share.positions, "world")
+        def terms_of(local_risks: Tensor) -> Terms:
+            local_risks = average_over_processes(local_risks, "world")[: len(share.positions)]
+            risks, positions = gather_risks(local_risks, share.positions, "world")
             views.append(self.evaluate(share.whole).with_risks(risks[positions.argsort()]))
             return self._terms(views[0])
 

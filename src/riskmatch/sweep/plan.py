@@ -46,7 +46,7 @@ RUNS = "runs"
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run to train, with a title for people."""
+    """A run to train, with a title to show."""
 
     config: RunConfig
     title: str

@@ -1,4 +1,4 @@
-"""What a launcher is, and the loop of those that submit runs to an engine such as Ray."""
+"""Launcher base class, and the job-queue loop of launchers such as Ray."""
 
 from __future__ import annotations
 
