@@ -94,13 +94,13 @@ def is_local(module: str) -> bool:
 @cache
 def _distributions() -> dict[str, list[str]]:
     """Installed distributions by the top-level modules that they hold."""
-    found = dict(metadata.packages_distributions())
+    by_module = dict(metadata.packages_distributions())
     if sys.version_info < (3, 11):  # it knows none without a file top_level.txt
         for distribution in metadata.distributions():
             files = () if distribution.read_text("top_level.txt") else distribution.files or ()
             for name in {file.parts[0] for file in files if file.suffix == ".py"}:
-                found.setdefault(name.removesuffix(".py"), [distribution.metadata["Name"]])
-    return found
+                by_module.setdefault(name.removesuffix(".py"), [distribution.metadata["Name"]])
+    return by_module
 
 
 @cache

@@ -318,12 +318,12 @@ def prepare(
     named, hparams = method, dict[str, Any]()
     if isinstance(method, Objective):
         named, hparams = named_objective(method) or (method, hparams)
-    own = {**hparams, **options, **({"seed": seed} if seed != 0 else {})}
+    explicit = {**hparams, **options, **({"seed": seed} if seed != 0 else {})}
     named_parts = {"model": model, "risk": risk, "optim": optim}
-    own |= {name: part for name, part in named_parts.items() if isinstance(part, str)}
+    explicit |= {name: part for name, part in named_parts.items() if isinstance(part, str)}
     if callable(optim):
         spec = OptimSpec.of(optim, [torch.zeros(size).requires_grad_() for size in ((1, 1), (1,))])
-        own |= {"lr": spec.lr, "weight_decay": spec.weight_decay}
+        explicit |= {"lr": spec.lr, "weight_decay": spec.weight_decay}
     instances = Instances(
         domains,
         named if isinstance(named, Objective) else None,
@@ -331,19 +331,20 @@ def prepare(
         risk if callable(risk) else None,
         optim if callable(optim) else None,
     )
-    given = own
+    given = explicit
     if advised is not None:
-        given = with_advice(advised, named if isinstance(named, str) else None, own)
+        given = with_advice(advised, named if isinstance(named, str) else None, explicit)
     config, settings = _config(instances, str(data), named, tests, preset, frozen, given)
     if message := replaced_lr(config, given):
         warnings.warn(message, RunWarning, stacklevel=3)
     expected = None
     if advised is not None:
         settings |= {
-            name: Setting(settings[name].value, "the advice") for name in given.keys() - own.keys()
+            name: Setting(settings[name].value, "the advice")
+            for name in given.keys() - explicit.keys()
         }
         expected = advised.expected
-        if expected and (cause := departure(advised, config, own)):
+        if expected and (cause := departure(advised, config, explicit)):
             expected = None
             warnings.warn(
                 "The accuracy that the advice expects is not stored with the model: it is of "

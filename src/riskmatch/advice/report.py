@@ -68,9 +68,9 @@ class Advised:
 
     @property
     def sentences(self) -> list[str]:
-        """What was found, in words."""
+        """The findings, in words."""
         expected = self.best.expected
-        found = [
+        lines = [
             f"Expected accuracy on a new domain with {self.best.title}: "
             f"{100 * expected.accuracy:.1f} %, with a 90 % prediction interval for one new domain "
             f"from {100 * expected.low:.1f} to {100 * expected.high:.1f} %.",
@@ -78,20 +78,20 @@ class Advised:
             f"{100 * self.majority:.1f} %.",
         ]
         better = [one for one in self.results if one.beats_erm]
-        found += [f"{one.title} beats ERM by {one.gain} points." for one in better]
+        lines += [f"{one.title} beats ERM by {one.gain} points." for one in better]
         if self.best.variant == "erm":
             others = "No method of riskmatch" if better else "No method"
-            found.append(
+            lines.append(
                 f"{others} beats ERM beyond the 95 % interval of its gain, so that ERM, the "
                 "simplest, is recommended."
             )
         if any(one.variant == BOOSTING for one in better):
-            found.append("Gradient boosting is scikit-learn's; riskmatch train does not train it.")
-        found += list(map(str, self.hurts))
+            lines.append("Gradient boosting is scikit-learn's; riskmatch train does not train it.")
+        lines += list(map(str, self.hurts))
         matched = any(one.variant.split()[0] == "rdm" for one in self.results)
         if matched and not self.hurts:
-            found.append("Risk matching makes no domain worse than ERM beyond its interval.")
-        return found
+            lines.append("Risk matching makes no domain worse than ERM beyond its interval.")
+        return lines
 
     @property
     def notes(self) -> list[str]:

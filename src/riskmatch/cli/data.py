@@ -179,8 +179,8 @@ def _cures(rows: Sequence[dict[str, Any]]) -> list[str]:
     cures = dict[str, list[str]]()
     for row in rows:
         if cure := row["cure"]:
-            own = cure.endswith(f" get {row['name']}")
-            key = cure.replace(row["name"], "NAME") if own else cure
+            names_data = cure.endswith(f" get {row['name']}")
+            key = cure.replace(row["name"], "NAME") if names_data else cure
             cures.setdefault(key, []).append(row["name"])
     width = max(map(len, cures), default=0)
     return [f"{cure:<{width}}   {', '.join(names)}" for cure, names in cures.items()]

@@ -58,7 +58,7 @@ def run(words: Sequence[str]) -> int:
     if options.figure is not None:
         prepare_output(options.figure, "--figure", (".png", ".svg", ".pdf"))
     with bad_input(), Display(options.quiet, "samples") as display:
-        found = riskmatch.monitor(
+        monitoring = riskmatch.monitor(
             options.model,
             options.data,
             labelled=not options.unlabelled,
@@ -69,25 +69,25 @@ def run(words: Sequence[str]) -> int:
             **options.reading(display),
         )
     if options.json:
-        print_json(found.to_json())
+        print_json(monitoring.to_json())
     elif not options.quiet:
-        _print(found)
-    return int(found.alarm)
+        _print(monitoring)
+    return int(monitoring.alarm)
 
 
 _NUMBERS = {"mmd2": "MMD²", "effect": "effect", "p": "p", "p_adjusted": "p (Holm)"}
 """Titles of the numbers of a test."""
 
 
-def _print(found: Monitoring) -> None:
-    rows = found.tests.to_dict("records")
+def _print(monitoring: Monitoring) -> None:
+    rows = monitoring.tests.to_dict("records")
 
     def column(name: str, title: str) -> Column:
         return Column(title, lambda row: f"{row[name]:.2g}")
 
     columns = [
         Column("site", itemgetter("site")),
-        *([] if found.labelled else [Column("quantity", itemgetter("quantity"))]),
+        *([] if monitoring.labelled else [Column("quantity", itemgetter("quantity"))]),
         Column("against (samples)", lambda row: f"{row['against']} ({row['reference_samples']:,})"),
         *starmap(column, _NUMBERS.items()),
     ]
@@ -106,8 +106,8 @@ def _print(found: Monitoring) -> None:
     )
     names = dict.fromkeys(row["quantity"] for row in rows)
     compared = " and ".join(name.rstrip("s") + "s" for name in names)
-    compared += "" if found.labelled else " (no labels)"
+    compared += "" if monitoring.labelled else " (no labels)"
     result = f"No alarm: the {compared} do not differ significantly from those of training"
-    if found.alarm:
+    if monitoring.alarm:
         result = f"ALARM: the {compared} differ from those of training"
-    print_line(f"{result} (level {found.level:g}).", "bold")
+    print_line(f"{result} (level {monitoring.level:g}).", "bold")

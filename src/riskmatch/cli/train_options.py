@@ -198,8 +198,8 @@ def _parser(setup: Setup, data: str | None = None, model: str | None = None) -> 
     text = "\n\n".join([TEXT, *_own_options(data, model, values["model"])])
     parser = Parser("riskmatch train", text, [positional, *options_of(Setup)])
     if setup.method:
-        own = options_of(method_class(setup.method))
-        parser.add(setup.method.rpartition(":")[2], with_defaults(own))
+        method_options = options_of(method_class(setup.method))
+        parser.add(setup.method.rpartition(":")[2], with_defaults(method_options))
     parser.add("run", with_defaults(run_options()))
     parser.add("table", options_of(TableColumns))
     parser.add("execution", options_of(Execution))
