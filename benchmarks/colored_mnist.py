@@ -41,7 +41,7 @@ def products() -> Callable[[], None]:
 
 
 def stepping(objective: Objective, batch: Batch) -> Callable[[], object]:
-    network = MLP(INPUTS, 2, (WIDTH,) * 3, dropout=0.2, init="xavier", single_logit=True)
+    network = MLP((INPUTS,), 2, 0.2, widths=(WIDTH,) * 3, init="xavier", single_logit=True)
     settings = StepSettings(micro_batch=MICRO_BATCH)
     stepper = Stepper(network, objective, Memory(base=OptimSpec(lr=1e-4)), settings)
     return lambda: stepper.step(batch)

@@ -95,7 +95,7 @@ def train(point: tuple[float, int]) -> dict[str, Any]:
     x, y = (torch.cat(parts) for parts in zip(*domains[:2], strict=True))
     batch = Batch(x, y, (SAMPLES, SAMPLES))
     torch.manual_seed(seed)
-    start = MLP(x[0].numel(), 2, (64, 64), 0.2, "xavier", single_logit=True)
+    start = MLP(x[0].shape, 2, 0.2, widths=(64, 64), init="xavier", single_logit=True)
     fit(start, ERM(), [batch] * STEPS[0], OptimSpec("adam", 1e-3, 0.0))
     found = {}
     for name, (method, _) in methods().items():

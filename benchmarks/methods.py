@@ -36,7 +36,7 @@ def stepping(objective: Objective) -> Callable[[], object]:
     labels = torch.randint(2, (2 * SAMPLES,))
     batch = Batch(inputs, labels, (SAMPLES, SAMPLES))
     optim = OptimSpec("adam", lr=1e-4)
-    stepper = Stepper(MLP(392, 2, widths=(390, 390)), objective, Memory(base=optim))
+    stepper = Stepper(MLP((392,), 2, widths=(390, 390)), objective, Memory(base=optim))
     return lambda: stepper.step(batch)
 
 

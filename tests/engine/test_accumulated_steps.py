@@ -33,7 +33,7 @@ def batch_of(sizes=(20, 7, 13)):
 
 def weights_after(objective, settings, batch, steps=5):
     torch.manual_seed(0)
-    model = MLP(6, 3).double()
+    model = MLP((6,), 3).double()
     memory = Memory(OptimSpec("sgd", lr=0.05))
     stepper = Stepper(model, objective, memory, settings)
     numbers = [(stepper.step(batch), stepper.worst_domain()) for _ in range(steps)]

@@ -445,7 +445,7 @@ def test_optimiser_by_name_is_part_of_the_id(tmp_path):
 
 def test_model_in_float64_and_memory_continue():
     memory = Memory()
-    model = MLP(3, 2, widths=(4,)).double()
+    model = MLP((3,), 2, widths=(4,)).double()
     x, y, d = data()
     for _ in range(2):
         fit(model, GroupDRO(), [(x.double(), y, d)], SGD, memory)

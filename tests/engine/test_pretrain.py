@@ -78,7 +78,7 @@ def test_damaged_erm_phase_raises_with_the_cure(tmp_path):
 def test_cosine_spans_the_steps_of_the_method_and_ends_at_zero():
     settings = StepSettings(schedule="cosine", start=2, steps=6)
     memory = Memory(base=OptimSpec("sgd", lr=1.0), step=2)
-    stepper = Stepper(MLP(3, 2, widths=(4,)), ERM(), memory, settings)
+    stepper = Stepper(MLP((3,), 2, widths=(4,)), ERM(), memory, settings)
     batch = Batch(torch.randn(4, 3), torch.tensor([0, 1, 0, 1]), (2, 2))
     rates = []
     for _ in range(4):
@@ -103,7 +103,7 @@ def test_micro_batches_give_the_step_of_the_whole_batch(tmp_path, method):
 
 def test_xavier_init_and_single_logit():
     torch.manual_seed(0)
-    model = MLP(6, 2, widths=(8, 8), init="xavier", single_logit=True)
+    model = MLP((6,), 2, widths=(8, 8), init="xavier", single_logit=True)
     _, logits = model(torch.randn(5, 6))
     y = torch.tensor([0, 1, 1, 0, 1])
     expected = binary_cross_entropy_with_logits(logits[:, 1], y.float(), reduction="none")
@@ -113,4 +113,4 @@ def test_xavier_init_and_single_logit():
     assert not first.bias.any()
     assert first.weight.abs().max() <= (6 / (6 + 8)) ** 0.5
     with pytest.raises(ValueError, match="two classes"):
-        MLP(6, 3, single_logit=True)
+        MLP((6,), 3, single_logit=True)

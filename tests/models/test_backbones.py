@@ -115,7 +115,7 @@ def test_cosine_head_ignores_the_norm_of_features():
 
 
 def test_head_applies_dropout_and_uses_the_first_view():
-    head = Head(400, 2, dropout=0.5)
+    head = Head((400,), 2, dropout=0.5)
     x = torch.ones(3, 2, 400)
     x[:, 1] = 7
     dropped, _ = head(x)

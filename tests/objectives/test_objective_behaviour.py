@@ -46,7 +46,7 @@ def batch(seed=0, sizes=SIZES):
 
 def network(dropout=0.0):
     torch.manual_seed(0)
-    return MLP(4, 2, widths=(4,), dropout=dropout)
+    return MLP((4,), 2, widths=(4,), dropout=dropout)
 
 
 def penalty(objective, model):

@@ -42,7 +42,7 @@ EQUAL, RAGGED = (8, 8, 8, 8), (7, 4, 9, 2)
 
 def network():
     torch.manual_seed(3)
-    return MLP(5, CLASSES, widths=(8, 6)).double()
+    return MLP((5,), CLASSES, widths=(8, 6)).double()
 
 
 def data(sizes):

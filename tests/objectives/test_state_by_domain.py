@@ -21,7 +21,7 @@ METHODS = [GroupDRO(eta=0.7), Fishr(weight=1.0, warmup=0)]
 
 def network():
     torch.manual_seed(0)
-    return MLP(4, CLASSES, widths=(6,))
+    return MLP((4,), CLASSES, widths=(6,))
 
 
 def batch(*names, step=0):

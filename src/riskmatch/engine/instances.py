@@ -124,7 +124,7 @@ def instance_name(value: object) -> str:
 
     Example:
         >>> from riskmatch.models import MLP
-        >>> instance_name(MLP(2, 2))
+        >>> instance_name(MLP((2,), 2))
         'instance:riskmatch.models.mlp.MLP'
     """
     named = value if isinstance(value, FunctionType | type) else type(value)

@@ -110,7 +110,7 @@ class RiskMatchingEstimator(BaseEstimator):  # type: ignore[misc]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            network = MLP(inputs.shape[1], outputs, tuple(self.hidden_layer_sizes))
+            network = MLP(inputs.shape[1:], outputs, widths=tuple(self.hidden_layer_sizes))
         self.n_iter_ = self._train(network.to(resolve_device(self.device)), risk, parts, seed)
         # In float64 a prediction does not depend on the other rows; on the CPU it needs no device.
         self.network_ = network.cpu().double().eval()

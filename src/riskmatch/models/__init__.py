@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
@@ -45,84 +44,11 @@ __all__ = [
 Shape = tuple[int, ...]
 
 
-def _mlp(
-    shape: Shape,
-    classes: int,
-    dropout: float,
-    *,
-    widths: Sequence[int] = (256, 256),
-    init: Literal["default", "xavier"] = "default",
-    single_logit: bool = False,
-) -> nn.Module:
-    """Build a multi-layer perceptron.
-
-    Args:
-        shape: shape of one input.
-        classes: number of logits.
-        dropout: share of activations dropped after each hidden layer.
-        widths: widths of the hidden layers.
-        init: ``"default"`` (torch's) or ``"xavier"``: Glorot's uniform weights and zero biases.
-        single_logit: for two classes, one output z instead of two; the logits are (0, z).
-    """
-    return MLP(math.prod(shape), classes, widths, dropout, init, single_logit)
-
-
-def _cnn(
-    shape: Shape, classes: int, dropout: float, *, widths: Sequence[int] = (64, 128, 128, 128)
-) -> nn.Module:
-    """Build a small convolutional network.
-
-    Args:
-        shape: shape of one input, (channels, h, w).
-        classes: number of logits.
-        dropout: share of features dropped in training.
-        widths: channels of each layer, multiples of eight.
-    """
-    if len(shape) != 3:
-        raise ValueError(f"The network 'cnn' needs images (channels, h, w), got inputs {shape}.")
-    return CNN(shape[0], classes, widths, dropout)
-
-
-def _linear(shape: Shape, classes: int, dropout: float) -> nn.Module:
-    """Build a linear classifier.
-
-    Args:
-        shape: shape of one input, (features,) or (views, features).
-        classes: number of logits.
-        dropout: share of features dropped in training.
-    """
-    if len(shape) not in (1, 2):
-        raise ValueError(f"The network 'linear' needs features (d,), got inputs {shape}.")
-    return Head(shape[-1], classes, dropout)
-
-
-def _table(
-    shape: Shape,
-    classes: int,
-    dropout: float,
-    *,
-    cardinalities: Sequence[int] = (),
-    widths: Sequence[int] = (256, 128),
-) -> nn.Module:
-    """Build a perceptron for tables: embeddings of categories beside numbers.
-
-    Args:
-        shape: shape of one input, (numbers and codes of categories,).
-        classes: number of logits.
-        dropout: share of activations dropped after each hidden layer.
-        cardinalities: number of codes of each category; set from the table.
-        widths: widths of the hidden layers.
-    """
-    if len(shape) != 1:
-        raise ValueError(f"The network 'table' needs rows of a table (d,), got inputs {shape}.")
-    return TableMLP(shape[0], classes, cardinalities, widths, dropout)
-
-
 NETWORKS: dict[str, Callable[..., nn.Module]] = {
-    "linear": _linear,
-    "mlp": _mlp,
-    "cnn": _cnn,
-    "table": _table,
+    "linear": Head,
+    "mlp": MLP,
+    "cnn": CNN,
+    "table": TableMLP,
     "lite0": partial(backbone, "lite0"),
 }
 """Built-in networks by name; their options are keyword arguments. ``timm:NAME`` is one too."""
@@ -231,8 +157,7 @@ def find_network(name: str) -> Part:
 def _network(name: str, options: Mapping[str, Any]) -> Callable[..., nn.Module]:
     part = find_network(name)
     make: Callable[..., nn.Module] = part.value
-    # The annotations of a class are those of its attributes; options are those of __init__.
-    check_options(name, options, make.__init__ if inspect.isclass(make) else make)
+    check_options(name, options, make)
     if not part.built_in:
         try:
             inspect.signature(make).bind((1,), 2, 0.0, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -45,7 +46,7 @@ class Head(nn.Module):
     """Dropout followed by a linear or cosine classifier; the whole network on frozen features.
 
     Args:
-        features: number of features.
+        shape: shape of one input, (features,) or (views, features).
         classes: number of logits.
         dropout: share of features dropped in training.
         head: ``"linear"`` or ``"cosine"``.
@@ -55,21 +56,27 @@ class Head(nn.Module):
     sample, (n, views, features), the first is used.
 
     Example:
-        >>> features, logits = Head(4, 3)(torch.zeros(5, 2, 4))
+        >>> features, logits = Head((2, 4), 3)(torch.zeros(5, 2, 4))
         >>> features.shape, logits.shape
         (torch.Size([5, 4]), torch.Size([5, 3]))
     """
 
     def __init__(
         self,
-        features: int,
+        shape: Sequence[int],
         classes: int,
         dropout: float = 0.0,
+        *,
         head: HeadType = "linear",
         scale: float = 10.0,
     ) -> None:
         super().__init__()
         check_option("head", head, ("linear", "cosine"))
+        if len(shape) not in (1, 2):
+            raise ValueError(
+                f"The network 'linear' needs features (d,), got inputs {tuple(shape)}."
+            )
+        features = shape[-1]
         self.dropout = nn.Dropout(dropout)
         self.classifier = (
             nn.Linear(features, classes) if head == "linear" else Cosine(features, classes, scale)
@@ -153,7 +160,7 @@ def backbone(
         views: views of each image among those features; the first is the image itself.
     """
     if frozen:
-        return Head(shape[-1], classes, dropout, head, scale)
+        return Head(shape, classes, dropout, head=head, scale=scale)
     if views != 1:
         raise ValueError(f"views={views} needs a frozen backbone: set the model option frozen.")
     if len(shape) != 3 or shape[0] != 3:
@@ -164,4 +171,5 @@ def backbone(
             body = trunk(name, pretrained=pretrained, weights=weights, size=size)
     if freeze_bn is None:
         freeze_bn = pretrained or weights is not None
-    return Backbone(body, Head(body.width, classes, dropout, head, scale), freeze_bn)
+    top = Head((body.width,), classes, dropout, head=head, scale=scale)
+    return Backbone(body, top, freeze_bn)

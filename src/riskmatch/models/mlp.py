@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -20,10 +21,10 @@ class MLP(nn.Module):
     """Linear layers, each followed by ReLU and dropout; the last hidden layer gives the features.
 
     Args:
-        inputs: number of values per sample, after flattening.
+        shape: shape of one input, which is flattened.
         classes: number of logits.
-        widths: widths of the hidden layers.
         dropout: share of activations dropped after each hidden layer.
+        widths: widths of the hidden layers.
         init: ``"default"`` (torch's) or ``"xavier"``: Glorot's uniform weights and zero biases.
         single_logit: for two classes, one output z instead of two; the logits are (0, z), so that
             their cross-entropy is the binary cross-entropy of z.
@@ -31,17 +32,18 @@ class MLP(nn.Module):
     Shapes: x (n, …) → features (n, widths[-1]), logits (n, classes).
 
     Example:
-        >>> features, logits = MLP(4, 3, widths=(8,))(torch.zeros(5, 2, 2))
+        >>> features, logits = MLP((2, 2), 3, widths=(8,))(torch.zeros(5, 2, 2))
         >>> features.shape, logits.shape
         (torch.Size([5, 8]), torch.Size([5, 3]))
     """
 
     def __init__(
         self,
-        inputs: int,
+        shape: Sequence[int],
         classes: int,
-        widths: Sequence[int] = (256, 256),
         dropout: float = 0.0,
+        *,
+        widths: Sequence[int] = (256, 256),
         init: Literal["default", "xavier"] = "default",
         single_logit: bool = False,
     ) -> None:
@@ -54,7 +56,7 @@ class MLP(nn.Module):
             raise ValueError(
                 f"widths of mlp must be one or more positive integers, got {list(widths)}."
             )
-        for here, there in zip((inputs, *widths[:-1]), widths, strict=True):
+        for here, there in zip((math.prod(shape), *widths[:-1]), widths, strict=True):
             layers += [nn.Linear(here, there), ReLUDropout(dropout)]
         self.featurizer = nn.Sequential(*layers)
         self.single_logit = single_logit

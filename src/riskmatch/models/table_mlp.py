@@ -17,34 +17,40 @@ class TableMLP(nn.Module):
     value that training does not see, starts at zero.
 
     Args:
-        inputs: number of values per sample; the last ones are the codes of categories.
+        shape: shape of one input, (values,); the last values are the codes of categories.
         classes: number of logits.
-        cardinalities: number of codes of each category; none for numbers alone.
-        widths: widths of the hidden layers.
         dropout: share of activations dropped after each hidden layer.
+        cardinalities: number of codes of each category; set from the table.
+        widths: widths of the hidden layers.
 
-    Shapes: x (n, inputs) → features (n, widths[-1]), logits (n, classes).
+    Shapes: x (n, values) → features (n, widths[-1]), logits (n, classes).
 
     Example:
-        >>> features, logits = TableMLP(4, 3, cardinalities=(5, 9), widths=(8,))(torch.ones(2, 4))
+        >>> network = TableMLP((4,), 3, cardinalities=(5, 9), widths=(8,))
+        >>> features, logits = network(torch.ones(2, 4))
         >>> features.shape, logits.shape
         (torch.Size([2, 8]), torch.Size([2, 3]))
     """
 
     def __init__(
         self,
-        inputs: int,
+        shape: Sequence[int],
         classes: int,
+        dropout: float = 0.0,
+        *,
         cardinalities: Sequence[int] = (),
         widths: Sequence[int] = (256, 128),
-        dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.numbers = inputs - len(cardinalities)
+        if len(shape) != 1:
+            raise ValueError(
+                f"The network 'table' needs rows of a table (d,), got inputs {tuple(shape)}."
+            )
+        self.numbers = shape[0] - len(cardinalities)
         if self.numbers < 0 or min(cardinalities, default=1) < 1:
             raise ValueError(
                 f"{len(cardinalities)} categories with {list(cardinalities)} codes do not fit "
-                f"{inputs} inputs."
+                f"{shape[0]} inputs."
             )
         widths_ = [min(50, -(-1.6 * size**0.56 // 1)) for size in cardinalities]
         self.embeddings = nn.ModuleList(
@@ -56,7 +62,7 @@ class TableMLP(nn.Module):
             nn.init.normal_(layer.weight, std=0.3)
             with torch.no_grad():
                 layer.weight[0] = 0
-        self.mlp = MLP(self.numbers + int(sum(widths_)), classes, widths, dropout)
+        self.mlp = MLP((self.numbers + int(sum(widths_)),), classes, dropout, widths=widths)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Compute features and logits."""

@@ -173,7 +173,7 @@ class _NormalisedNetwork(nn.Module):
 def _network() -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return MLP(_INPUTS, _CLASSES, widths=(8, 6))
+        return MLP((_INPUTS,), _CLASSES, widths=(8, 6))
 
 
 def _batches(sizes: tuple[int, ...] = _RAGGED, dtype: torch.dtype = torch.float32) -> list[Batch]:
