@@ -7,6 +7,7 @@ is read: pipes and devices would block.
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import math
 import os
@@ -15,8 +16,9 @@ import stat
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -42,6 +44,8 @@ __all__ = [
     "read_file",
     "refuse_input",
     "refuse_link",
+    "seed_of",
+    "sha256",
     "to_json",
     "try_lock",
     "user_folder",
@@ -312,3 +316,26 @@ def finite(value: Any, digits: int | None = None) -> Any:
     if not math.isfinite(value):
         return None
     return value if digits is None else float(f"{value:.{digits}g}")
+
+
+def sha256(*parts: str | bytes, more: Iterable[str | memoryview] = ()) -> str:
+    """SHA-256, in hexadecimal digits, of parts one after the other; text in UTF-8.
+
+    Example:
+        >>> sha256("risk", b"match") == sha256("riskmatch")
+        True
+    """
+    digest = hashlib.sha256()
+    for part in chain(parts, more):
+        digest.update(part.encode(errors="surrogatepass") if isinstance(part, str) else part)
+    return digest.hexdigest()
+
+
+def seed_of(*key: str | int) -> int:
+    """A seed of 64 bits, from the hash of its key.
+
+    Example:
+        >>> seed_of("split", 0) == seed_of("split/0")
+        True
+    """
+    return int(sha256("/".join(map(str, key)))[:16], 16)

@@ -9,7 +9,6 @@ followed through all modules that no distribution holds.
 from __future__ import annotations
 
 import ast
-import hashlib
 import inspect
 import json
 import sys
@@ -20,6 +19,7 @@ from importlib import metadata
 from types import FunctionType
 from typing import Any
 
+from riskmatch.files import sha256
 from riskmatch.syntax import (
     body,
     concerns,
@@ -70,7 +70,7 @@ def source_hash(value: object, module: str = "", name: str = "") -> str | None:
             stacklevel=2,
         )
     text = "\n".join(f"{name}: {text}" for name, text in sorted(sources.texts.items()))
-    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+    digest = sha256(text)
     return digest[:DIGITS] if sources.texts else None
 
 

@@ -6,13 +6,14 @@ adding a hyper-parameter never changes how the others are drawn.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
+
+from riskmatch.files import seed_of
 
 Value = float | int | str
 
@@ -250,13 +251,9 @@ def defaults(space: Mapping[str, Tuned], data: str | None = None) -> dict[str, V
 def draw(space: Mapping[str, Tuned], seed: int, data: str | None = None) -> dict[str, Value]:
     """One value for every name, each from its own stream."""
     return {
-        name: entry.on(data).range.sample(random.Random(_stream(name, seed)))
+        name: entry.on(data).range.sample(random.Random(seed_of(name, seed)))
         for name, entry in space.items()
     }
-
-
-def _stream(name: str, seed: int) -> int:
-    return int.from_bytes(hashlib.sha256(f"{name}/{seed}".encode()).digest()[:8], "big")
 
 
 TRAINING: dict[str, Tuned] = {

@@ -11,7 +11,8 @@ from safetensors.torch import load, save
 
 import riskmatch
 from riskmatch.deployment import ModelError
-from riskmatch.deployment.folder import HELD_OUT, MODEL, _sha256, own_checksum
+from riskmatch.deployment.folder import HELD_OUT, MODEL, own_checksum
+from riskmatch.files import sha256
 
 SMALL = {"steps": 2, "model_options": {"widths": [4]}}
 
@@ -108,7 +109,7 @@ def test_held_out_scores_of_other_shapes_are_refused(saved, tmp_path, shape):
     tensors = load((folder / HELD_OUT).read_bytes())
     (folder / HELD_OUT).write_bytes(save({**tensors, "1/risk": torch.zeros(shape)}))
     values = json.loads((folder / MODEL).read_text())
-    values["files"][HELD_OUT] = _sha256((folder / HELD_OUT).read_bytes())
+    values["files"][HELD_OUT] = sha256((folder / HELD_OUT).read_bytes())
     seal(folder, values)
     with pytest.raises(ModelError, match=f"'B' in {HELD_OUT} have different shapes"):
         riskmatch.load_model(folder)

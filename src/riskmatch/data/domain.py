@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from riskmatch.files import sha256
 from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class StoredImages:
         """Hash of these images; None where the file's content is unknown."""
         if not self._content:
             return None
-        return hashlib.sha256(self._content.encode() + self._rows.numpy().tobytes()).hexdigest()
+        return sha256(self._content, self._rows.numpy().tobytes())
 
     def _select(self, rows: Tensor | slice) -> Tensor:
         return self._rows[rows.cpu() if isinstance(rows, Tensor) else rows]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor
 
 from riskmatch.data.domain import Augment, Batch, Domain
+from riskmatch.files import seed_of
 
 VALIDATION_SHARE = 0.2
 
@@ -22,8 +22,7 @@ def stream(*key: str | int) -> torch.Generator:
         >>> torch.equal(first, second)
         True
     """
-    digest = hashlib.sha256("/".join(map(str, key)).encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big"))
+    return torch.Generator().manual_seed(seed_of(*key))
 
 
 def split(domain: Domain, trial: int) -> dict[str, Domain]:

@@ -13,7 +13,6 @@ staged in the folder :data:`STAGED`, which counts from the moment it has its nam
 
 from __future__ import annotations
 
-import hashlib
 import json
 import mmap
 import os
@@ -24,7 +23,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from riskmatch.files import free_name, make_folder, read_file, refuse_link, to_json, write_whole
+from riskmatch.files import (
+    free_name,
+    make_folder,
+    read_file,
+    refuse_link,
+    sha256,
+    to_json,
+    write_whole,
+)
 from riskmatch.runs import records
 from riskmatch.validation import check_json
 
@@ -83,7 +90,7 @@ def write_folder(
         ModelError: there is another model, or something else, at ``path``.
     """
     content = {"format": FORMAT, **values}
-    content["files"] = {name: _sha256(data) for name, data in files.items()}
+    content["files"] = {name: sha256(data) for name, data in files.items()}
     content["sha256"] = own_checksum(content)
     content = json.loads(to_json(content))
     files = {**files, MODEL: (to_json(content, indent=2) + "\n").encode()}
@@ -101,7 +108,7 @@ def write_folder(
     changed = {name: data for name, data in files.items() if current.get(name) != data}
     sentences = []
     for name in (CARD, FIGURE):
-        ours = name not in current or _sha256(current[name]) == before["files"].get(name)
+        ours = name not in current or sha256(current[name]) == before["files"].get(name)
         if ours or name not in changed:
             continue
         if other:
@@ -251,7 +258,7 @@ def read_folder(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
         if not place.exists():
             raise damaged(place, "it is missing")
         files[name] = read_file(place)
-        if _sha256(files[name]) != stated.get(name):
+        if sha256(files[name]) != stated.get(name):
             size = len(files[name])
             raise damaged(path / name, f"its {size:,} bytes do not match the checksum in {MODEL}")
     try:
@@ -270,15 +277,11 @@ def damaged(path: Path, cause: str) -> ModelError:
     )
 
 
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
 def own_checksum(values: Mapping[str, Any]) -> str:
     """SHA-256 of JSON values other than ``sha256``, as which a file states it."""
     rest = {name: value for name, value in values.items() if name != "sha256"}
     text = json.dumps(json.loads(to_json(rest)), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return sha256(text)
 
 
 def check_format(values: Any, expected: str) -> None:

@@ -6,7 +6,6 @@ plain values as JSON and a checksum over values and tensors.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from riskmatch.data.sampler import Sampler
 from riskmatch.engine.averaging import WeightAverage
 from riskmatch.engine.step import Stepper
 from riskmatch.files import check_regular, make_folder, refuse_link, write_whole
+from riskmatch.models.embedding import hash_tensors
 from riskmatch.runs.records import CHECKPOINTS
 from riskmatch.validation import check_json
 
@@ -313,11 +313,7 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 
 def _checksum(header: dict[str, str], tensors: dict[str, Tensor]) -> str:
-    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
-    for name, tensor in sorted(tensors.items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+    return hash_tensors(tensors, json.dumps(header, sort_keys=True))
 
 
 def _spec_values(spec: OptimSpec) -> dict[str, Any]:

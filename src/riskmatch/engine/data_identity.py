@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import warnings
 from dataclasses import replace
@@ -15,6 +14,7 @@ from riskmatch.contract.risks import REGRESSION
 from riskmatch.data.catalogue import resolve
 from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.data.table import TableDomains
+from riskmatch.files import sha256
 from riskmatch.models.embedding import hash_inputs
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
@@ -133,4 +133,4 @@ def _labels(y: Tensor) -> str:
 
 
 def _hash(*texts: str) -> str:
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
+    return sha256("\n".join(texts))[:16]

@@ -7,7 +7,6 @@ to continue the run or to load its network.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -23,6 +22,7 @@ from torch import Tensor, nn
 from riskmatch.contract import Objective, OptimFactory, RiskFunction
 from riskmatch.data.domain import DomainSet
 from riskmatch.engine.data_identity import identity_of
+from riskmatch.files import sha256
 from riskmatch.models.embedding import hash_inputs, hash_weights
 from riskmatch.objectives import methods
 from riskmatch.registry import INSTANCE
@@ -164,7 +164,7 @@ def fingerprint(value: object) -> str:
         >>> fingerprint(GroupDRO(eta=0.1)) == fingerprint(GroupDRO(eta=0.2))
         False
     """
-    return hashlib.sha256(json.dumps(_state(value)).encode()).hexdigest()
+    return sha256(json.dumps(_state(value)))
 
 
 def _attributes(module: nn.Module) -> Any:
@@ -180,7 +180,7 @@ def _state(value: Any) -> Any:
     if isinstance(value, Tensor):
         return hash_inputs(value)
     if isinstance(value, np.ndarray):
-        return [str(value.dtype), value.shape, hashlib.sha256(value.tobytes()).hexdigest()]
+        return [str(value.dtype), value.shape, sha256(value.tobytes())]
     if isinstance(value, Mapping):
         return [[_state(key), _state(entry)] for key, entry in value.items()]
     if isinstance(value, list | tuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import warnings
 from collections.abc import Callable, Mapping
@@ -21,7 +20,7 @@ from riskmatch.data.domain import Augment, Domain, DomainSet, NamedTensors, Stor
 from riskmatch.data.features import check_features_file, random_view, write_features
 from riskmatch.data.sampler import stream
 from riskmatch.device import resolve_device
-from riskmatch.files import check_regular, file_lock, refuse_input, user_folder, write_whole
+from riskmatch.files import check_regular, file_lock, refuse_input, sha256, user_folder, write_whole
 from riskmatch.models.trunk import Trunk, seeded_trunk, trunk
 from riskmatch.validation import check_options
 
@@ -77,7 +76,7 @@ def embed(
         """Features (n, width) of every image, augmented unless ``number`` is 0."""
         augment = domains.augment if number else None
         seen = f"{augment!r}, {domain.name}, {number}" if number else "as it is"
-        key = hashlib.sha256(json.dumps([identity, content, seen]).encode()).hexdigest()
+        key = sha256(json.dumps([identity, content, seen]))
         generator = stream("view", domain.name, number)
         nonlocal done
         before = done
@@ -184,7 +183,7 @@ def _cached(path: Path, make: Callable[[], Tensor], waiting: Callable[[], None])
                 warnings.warn(f"{path} is damaged and made again: {fault}.", stacklevel=2)
             if features is None:
                 features = make().contiguous()
-                write_whole(path, to_bytes({_KEY: features}, {"sha256": _digest(features)}))
+                write_whole(path, to_bytes({_KEY: features}, {"sha256": hash_inputs(features)}))
     return features
 
 
@@ -199,15 +198,9 @@ def _read_cached(path: Path) -> tuple[Tensor | None, str]:
         return None, ""
     except SafetensorError as error:
         return None, str(error)
-    if expected != _digest(features):
+    if expected != hash_inputs(features):
         return None, "its checksum does not match"
     return features, ""
-
-
-def _digest(features: Tensor) -> str:
-    digest = hashlib.sha256(f"{tuple(features.shape)} {features.dtype}".encode())
-    _update(digest, features)
-    return digest.hexdigest()
 
 
 def hash_inputs(x: Tensor | StoredImages | NamedTensors) -> str:
@@ -217,24 +210,29 @@ def hash_inputs(x: Tensor | StoredImages | NamedTensors) -> str:
     """
     if isinstance(x, NamedTensors):
         parts = [[name, hash_inputs(value)] for name, value in sorted(x.tensors.items())]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        return sha256(json.dumps(parts))
     if isinstance(x, StoredImages) and (known := x.fingerprint()):
         return known
-    digest = hashlib.sha256(f"{tuple(x.shape)} {x.dtype}".encode())
-    for part in x.split(HASH_CHUNK):
-        _update(digest, part)
-    return digest.hexdigest()
+    return sha256(f"{tuple(x.shape)} {x.dtype}", more=map(_bytes, x.split(HASH_CHUNK)))
 
 
 def hash_weights(model: nn.Module) -> str:
     """SHA-256 of the names and values of a network's weights and buffers."""
-    digest = hashlib.sha256()
-    for name, value in sorted(model.state_dict().items()):
-        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-        _update(digest, value)
-    return digest.hexdigest()
+    return hash_tensors(model.state_dict())
 
 
-def _update(digest: hashlib._Hash, value: Tensor) -> None:
+def hash_tensors(tensors: Mapping[str, Tensor], header: str = "") -> str:
+    """SHA-256 of a header and of the names, types, shapes and values of tensors."""
+    return sha256(
+        header,
+        more=(
+            part
+            for name, value in sorted(tensors.items())
+            for part in (f"{name} {value.dtype} {tuple(value.shape)}", _bytes(value))
+        ),
+    )
+
+
+def _bytes(value: Tensor) -> memoryview:
     flat = value.detach().cpu().contiguous().reshape(-1)
-    digest.update(flat.view(torch.uint8).numpy().data)
+    return flat.view(torch.uint8).numpy().data

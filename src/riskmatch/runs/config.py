@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from typing import Any, Literal, get_args, get_type_hints
 
+from riskmatch.files import sha256
 from riskmatch.registry import INSTANCE
 from riskmatch.runs.method import MethodFacts, declared, facts_of
 from riskmatch.space import TRAINING
@@ -219,7 +219,7 @@ class RunConfig:
 def short_hash(values: Mapping[str, Any]) -> str:
     """First 16 hexadecimal digits of the SHA-256 of JSON values."""
     text = json.dumps(values, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return sha256(text)[:16]
 
 
 def _without(defaults: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,6 @@ headers that say which command wrote the lines below them, and what is known abo
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -29,7 +28,7 @@ from riskmatch.defaults import (
     run_config,
     search_space,
 )
-from riskmatch.files import read_file, write_whole
+from riskmatch.files import read_file, seed_of, write_whole
 from riskmatch.registry import built_in
 from riskmatch.runs.config import RunConfig, variant
 from riskmatch.runs.method import facts_of
@@ -190,7 +189,7 @@ class Protocol:
         drawn = {}
         if number > 0:
             name = "" if is_path(self.data) else self.data  # a moved folder has the same draws
-            seed = _seed(name, method, 0 if self.fixed_draws else trial, number)
+            seed = seed_of(name, method, 0 if self.fixed_draws else trial, number)
             space = search_space(method, self.data, preset=self.preset, frozen=self.frozen)
             drawn = draw(space, seed, self.data)
         given = {**drawn, **choices, "seed": trial, "trial": trial}
@@ -329,7 +328,3 @@ def replan(folder: Path, sources: Mapping[tuple[str, ...], str]) -> None:
             values["config"]["source"] = sources[names]
         lines.append(json.dumps(values, ensure_ascii=False) if values else line)
     write_whole(folder / FILE, "".join(line + "\n" for line in lines).encode())
-
-
-def _seed(*key: str | int) -> int:
-    return int.from_bytes(hashlib.sha256("/".join(map(str, key)).encode()).digest()[:8], "big")

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -32,6 +31,7 @@ from riskmatch.files import (
     file_lock,
     file_stamp,
     read_file,
+    sha256,
     try_lock,
     user_folder,
     write_whole,
@@ -191,7 +191,7 @@ def content_hashes(
     }
     changed = [path for path in paths if path not in hashes]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        digests = pool.map(lambda path: sha256(read_file(root / path)).hexdigest(), changed)
+        digests = pool.map(lambda path: sha256(read_file(root / path)), changed)
         for done, (path, digest) in enumerate(zip(changed, digests, strict=True), 1):
             hashes[path] = digest
             on_progress("reading images", done, len(changed))
@@ -343,4 +343,4 @@ def _explained(folder: Path) -> Iterator[None]:
 
 
 def _hash(text: str) -> str:
-    return sha256(text.encode(errors="surrogatepass")).hexdigest()[:24]
+    return sha256(text)[:24]
