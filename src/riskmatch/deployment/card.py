@@ -14,8 +14,8 @@ from riskmatch.engine.instances import is_instance
 from riskmatch.report.figures.canvas import render
 from riskmatch.report.figures.risks import TEST, density_plot
 from riskmatch.report.tables import Table
-from riskmatch.report.titles import data_title, method_title
-from riskmatch.runs.config import WINDOW_AVERAGES, RunConfig, acts_from, variant
+from riskmatch.report.titles import data_title
+from riskmatch.runs.config import WINDOW_AVERAGES, RunConfig, acts_from, title
 
 if TYPE_CHECKING:
     from riskmatch.runs.predictions import Predictions
@@ -64,7 +64,7 @@ def _sections(
 ) -> Iterator[str]:
     domains: Mapping[str, Any] = values["domains"]
     trained = [name for name, entry in domains.items() if entry["trained_on"]]
-    method, network = method_title(variant(config)), values["network"]["name"]
+    method, network = title(config), values["network"]["name"]
     yield f"# {_plain(data_title(config.data))}: {method}\n"
     task = (
         f"A classifier of {len(values['classes'])} classes" if values["classes"] else "A regression"

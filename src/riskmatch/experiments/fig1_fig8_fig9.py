@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from riskmatch.experiments.experiment import Experiment, FinishedRuns, Output
 from riskmatch.experiments.images import runs_without, write_figure
-from riskmatch.report import titles
 from riskmatch.report.figures.risks import density_plot, label_risks, last_predictions
 from riskmatch.report.titles import setup
+from riskmatch.runs.config import title
 from riskmatch.runs.records import StoredRun
 
 TEST_DOMAIN = "sketch"
@@ -44,7 +44,7 @@ def _write(finished: FinishedRuns, domains: tuple[str, ...]) -> Output:
         names |= dict.fromkeys(predicted)
         risks = label_risks(predicted, run.config.test_domains)
         shown = {name: risks[name] for name in domains if name in risks}
-        panels[titles.METHODS[run.config.method]] = shown or risks  # stand-in: other domains
+        panels[title(run.config)] = shown or risks  # stand-in: other domains
     plot = density_plot(
         panels,
         "Risks of validation samples; ticks mark their means",

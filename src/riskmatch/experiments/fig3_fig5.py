@@ -16,12 +16,12 @@ from typing import Any
 
 from riskmatch.experiments.experiment import Experiment, FinishedRuns, Output, Scope
 from riskmatch.experiments.images import runs_without, shared_batch_size, write_figure
-from riskmatch.report import titles
 from riskmatch.report.figures import Curve, Lines
 from riskmatch.report.figures.training import gap, matching
 from riskmatch.report.style import BLUE, DASHED, DOTTED, GREEN, VERMILION, LineStyle
 from riskmatch.report.titles import setup
 from riskmatch.runs.frame import frame_of
+from riskmatch.runs.method import facts_of
 from riskmatch.runs.records import StoredRun
 from riskmatch.sweep.plan import PlannedRun
 
@@ -111,7 +111,7 @@ def _accuracy(finished: FinishedRuns, warmup: int) -> tuple[Lines, list[str]]:
         points = (100 * own[f"accuracy/train/{domain}"]).groupby(own["step"])
         mean, sd = points.mean(), points.std().fillna(0.0)
         steps = [int(step) for step in mean.index]
-        curves.append(Curve(titles.METHODS[method], steps, mean.tolist(), style, sd.tolist()))
+        curves.append(Curve(facts_of(method).title, steps, mean.tolist(), style, sd.tolist()))
     plot = Lines(
         "Accuracy on the test domain during training",
         "step",

@@ -13,6 +13,7 @@ from riskmatch.report import titles
 from riskmatch.report.facts import lines, selection_facts
 from riskmatch.report.published import (
     EFFICIENCY,
+    METHODS,
     PAPER,
     PER_DOMAIN,
     TABLE2,
@@ -176,7 +177,7 @@ def _accuracy_table(
 
 
 def _theirs(method: str) -> str:
-    return f"{titles.METHODS[method]} (paper)"
+    return f"{METHODS[method]} (paper)"
 
 
 def efficiency_table(selected: Selected) -> Table:
@@ -266,6 +267,6 @@ def _without_runs(sets: Sequence[Selected], keys: Iterable[RowKey]) -> str:
 
 
 _WRONG = "The paper's averages of {} are as printed; their columns give {}.".format(
-    " and ".join(titles.METHODS[method] for method in WRONG_AVERAGES),
+    " and ".join(METHODS[method] for method in WRONG_AVERAGES),
     " and ".join(map(str, WRONG_AVERAGES.values())),
 )

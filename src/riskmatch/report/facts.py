@@ -261,12 +261,10 @@ def missing(selected: Selected) -> str:
     every pair of domains. Rules that choose one draw for all trials need no more than that draw in
     every trial, so for them nothing is missing.
     """
-    columns = ("run", "variant", "model", "test_domains", "trial")
+    columns = ("run", "test_domains", "trial", *RowKey._fields)
     places = {
-        run: Place(selected.label(variant, model), domains_title(tests), trial)
-        for run, variant, model, tests, trial in zip(
-            *(selected.cases[name] for name in columns), strict=True
-        )
+        run: Place(selected.label(*key), domains_title(tests), trial)
+        for run, tests, trial, *key in zip(*(selected.cases[name] for name in columns), strict=True)
     }
     present = Counter(places[run] for run in set(selected.evaluated["run"]))
     rows = list(dict.fromkeys(starmap(selected.label, selected.rows)))

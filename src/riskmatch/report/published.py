@@ -18,6 +18,31 @@ TABLE1_CITATION = (
 )
 
 
+METHODS = {
+    "erm": "ERM",
+    "erm-switch": "ERM with RDM's switch",
+    "mixup": "Mixup",
+    "mldg": "MLDG",
+    "groupdro": "GroupDRO",
+    "irm": "IRM",
+    "irm whole": "IRM (whole domains)",
+    "vrex": "VREx",
+    "eqrm": "EQRM",
+    "fish": "Fish",
+    "fishr": "Fishr",
+    "coral": "CORAL",
+    "mmd": "MMD",
+    "iga": "IGA",
+    "causirl": "CausIRL (CORAL)",
+    "causirl mmd": "CausIRL (MMD)",
+    "rdm moments": "RDM (two moments)",
+    "rdm variance moments": "RDM (every domain, two moments)",
+    "rdm variance": "RDM (every domain, L)",
+    "rdm": "RDM",
+}
+"""Titles of the rows of tables by method, in the order of the paper's, ours between them."""
+
+
 class Published(NamedTuple):
     """A mean, and the number printed after ±."""
 

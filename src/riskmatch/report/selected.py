@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeVar
 import pandas as pd
 
 from riskmatch.report import titles
+from riskmatch.report.published import METHODS
 from riskmatch.report.tables import Gain, Spread, Trials
 from riskmatch.runs import records
 from riskmatch.runs.frame import Results, read_results
@@ -38,17 +39,19 @@ class RowKey(NamedTuple):
     variant: str
     model: str
     """Empty if all runs share one network."""
+    title: str = ""
+    """That of the method, as its runs state it."""
 
 
-def row_label(variant: str, model: str = "") -> str:
+def row_label(variant: str, model: str = "", title: str = "") -> str:
     """The name of a row.
 
     Example:
-        >>> row_label("vrex"), row_label("vrex", "lite0")
-        ('VREx', 'VREx, lite0')
+        >>> row_label("vrex"), row_label("mine:Robust", "lite0", "Robust ERM")
+        ('VREx', 'Robust ERM, lite0')
     """
-    title, network = titles.method_title(variant), part_title(model)
-    return f"{title}, {network}" if model else title
+    title = title or titles.method_title(variant)
+    return f"{title}, {part_title(model)}" if model else title
 
 
 @dataclass(frozen=True)
@@ -98,17 +101,17 @@ class Selected:
     @cached_property
     def rows(self) -> tuple[RowKey, ...]:
         """The rows: methods in the order of tables, and networks by name."""
-        pairs = zip(self.cases["variant"], self.cases["model"], strict=True)
-        return in_method_order((pair[0], RowKey(*pair)) for pair in sorted(set(pairs)))
+        keys = set(zip(*(self.cases[name] for name in RowKey._fields), strict=True))
+        return in_method_order((key[0], RowKey(*key)) for key in sorted(keys))
 
     @cached_property
     def models(self) -> tuple[str, ...]:
         """The networks."""
         return tuple(sorted({key.model for key in self.rows}))
 
-    def label(self, variant: str, model: str) -> str:
+    def label(self, variant: str, model: str, title: str = "") -> str:
         """The name of a row; it names the network where there are several."""
-        return row_label(variant, model if len(self.models) > 1 else "")
+        return row_label(variant, model if len(self.models) > 1 else "", title)
 
     def part(self, key: RowKey, frame: pd.DataFrame) -> pd.DataFrame:
         """The part of ``cases``, ``evaluated`` or ``chosen`` that belongs to a row."""
@@ -200,14 +203,14 @@ def rows_over(sets: Sequence[Selected]) -> tuple[RowKey, ...]:
     """The rows of a table over data sets; networks count where a data set has several."""
     keys = {key for one in sets for key in one.rows}
     if all(len(one.models) <= 1 for one in sets):
-        keys = {RowKey(key.variant, "") for key in keys}
+        keys = {key._replace(model="") for key in keys}
     return in_method_order((key.variant, key) for key in sorted(keys))
 
 
 def in_method_order(rows: Iterable[tuple[str, _Row]]) -> tuple[_Row, ...]:
     """Rows, each with its method, in the order of methods; the rows of one stay in theirs."""
     rows = list(rows)
-    order = titles.in_order({method for method, _ in rows}, titles.METHODS)
+    order = titles.in_order({method for method, _ in rows}, METHODS)
     return tuple(row for _, row in sorted(rows, key=lambda row: order.index(row[0])))
 
 

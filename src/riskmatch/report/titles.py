@@ -9,36 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from riskmatch.registry import INSTANCE
-from riskmatch.runs.config import Average, RunConfig, variant
+from riskmatch.report.published import METHODS
+from riskmatch.runs.config import Average, RunConfig, title
 from riskmatch.runs.method import part_title
 from riskmatch.runs.scores import Split
 
 if TYPE_CHECKING:
     import pandas as pd
-
-METHODS = {
-    "erm": "ERM",
-    "erm-switch": "ERM with RDM's switch",
-    "mixup": "Mixup",
-    "mldg": "MLDG",
-    "groupdro": "GroupDRO",
-    "irm": "IRM",
-    "irm whole": "IRM (whole domains)",
-    "vrex": "VREx",
-    "eqrm": "EQRM",
-    "fish": "Fish",
-    "fishr": "Fishr",
-    "coral": "CORAL",
-    "mmd": "MMD",
-    "iga": "IGA",
-    "causirl": "CausIRL (CORAL)",
-    "causirl mmd": "CausIRL (MMD)",
-    "rdm moments": "RDM (two moments)",
-    "rdm variance moments": "RDM (every domain, two moments)",
-    "rdm variance": "RDM (every domain, L)",
-    "rdm": "RDM",
-}
-"""Titles by name, in the order of the paper's tables."""
 
 DATA = {
     "vlcs": "VLCS",
@@ -56,7 +33,7 @@ MAX_NAMED = 3
 
 
 def method_title(variant: str) -> str:
-    """The name of a method or variant in tables; of ``package.module:Name``, ``Name``.
+    """The name of a method or variant of which no run is at hand; runs have their ``title``.
 
     Example:
         >>> method_title("rdm variance"), method_title("my_methods:Robust")
@@ -161,12 +138,12 @@ def run_title(config: RunConfig) -> str:
         >>> run_title(RunConfig("pacs", (), "rdm"))
         'RDM on PACS, all domains'
     """
-    return _title(variant(config), config.data, config.test_domains)
+    return _title(title(config), config.data, config.test_domains)
 
 
-def _title(variant: str, data: str, tests: Sequence[str]) -> str:
+def _title(method: str, data: str, tests: Sequence[str]) -> str:
     part = f" without {domains_title(tests)}" if tests else ", all domains"
-    return f"{method_title(variant)} on {data_title(data)}{part}"
+    return f"{method} on {data_title(data)}{part}"
 
 
 def run_titles(configs: Sequence[RunConfig]) -> list[str]:
@@ -184,10 +161,10 @@ def run_titles(configs: Sequence[RunConfig]) -> list[str]:
     for config in configs:
         by_title[run_title(config)].append(config)
     titles = {}
-    for title, alike in by_title.items():
+    for name, alike in by_title.items():
         differing = _distinguishing_settings([_settings(config) for config in alike])
         for config, parts in zip(alike, differing, strict=True):
-            titles[config.id] = ", ".join([title, *([config.id] if parts is None else parts)])
+            titles[config.id] = ", ".join([name, *([config.id] if parts is None else parts)])
     return [titles[config.id] for config in configs]
 
 
@@ -224,8 +201,8 @@ def page_title(runs: pd.DataFrame) -> str:
         runs: one row per run, with columns as in :func:`riskmatch.results`.
     """
     if len(runs) == 1:
-        ((variant, data, tests),) = runs[["variant", "data", "test_domains"]].to_numpy()
-        return _title(variant, data, tests)
+        ((method, data, tests),) = runs[["title", "data", "test_domains"]].to_numpy()
+        return _title(method, data, tests)
     names = in_order(set(runs["data"]), DATA)
     data = " and ".join(map(data_title, names))
     methods = set(runs["method"])

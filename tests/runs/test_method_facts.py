@@ -1,0 +1,81 @@
+"""What is known about a method stands in its file, and travels with its runs."""
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import riskmatch
+from riskmatch.contract import Objective, Terms
+from riskmatch.objectives import methods
+from riskmatch.registry import names
+from riskmatch.report.comparison import tables_of
+from riskmatch.report.published import METHODS
+from riskmatch.runs import records
+from riskmatch.runs.config import RunConfig, title
+from riskmatch.runs.method import MethodFacts, facts_of
+
+SOURCE = Path(riskmatch.__file__).parent
+BASELINE = "erm"
+"""Every comparison has it, and it is the phase before a method."""
+
+
+@dataclass(frozen=True)
+class Tilted(Objective):
+    weight: float = 1.0
+    sides: tuple[int, ...] = (1, 2)
+
+    title = "Tilted risks"
+    citation = "None"
+
+    def __call__(self, ev, memory):
+        return Terms({"risk": ev.risk})
+
+
+def texts(path):
+    """The string literals of a module but for docstrings."""
+    tree = ast.parse(path.read_text())
+    expressions = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if text and id(node) not in expressions:
+            yield node.value
+
+
+@pytest.mark.parametrize("package", ["runs", "report", "defaults"])
+def test_packages_below_methods_name_none(package):
+    exceptions = {SOURCE / "report/published.py", SOURCE / "defaults/values.py"}
+    known = methods().keys() - {BASELINE, *names("divergence")}
+    for path in {*(SOURCE / package).rglob("*.py")} - exceptions:
+        named = {text for text in texts(path) if text.partition(" ")[0] in known}
+        assert not named, path
+
+
+def test_every_method_has_a_title_in_the_order_of_tables():
+    for name, cls in methods().items():
+        assert METHODS[name] == cls.title == facts_of(name).title
+        for values, expected in cls.variant_titles.items():
+            assert METHODS[f"{name} {values}"] == expected
+
+
+def test_facts_round_trip():
+    for name in methods():
+        assert MethodFacts.from_json(facts_of(name).to_json()) == facts_of(name)
+
+
+def test_tuples_are_compared_as_they_are_written():
+    config = RunConfig("d", ("a",), f"{__name__}:Tilted", {"sides": (1, 2)})
+    again = RunConfig.from_json(config.to_json())
+    assert config.id == again.id == RunConfig("d", ("a",), config.method).id
+
+
+def test_the_title_of_a_method_of_the_users_own_is_in_tables(tmp_path, monkeypatch):
+    config = RunConfig("d", ("a",), f"{__name__}:Tilted")
+    assert title(config) == "Tilted risks"
+    records.write(tmp_path / config.id, records.RunRecord(config))
+    monkeypatch.delattr(f"{__name__}.Tilted")  # reading needs no class
+    run = records.read(tmp_path / config.id)
+    assert (title(run.config), run.config.id) == ("Tilted risks", config.id)
+    (table,) = tables_of(tmp_path)
+    assert table.rows[0][0] == "Tilted risks"
