@@ -15,7 +15,7 @@ from riskmatch import selection
 from riskmatch.runs.config import RunConfig, variant
 from riskmatch.runs.frame import frame_of
 from riskmatch.runs.records import RunRecord
-from riskmatch.selection import CASE, RULES, cases, find_rule
+from riskmatch.selection import CASE, RULES, best_step, cases, find_rule
 
 
 def picked(runs, rule):
@@ -98,7 +98,7 @@ def averaged(record, average):
 def test_the_average_over_a_window_is_that_of_the_last_step(average, step):
     one = averaged(ONE, average)
     assert picked([one], "train-val") == (1, step, 49 + step)
-    assert one.best_step() == step
+    assert best_step(one) == step
 
 
 def test_leave_one_out_pairs_averages_whose_windows_end_at_different_steps():

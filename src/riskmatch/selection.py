@@ -41,12 +41,13 @@ import pandas as pd
 
 from riskmatch import registry
 from riskmatch.runs.cases import CASE, cases, check_columns
-from riskmatch.runs.config import WINDOW_AVERAGES, RunConfig
+from riskmatch.runs.config import WINDOW_AVERAGES, RunConfig, acts_from
 from riskmatch.runs.frame import Paths, read_results
-from riskmatch.runs.scores import Split
+from riskmatch.runs.records import RunRecord
+from riskmatch.runs.scores import Evaluation, Split
 from riskmatch.validation import check_option
 
-__all__ = ["CASE", "RULES", "Rule", "cases", "choose", "choose_among", "find_rule"]
+__all__ = ["CASE", "RULES", "Rule", "best_step", "cases", "choose", "choose_among", "find_rule"]
 
 _CHOSEN = [*CASE, "run", "step", "acts", "score", "accuracy", "draws"]
 
@@ -65,8 +66,7 @@ class Rule:
     """What it maximises, to follow "the best of"."""
     domains: Literal["training", "test", "left-out"]
     """The domains whose accuracy is the score: the mean over the training domains, the test domain,
-    or the mean over the other domains, each as the run of the same draw scores it that held it out
-    besides the test domain."""
+    or the mean over the other domains, each from the run of the same draw that also held it out."""
     split: Split = "val"
     """The split of these domains that is scored."""
     step: Literal["best", "last"] = "best"
@@ -244,6 +244,31 @@ def choose_among(table: pd.DataFrame, evaluations: pd.DataFrame, rule: Rule) -> 
         parts = [_of_all_trials(group) for _, group in groups]
         chosen = pd.concat(parts) if parts else best.assign(draws=0)
     return chosen.sort_values(CASE)[_CHOSEN].reset_index(drop=True)
+
+
+def best_step(run: RunRecord, after_warmup: bool = False) -> int | None:
+    """The step that ``train-val`` chooses of a single run, for its checkpoints; None without any.
+
+    For a regression it has the lowest mean risk. Without data frames, as it is called at every
+    evaluation of a training.
+    """
+    start = acts_from(run.config) if after_warmup else 0
+    if start is None:
+        return None
+    evaluations = run.evaluations[-1 if run.config.average in WINDOW_AVERAGES else 0 :]
+    scores = {e.step: _validation_score(run, e) for e in evaluations if not start or e.step > start}
+    known = {step: score for step, score in scores.items() if not math.isnan(score)}
+    return max(known, key=known.__getitem__) if known else None
+
+
+def _validation_score(run: RunRecord, evaluation: Evaluation) -> float:
+    """Mean over the training domains; NaN where one is not scored."""
+    domains = [d for d in evaluation.scores if d not in run.config.test_domains]
+    scored = [evaluation.scores[domain].get("val") for domain in domains]
+    numbers = [math.nan if score is None else score.accuracy for score in scored]
+    if all(map(math.isnan, numbers)):  # a regression
+        numbers = [math.nan if score is None else -score.risk for score in scored]
+    return sum(numbers) / len(numbers) if numbers else math.nan
 
 
 def _of_all_trials(runs: pd.DataFrame) -> pd.DataFrame:

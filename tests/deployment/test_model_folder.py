@@ -15,6 +15,7 @@ from riskmatch.advice import Advice, read_advice, write_advice
 from riskmatch.deployment import Expected, ModelError
 from riskmatch.deployment.folder import HELD_OUT, MODEL, WEIGHTS, own_checksum
 from riskmatch.runs.findings import RunWarning
+from riskmatch.selection import best_step
 
 EXPECTED = Expected(0.8, 0.6, 0.9)
 
@@ -49,7 +50,7 @@ def test_a_loaded_model_is_the_network_that_train_val_chooses(run, saved):
     np.testing.assert_allclose(model.predict_proba(x), logits.softmax(1).detach(), atol=1e-6)
     assert (model.predict(x, batch_size=7) == np.array(["0", "1"])[logits.argmax(1)]).all()
     assert model.predict(x[:1]).tolist() == model.predict(x)[:1].tolist()
-    assert model.values["run"]["step"] == run.record.best_step()
+    assert model.values["run"]["step"] == best_step(run.record)
     assert model.domains == ("0.9", "0.8", "0.1")
     assert model.expected == EXPECTED
     assert model.values["licence"] == "CC0-1.0"
@@ -127,7 +128,7 @@ def test_a_domain_that_was_held_out_is_marked(tmp_path):
 def test_a_step_before_the_method_acts_is_named(tmp_path):
     options = {"method": "rdm", "lr_after": 1e-3, "steps": 6, "keep": "all"}
     run = train(tmp_path, warmup=4, **options)
-    best = run.record.best_step()
+    best = best_step(run.record)
     assert best <= 4
     with pytest.warns(RunWarning, match=f"step {best}, and rdm acts from step 4.*after_warmup"):
         folder = riskmatch.save_model(run, tmp_path / "model")

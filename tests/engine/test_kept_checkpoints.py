@@ -11,6 +11,7 @@ from riskmatch.engine import load_run
 from riskmatch.engine.run import train
 from riskmatch.runs import records
 from riskmatch.runs.frame import results
+from riskmatch.selection import best_step
 
 RUN = replace(tiny("rdm"), steps=100, eval_every=10, lr=0.03)
 
@@ -43,7 +44,7 @@ def test_the_best_steps_are_kept_beside_the_last_two(all_kept, best_kept):
         assert path.read_bytes()[-500:] == every[step].read_bytes()[-500:]
     record = records.read(best_kept / RUN.id)
     assert record.checkpoints == {"last": 100, "train-val": best, "train-val-after-warmup": after}
-    assert (record.best_step(), record.best_step(after_warmup=True)) == (best, after)
+    assert (best_step(record), best_step(record, after_warmup=True)) == (best, after)
 
 
 def test_networks_of_chosen_steps_are_loaded(all_kept, best_kept):

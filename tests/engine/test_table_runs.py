@@ -12,6 +12,7 @@ from riskmatch.data import load_data
 from riskmatch.defaults import resolve, values_of
 from riskmatch.models import build
 from riskmatch.runs.findings import RunWarning
+from riskmatch.selection import best_step
 from riskmatch.sweep import plan_sweep, run_sweep
 from riskmatch.sweep.launchers import Local
 
@@ -118,7 +119,7 @@ def test_regression_learns_a_target_in_its_own_unit(risk, tmp_path):
     run = train(frame, "rdm", "JFK", **columns, **options)
     assert run.record.data.classes == ()
     val = run.evaluations[lambda e: (e["split"] == "val") & ~e["test"]]
-    assert run.record.best_step() == val.groupby("step")["risk"].mean().idxmin()
+    assert best_step(run.record) == val.groupby("step")["risk"].mean().idxmin()
     run.model(step="train-val")  # its checkpoint is kept
     rows = frame[frame["airport"] == "JFK"].dropna()
     with torch.no_grad():

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
-from statistics import fmean
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -18,6 +18,11 @@ from riskmatch.data import OnProgress
 from riskmatch.data.table import TableDomains
 from riskmatch.engine.data_identity import identity_of
 from riskmatch.files import read_file, to_json, write_whole
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.frame import frame_of
+from riskmatch.runs.records import RunRecord
+from riskmatch.runs.scores import Evaluation, Score, Split
+from riskmatch.selection import choose
 
 SETTINGS: tuple[Mapping[str, Any], ...] = (
     {},
@@ -28,7 +33,7 @@ SETTINGS: tuple[Mapping[str, Any], ...] = (
 MAX_CATEGORIES = 255
 """Most values of a column of categories; others are treated as numbers."""
 
-Scores = Mapping[str, Mapping[str, float]]
+Scores = Mapping[str, Mapping[Split, float]]
 """Accuracies by domain and split."""
 
 
@@ -52,19 +57,33 @@ def boosting_accuracies(
         leave_one_out: choose settings by domains left out besides, else by the validation splits.
         on_progress: called before every model.
     """
-    store = _Store(table, file, on_progress)
-    accuracies: dict[str, float] = {}
-    for group in left_out:
-        training = [name for name in table.names if name not in group]
+    store, groups, runs = _Store(table, file, on_progress), list(left_out), list[RunRecord]()
+    for group, setting in product(groups, range(len(SETTINGS))):
+        pairs = [(*group, d) for d in table.names if d not in group] if leave_one_out else []
+        # Leave-one-out scores a setting by the pairs alone.
+        alone = dict.fromkeys(table.names, _UNKNOWN) if pairs else store(group, setting)
+        runs += [_run(group, setting, alone), *(_run(p, setting, store(p, setting)) for p in pairs)]
+    chosen = choose(frame_of(runs), "leave-one-out" if leave_one_out else "train-val")
+    settings = {run.config.id: run.config.hparams["setting"] for run in runs}
+    by_domain = {domain: group for group in groups for domain in group}
+    return {
+        domain: store(by_domain[domain], settings[run])[domain]["train"]
+        for domain, run in zip(chosen["test_domain"], chosen["run"], strict=True)
+    }
 
-        def score(setting: int, group: tuple[str, ...] = group, names: Any = training) -> float:
-            if leave_one_out:
-                return fmean(store((*group, other), setting)[other]["train"] for other in names)
-            return fmean(store(group, setting)[name]["val"] for name in names)
 
-        best = store(group, max(range(len(SETTINGS)), key=score))
-        accuracies |= {domain: best[domain]["train"] for domain in group}
-    return accuracies
+_UNKNOWN: Mapping[Split, float] = {"train": 0.0, "val": 0.0}
+
+
+def _run(left_out: tuple[str, ...], setting: int, scores: Scores) -> RunRecord:
+    """The scores of a model as a run that selection chooses from."""
+    by_domain: dict[str, dict[Split, Score]] = {
+        domain: {split: Score(value, math.nan, ()) for split, value in splits.items()}
+        for domain, splits in scores.items()
+    }
+    evaluation = Evaluation(1, by_domain, math.nan, {}, {}, "", math.nan, math.nan, 0)
+    config = RunConfig("table", tuple(sorted(left_out)), BOOSTING, {"setting": setting})
+    return RunRecord(config, (evaluation,), "done")
 
 
 class _Store:
@@ -108,8 +127,8 @@ class _Store:
         model = HistGradientBoostingClassifier(
             categorical_features=self._categories, random_state=0, **setting
         ).fit(x, y)
-        scores: dict[str, dict[str, float]] = {name: {} for name in self._parts}
-        for name, split in product(self._parts, ("train", "val")):
+        scores: dict[str, dict[Split, float]] = {name: {} for name in self._parts}
+        for name, split in product(self._parts, get_args(Split)):
             inputs, labels = self._parts[name][split]
             scores[name][split] = float(np.mean(model.predict(inputs) == labels))
         return scores

@@ -43,6 +43,7 @@ from riskmatch.runs.config import RunConfig, acts_from
 from riskmatch.runs.findings import RunWarning
 from riskmatch.runs.identity import DataIdentity
 from riskmatch.runs.predictions import Predictions
+from riskmatch.selection import best_step
 from riskmatch.trust import remember
 
 MAX_HELD_OUT = 2000
@@ -187,7 +188,7 @@ def check_destination(
 def _chosen_step(run: Run, after_warmup: bool) -> tuple[int, str]:
     """The step to ship, and the rule that chose it."""
     start, last = acts_from(run.config), run.record.evaluations[-1].step
-    best = run.record.best_step(after_warmup)
+    best = best_step(run.record, after_warmup)
     acts = start == 0 or (start is not None and (last if best is None else best) > start)
     if after_warmup and not acts:
         raise ValueError(

@@ -41,6 +41,7 @@ from riskmatch.runs.findings import findings
 from riskmatch.runs.predictions import Predictions
 from riskmatch.runs.records import RunRecord, StoredRun
 from riskmatch.runs.scores import LEVELS, Split
+from riskmatch.selection import best_step
 from riskmatch.trust import admit
 from riskmatch.validation import check_option
 
@@ -290,7 +291,7 @@ def _checkpoint(folder: Path, record: RunRecord, step: int | str | None = None) 
         number = record.evaluations[-1].step if done else record.config.steps
     elif isinstance(step, str):
         check_option("step", step, ("last", "train-val", AFTER_WARMUP))
-        number = record.best_step(after_warmup=step == AFTER_WARMUP)
+        number = best_step(record, after_warmup=step == AFTER_WARMUP)
         if number is None:
             raise ValueError(f"{folder} has no evaluation that step='{step}' could choose.")
     paths = records.checkpoints(folder)

@@ -29,6 +29,7 @@ from riskmatch.runs import predictions, records
 from riskmatch.runs.config import RunConfig, acts_from
 from riskmatch.runs.predictions import Predictions
 from riskmatch.runs.scores import Evaluation, Split
+from riskmatch.selection import best_step
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,7 @@ class Session:
     def best_steps(self) -> dict[str, int]:
         """Steps that selection by ``train-val`` chooses so far: of all, and after the warm-up."""
         record = records.RunRecord(self.config, tuple(self.evaluations))
-        steps = {"train-val": record.best_step(), AFTER_WARMUP: record.best_step(after_warmup=True)}
+        steps = {"train-val": best_step(record), AFTER_WARMUP: best_step(record, after_warmup=True)}
         if steps[AFTER_WARMUP] == steps["train-val"]:
             del steps[AFTER_WARMUP]
         return {name: step for name, step in steps.items() if step is not None}

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar, cast
 import msgspec
 
 from riskmatch.files import append_line, make_folder, read_file, to_json, write_whole
-from riskmatch.runs.config import WINDOW_AVERAGES, RunConfig, acts_from
+from riskmatch.runs.config import RunConfig
 from riskmatch.runs.identity import DataIdentity
 from riskmatch.runs.lines import FILE as FILE
 from riskmatch.runs.lines import EvaluationLine, Header, damage, numbered, read_lines
@@ -60,31 +60,6 @@ class RunRecord:
 
     stopped_early: bool = False
     """Whether the run ended before its last step, because the validation risk was flat."""
-
-    def best_step(self, after_warmup: bool = False) -> int | None:
-        """Step that selection by ``train-val`` chooses among the evaluations; None without any.
-
-        It is the first with the highest mean accuracy, or for a regression the lowest mean risk, on
-        the validation splits of the training domains, with ``after_warmup`` of those at which the
-        method acts. Of a run that averages its weights over a window of steps it is the last.
-        """
-        start = acts_from(self.config) if after_warmup else 0
-        best, highest = None, -math.inf
-        at_end = self.config.average in WINDOW_AVERAGES
-        for evaluation in self.evaluations[-1:] if at_end else self.evaluations:
-            acts = start == 0 or (start is not None and evaluation.step > start)
-            if acts and (score := self._validation_score(evaluation)) > highest:
-                best, highest = evaluation.step, score
-        return best
-
-    def _validation_score(self, evaluation: Evaluation) -> float:
-        """Mean over the training domains; NaN, which is never higher, where one is not scored."""
-        tests = self.config.test_domains
-        scored = [s.get("val") for d, s in evaluation.scores.items() if d not in tests]
-        numbers = [math.nan if score is None else score.accuracy for score in scored]
-        if all(math.isnan(number) for number in numbers):  # a regression
-            numbers = [math.nan if score is None else -score.risk for score in scored]
-        return sum(numbers) / len(numbers) if numbers else math.nan
 
     @property
     def evaluation_share(self) -> float | None:
