@@ -346,7 +346,7 @@ def test_authors_logs_give_the_row_of_the_paper(tmp_path):
     (row,) = (row for row in table.rows if row[0] == "RDM")
     assert dict(zip(table.columns[1:5], map(str, row[1:5]), strict=True)) == AUTHORS
     assert f"{row[5]:.1f}" == "87.2"
-    assert "5 draws in each of 2 trials; trials draw hyper-parameters anew" in table.caption
+    assert "Draws: 5. Trials: 2, each with hyper-parameters drawn anew" in table.caption
 
 
 @pytest.mark.needs_data
@@ -356,7 +356,7 @@ def test_missing_run_of_the_authors_logs_is_named(tmp_path):
     gone = only(first.parent).config
     (tmp_path / "logs" / first.relative_to(authors_logs())).unlink()
     caption = per_domain_table(read_domainbed(tmp_path / "logs").runs, "pacs").caption
-    assert f"Missing: RDM on {gone.test_domains[0]}, trial {gone.trial}: 1 of 5 runs." in caption
+    assert f"Missing: RDM on {gone.test_domains[0]} 1 of 10 runs." in caption
 
 
 @pytest.mark.parametrize(
