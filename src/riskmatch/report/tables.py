@@ -296,8 +296,9 @@ class Table:
         texts = [["" if cell == "" else format_cell(cell) for cell in row] for row in self.rows]
         for place, title in enumerate(self.columns):
             values = [row[place] for row in texts if row[place] not in ("", MISSING)]
-            width = min(MAX_UNBROKEN, max(map(len, values), default=0))
             right = place and all(re.match(r"[−+]?[\d.]", value) for value in values)
+            unbroken = values if right else [word for value in values for word in value.split()]
+            width = min(MAX_UNBROKEN, max(map(len, unbroken), default=0))
             shown.add_column(
                 Text("\n".join(map(printable, title.splitlines()))),
                 justify="right" if right else "left",
