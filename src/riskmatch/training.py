@@ -20,7 +20,6 @@ from riskmatch.data.catalogue import known_domains
 from riskmatch.data.convert import table_options
 from riskmatch.defaults import Setting, check_mappings, field_names, resolve, run_config
 from riskmatch.deployment.expected import Expected
-from riskmatch.deployment.saving import check_destination, save_model
 from riskmatch.device import keep_freed_memory, resolve_device
 from riskmatch.engine import run as runs
 from riskmatch.engine.cost import Cost, run_cost
@@ -205,6 +204,8 @@ def train(
         processes = stack.enter_context(joined_processes(chosen))
         save = bool(save) and processes.main
         if save:
+            from riskmatch.deployment.saving import check_destination, save_model
+
             check_destination(model_folder, config, overwrite, data_dir)
         loggers = make_loggers(log, out) if processes.main else []
         for logger in loggers:
