@@ -3,7 +3,7 @@ import torch
 from digits import accept, place, random_mnist, real
 
 from riskmatch.data import DATASETS, load, split
-from riskmatch.data.colored_mnist import colored_mnist, colored_test_digits
+from riskmatch.data.colored_mnist import colored_mnist
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_colour_disagrees_with_probability_p(preset, request):
 
 @pytest.mark.needs_data
 def test_a_quarter_of_the_labels_is_flipped():
-    digits, test = real(), colored_test_digits(0.9)
+    digits, test = real(), colored_mnist().domains[-1]
     truth = (digits.test_digits >= 5).long()
     assert torch.equal(grey(test), digits.test_images[:, ::2, ::2] / 255)  # the order is MNIST's
     assert (test.y != truth).float().mean().item() == pytest.approx(0.25, abs=0.018)
@@ -120,7 +120,8 @@ def test_seed_determines_the_data(paper):
 
 @pytest.mark.needs_data
 def test_colored_test_digits_at_any_p(paper):
-    at = {k: colored_test_digits(k / 10) for k in range(11)}
+    data = colored_mnist(test_p=[k / 10 for k in range(11)])
+    at = dict(enumerate(data.domains[2:]))
     assert torch.equal(at[9].x, paper.domains[2].x)
     assert torch.equal(at[9].y, paper.domains[2].y)
     assert (disagreement(at[0]), disagreement(at[10])) == (0, 1)

@@ -91,15 +91,6 @@ def colored_mnist(
     return DomainSet("colored-mnist", tuple(domains), classes=2, test_only=names[len(p) :])
 
 
-def colored_test_digits(p: float, data_dir: Path | None = None, *, seed: int = 0) -> Domain:
-    """MNIST's 10,000 test digits, whose colour disagrees with the label with probability ``p``.
-
-    These are the samples of the test domain ``p`` of :func:`colored_mnist` with the same seed.
-    """
-    _check_probabilities("p", [p])
-    return _noisy(load_mnist(data_dir), "test", seed).domain(f"{p:g}", p)
-
-
 @dataclass(frozen=True, eq=False)
 class _Digits:
     """Digits without colours."""
@@ -116,8 +107,8 @@ class _Digits:
 
     def domain(self, name: str, p: float, validation: _Digits | None = None) -> Domain:
         channel = F.one_hot(self.labels ^ (self.draws < p), 2)[:, :, None, None]  # (n, 2, 1, 1)
-        own = None if validation is None else validation.domain(name, p)
-        return Domain(name, channel * self.images[:, None], self.labels, own)
+        held_out = None if validation is None else validation.domain(name, p)
+        return Domain(name, channel * self.images[:, None], self.labels, held_out)
 
 
 def _noisy(mnist: Mnist, part: Literal["training", "test"], seed: int) -> _Digits:

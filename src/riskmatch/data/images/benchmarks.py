@@ -6,8 +6,6 @@ Google Drive skip the warning about their size.
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 from riskmatch.data.images import layouts
@@ -28,19 +26,17 @@ def _tuples(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _origin(facts: dict[str, Any]) -> Origin:
-    facts["files"] = [Download(**_tuples(file)) for file in facts["files"]]
-    return Origin(**_tuples(facts | {"convert": _CONVERTERS[facts.get("convert", "unpack")]}))
+    files = [Download(**_tuples(file)) for file in facts["files"]]
+    convert = _CONVERTERS[facts.get("convert", "unpack")]
+    return Origin(**_tuples(facts | {"files": files, "convert": convert}))
 
 
 def _benchmark(name: str, facts: dict[str, Any]) -> Benchmark:
-    facts["parts"] = [BenchmarkDomain(*part) for part in facts["parts"]]
-    facts["origins"] = list(map(_origin, facts["origins"]))
-    return Benchmark(name, **_tuples(facts))
+    parts = [BenchmarkDomain(*part) for part in facts["parts"]]
+    origins = [_origin(origin) for origin in facts["origins"]]
+    return Benchmark(name, **_tuples(facts | {"parts": parts, "origins": origins}))
 
 
 BENCHMARKS: dict[str, Benchmark] = {
-    name: _benchmark(name, facts)
-    for name, facts in json.loads(
-        Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
-    ).items()
+    name: _benchmark(name, facts) for name, facts in layouts.FACTS.items()
 }

@@ -18,7 +18,11 @@ from riskmatch.data.images.index import is_image
 Convert = Callable[[Mapping[str, Path], Path, OnProgress, Limits | None], None]
 """Given files by name, writes ``domain/class/image`` at any depth below a folder, up to limits."""
 
-VLCS_CLASSES = ("bird", "car", "chair", "dog", "person")
+FACTS: dict[str, dict[str, Any]] = json.loads(
+    Path(__file__).with_name("benchmarks.json").read_text(encoding="utf-8")
+)
+"""Facts of the benchmarks by name; see :mod:`riskmatch.data.images.benchmarks`."""
+VLCS_CLASSES = tuple(FACTS["vlcs"]["class_names"])
 VLCS_LABELS = {str(number): name for number, name in enumerate(VLCS_CLASSES)}
 VLCS_DOMAINS = {"CALTECH": "Caltech101", "LABELME": "LabelMe", "PASCAL": "VOC2007", "SUN": "SUN09"}
 VLCS_SPLITS = ("train", "crossval", "test")
@@ -31,19 +35,8 @@ TERRA_IMAGES = "eccv_18_all_images_sm.tar.gz"
 TERRA_ANNOTATIONS = "caltech_camera_traps.json.zip"
 MAX_ANNOTATIONS = 1 << 29
 """Most bytes of the annotations, several times what they have."""
-TERRA_LOCATIONS = ("100", "38", "43", "46")
-TERRA_CLASSES = (
-    "bird",
-    "bobcat",
-    "cat",
-    "coyote",
-    "dog",
-    "empty",
-    "opossum",
-    "rabbit",
-    "raccoon",
-    "squirrel",
-)
+TERRA_DOMAINS = [name for name, *_ in FACTS["terraincognita"]["parts"]]
+TERRA_CLASSES = tuple(FACTS["terraincognita"]["class_names"])
 
 
 def unpack(
@@ -159,7 +152,7 @@ def terra_folders(annotations: Mapping[str, Any]) -> dict[str, list[str]]:
                 f"location_{image['location']}/{name}" for name in sorted(classes[image["id"]])
             ]
             for image in annotations["images"]
-            if str(image["location"]) in TERRA_LOCATIONS and image["id"] in classes
+            if f"location_{image['location']}" in TERRA_DOMAINS and image["id"] in classes
         }
     except (KeyError, TypeError) as error:
         raise ValueError(f"the annotations have another format: {error!r}") from error
