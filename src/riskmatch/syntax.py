@@ -137,10 +137,10 @@ def tree_of(value: Any) -> ast.AST | None:
     if isinstance(value, FunctionType):
         line = value.__code__.co_firstlineno
         functions = [n for _, n in _definitions(tree) if not isinstance(n, ast.ClassDef)]
-        found = [node for node in functions if _first_line(node) == line]
-        if len(found) > 1:  # lambdas on one line
-            found = [n for n in found if _compiles_to(n, value.__code__)] or found
-        return ast.Tuple(found, ast.Load()) if len(found) > 1 else next(iter(found), None)
+        nodes = [node for node in functions if _first_line(node) == line]
+        if len(nodes) > 1:  # lambdas on one line
+            nodes = [n for n in nodes if _compiles_to(n, value.__code__)] or nodes
+        return ast.Tuple(nodes, ast.Load()) if len(nodes) > 1 else next(iter(nodes), None)
     lines = {method.__code__.co_firstlineno for method in methods}
     classes = [node for path, node in _definitions(tree) if path == value.__qualname__]
     if lines:

@@ -88,8 +88,8 @@ def test_defaults_on_features_are_those_of_a_frozen_backbone(tmp_path):
     frozen = resolve_defaults("rdm", "pacs", frozen=True)
     on_file = resolve_defaults("rdm", path)
     for name in ("lr", "lr_after", "warmup", "batch_size", "weight"):
-        assert on_file[name] == frozen[name]
-    assert on_file["model_options"] == {}
+        assert on_file[name].value == frozen[name].value
+    assert on_file["model_options"].value == {}
     with pytest.raises(ValueError, match=r"pets.npz holds features.*frozen"):
         run_config("rdm", path, ["dusk"], frozen=True)
 

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from riskmatch.data import TablePreprocessing, preprocessing_from_json
+from riskmatch.data import TablePreprocessing
 from riskmatch.data.columns import InputColumn
 from riskmatch.data.preprocessing import LIMIT, MAX_CATEGORIES
 
@@ -109,7 +109,7 @@ FIRST = {"number": 1.0, "text": "a", "flag": True, "day": datetime.date(2020, 1,
 @given(ROWS, ROWS)
 def test_json_restores_the_same_numbers(seen, new):
     fitted = TablePreprocessing.fit(pd.DataFrame([FIRST, *seen]))
-    again = preprocessing_from_json(json.loads(json.dumps(fitted.to_json(), allow_nan=False)))
+    again = TablePreprocessing.from_json(json.loads(json.dumps(fitted.to_json(), allow_nan=False)))
     x = fitted.transform(pd.DataFrame([FIRST, *new]))
     assert torch.equal(x, again.transform(pd.DataFrame([FIRST, *new])))
     assert torch.isfinite(x).all()
@@ -169,4 +169,4 @@ def test_missing_columns_and_empty_tables_are_refused():
 )
 def test_damaged_json_is_refused(changes, message):
     with pytest.raises(ValueError, match=message):
-        preprocessing_from_json({**TablePreprocessing.fit(VISITS).to_json(), **changes})
+        TablePreprocessing.from_json({**TablePreprocessing.fit(VISITS).to_json(), **changes})

@@ -4,7 +4,6 @@ from .domain import Batch as Batch
 from .domain import Domain as Domain
 from .domain import DomainSet as DomainSet
 from .preprocessing import TablePreprocessing as TablePreprocessing
-from .preprocessing import preprocessing_from_json as preprocessing_from_json
 from .progress import OnProgress as OnProgress
 from .progress import no_progress as no_progress
 from .sampler import Sampler as Sampler

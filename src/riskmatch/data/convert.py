@@ -159,8 +159,8 @@ def _class_names(source: Mapping[str, Samples]) -> tuple[str, ...]:
 def _domain(name: str, samples: Samples, on_progress: OnProgress | None) -> Domain:
     if isinstance(samples, Domain):
         validation = samples.validation
-        own = validation and _domain(name, validation, on_progress)
-        return Domain(name, samples.x, _labels(name, samples.y), own)
+        held_out = validation and _domain(name, validation, on_progress)
+        return Domain(name, samples.x, _labels(name, samples.y), held_out)
     if isinstance(samples, Dataset):
         samples = _read(name, samples, on_progress)
     if not isinstance(samples, tuple | list) or len(samples) != 2:

@@ -59,16 +59,18 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None, row_bytes: in
     leaves = [k for k, leaf in enumerate(file.schema) if f"{leaf.path}.".startswith(parts)]
     groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
     rows = file.metadata.num_rows
-    found, note = row_bytes * rows, f" ({rows:,} rows)"
-    found += 8 * sum(group.column(leaf).num_values for group in groups for leaf in leaves)
-    check_memory(path, found, note)
-    kinds = (pyarrow.string, pyarrow.large_string, pyarrow.binary, pyarrow.large_binary)
-    texts = {field.name: field.type for field in fields if field.type in [kind() for kind in kinds]}
+    needed, note = row_bytes * rows, f" ({rows:,} rows)"
+    needed += 8 * sum(group.column(leaf).num_values for group in groups for leaf in leaves)
+    check_memory(path, needed, note)
+    types = (pyarrow.string, pyarrow.large_string, pyarrow.binary, pyarrow.large_binary)
+    texts = {
+        field.name: field.type for field in fields if field.type in [type_() for type_ in types]
+    }
     with parquet_errors(path):
         # As dictionaries, since a long text that all rows share takes little space in the file.
         table = parquet_file(path, list(texts)).read(columns)
-        found += sum(_text_bytes(table[name]) for name in texts)
-        check_memory(path, found, note)
+        needed += sum(_text_bytes(table[name]) for name in texts)
+        check_memory(path, needed, note)
         for name, type_ in texts.items():
             place = table.schema.get_field_index(name)
             table = table.set_column(place, name, table[name].cast(type_))

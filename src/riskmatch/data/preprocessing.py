@@ -166,8 +166,9 @@ class TablePreprocessing:
         """Preprocessing from the values of :meth:`to_json`; it computes the same numbers.
 
         Raises:
-            ValueError: the values are damaged, or of another version.
+            ValueError: the values are damaged, or of another kind or version.
         """
+        check_option("kind of preprocessing", values.get("kind"), (cls.kind,))
         if values.get("version") != VERSION:
             raise ValueError(
                 f"The preprocessing has version {values.get('version')!r}, and this riskmatch "
@@ -184,19 +185,6 @@ class TablePreprocessing:
         except ValueError as error:
             cause = str(error).rstrip(".")
             raise ValueError(f"The preprocessing is damaged: {cause}. Restore it.") from error
-
-
-KINDS = {TablePreprocessing.kind: TablePreprocessing}
-
-
-def preprocessing_from_json(values: Mapping[str, Any]) -> TablePreprocessing:
-    """Preprocessing of the kind that ``values["kind"]`` names, from its ``to_json()``.
-
-    Raises:
-        ValueError: the kind is unknown, or the values are damaged.
-    """
-    check_option("kind of preprocessing", values.get("kind"), KINDS)
-    return KINDS[values["kind"]].from_json(values)
 
 
 def _parts(

@@ -159,8 +159,8 @@ class Sampler(Iterator[Batch]):
         whole = Batch(y.new_empty((len(y), 0)), y, sizes, self._names)
         parts, start = [], 0
         for (domain, chosen), size in zip(rows, sizes, strict=True):
-            if len(own := chosen[(rank - start) % processes :: processes]):
-                parts.append((domain.x[own], domain.y[own]))
+            if len(mine := chosen[(rank - start) % processes :: processes]):
+                parts.append((domain.x[mine], domain.y[mine]))
             start += size
         first = self._domains[0]
         batch = Batch.join(parts or [(first.x[:1], first.y[:1])])

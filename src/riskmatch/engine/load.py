@@ -15,7 +15,7 @@ from torch import nn
 from riskmatch import models
 from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.domain import DomainSet
-from riskmatch.data.preprocessing import TablePreprocessing, preprocessing_from_json
+from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.defaults import Setting
 from riskmatch.device import keep_freed_memory
 from riskmatch.engine import checkpoint
@@ -149,7 +149,7 @@ class Run(StoredRun):
         if not path.exists():
             return None
         try:
-            return preprocessing_from_json(json.loads(read_file(path)))
+            return TablePreprocessing.from_json(json.loads(read_file(path)))
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
 

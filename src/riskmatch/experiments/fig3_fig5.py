@@ -107,8 +107,8 @@ def _accuracy(finished: FinishedRuns, warmup: int) -> tuple[Lines, list[str]]:
     frame = frame[frame["step"] >= warmup]
     curves = []
     for method, style in STYLES.items():
-        own = frame[frame["method"] == method]
-        points = (100 * own[f"accuracy/train/{domain}"]).groupby(own["step"])
+        runs = frame[frame["method"] == method]
+        points = (100 * runs[f"accuracy/train/{domain}"]).groupby(runs["step"])
         mean, sd = points.mean(), points.std().fillna(0.0)
         steps = [int(step) for step in mean.index]
         curves.append(Curve(facts_of(method).title, steps, mean.tolist(), style, sd.tolist()))

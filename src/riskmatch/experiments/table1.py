@@ -125,10 +125,10 @@ def select(
         table = table.assign(variant=table["run"].map(searches))
         evaluations = frame.set_index(["run", "step"])
         for rule in RULES:
-            for name, own in choose_among(table, frame, find_rule(rule)).groupby("variant"):
-                run = by_id[own["run"].iloc[0]]  # one value for all seeds
+            for name, choices in choose_among(table, frame, find_rule(rule)).groupby("variant"):
+                run = by_id[choices["run"].iloc[0]]  # one value for all seeds
                 domains = [domain_name(p, METHODS[run.method].p) for p in TEST_P]
-                chosen = evaluations.loc[list(zip(own["run"], own["step"], strict=True))]
+                chosen = evaluations.loc[list(zip(choices["run"], choices["step"], strict=True))]
                 accuracies = chosen[[f"accuracy/train/{domain}" for domain in domains]].to_numpy()
                 curves = tuple(tuple(100 * curve) for curve in accuracies)
                 rows[rule][str(name)] = Table1Row(run.method, run.init, rule, run.value, curves)
@@ -245,8 +245,8 @@ def machine_table(rows: Mapping[Table1Rule, Sequence[Table1Row]]) -> Table:
     """All numbers, one line per method, initialisation and selection rule."""
     columns = ("method", "initialisation", "selection", "searched", "value", "paper", "paper sd")
     lines: list[tuple[Cell, ...]] = []
-    for rule, found in rows.items():
-        for row in found:
+    for rule, rule_rows in rows.items():
+        for row in rule_rows:
             published = PUBLISHED.get((row.method, row.init), (None, None))
             names = (row.method, row.init, rule, METHODS[row.method].searched, row.value)
             lines.append((*names, *published, *map(row.at, TEST_P), row.worst))
@@ -262,12 +262,12 @@ def figure(rows: Mapping[Table1Rule, Sequence[Table1Row]]) -> Figure:
     panels = {
         f"{RULES[rule]}, from {'ERM' if init == 'erm' else 'random weights'}": [
             _line(row)
-            for row in found
+            for row in rule_rows
             if row.curves and (row.init == init or METHODS[row.method].inits == ("random",))
         ]
-        for rule, found in rows.items()
+        for rule, rule_rows in rows.items()
         for init in INITS
-        if any(row.init == init for row in found)
+        if any(row.init == init for row in rule_rows)
     }
     plot = Lines(
         "ColoredMNIST: accuracy against the probability that colour and label disagree",

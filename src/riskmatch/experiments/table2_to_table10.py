@@ -79,8 +79,8 @@ def _experiment(
 
 def _efficiency(number: int, where: str, data: tuple[str, ...]) -> Experiment:
     def tables(selected: list[Selected]) -> list[Table]:
-        found = map(efficiency_table, selected)
-        return [replace(one, caption=f"{one.caption} {_JOBS_NOTE}") for one in found]
+        plain = map(efficiency_table, selected)
+        return [replace(one, caption=f"{one.caption} {_JOBS_NOTE}") for one in plain]
 
     summary = f"training time, memory and accuracy of Fish, CORAL and RDM (L and L̂) on {where}"
     options: tuple[ExperimentOption, ...] = ("data",) if len(data) > 1 else ()
