@@ -198,9 +198,9 @@ def choose(
     rule = find_rule(rule)
     rule = replace(rule, after_warmup=after_warmup or rule.after_warmup)
     if not isinstance(runs, pd.DataFrame):
-        found = read_results(runs)
-        found.warn()
-        runs, evaluations, plan = found.runs, found.evaluations, found.plan
+        read = read_results(runs)
+        read.warn()
+        runs, evaluations, plan = read.runs, read.evaluations, read.plan
     else:
         check_columns(runs, ["run", "step"])
         evaluations = runs
@@ -293,9 +293,9 @@ def _candidates(table: pd.DataFrame, evaluations: pd.DataFrame, rule: Rule) -> p
     evaluations = evaluations.assign(moment=evaluations["step"].mask(averaged, -1))
     if averaged.any():
         evaluations = pd.concat([evaluations[~averaged], _last(evaluations[averaged])])
-    own = _last(evaluations) if rule.step == "last" else evaluations
+    steps = _last(evaluations) if rule.step == "last" else evaluations
     needed = ["run", "test_domain", "test_domains", "domains", "acts_from"]
-    rows = table.loc[table["test_domain"].notna(), needed].merge(own, on="run")
+    rows = table.loc[table["test_domain"].notna(), needed].merge(steps, on="run")
     rows["acts"] = acts(rows["acts_from"], rows["step"])
     if rule.after_warmup:
         rows = rows[rows["acts"]].reset_index(drop=True)

@@ -96,9 +96,11 @@ def _trials(runs: pd.DataFrame) -> pd.Series[int]:
     seeds = pd.Series(list(zip(runs["seed"], data_seeds, strict=True)), runs.index, dtype=object)
     trials, alike = runs["trial"].copy(), [runs["draw"], runs["test_domains"], runs["trial"]]
     for data, telling in seeds[seeds.groupby(alike).transform("nunique") > 1].groupby(runs["data"]):
-        own = seeds[runs["data"] == data]
-        own = own.where(own.isin(set(telling)), pd.Series([min(telling)] * len(own), own.index))
-        trials[own.index] = own.groupby([trials[own.index], own]).ngroup()
+        here = seeds[runs["data"] == data]
+        here = here.where(
+            here.isin(set(telling)), pd.Series([min(telling)] * len(here), here.index)
+        )
+        trials[here.index] = here.groupby([trials[here.index], here]).ngroup()
     return trials
 
 
@@ -123,12 +125,12 @@ def _data(runs: pd.DataFrame) -> list[str]:
     """The name of every run's data set, with the options in which it differs from most runs."""
     options = runs["data_options"].map(lambda text: _split(text)[0])
     usual = {}
-    for data, own in options.groupby(runs["data"]):
-        counts = own.value_counts(sort=False)
+    for data, texts in options.groupby(runs["data"]):
+        counts = texts.value_counts(sort=False)
         usual[data] = json.loads(max(counts.index, key=lambda text: (counts[text], -len(text))))
     return [
-        _named(data, json.loads(own), usual[data])
-        for data, own in zip(runs["data"], options, strict=True)
+        _named(data, json.loads(text), usual[data])
+        for data, text in zip(runs["data"], options, strict=True)
     ]
 
 

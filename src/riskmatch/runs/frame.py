@@ -109,9 +109,9 @@ def results(*paths: Paths) -> pd.DataFrame:
         >>> bool(frame["accuracy/val/0.9"].between(0, 1).all())
         True
     """
-    found = read_results(paths)
-    found.warn()
-    return found.frame
+    read = read_results(paths)
+    read.warn()
+    return read.frame
 
 
 def read_results(paths: Paths | Sequence[Paths], *, begun: bool = True) -> Results:
@@ -283,11 +283,11 @@ class _Columns:
         places = {name: place for place, name in enumerate(names)}
         # One array of all numbers: data frames of hundreds of single columns are slow.
         values = np.full((len(names), len(self._steps)), np.nan)
-        for own, blocks in self._blocks.items():
+        for columns, blocks in self._blocks.items():
             if blocks:
                 rows = np.concatenate([np.arange(len(block)) + place for place, block in blocks])
                 numbers = np.concatenate([block for _, block in blocks])
-                for name, column in zip(own, numbers.T, strict=True):
+                for name, column in zip(columns, numbers.T, strict=True):
                     values[places[name], rows] = column
         frame = pd.DataFrame(values.T, columns=names, copy=False)
         first = {

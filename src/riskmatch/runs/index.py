@@ -101,9 +101,9 @@ class _Store:
     def copy(self, array: NDArray[np.float64]) -> NDArray[np.float64]:
         if array.size > self._free.size:
             self._free = np.empty(max(LARGE, array.size))
-        own, self._free = self._free[: array.size], self._free[array.size :]
-        own[:] = array.ravel()
-        return own.reshape(array.shape)
+        copied, self._free = self._free[: array.size], self._free[array.size :]
+        copied[:] = array.ravel()
+        return copied.reshape(array.shape)
 
 
 def _entry(stamp: Stamp, rows: RunRows, store: _Store) -> _Entry:
@@ -151,12 +151,12 @@ def _load(path: Path) -> dict[str, _Entry]:
         values, numbers = json.loads(data[len(title) : end]), np.frombuffer(body[end + 1 :])
         names, entries, place = list(map(tuple, values["names"])), {}, 0
         for run, (stamp, text, method, blocks) in values["runs"].items():
-            own = []
+            read = []
             for number, rows in blocks:
                 size = rows * len(names[number])
-                own.append((names[number], numbers[place : place + size].reshape(rows, -1)))
+                read.append((names[number], numbers[place : place + size].reshape(rows, -1)))
                 place += size
-            entries[run] = _Entry(tuple(stamp), text, values["methods"][method], own)
+            entries[run] = _Entry(tuple(stamp), text, values["methods"][method], read)
     except (OSError, *_MALFORMED):
         return {}
     return entries

@@ -117,8 +117,8 @@ def _names(
         *(f"raw/{name}" for name in raw),
         *(
             f"{what}/{split}/{domain}"
-            for domain, own in zip(domains, splits, strict=True)
-            for split in own
+            for domain, scored in zip(domains, splits, strict=True)
+            for split in scored
             for what in ("accuracy", "risk")
         ),
     )
