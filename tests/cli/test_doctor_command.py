@@ -142,7 +142,8 @@ def test_report_names_domains_with_pictures_in_common(tmp_path):
                 test, evaluation(1, **dict.fromkeys("abc", (50, 50))), data=str(tmp_path / "sites")
             )
             records.write(tmp_path / folder / one.config.id, one)
-        return pictures_in_common(select_runs(tmp_path / folder))
+        (one,) = select_runs(tmp_path / folder).by_data
+        return list(pictures_in_common(one.main))
 
     (note,) = noted("apart", "a", "b")
     assert "b and c have 6 images in common" in note

@@ -102,7 +102,10 @@ def _overview(
         "comparison": comparison(page) if several else None,
         "differences": differences(page) if several else [],
         "hyperparameters": hyperparameters(page) if len(page.runs) > 2 else [],
-        "cautions": [*lost_without_another_domain(page), *pictures_in_common(page, data_dir)],
+        "cautions": [
+            *(line for one in page.by_data for line in lost_without_another_domain(one.main)),
+            *(line for one in page.by_data for line in pictures_in_common(one.main, data_dir)),
+        ],
         "notes": notes(page, runs, len(runs)),
     }
     return overview, runs, chosen_steps(page)
@@ -205,7 +208,8 @@ def summarise(
     """
     page = select_runs(paths)
     runs = read_runs(page.runs) if len(page.runs) <= MAX_RUNS else []
-    remarks = [*lost_without_another_domain(page), *notes(page, runs, len(page.runs))]
+    cautions = [line for one in page.by_data for line in lost_without_another_domain(one.main)]
+    remarks = [*cautions, *notes(page, runs, len(page.runs))]
     single = runs[0] if len(runs) == 1 else None
     summary = {
         "title": page_title(page.runs),

@@ -126,8 +126,10 @@ class Selected:
 
     def by_domain(self, key: RowKey) -> dict[str, tuple[float, ...]]:
         """The accuracies of the trials in per cent, by test domain."""
-        known = self.accuracies(key).items()
-        return {name: tuple(v for (d, _), v in known if d == name) for name in self.domains}
+        by_domain: dict[str, list[float]] = defaultdict(list)
+        for (domain, _), accuracy in self.accuracies(key).items():
+            by_domain[domain].append(accuracy)
+        return {name: tuple(by_domain[name]) for name in self.domains}
 
     def by_trial(self, key: RowKey) -> tuple[float, ...]:
         """The averages over test domains in per cent, of the trials that have every domain."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from riskmatch.data.images.benchmarks import BENCHMARKS
-from riskmatch.report.selected import PageRuns, Selected, choices_by_run
+from riskmatch.report.selected import Selected, choices_by_run
 
 MAX_IMAGES = 2000
 """Larger data sets are not searched for near-duplicates; riskmatch data doctor searches any."""
@@ -16,17 +16,8 @@ DROP = 0.05
 """Smallest loss of accuracy that is reported."""
 
 
-def pictures_in_common(page: PageRuns, data_dir: Path | None = None) -> list[str]:
-    """Cautions from the images: training domains that share images with a test domain."""
-    return [note for one in page.by_data for note in _pictures(one.main, data_dir)]
-
-
-def lost_without_another_domain(page: PageRuns) -> list[str]:
+def lost_without_another_domain(selected: Selected) -> Iterator[str]:
     """Cautions from runs without two domains: where leaving out the second lowers accuracy."""
-    return [note for one in page.by_data for note in _measured(one.main)]
-
-
-def _measured(selected: Selected) -> Iterator[str]:
     table = selected.cases
     both = table[table["test_domain"].isna() & (table["test_domains"].map(len) == 2)]
     if both.empty:
@@ -49,7 +40,8 @@ def _measured(selected: Selected) -> Iterator[str]:
             )
 
 
-def _pictures(selected: Selected, data_dir: Path | None) -> Iterator[str]:
+def pictures_in_common(selected: Selected, data_dir: Path | None = None) -> Iterator[str]:
+    """Cautions from the images: training domains that share images with a test domain."""
     name = str(selected.cases["own_data"].iloc[0])
     if name in BENCHMARKS and BENCHMARKS[name].images > MAX_IMAGES:
         return

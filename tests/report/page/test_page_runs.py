@@ -411,7 +411,8 @@ def test_domains_left_out_together_are_compared_each(tmp_path):
 def test_a_domain_that_owes_its_accuracy_to_another_is_noted(tmp_path):
     alone = [made(d, a) for d, a in (("a", 97.0), ("b", 99.2), ("c", 90.0))]
     together = [made(("a", "b"), 86.4), made(("a", "c"), 96.0), made(("b", "c"), 89.5)]
-    found = lost_without_another_domain(page_of(tmp_path, *alone, *together))
+    (one,) = page_of(tmp_path, *alone, *together).by_data
+    found = list(lost_without_another_domain(one.main))
     assert len(found) == 3
     assert "Leaving out b as well lowers the accuracy on a from 97.0 to 86.4" in found[0]
     assert "Leaving out a as well lowers the accuracy on b from 99.2 to 86.4" in found[1]
