@@ -63,18 +63,18 @@ Stamp = tuple[int, int, int, int]
 two reveal files that were exchanged by ``mv`` or ``cp -p``."""
 
 
-def user_folder(kind: Literal["cache", "state"]) -> Path:
+def user_folder(purpose: Literal["cache", "state"]) -> Path:
     """Folder of riskmatch's files for this user: ``$XDG_CACHE_HOME``, or the platform's default.
 
     Args:
-        kind: ``"cache"`` for files that can be made again, ``"state"`` for those that cannot, which
-            are in ``$XDG_STATE_HOME``.
+        purpose: ``"cache"`` for files that can be made again, ``"state"`` for those that cannot,
+            which are in ``$XDG_STATE_HOME``.
     """
     mac, other = {
         "cache": ("Library/Caches", ".cache"),
         "state": ("Library/Application Support", ".local/state"),
-    }[kind]
-    if os.path.isabs(given := os.environ.get(f"XDG_{kind.upper()}_HOME", "")):
+    }[purpose]
+    if os.path.isabs(given := os.environ.get(f"XDG_{purpose.upper()}_HOME", "")):
         base = Path(given)  # the standard ignores relative paths
     elif sys.platform == "darwin":
         base = Path.home() / mac

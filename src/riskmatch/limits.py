@@ -41,25 +41,25 @@ def allowed(limit: float) -> float:
     return limit * factor
 
 
-def check_limit(subject: str, found: float, limit: float, unit: str = "bytes") -> None:
-    """Raise :class:`LimitError` if ``found`` exceeds a limit.
+def check_limit(subject: str, amount: float, limit: float, unit: str = "bytes") -> None:
+    """Raise :class:`LimitError` if ``amount`` exceeds a limit.
 
     Example:
         >>> check_limit("wide.csv has", 10**6, COLUMNS, "columns")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         riskmatch.limits.LimitError: wide.csv has 1,000,000 columns; the limit is 100,000. ...
     """
-    if found > allowed(limit):
+    if amount > allowed(limit):
         raise LimitError(
-            f"{subject} {_amount(found, unit)}{f' {unit}' * (unit != 'bytes')}; the limit is "
+            f"{subject} {_amount(amount, unit)}{f' {unit}' * (unit != 'bytes')}; the limit is "
             f"{_amount(allowed(limit), unit)}. To allow it, raise all limits: "
-            f"{VARIABLE}={math.ceil(found / limit)}."
+            f"{VARIABLE}={math.ceil(amount / limit)}."
         )
 
 
-def check_memory(path: Path, found: float, note: str = "") -> None:
+def check_memory(path: Path, amount: float, note: str = "") -> None:
     """Raise :class:`LimitError` if the contents of a file take more memory than they may."""
-    check_limit(f"{path}{note} unpacks to", found, max(MEMORY, EXPANSION * path.stat().st_size))
+    check_limit(f"{path}{note} unpacks to", amount, max(MEMORY, EXPANSION * path.stat().st_size))
 
 
 def check_fields(path: Path) -> None:

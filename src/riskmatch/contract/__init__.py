@@ -8,9 +8,9 @@ from riskmatch.contract.objective import (
     Objective,
     OptimFactory,
     OptimSpec,
+    checked_terms,
 )
 from riskmatch.contract.risks import RiskFunction, cross_entropy_risks, risk_function
-from riskmatch.contract.terms import checked_terms
 from riskmatch.terms import Terms
 
 __all__ = [

@@ -200,7 +200,7 @@ class Eval:
         return other
 
     def with_risks(self, risks: Tensor) -> Eval:
-        """The same batch with risks (n,) computed elsewhere, and nothing else to read."""
+        """The same batch with risks (n,) computed elsewhere; reading other outputs then raises."""
         other = self.on(self.batch)
         other.__dict__["risks"], other._risks_only = risks, True
         return other

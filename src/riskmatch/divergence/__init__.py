@@ -6,6 +6,7 @@ from riskmatch.divergence.divergence import Divergence
 from riskmatch.divergence.domain_index import DomainIndex, Pool
 from riskmatch.divergence.features import feature_coral, feature_mmd2
 from riskmatch.divergence.kernels import RBFMixture
+from riskmatch.divergence.matched import Match
 from riskmatch.divergence.mmd import MMD, mmd2
 from riskmatch.divergence.moments import Moments, mean_and_variance
 from riskmatch.divergence.quantile import kde_quantile, kde_tail_quantile
@@ -17,6 +18,7 @@ __all__ = [
     "Divergence",
     "DomainIndex",
     "Energy",
+    "Match",
     "Moments",
     "Pool",
     "RBFMixture",

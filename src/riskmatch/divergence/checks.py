@@ -70,4 +70,4 @@ def check_finite(name: str, values: Tensor) -> None:
 def describe_nonfinite(values: Tensor) -> str:
     """For example ``'2 NaN and 1 infinite'``."""
     counts = {"NaN": int(values.isnan().sum()), "infinite": int(values.isinf().sum())}
-    return " and ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+    return " and ".join(f"{count} {fault}" for fault, count in counts.items() if count)

@@ -181,8 +181,8 @@ class _Forms:
         tangents = ((2 / node * self.coefs * self.rows.T) @ bent.flatten(1)).flatten()
         located = (_locate(*piece, low, node, cells, order) for piece in pieces)
         slopes = torch.empty_like(place)
-        for target, found in zip(slopes.split(_CHUNK), kept or located, strict=True):
-            target.copy_(_slope(tangents, *found, order, cells))
+        for target, piece in zip(slopes.split(_CHUNK), kept or located, strict=True):
+            target.copy_(_slope(tangents, *piece, order, cells))
         return values, slopes
 
 

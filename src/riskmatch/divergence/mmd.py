@@ -71,7 +71,7 @@ class MMD(Divergence):
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, RBFMixture):
             raise TypeError(
-                f"kernel must be an RBFMixture, got {type(self.kernel).__name__}; for own "
+                f"kernel must be an RBFMixture, got {type(self.kernel).__name__}; for other "
                 "bandwidths use RBFMixture([...])."
             )
         check_option("method", self.method, METHODS)

@@ -29,8 +29,7 @@ from riskmatch.contract import Eval, Memory, OptimSpec, RiskFunction
 from riskmatch.data.domain import Batch, Domain
 from riskmatch.data.sampler import Sampler
 from riskmatch.device import resolve_device
-from riskmatch.divergence import Divergence
-from riskmatch.divergence.matched import Match
+from riskmatch.divergence import Divergence, Match
 from riskmatch.engine.step import Stepper, StepSettings
 from riskmatch.models.mlp import MLP
 from riskmatch.objectives import RDM

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from riskmatch.contract import RiskFunction
 from riskmatch.contract.risks import cross_entropy_risks
-from riskmatch.divergence import Divergence
-from riskmatch.divergence.matched import Match
+from riskmatch.divergence import Divergence, Match
 from riskmatch.estimators.base import RiskMatchingEstimator
 
 

@@ -38,14 +38,14 @@ __all__ = ["Objective", "methods"]
 @cache
 def methods() -> dict[str, type[Objective]]:
     """Every built-in method by the name of its file, with hyphens for underscores."""
-    found: dict[str, type[Objective]] = {}
+    by_name: dict[str, type[Objective]] = {}
     for module in pkgutil.iter_modules(__path__):
         home = f"{__name__}.{module.name}"
         for member in vars(importlib.import_module(home)).values():
-            own = inspect.isclass(member) and member.__module__ == home
-            if own and issubclass(member, Objective):
-                found[module.name.replace("_", "-")] = member
-    return found
+            defined_here = inspect.isclass(member) and member.__module__ == home
+            if defined_here and issubclass(member, Objective):
+                by_name[module.name.replace("_", "-")] = member
+    return by_name
 
 
 if not TYPE_CHECKING:  # type checkers know the classes above, and no others

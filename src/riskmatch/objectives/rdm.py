@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 from riskmatch.contract import Eval, Memory, Objective, OptimSpec, Terms
-from riskmatch.divergence import MMD, Divergence, DomainIndex, Pool, RBFMixture
-from riskmatch.divergence.matched import Match
+from riskmatch.divergence import MMD, Divergence, DomainIndex, Match, Pool, RBFMixture
 from riskmatch.matching import RiskMatching
 from riskmatch.space import NOT_NEGATIVE, POSITIVE, Choice, LogUniform, Tuned, Uniform, tuned
 
@@ -78,9 +77,8 @@ class RDM(Objective):
         """The criterion with these hyper-parameters."""
         kernel = RBFMixture.paper() if self.kernel == "paper" else RBFMixture.authors_code()
         distance = MMD(kernel) if self.divergence == "mmd" else self.divergence
-        return RiskMatching(
-            self.weight, self.match, distance, self.variance_weight, self.rescale, self.pool
-        )
+        settings = self.match, distance, self.variance_weight, self.rescale, self.pool
+        return RiskMatching(self.weight, *settings)
 
     @property
     def min_samples(self) -> int:
@@ -95,5 +93,4 @@ class RDM(Objective):
         """The terms of one step."""
         if memory.step < self.warmup:
             return Terms({"risk": ev.risk})
-        domains = DomainIndex.in_order(ev.batch.sizes, ev.risks.device)
-        return self.criterion.terms(ev.risks, domains)
+        return self.criterion.terms(ev.risks, DomainIndex.in_order(ev.batch.sizes, ev.risks.device))

@@ -117,8 +117,9 @@ def splits_cover_each_sample_once(load: Load) -> None:
     for domain in _loaded(load).domains:
         parts = split(domain, trial=0)
         if domain.validation is not None:
-            own = domain.validation
-            flat = own.validation is None and own.name == domain.name and len(own) > 0
+            held_out = domain.validation
+            same_name = held_out.name == domain.name
+            flat = held_out.validation is None and same_name and len(held_out) > 0
             message = f"validation samples of '{domain.name}' must be a Domain of the same name"
             require(flat, load, f"{message} with at least one sample.")
             continue
