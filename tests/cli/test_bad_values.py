@@ -59,7 +59,7 @@ def test_option_that_makes_no_sense_is_refused_before_anything_is_written(riskma
     [
         ("train --bogus", ["'--bogus'", "See riskmatch train --help"]),
         ("sweep run --bogus", ["'--bogus'", "See riskmatch sweep run --help"]),
-        ("reproduce zz", ["table or figure 'zz'", "'table1'", "'all'"]),
+        ("reproduce zz", ["table or figure 'zz'", "'table1'"]),
         ("reproduce tabel1", ["'tabel1'", "Did you mean 'table1'?"]),
         ("data get mnist --mirror file:///etc", ["'file:///etc'", "https://", "--data-dir"]),
         ("data get mnist --mirror /etc", ["'/etc'", "https://"]),

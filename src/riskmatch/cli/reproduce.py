@@ -87,21 +87,21 @@ def run(words: Sequence[str]) -> int:
         return 0
     if options.name is None:
         raise BadInput("Give the NAME of a table or figure, or all; --list shows the names.")
-    if options.budget is None:
-        raise BadInput("Give --budget smoke, laptop or paper.")
     command = shlex.join(["riskmatch", "reproduce", *words])
-    if options.name == ALL:
-        _reproduce_all(options.budget, options, command)
+    if options.name != ALL:
+        _reproduce(options.name, options, command)
+    elif options.budget is None:
+        raise BadInput("Give --budget smoke, laptop or paper.")
     else:
-        _reproduce(options.name, options.budget, options, command)
+        _reproduce_all(options.budget, options, command)
     return 0
 
 
-def _reproduce(name: str, budget: Budget, options: Reproduce, command: str) -> None:
+def _reproduce(name: str, options: Reproduce, command: str) -> None:
     with bad_input(), SweepDisplay(quiet=options.quiet) as display:
         outcome = riskmatch.reproduce(
             name,
-            budget,
+            options.budget,
             data=_words(options.data),
             methods=_words(options.methods),
             seeds=_integers("seeds", options.seeds),

@@ -87,7 +87,7 @@ def list_experiments(data_dir: Path | str | None = None) -> list[ExperimentInfo]
 
 def reproduce(
     name: str,
-    budget: Budget,
+    budget: Budget | None = None,
     *,
     out: Path | str | None = None,
     data: Sequence[str] | None = None,
@@ -153,6 +153,8 @@ def reproduce(
     given = {option: value for option, value in options.items() if value is not None}
     try:
         name = name_of(name)
+        if budget is None:
+            raise ValueError("Give --budget smoke, laptop or paper (in Python budget=).")
         check_option("budget", budget, BUDGETS)
         if preset is not None:
             check_option("preset", preset, PRESETS)

@@ -49,6 +49,7 @@ def test_defaults_are_left_out_of_the_command(method, data, frozen):
     ],
     ids=lambda config: config.id,
 )
+@pytest.mark.filterwarnings("ignore:lr = 0.3 is used until")
 def test_parsing_the_command_gives_the_same_config(config):
     assert parsed(config) == config
 
