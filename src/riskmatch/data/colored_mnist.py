@@ -70,7 +70,7 @@ def colored_mnist(
     check_option("preset of colored-mnist", preset, PRESETS)
     for option, values in {"p": p, "test_p": test_p}.items():
         _check_probabilities(option, values)
-    if not isinstance(samples, int) or samples < HELD_OUT * len(p):
+    if samples < HELD_OUT * len(p):
         raise ValueError(f"samples must be {HELD_OUT * len(p)} or more, got {samples!r}.")
     mnist = load_mnist(data_dir)
     shuffled = torch.randperm(
@@ -138,10 +138,8 @@ def domain_names(p: Sequence[float], test_p: Sequence[float]) -> tuple[str, ...]
 
 
 def _check_probabilities(option: str, values: Sequence[float]) -> None:
-    if not isinstance(values, Sequence) or not values:
+    if not values or not all(0 <= value <= 1 for value in values):
         raise ValueError(
-            f"{option} must list one probability per domain, as in [0.1, 0.2], got {values!r}."
+            f"{option} must list a probability from 0 to 1 per domain, as in [0.1, 0.2], got "
+            f"{values!r}."
         )
-    for value in values:
-        if not isinstance(value, float | int) or not 0 <= value <= 1:
-            raise ValueError(f"{option} must list probabilities from 0 to 1, got {value!r}.")

@@ -74,11 +74,8 @@ def image_domains(
     Raises:
         ValueError: an option has an invalid value, or a file is not an image.
     """
-    # Values from the command line or a file may have any type.
-    if isinstance(image_size, bool) or not isinstance(image_size, int) or image_size < 1:
-        raise ValueError(f"image_size must be a positive integer, got {image_size!r}.")
-    if not isinstance(augment, bool):
-        raise ValueError(f"augment must be true or false, got {augment!r}.")
+    if image_size < 1:
+        raise ValueError(f"image_size must be a positive integer, got {image_size}.")
     file = cached_file(index.root, index.paths, image_size, cache, on_progress)
     row_of = {path: row for row, path in enumerate(sorted(index.paths))}
     rows = torch.tensor([row_of[path] for path in index.paths])
