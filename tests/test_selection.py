@@ -438,3 +438,11 @@ def test_a_data_frame_without_a_column_of_results_is_refused(columns, missing):
 def test_a_function_is_no_rule():
     with pytest.raises(TypeError, match=r"rule must be a name .*Rule, got <function"):
         find_rule(lambda frame: frame)
+
+
+@pytest.mark.parametrize("trial", range(4))  # ids in both orders
+def test_of_equal_draws_the_shorter_run_is_chosen_whatever_its_id(trial):
+    same = evaluation(1, a=(60, 60), b=(60, 60), c=(50, 50))
+    runs = [run("c", same, trial=trial, steps=steps) for steps in (1000, 400)]
+    (chosen,) = choose(runs, "train-val")
+    assert chosen.run == runs[1].config.id
