@@ -139,3 +139,15 @@ def test_ties_do_not_depend_on_the_plan_ids_or_paths(tmp_path):
             (id,) = riskmatch.choose(runs)["run"]
             chosen += [draws[k] for k, config in enumerate(configs) if config.id == id]
     assert chosen == [(0.01, 2.0)] * 12
+
+
+def test_of_equal_runs_of_different_lengths_the_shortest_is_chosen(tmp_path):
+    equal = evaluation(10, **dict.fromkeys("abc", (50, 50)))
+    for data in "stuvwx":  # other ids
+        folder = tmp_path / data
+        for steps in (30, 20, 40):
+            config = RunConfig(data, ("a",), "erm", {}, steps=steps)
+            records.write(folder / config.id, RunRecord(config, (equal,), "done"))
+        frame = riskmatch.results(folder).drop_duplicates("run").set_index("run")
+        (id,) = riskmatch.choose(folder)["run"]
+        assert frame["steps"][id] == 20

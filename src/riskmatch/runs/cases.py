@@ -105,8 +105,12 @@ def _trials(runs: pd.DataFrame) -> pd.Series[int]:
 
 
 def _places(runs: pd.DataFrame) -> pd.Series[int]:
-    """The rank of every run by its hyper-parameters, numbers by size and others by their text."""
+    """The rank of every run by its hyper-parameters, numbers by size and others by their text.
+
+    Of runs that differ in their number of steps alone, the shortest is first.
+    """
     names = _RANKED + sorted(str(name) for name in runs if str(name).startswith("hparams/"))
+    names.append("steps")
     keys = runs[[*names, "run"]].apply(
         lambda column: column if is_numeric_dtype(column) else column.astype(str)
     )
