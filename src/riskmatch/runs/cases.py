@@ -71,7 +71,7 @@ _KEPT = [
     *("title", "plain", "draw", "acts_from", "fit", "status", "steps", "pretrain", "average"),
     *("data_options", "model_options"),
 ]
-_RANKED = ["steps", "lr", "batch_size", "weight_decay", "dropout"]
+_RANKED = ["lr", "batch_size", "weight_decay", "dropout"]
 
 
 def check_columns(frame: pd.DataFrame, names: Iterable[str]) -> None:
