@@ -35,7 +35,7 @@ def test_plan_run_status_and_table(riskmatch, tmp_path):
     assert status["seconds_left"] == 0
     table = riskmatch("sweep", "table", "s")
     assert table.code == 0
-    assert "1 draw in each of 2 trials" in table.out
+    assert "Draws: 1. Trials: 2" in table.out
     assert "ERM" in table.out
     costs = riskmatch("sweep", "table", "s", "--costs", "--json").out
     rows = {row["method"]: row for row in json.loads(costs)[0]["rows"]}
@@ -93,7 +93,7 @@ def test_failures_are_listed_left_alone_and_retried(planned, tmp_path):
     retried = planned("sweep", "retry", "s", "--jobs", "1")
     assert retried.err.startswith("1 run (0 done before)")
     missing = planned("sweep", "table", "s").out
-    assert "Missing: RDM (two moments) on 0.1, trial 0: 1 of 1 runs" in missing
+    assert "Missing: RDM (two moments) on 0.1 1 of 2 runs" in missing
 
 
 def test_table_warns_of_damaged_records_and_uses_the_others(planned, tmp_path):
