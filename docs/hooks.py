@@ -193,17 +193,22 @@ def command_line() -> str:
 def command_help(words: list[str]) -> Iterable[str]:
     """Help and options of one command."""
     parser = parser_of(words)
-    text = re.sub(r"(?<=\S)\n(?=\S)", " ", parser.text)  # paragraphs break where the page does
+    text = re.sub(
+        r"(?<=\S)\n(?=\S)", " ", parser.description or ""
+    )  # paragraphs break where the page does
     yield f"``` {{ .text .wrap }}\n{text}\n```"
-    for title, options in parser.groups.items():
-        if options:
-            rows = "\n".join(map(option_row, options))
-            yield f"| {title or 'option'} | meaning | default |\n| --- | --- | --- |\n{rows}"
+    options = {option.name: option for option in parser.options}
+    for group in parser._action_groups:
+        shown = [options[one.dest] for one in group._group_actions if one.dest in options]
+        if shown:
+            rows = "\n".join(map(option_row, shown))
+            yield f"| {group.title} | meaning | default |\n| --- | --- | --- |\n{rows}"
 
 
 def option_row(option: Option) -> str:
     """A row of the table of options."""
-    names = ", ".join(f"`{flag}`{{ .name }}" for flag in option.flags) or f"`{option.label}`"
+    flags = [] if option.positional else [option.label, *option.aliases]
+    names = ", ".join(f"`{flag}`{{ .name }}" for flag in flags) or f"`{option.label}`"
     default = "" if option.default in (None, False, ()) else f"`{format_value(option.default)}`"
     need = "required" if option.required else default
     repeat = " May be repeated." if option.repeatable else ""
