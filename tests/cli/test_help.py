@@ -126,7 +126,8 @@ def test_train_help_has_defaults_of_data_set_and_preset(riskmatch):
     assert "(default paper)" in " ".join(riskmatch(*words).out.split())
 
 
-def test_closed_pipe_is_no_error():
-    command = f"'{sys.executable}' -m riskmatch.cli --help | true; echo ${{PIPESTATUS[0]}}"
+@pytest.mark.parametrize("words", ["--help", "methods", "data list"])
+def test_closed_pipe_is_no_error(words):
+    command = f"'{sys.executable}' -m riskmatch.cli {words} | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("0\n", "")

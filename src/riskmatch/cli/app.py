@@ -134,6 +134,8 @@ def _run(words: list[str]) -> int:
     except HelpPrinted:
         return 0
     except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # rich ends so where a pipe is closed
+            raise end.__context__ from None
         raise RunFailed(
             f"Code of a part ended the program with SystemExit({end.code!r}); it should return, or "
             "raise an error."
