@@ -23,10 +23,8 @@ def test_damaged_record_is_named_with_a_cure(riskmatch):
     for more in ([], ["--resume"]):
         again = riskmatch(*train("erm", *more))
         assert (again.code, again.out) == (2, "")
-        assert again.err == (
-            f"riskmatch: {file}, line 5, is not a line of a record. "
-            f"Repair that line, or remove {file.parent} to train the run again.\n"
-        )
+        for fact in (f"{file}, line 5, is not a line of a record", f"remove {file.parent} to"):
+            assert fact in again.err
 
 
 def test_run_without_checkpoints_is_started_again_by_restart_alone(riskmatch):

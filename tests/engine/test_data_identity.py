@@ -14,7 +14,7 @@ from riskmatch.engine.data_identity import DataChangedError, identity_of
 from riskmatch.engine.load import final_network
 from riskmatch.engine.run import train
 from riskmatch.runs import records
-from riskmatch.runs.identity import DataIdentity
+from riskmatch.runs.lines import DataIdentity
 
 DATA = {"samples": 200}
 

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from riskmatch.defaults import run_config
@@ -106,7 +107,7 @@ def test_committed_runs_keep_their_ids(name):
         assert entry.get("id", config.id) == config.id
         assert name == "plan.jsonl" or path.parent.name == config.id
         if "method" in entry:
-            about = MethodFacts.from_json(entry["method"])
+            about = msgspec.convert(entry["method"], MethodFacts)
             assert RunConfig.from_json(entry["config"], about).id == config.id
 
 

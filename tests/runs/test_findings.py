@@ -14,7 +14,7 @@ from riskmatch.runs.findings import (
     worse_fit_runs,
 )
 from riskmatch.runs.frame import results_of
-from riskmatch.runs.identity import DataIdentity
+from riskmatch.runs.lines import DataIdentity
 from riskmatch.runs.records import RunRecord
 from riskmatch.runs.scores import LEVELS, Evaluation, Score
 

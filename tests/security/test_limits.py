@@ -25,7 +25,7 @@ from riskmatch.deployment.model import BATCH
 from riskmatch.files import read_arrays
 from riskmatch.limits import FIELD, LimitError, check_fields
 from riskmatch.models.bounded import bounded_build
-from riskmatch.runs.identity import DataIdentity
+from riskmatch.runs.lines import DataIdentity
 from riskmatch.validation import check_option
 
 PILOT = Path(__file__).with_name("limited.py")

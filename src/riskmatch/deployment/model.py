@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -236,7 +237,7 @@ def load_model(
     try:
         if network is None:
             admit([str(values["network"]["name"])], path / MODEL, trust)
-        about = MethodFacts.from_json(values["run"]["method"])
+        about = msgspec.convert(values["run"]["method"], MethodFacts)
         config = RunConfig.from_json(values["run"]["config"], about)
         preprocessing = preprocessing_from_json(values["preprocessing"])
         _check_fit(values, preprocessing)

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import torch
 from safetensors.torch import save as to_bytes
@@ -41,7 +42,7 @@ from riskmatch.models import Backbone
 from riskmatch.models.embedding import embed
 from riskmatch.runs.config import RunConfig, acts_from
 from riskmatch.runs.findings import RunWarning
-from riskmatch.runs.identity import DataIdentity
+from riskmatch.runs.lines import DataIdentity
 from riskmatch.runs.predictions import Predictions
 from riskmatch.selection import best_step
 from riskmatch.trust import remember
@@ -179,7 +180,7 @@ def check_destination(
         return
     current, changes = identity_of_files(config, data_dir), ""
     with suppress(AttributeError, KeyError, TypeError, ValueError):  # a damaged model.json
-        stored = DataIdentity.from_json(before["run"]["data"])
+        stored = msgspec.convert(before["run"]["data"], DataIdentity)
         changes = stored.changes(current) if current else ""
     if changes:
         raise another_model(path, f"the same run on other data: {changes}")

@@ -18,7 +18,7 @@ from riskmatch.files import sha256
 from riskmatch.models.embedding import hash_inputs
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.identity import DataIdentity
+from riskmatch.runs.lines import DataIdentity
 from riskmatch.runs.records import RunRecord
 
 # A sweep has hundreds of runs on one data set.

@@ -27,7 +27,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from riskmatch.data.domain import Batch
 from riskmatch.engine.step import Stepper
-from riskmatch.runs.identity import DataIdentity
+from riskmatch.runs.lines import DataIdentity
 
 STOP_SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)

@@ -5,7 +5,6 @@ __all__ = [
     "config",
     "domainbed",
     "frame",
-    "identity",
     "lock",
     "predictions",
     "records",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,14 +11,64 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from riskmatch.files import read_file
-from riskmatch.runs.identity import DataIdentity
-from riskmatch.validation import check_json
 
 FILE = "records.jsonl"
 """The record in the folder of a run."""
 Number = float | None
 """A number that may be NaN, which is written as null."""
 Step = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+MAX_CHANGES = 4
+"""Most changes that a message lists."""
+
+
+@dataclass(frozen=True)
+class DataIdentity:
+    """Classes, number of samples and content of a data set."""
+
+    classes: tuple[str, ...]
+    """Names of the classes by label; the labels if they have no names."""
+    samples: Mapping[str, int]
+    """Number of samples by domain."""
+    content: str = ""
+    """Hash of inputs and labels; empty if the samples were not read."""
+
+    def changes(self, current: DataIdentity) -> str:
+        """Describe how ``current`` differs, in one line; empty if it does not.
+
+        Example:
+            >>> before = DataIdentity(("cat", "dog"), {"ink": 6}, "1f")
+            >>> before.changes(DataIdentity(("dog", "owl"), {"ink": 5}))
+            "class 'cat' was removed, class 'owl' was added, 'ink' has 5 samples instead of 6"
+            >>> before.changes(DataIdentity(("cat", "dog"), {"ink": 6}, "2e"))
+            'the samples differ'
+        """
+        changes = [*self._classes(current), *self._samples(current)]
+        if not changes and self.content and current.content and self.content != current.content:
+            changes = ["the samples differ"]
+        more = [f"and {len(changes) - MAX_CHANGES} more"] if len(changes) > MAX_CHANGES else []
+        return ", ".join([*changes[:MAX_CHANGES], *more])
+
+    def _classes(self, current: DataIdentity) -> Iterator[str]:
+        before, now = set(self.classes), set(current.classes)  # labels may be 100,000
+        removed = [name for name in self.classes if name not in now]
+        added = [name for name in current.classes if name not in before]
+        yield from (f"class '{name}' was removed" for name in removed)
+        yield from (f"class '{name}' was added" for name in added)
+        if not removed and not added and self.classes != current.classes:
+            yield "the order of the classes differs"
+
+    def _samples(self, current: DataIdentity) -> Iterator[str]:
+        for name, count in self.samples.items():
+            if name not in current.samples:
+                yield f"domain '{name}' was removed"
+            elif current.samples[name] != count:
+                yield f"'{name}' has {current.samples[name]:,} samples instead of {count:,}"
+        added = [name for name in current.samples if name not in self.samples]
+        yield from (f"domain '{name}' was added" for name in added)
+
+    def to_json(self) -> dict[str, Any]:
+        """Identity as plain JSON values."""
+        return {**asdict(self), "classes": list(self.classes)}
 
 
 class Header(Struct, tag_field="kind", tag="config"):
@@ -65,6 +116,7 @@ class End(Struct, tag_field="kind", tag="end"):
 
 Line = Header | EvaluationLine | End
 _LINE: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+_DAMAGE = msgspec.DecodeError, UnicodeDecodeError, RecursionError
 
 
 class RecordError(ValueError):
@@ -82,7 +134,7 @@ def read_lines(path: Path) -> tuple[Header, list[EvaluationLine], End | None] | 
     data = data[: data.rfind(b"\n") + 1]
     try:
         lines = _LINE.decode_lines(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except _DAMAGE:
         lines = [_decoded(path, number, line) for number, line in numbered(data)]
     if not lines:
         return None
@@ -115,45 +167,7 @@ def _decoded(path: Path, number: int, line: bytes) -> Line:
     """A line by itself, or an error that names its damage."""
     try:
         return _LINE.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        cause = error
-    try:
-        values = json.loads(line)
-    except (ValueError, RecursionError) as error:
+    except msgspec.ValidationError as error:
+        raise damage(path, number, f"is not a line of a record: {error}") from error
+    except _DAMAGE as error:
         raise damage(path, number, f"is not JSON: {error}") from error
-    kind = values.get("kind") if isinstance(values, dict) else None
-    schema = _SCHEMAS.get(kind) if isinstance(kind, str) else None
-    if schema is None or not _REQUIRED[kind] <= values.keys():
-        raise damage(path, number, "is not a line of a record")
-    try:
-        check_json(values, {name: type_ for name, type_ in schema.items() if name in values})
-    except ValueError as error:
-        raise damage(path, number, f"cannot be read ({str(error).rstrip('.')})") from error
-    raise damage(path, number, f"cannot be read ({cause})") from cause
-
-
-_SCORE = {"accuracy": Number, "risk": Number, "quantiles": [Number]}
-_SCHEMAS: dict[str, dict[str, Any]] = {
-    "config": {
-        "id": str,
-        "config": {str: Any},
-        "data": {"classes": [str], "samples": {str: int}, "content": str},
-        "parts": {str: {str: str | None}},
-    },
-    "evaluation": {
-        "step": int,
-        "worst_domain": str | None,
-        "scores": {str: {str: _SCORE}},
-        **{name: {str: Number} for name in ("terms", "raw", "gradients")},
-        **dict.fromkeys(("loss", "seconds", "seconds_per_step", "peak_memory"), Number),
-    },
-    "end": {"status": str, "error": str | None, "checkpoints": {str: int}},
-}
-"""What messages about damaged lines name: :func:`riskmatch.validation.check_json` has the value."""
-_REQUIRED: dict[Any, set[str]] = {
-    type_.__struct_config__.tag: {
-        item.encode_name for item in msgspec.structs.fields(type_) if item.required
-    }
-    for type_ in (Header, EvaluationLine, End)
-}
-"""Keys that a line of each kind must have."""

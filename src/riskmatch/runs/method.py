@@ -14,9 +14,10 @@ from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from functools import cache, lru_cache
 from typing import Any
 
+import msgspec
+
 from riskmatch import registry
 from riskmatch.trust import is_own
-from riskmatch.validation import check_json
 
 
 @dataclass(frozen=True)
@@ -42,18 +43,6 @@ class MethodFacts:
         """The facts as plain JSON values."""
         return asdict(self)
 
-    @classmethod
-    def from_json(cls, values: Any) -> MethodFacts:
-        """The facts from the values of :meth:`to_json`; ``ValueError`` for others."""
-        check_json(values, _SCHEMA, "method")
-        return cls(**{name: values[name] for name in _SCHEMA})
-
-
-_SCHEMA: dict[str, Any] = {
-    **{"name": str, "title": str, "plain": bool, "warmup": str},
-    **{"variants": {str: Any}, "titles": {str: str}, "defaults": {str: Any}},
-}
-
 
 def encode_facts(about: MethodFacts) -> str:
     """The facts as JSON; the same object for the same text."""
@@ -67,7 +56,7 @@ def decode_facts(text: str | bytes) -> MethodFacts:
     Raises:
         ValueError: a value is missing or wrong.
     """
-    return MethodFacts.from_json(json.loads(text))
+    return msgspec.json.decode(text, type=MethodFacts)
 
 
 def facts_of(method: str) -> MethodFacts:

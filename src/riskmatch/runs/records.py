@@ -21,9 +21,15 @@ import msgspec
 
 from riskmatch.files import append_line, make_folder, read_file, to_json, write_whole
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.identity import DataIdentity
 from riskmatch.runs.lines import FILE as FILE
-from riskmatch.runs.lines import EvaluationLine, Header, damage, numbered, read_lines
+from riskmatch.runs.lines import (
+    DataIdentity,
+    EvaluationLine,
+    Header,
+    damage,
+    numbered,
+    read_lines,
+)
 from riskmatch.runs.lines import RecordError as RecordError
 from riskmatch.runs.method import MethodFacts, decode_facts
 from riskmatch.runs.scores import Evaluation, Score, Split
@@ -283,7 +289,7 @@ def read_plan(
     for number, line in enumerate(read_file(path).split(b"\n"), 1):
         try:
             values = json.loads(line) if line.strip() else {}
-            about |= {k: MethodFacts.from_json(v) for k, v in values.get("methods", {}).items()}
+            about |= msgspec.convert(values.get("methods", {}), dict[str, MethodFacts])
             if "config" in values:
                 config = RunConfig.from_json(values["config"])
                 config = config.with_facts(about.get(config.method))
