@@ -118,11 +118,7 @@ def overview_table(sets: Sequence[Selected]) -> Table:
     names = [one.data for one in sets]
     trials = {key: [one.by_trial(key) for one in sets] for key in rows_over(sets)}
     published = TABLE2["erm"].columns.keys()
-    facts = [
-        line
-        for one in sets
-        for line in lines({f"{_name(one)}, {k}": v for k, v in selection_facts(one).items()})
-    ]
+    facts = [line for one in sets for line in lines(selection_facts(one), _name(one))]
     caption = " ".join(
         [
             f"Accuracy averaged over test domains in per cent, {ERROR}.",

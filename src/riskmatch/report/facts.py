@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import combinations, starmap
-from typing import NamedTuple
 
 import pandas as pd
 
@@ -28,15 +27,18 @@ FEW = 3
 """Runs that are missing in more test domains of a row are counted together."""
 
 
-def lines(facts: Mapping[str, str]) -> list[str]:
-    """The text of facts, one line each.
+def lines(facts: Mapping[str, str], about: str = "") -> list[str]:
+    """The text of facts, one line each, each label after what the facts are ``about``.
 
     Example:
         >>> lines({"missing": "ERM on photo 2 of 5 runs", "network": ""})
         ['Missing: ERM on photo 2 of 5 runs.']
+        >>> lines({"trials": "2"}, "PACS")
+        ['PACS, trials: 2.']
     """
+    labelled = {f"{about}, {label}" if about else label: text for label, text in facts.items()}
     return [
-        f"{capitalised(label)}: {value.rstrip('.')}." for label, value in facts.items() if value
+        f"{capitalised(label)}: {text.rstrip('.')}." for label, text in labelled.items() if text
     ]
 
 
@@ -50,18 +52,23 @@ def selection_facts(selected: Selected) -> Facts:
     """How the numbers of a table were chosen, and what they lack."""
     trials = [{len(v) for v in selected.by_domain(key).values()} for key in selected.rows]
     ragged = any(len(numbers - {0}) > 1 for numbers in trials)
+    cases = selected.alone.drop_duplicates(CASE)
+    chosen = pd.MultiIndex.from_frame(cases[CASE]).isin(
+        set(selected.chosen[CASE].itertuples(index=False, name=None))
+    )
+    unfinished = selected.evaluated["status"] != "done"
     return {
         "selection": f"{selected.rule.name}, {summary_of(selected.rule)}",
         **draws(selected),
         **activity(selected),
-        "averages": "over the trials that have every test domain" if ragged else "",
+        "averages": "over the trials that have every test domain" * ragged,
         "network": _joined(selected.models),
         "chosen among runs that differ in more than their draw": _unlike(selected),
         UNEQUAL: unequal(selected),
         "missing": missing(selected),
-        "no eligible run": _unchosen(selected),
+        "no eligible run": _counts(selected, cases, pd.Series(~chosen, cases.index)),
         "unfinished, counted with the steps they have": _counts(
-            selected, selected.evaluated, selected.evaluated["status"] != "done"
+            selected, selected.evaluated, unfinished
         ),
     }
 
@@ -74,48 +81,44 @@ def page_facts(page: PageRuns, shown: int) -> Facts:
         shown: number of runs shown in detail.
     """
     runs, table, plan = page.runs, page.cases, page.results.plan
-    number = len(runs)
-    whole = table["test_domains"].map(len) == 0
-    tested = table[~whole]
+    number, several = len(runs), len(page.by_data) > 1
+    tested = table[table["test_domains"].map(len) > 0]
     cases = tested["test_domain"].notna().groupby(tested["data"], sort=False).any()
-    rules = " or ".join(dict.fromkeys(one.main.rule.name for one in page.by_data))
-    unfinished = int((runs["status"] != "done").sum())
-    absent = len({config.id for config in plan} - set(runs["run"]))
+    detailed = (
+        f"{shown} of {number} runs, chosen by {page.main_rules}: one for each test domain of the "
+        "method with the highest average, the lowest first, then of ERM and others. For another "
+        "run, give its folder"
+    )
     facts = {
-        "shown in detail": f"{shown} of {number} runs, chosen by {rules}: one for each test domain "
-        "of the method with the highest average, the lowest first, then of ERM and others. For "
-        "another run, give its folder"
-        if shown < number
-        else "",
+        "shown in detail": detailed * (shown < number),
         "trials": "runs that differ only in their seeds"
-        if (table["trial"] != table["own_trial"]).any()
-        else "",
+        * bool((table["trial"] != table["own_trial"]).any()),
         "methods are not compared on": "; ".join(
             f"{data_title(one.data)} (few runs)" for one in page.by_data if not one.is_default
         ),
-        "trained on all domains, without a test domain": f"{whole.sum()} of {number} runs"
-        if whole.any()
-        else "",
+        "trained on all domains, without a test domain": _share(len(table) - len(tested), number),
         "not compared, as runs with several test domains train on different domains": "; ".join(
             data_title(str(data)) for data in cases.index[~cases]
         ),
-        "unfinished, counted with their evaluations so far": f"{unfinished} of {number} runs"
-        if unfinished
-        else "",
+        "unfinished, counted with their evaluations so far": _share(
+            int((runs["status"] != "done").sum()), number
+        ),
     }
+    absent = len({config.id for config in plan} - set(runs["run"]))
     for one in page.by_data:
-        about = (
-            activity(one.main) if number > 1 else {}
-        )  # the findings of a single run say the rest
-        if number == 1 and not one.main.chosen["acts"].all():
-            about = {"chosen before the method acts": "the chosen step belongs to the warm-up"}
+        about = activity(one.main)
+        if number == 1:  # the findings of a single run say the rest
+            early = "the chosen step belongs to the warm-up" * (not one.main.chosen["acts"].all())
+            about = {"chosen before the method acts": early}
         if one.is_default:
             about |= {UNEQUAL: unequal(one.main), "missing": missing(one.main) if absent else ""}
-        several = f"{data_title(one.data)}, " if len(page.by_data) > 1 else ""
-        facts |= {f"{several}{label}": value for label, value in about.items()}
-    if absent:
-        facts["planned runs that are missing"] = f"{absent} of {len(plan)}"
-    return facts
+        data = f"{data_title(one.data)}, " * several
+        facts |= {f"{data}{label}": value for label, value in about.items()}
+    return {**facts, "planned runs that are missing": f"{absent} of {len(plan)}" * bool(absent)}
+
+
+def _share(n: int, total: int) -> str:
+    return f"{n} of {total} runs" * bool(n)
 
 
 def draws(selected: Selected) -> Facts:
@@ -140,11 +143,10 @@ def _replicates(cases: pd.DataFrame) -> str:
     Empty where neither is certain: trials lack draws that others have, and have none of their own.
     """
     alone = cases[cases["test_domain"].notna()]
-    by_trial = [set(draws) for _, draws in alone.groupby("trial")["draw"]]
-    every = set(alone["draw"])
-    if all(draws == every for draws in by_trial):
+    by_trial, every = alone.groupby("trial")["draw"].nunique(), alone["draw"].nunique()
+    if (by_trial == every).all():
         return ", replicates with the same hyper-parameters"
-    return ", each with hyper-parameters drawn anew" if len(every) > max(map(len, by_trial)) else ""
+    return ", each with hyper-parameters drawn anew" if every > by_trial.max() else ""
 
 
 def activity(selected: Selected) -> Facts:
@@ -168,7 +170,7 @@ def activity(selected: Selected) -> Facts:
         "of these, with a higher accuracy on the test domain": runs["fit"] == "gained",
     }
     return {
-        "chosen before the method acts": f"{early} of {len(chosen)}{by_method}" if warm_ups else "",
+        "chosen before the method acts": f"{early} of {len(chosen)}{by_method}" * warm_ups,
         **{label: _counts(selected, runs, rows) for label, rows in counted.items()},
     }
 
@@ -196,13 +198,15 @@ def _by_method(selected: Selected, values: Mapping[RowKey, str]) -> str:
 
 
 def _unlike(selected: Selected) -> str:
-    phrases = []
-    for name, title in ALIKE.items():
-        values = selected.alone.groupby(CASE)[name].nunique()
-        different = values[values > 1].index
-        labels = dict.fromkeys(selected.label(case[2], case[1]) for case in different)
-        phrases += [f"{title} ({_joined(labels)})"] if labels else []
-    return "; ".join(phrases)
+    differing = selected.alone.groupby(CASE)[[*ALIKE]].nunique() > 1
+    labels = {
+        title: dict.fromkeys(
+            selected.label(variant, model)
+            for _, model, variant, *_ in differing.index[differing[name]]
+        )
+        for name, title in ALIKE.items()
+    }
+    return "; ".join(f"{title} ({_joined(rows)})" for title, rows in labels.items() if rows)
 
 
 def unequal(selected: Selected) -> str:
@@ -210,22 +214,21 @@ def unequal(selected: Selected) -> str:
 
     A row is compared with ERM with the same network, test domain and trial.
     """
-    runs = selected.results.runs.set_index("run")
+    case = ["test_domain", "trial"]
+    chosen = selected.chosen[["run", "variant", "model", *case]]
+    chosen = chosen.merge(selected.results.runs[["run", *SETTINGS]], on="run")
     differences = {}
     for key in selected.rows:
-        chosen, erm = (
-            selected.part(row, selected.chosen).set_index(["test_domain", "trial"])["run"]
-            for row in (key, key._replace(variant="erm"))
-        )
-        pairs = chosen.index.intersection(erm.index)
+        erm = selected.part(key._replace(variant="erm"), chosen)
+        pairs = selected.part(key, chosen).merge(erm, on=case, suffixes=("", "_erm"))
         if key.variant == "erm" or pairs.empty:
             continue
         differing = []
         for name, title in SETTINGS.items():
-            ours, theirs = (runs[name].loc[ids[pairs]] for ids in (chosen, erm))
-            if not ours.reset_index(drop=True).equals(theirs.reset_index(drop=True)):
+            ours, theirs = pairs[name], pairs[f"{name}_erm"]
+            if not ours.equals(theirs):
                 fixed = name == "batch_size" and ours.nunique() == theirs.nunique() == 1
-                values = f" ({ours.iloc[0]}, ERM {theirs.iloc[0]})" if fixed else ""
+                values = f" ({ours.iloc[0]}, ERM {theirs.iloc[0]})" * fixed
                 differing.append(f"{title}{values}")
         differences[key] = ", ".join(differing)
     return _by_method(selected, differences)
@@ -237,81 +240,49 @@ def _joined(labels: Iterable[str]) -> str:
     return ("; " if any("," in label for label in known) else ", ").join(known)
 
 
-def _unchosen(selected: Selected) -> str:
-    cases = selected.alone.drop_duplicates(CASE)
-    chosen = set(map(tuple, selected.chosen[CASE].to_numpy()))
-    missed = [tuple(case) not in chosen for case in cases[CASE].to_numpy()]
-    return _counts(selected, cases, pd.Series(missed, cases.index, dtype=bool))
-
-
-class Place(NamedTuple):
-    """Where a run belongs in a table."""
-
-    row: str
-    domains: str
-    """The test domains."""
-    trial: int
-
-
 def missing(selected: Selected) -> str:
-    """The runs that are missing, counted by row and test domain.
+    """The runs that are missing, counted by row and test domains, with their trials unless all.
 
     With a plan, these are its runs without an evaluation. Without one, every test domain and trial
     of a method should have as many draws as the one with the most; for ``leave-one-out`` so should
     every pair of domains. Rules that choose one draw for all trials need no more than that draw in
     every trial, so for them nothing is missing.
     """
-    columns = ("run", "test_domains", "trial", *RowKey._fields)
-    places = {
-        run: Place(selected.label(*key), domains_title(tests), trial)
-        for run, tests, trial, *key in zip(*(selected.cases[name] for name in columns), strict=True)
-    }
-    present = Counter(places[run] for run in set(selected.evaluated["run"]))
-    rows = list(dict.fromkeys(starmap(selected.label, selected.rows)))
+    place = ["row", "tests", "trial"]
+    runs = selected.cases.drop_duplicates("run")
+    keys = zip(*(runs[name] for name in RowKey._fields), strict=True)
+    runs = runs.assign(
+        row=list(starmap(selected.label, keys)),
+        tests=runs["test_domains"].map(domains_title),
+        present=runs["domains"].map(len) > 0,
+    )
     if selected.planned:
-        planned = Counter(places.values())
-        order = sorted(planned, key=lambda place: rows.index(place.row))
-        return _lacking({place: planned[place] for place in order}, present)
-    if selected.rule.over == "all trials":
+        table = runs.groupby(place)["present"].agg(expected="size", present="sum").reset_index()
+    elif selected.rule.over == "all trials" or selected.alone.empty:
         return ""
-    single = set(selected.alone["test_domains"].map(domains_title))
-    left_out = [*selected.domains] if single <= {*selected.domains} else sorted(single)
-    if selected.rule.domains == "left-out":
-        left_out += [" and ".join(pair) for pair in combinations(selected.domains, 2)]
-    most, trials = Counter[str](), defaultdict[str, set[int]](set)
-    for place, n in present.items():
-        if place.domains in single:
-            most[place.row] = max(most[place.row], n)
-            trials[place.row].add(place.trial)
-    expected = {
-        Place(row, domains, trial): most[row]
-        for row in rows
-        for domains in left_out
-        for trial in trials[row]
-    }
-    return _lacking(expected, present)
-
-
-def _lacking(expected: Mapping[Place, int], present: Mapping[Place, int]) -> str:
-    """How many of the expected runs are missing, by row and test domains, or by row.
-
-    Example:
-        >>> expected = {Place("ERM", d, t): 5 for d in ("photo", "sketch") for t in (0, 1)}
-        >>> _lacking(expected, {**expected, Place("ERM", "photo", 1): 3})
-        'ERM on photo 2 of 10 runs'
-        >>> _lacking(expected, {})
-        'ERM 20 of 20 runs'
-    """
-    lacking, total = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    for place, n in expected.items():
-        total[place[:2]] += n
-        lacking[place[:2]] += max(0, n - present.get(place, 0))
+    else:
+        alone = set(selected.alone["test_domains"].map(domains_title))
+        left_out = [*selected.domains] if alone <= {*selected.domains} else sorted(alone)
+        if selected.rule.domains == "left-out":
+            left_out += [" and ".join(pair) for pair in combinations(selected.domains, 2)]
+        present = runs[runs["present"]].groupby(place).size()
+        tested = present[present.index.isin(alone, level="tests")]
+        trials = tested.reset_index()[["row", "trial"]].drop_duplicates()
+        table = pd.DataFrame({"tests": left_out}).merge(trials, how="cross")
+        table["expected"] = table["row"].map(tested.groupby("row").max())
+        index = pd.MultiIndex.from_frame(table[place])
+        table["present"] = present.reindex(index, fill_value=0).to_numpy()
+    table["lacking"] = (table["expected"] - table["present"]).clip(lower=0)
     phrases = []
-    for row in dict.fromkeys(row for row, _ in total):
-        gaps = {key: n for key, n in lacking.items() if key[0] == row and n}
-        every = [key for key in total if key[0] == row]
-        if len(gaps) > FEW or len(gaps) == len(every) > 1:
-            phrases.append(f"{row} {sum(gaps.values())} of {sum(total[k] for k in every)} runs")
-        else:
-            phrases += [f"{row} on {key[1]} {n} of {total[key]} runs" for key, n in gaps.items()]
+    for row in dict.fromkeys(starmap(selected.label, selected.rows)):
+        part = table[table["row"] == row]
+        by_tests = {f" on {tests}": rows for tests, rows in part.groupby("tests", sort=False)}
+        gaps = {tests: rows for tests, rows in by_tests.items() if rows["lacking"].any()}
+        if len(gaps) > FEW or len(gaps) == len(by_tests) > 1:
+            gaps = {"": part}
+        for tests, rows in gaps.items():
+            without = rows.loc[rows["lacking"] > 0, "trial"]
+            some = f" (trial {', '.join(map(str, without))})" if len(without) < len(rows) else ""
+            number, total = rows["lacking"].sum(), rows["expected"].sum()
+            phrases.append(f"{row}{tests} {number} of {total} runs{some * bool(tests)}")
     return "; ".join(phrases)

@@ -74,7 +74,7 @@ def by_run(page: PageRuns, runs: Sequence[StoredRun]) -> Table:
     def column(rule: Rule) -> Column:
         return Column(rule.name, lambda case: accuracy(case, rule.name), summary_of(rule))
 
-    rules = _main_rules(page)
+    rules = page.main_rules
     return Table.of(
         f"{_caption(page)}.",
         [
@@ -140,7 +140,7 @@ def by_method(page: PageRuns) -> Table:
             Column(
                 GAIN,
                 lambda row: gain_over_erm([row.data.compared], row.key),
-                f"{PAIRED}, {_main_rules(page)}",
+                f"{PAIRED}, {page.main_rules}",
                 optional=True,
             ),
         ],
@@ -174,11 +174,7 @@ def comparison(page: PageRuns) -> Table:
 
     colored = all(one.is_colored_mnist for one in sets)
     rules = {one.main.rule.name: summary_of(one.main.rule) for one in sets}
-    counts = [
-        line
-        for one in sets
-        for line in lines({f"{data_title(one.data)}, {k}": v for k, v in draws(one.main).items()})
-    ]
+    counts = [line for one in sets for line in lines(draws(one.main), data_title(one.data))]
     spread = "mean ± standard deviation over seeds" if colored else ERROR
     return Table(
         " ".join([f"{_caption(page)}: {spread}.", *lines(rules), *counts]),
@@ -252,7 +248,7 @@ def verdict(page: PageRuns) -> Facts:
         "rule": "a method is better or worse than ERM where the 95 % t-interval of its paired "
         "gains excludes zero; intervals are not corrected for the number of methods. The expected "
         "accuracy is the range over test domains, each the mean over trials, by "
-        f"{_main_rules(page)}, of the best such method, else of ERM"
+        f"{page.main_rules}, of the best such method, else of ERM"
         + ". It is optimistic: the choice uses the test domain itself"
         * oracle,
     }
@@ -266,10 +262,6 @@ def _levels(sets: Sequence[Selected], key: RowKey) -> dict[tuple[str, str], floa
         for domain, values in one.by_domain(key).items()
         if values
     }
-
-
-def _main_rules(page: PageRuns) -> str:
-    return " or ".join(dict.fromkeys(one.main.rule.name for one in page.by_data))
 
 
 def _caption(page: PageRuns) -> str:

@@ -284,6 +284,11 @@ class PageRuns:
         return [one for one in self.by_data if one.is_default]
 
     @property
+    def main_rules(self) -> str:
+        """Names of the main rules."""
+        return " or ".join(dict.fromkeys(one.main.rule.name for one in self.by_data))
+
+    @property
     def rules(self) -> list[Rule]:
         """Rules that choose at least one run."""
         choosing = {
