@@ -81,7 +81,9 @@ def test_many_missing_runs_of_a_method_are_counted():
 
 def test_missing_runs_are_named_without_a_plan_too():
     table = per_domain_table(without(*runs_of("erm", "a", 0), runs_of("rdm", "b", 1)[0]), "toy")
-    assert "Missing: ERM on a 2 of 4 runs (trial 0); RDM on b 1 of 4 runs (trial 1)." in table.caption
+    assert (
+        "Missing: ERM on a 2 of 4 runs (trial 0); RDM on b 1 of 4 runs (trial 1)." in table.caption
+    )
 
 
 def test_a_domain_that_was_never_left_out_is_missing_and_there_is_no_average():

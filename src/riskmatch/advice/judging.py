@@ -16,7 +16,7 @@ from riskmatch.report.density import finite_risks
 from riskmatch.report.figures.canvas import render
 from riskmatch.report.figures.risks import Risks, density_plot, label_risks
 from riskmatch.report.selected import RowKey, Selected, choices_by_run
-from riskmatch.report.tables import Cell, Gain, Table
+from riskmatch.report.tables import Column, Gain, Table
 from riskmatch.report.titles import method_title
 from riskmatch.runs import predictions
 from riskmatch.runs.config import variant
@@ -296,12 +296,21 @@ def _figure(panels: Risks, domain: str, domains: Sequence[str]) -> bytes:
 
 def results_table(results: Sequence[MethodResult], caption: str) -> Table:
     """Accuracy by method and domain in per cent, the prediction interval, and the gain over ERM."""
-    domains = list(results[0].accuracies)
-    rows: list[tuple[Cell, ...]] = []
-    for one in results:
-        expected = one.expected
-        interval = f"{100 * expected.low:.1f} to {100 * expected.high:.1f}"
-        values = (100 * one.accuracies[domain] for domain in domains)
-        rows.append((one.title, *values, 100 * expected.accuracy, interval, one.gain))
-    columns = ("method", *domains, "average", "90 % prediction interval", "gain over ERM")
-    return Table(caption, columns, tuple(rows))
+
+    def column(domain: str) -> Column:
+        return Column(domain, lambda one: 100 * one.accuracies[domain])
+
+    def interval(one: MethodResult) -> str:
+        return f"{100 * one.expected.low:.1f} to {100 * one.expected.high:.1f}"
+
+    return Table.of(
+        caption,
+        [
+            Column("method", lambda one: one.title),
+            *map(column, results[0].accuracies),
+            Column("average", lambda one: 100 * one.expected.accuracy),
+            Column("90 % prediction interval", interval),
+            Column("gain over ERM", lambda one: one.gain),
+        ],
+        results,
+    )

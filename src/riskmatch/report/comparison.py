@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from operator import itemgetter
+from itertools import starmap
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean, median
+from typing import NamedTuple
 
 from riskmatch.report import titles
-from riskmatch.report.facts import lines, selection_facts
+from riskmatch.report.facts import Facts, lines, selection_facts
 from riskmatch.report.published import (
     EFFICIENCY,
     METHODS,
@@ -29,7 +31,7 @@ from riskmatch.report.selected import (
     rows_over,
     select,
 )
-from riskmatch.report.tables import Amount, Cell, Column, Table, Trials
+from riskmatch.report.tables import Amount, Cell, Column, Gain, Table, Trials
 from riskmatch.runs.frame import Results, read_results
 from riskmatch.selection import Rule, check_accuracies, find_rule
 from riskmatch.trust import imports_nothing
@@ -38,10 +40,6 @@ GAIN = "gain over ERM"
 """Title of the column of paired differences from ERM."""
 PAIRED = "mean difference, paired over test domains and trials, ± half of its 95 % t-interval"
 ERROR = "mean ± standard error over n trials (standard deviation with denominator n, over √n)"
-
-
-Rows = list[tuple[str, tuple[Cell, ...]]]
-"""Rows of a table, each with its method, by which tables are ordered."""
 
 
 def tables_of(
@@ -102,78 +100,111 @@ def per_domain_table(selected: Selected) -> Table:
     """Accuracy by test domain on one data set: a row per method, the paper's below ours."""
     title = titles.data_title(selected.data)
     part = titles.part_titles(str(selected.cases["own_data"].iloc[0]))["train"]
+    cells = {key: _trials(selected.by_domain(key)) for key in selected.rows}
+    rows = [
+        Row(
+            key.variant,
+            selected.label(*key),
+            cells[key],
+            selected.average(key),
+            gain_over_erm([selected], key),
+        )
+        for key in selected.rows
+    ]
+    published = _published(PER_DOMAIN.get(selected.data, {}), selected.domains)
+    facts = {**selection_facts(selected), **_source(published, "selection train-val")}
     caption = f"{title}: accuracy on the {part} of the test domain in per cent, {ERROR}."
-    return _accuracy_table(
-        " ".join([caption, *lines(selection_facts(selected))]),
-        [(domain, domain) for domain in selected.domains],
-        [selected],
-        {key: list(selected.by_domain(key).values()) for key in selected.rows},
-        {key: selected.average(key) for key in selected.rows},
-        PER_DOMAIN.get(selected.data, {}),
+    return accuracy_table(
+        " ".join([caption, *lines(facts)]),
+        {domain: domain for domain in selected.domains},
+        rows + published,
     )
 
 
 def overview_table(sets: Sequence[Selected]) -> Table:
     """The paper's Table 2: accuracy averaged over test domains by method and data set."""
-    names = [one.data for one in sets]
-    trials = {key: [one.by_trial(key) for one in sets] for key in rows_over(sets)}
-    published = TABLE2["erm"].columns.keys()
-    facts = [line for one in sets for line in lines(selection_facts(one), _name(one))]
-    caption = " ".join(
-        [
-            f"Accuracy averaged over test domains in per cent, {ERROR}.",
-            *facts,
-            *lines({"no runs": _without_runs(sets, trials)}),
-            *([_WRONG] if published <= set(names) else []),
-        ]
-    )
-    return _accuracy_table(
-        caption,
-        [(name, titles.data_title(name)) for name in names],
-        sets,
-        trials,
-        {key: fmean(map(fmean, v)) if all(v) else None for key, v in trials.items()},
-        TABLE2 if published & set(names) else {},
-    )
-
-
-def _accuracy_table(
-    caption: str,
-    columns: Sequence[tuple[str, str]],
-    sets: Sequence[Selected],
-    measured: Mapping[RowKey, list[tuple[float, ...]]],
-    averages: Mapping[RowKey, float | None],
-    published: Mapping[str, PublishedRow],
-) -> Table:
-    """Accuracies of our rows and the paper's; ``columns`` are names in the paper with titles."""
-    names = [name for name, _ in columns]
-    whole = any(set(row.columns) == set(names) for row in published.values())
+    names = {one.data: titles.data_title(one.data) for one in sets}
     label = sets[0].label if len(sets) == 1 else row_label
-    rows: Rows = []
-    for key, values in measured.items():
-        cells = [Trials(trials) if trials else None for trials in values]
-        row = (label(*key), *cells, averages[key], gain_over_erm(sets, key))
-        rows.append((key.variant, row))
-    for method, printed in published.items():
-        average = printed.average if whole else None
-        rows.append((method, (_theirs(method), *map(printed.columns.get, names), average, None)))
-    shown = [Column(title, itemgetter(k + 1)) for k, (_, title) in enumerate(columns)]
-    table = Table.of(
+    rows = []
+    for key in rows_over(sets):
+        trials = {one.data: one.by_trial(key) for one in sets}
+        average = fmean(map(fmean, trials.values())) if all(trials.values()) else None
+        gain = gain_over_erm(sets, key)
+        rows.append(Row(key.variant, label(*key), _trials(trials), average, gain))
+    in_paper = TABLE2["erm"].columns.keys()
+    published = _published(TABLE2, names) if in_paper & names.keys() else []
+    facts = {
+        "no runs": _without_runs(sets),
+        _WRONG[0]: _WRONG[1] * (in_paper <= names.keys()),
+        **_source(published, "selection train-val"),
+    }
+    caption = [
+        f"Accuracy averaged over test domains in per cent, {ERROR}.",
+        *(line for one in sets for line in lines(selection_facts(one), _name(one))),
+        *lines(facts),
+    ]
+    return accuracy_table(" ".join(caption), names, rows + published)
+
+
+class Row(NamedTuple):
+    """A row of accuracies, measured or the paper's."""
+
+    method: str
+    label: str
+    cells: Mapping[str, Cell]
+    """By test domain, or by data set."""
+    average: float | None
+    gain: Gain | None = None
+
+
+def accuracy_table(caption: str, columns: Mapping[str, str], rows: Iterable[Row]) -> Table:
+    """A table of rows in the order of methods; ``columns`` are titles by name of the cell."""
+
+    def column(name: str, title: str) -> Column:
+        return Column(title, lambda row: row.cells.get(name))
+
+    return Table.of(
         caption,
         [
-            Column("method", itemgetter(0)),
-            *shown,
-            Column("average", itemgetter(-2)),
-            Column(GAIN, itemgetter(-1), PAIRED, optional=True),
+            Column("method", attrgetter("label")),
+            *starmap(column, columns.items()),
+            Column("average", attrgetter("average")),
+            Column(GAIN, attrgetter("gain"), PAIRED, optional=True),
         ],
-        in_method_order(rows),
+        in_method_order((row.method, row) for row in rows),
     )
-    note = f" (paper): as printed in {PAPER}, selection train-val." * bool(published)
-    return replace(table, caption=table.caption + note)
+
+
+def _trials(values: Mapping[str, tuple[float, ...]]) -> dict[str, Cell]:
+    return {name: Trials(trials) for name, trials in values.items() if trials}
+
+
+def _published(printed: Mapping[str, PublishedRow], names: Iterable[str]) -> list[Row]:
+    """The paper's rows; their averages are shown where all its columns are."""
+    whole = any(row.columns.keys() == set(names) for row in printed.values())
+    return [
+        Row(method, _theirs(method), row.columns, row.average if whole else None)
+        for method, row in printed.items()
+    ]
+
+
+def _source(published: Sequence[object], how: str) -> Facts:
+    return {"(paper)": f"as printed in {PAPER}, {how}" if published else ""}
 
 
 def _theirs(method: str) -> str:
     return f"{METHODS[method]} (paper)"
+
+
+class CostRow(NamedTuple):
+    """A row of costs, measured or the paper's."""
+
+    method: str
+    label: str
+    batch_size: int | None
+    seconds: Cell
+    memory: Cell
+    accuracy: float | None
 
 
 def efficiency_table(selected: Selected) -> Table:
@@ -183,62 +214,61 @@ def efficiency_table(selected: Selected) -> Table:
         ValueError: finished runs of a method have different batch sizes, so that no time or memory
             is that of the method.
     """
-    sizes, published = _batch_sizes(selected), EFFICIENCY.get(selected.data, {})
-    rows: Rows = [
-        (key.variant, (selected.label(*key), sizes.get(key), *_costs(selected, key)))
-        for key in selected.rows
+    rows = [_costs(selected, key) for key in selected.rows]
+    different = len({row.batch_size for row in rows} - {None}) > 1
+    published = [
+        CostRow(method, _theirs(method), None, cost.seconds, Amount(cost.memory, 2), cost.accuracy)
+        for method, cost in EFFICIENCY.get(selected.data, {}).items()
     ]
-    for method, cost in published.items():
-        row = (_theirs(method), None, cost.seconds, Amount(cost.memory, 2), cost.accuracy)
-        rows.append((method, row))
-    caption = [
+    facts = {
+        "different batch sizes": "compare time and memory only of rows with the same one"
+        * different,
+        **selection_facts(selected),
+        **_source(published, "on other machines"),
+    }
+    caption = (
         f"{titles.data_title(selected.data)}: training time and peak memory of the training steps, "
         "without evaluations, each the median over runs; accuracy averaged over test domains in "
-        "per cent. Batch size: samples per domain and step.",
-        "Methods have different batch sizes: compare time and memory only of rows with the same "
-        "one."
-        if len(set(sizes.values())) > 1
-        else "",
-        *lines(selection_facts(selected)),
-        f"(paper): as printed in {PAPER}, on other machines." if published else "",
-    ]
-    columns = ("method", "batch size", "training (s)", "memory (GiB)", "accuracy")
-    return Table(" ".join(filter(None, caption)), columns, in_method_order(rows))
+        "per cent."
+    )
+    return Table.of(
+        " ".join([caption, *lines(facts)]),
+        [
+            Column("method", attrgetter("label")),
+            Column("batch size", attrgetter("batch_size"), "samples per domain and step"),
+            Column("training (s)", attrgetter("seconds")),
+            Column("memory (GiB)", attrgetter("memory")),
+            Column("accuracy", attrgetter("accuracy")),
+        ],
+        in_method_order((row.method, row) for row in rows + published),
+    )
 
 
-def _batch_sizes(selected: Selected) -> dict[RowKey, int]:
-    """The batch size of the finished runs of every row."""
-    runs = selected.results.runs.set_index("run")["batch_size"]
-    sizes: dict[RowKey, int] = {}
-    for key in selected.rows:
-        rows = selected.part(key, selected.alone)
-        known = sorted(set(runs.loc[rows.loc[rows["status"] == "done", "run"]]))
-        if len(known) > 1:
-            raise ValueError(
-                f"Runs of {selected.label(*key)} on {titles.data_title(selected.data)} have "
-                f"batch sizes from {known[0]} to {known[-1]}, so their times and memory do not "
-                "compare. Plan runs with one batch size: riskmatch sweep plan --equal-batches."
-            )
-        if known:
-            sizes[key] = int(known[0])
-    return sizes
-
-
-def _costs(selected: Selected, key: RowKey) -> tuple[Cell, ...]:
-    """Median time and memory of finished runs, but for those with two test domains.
+def _costs(selected: Selected, key: RowKey) -> CostRow:
+    """Batch size, median time and memory of finished runs, but for those with two test domains.
 
     These serve ``leave-one-out`` and train on fewer domains.
     """
+    runs, evaluations = selected.results.runs, selected.results.evaluations
     rows = selected.part(key, selected.alone)
     done = rows.loc[rows["status"] == "done", "run"]
-    evaluations = selected.results.evaluations
+    sizes = sorted(set(runs.loc[runs["run"].isin(done), "batch_size"]))
+    if len(sizes) > 1:
+        raise ValueError(
+            f"Runs of {selected.label(*key)} on {titles.data_title(selected.data)} have batch "
+            f"sizes from {sizes[0]} to {sizes[-1]}, so their times and memory do not compare. Plan "
+            "runs with one batch size: riskmatch sweep plan --equal-batches."
+        )
     evaluations = evaluations[evaluations["run"].isin(done)]
     before = evaluations.groupby("run")["step"].shift(fill_value=0)
     spent = evaluations["seconds_per_step"] * (evaluations["step"] - before).astype(float)
     times = spent[evaluations["step"] > before].groupby(evaluations["run"]).agg(math.fsum).dropna()
     peaks = evaluations.groupby("run")["peak_memory"].max()
     seconds = median(times) if len(times) else None
-    return (
+    return CostRow(
+        key.variant,
+        selected.label(*key),
+        int(sizes[0]) if sizes else None,
         None if seconds is None else Amount(float(seconds), 0 if seconds >= 10 else 1),
         Amount(float(median(peaks)) / 2**30, 2) if peaks.any() else None,
         selected.average(key),
@@ -253,16 +283,17 @@ def _name(selected: Selected) -> str:
     return f"{title} ({', '.join(selected.domains)} alone)" if some else title
 
 
-def _without_runs(sets: Sequence[Selected], keys: Iterable[RowKey]) -> str:
+def _without_runs(sets: Sequence[Selected]) -> str:
     return "; ".join(
         f"{row_label(*key)} on {_name(one)}"
-        for key in keys
+        for key in rows_over(sets)
         for one in sets
         if one.part(key, one.cases).empty
     )
 
 
-_WRONG = "The paper's averages of {} are as printed; their columns give {}.".format(
-    " and ".join(METHODS[method] for method in WRONG_AVERAGES),
-    " and ".join(map(str, WRONG_AVERAGES.values())),
+_WRONG = (
+    f"the paper's averages of {' and '.join(METHODS[method] for method in WRONG_AVERAGES)}",
+    f"as printed; their columns give {' and '.join(map(str, WRONG_AVERAGES.values()))}",
 )
+"""A fact: its label and its value."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from statistics import fmean
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from riskmatch.report.comparison import ERROR, GAIN, PAIRED
+from riskmatch.report.comparison import ERROR, GAIN, PAIRED, Row, accuracy_table
 from riskmatch.report.facts import Facts, draws, lines, summary_of
 from riskmatch.report.selected import (
     TEST_DOMAIN,
@@ -154,33 +155,29 @@ def comparison(page: PageRuns) -> Table:
     Mean ± standard error over trials.
     """
     sets = page.compared
-    single = sets[0] if len(sets) == 1 else None
-    keys = rows_over([one.main for one in sets])
-    if single:
-        titles = list(single.main.domains)
-        cells = {
-            key: [single.spread(values) for values in single.main.by_domain(key).values()]
-            for key in keys
-        }
+    if len(sets) == 1:
+        columns = {domain: domain for domain in sets[0].main.domains}
     else:
-        titles = [data_title(one.data) for one in sets]
-        cells = {key: [one.accuracy(one.main.rule.name, key) for one in sets] for key in keys}
+        columns = {one.data: data_title(one.data) for one in sets}
 
-    def average(key: RowKey) -> float | None:
-        if single:
-            return single.main.average(key)
-        means = [cell.mean for cell in cells[key] if cell is not None and cell.mean is not None]
-        return fmean(means) if means and len(means) == len(sets) else None
+    def row(key: RowKey) -> Row:
+        if len(sets) == 1:
+            main, spread = sets[0].main, sets[0].spread
+            by_domain = {domain: spread(values) for domain, values in main.by_domain(key).items()}
+            return Row(key.variant, row_label(*key), by_domain, main.average(key))
+        cells = {one.data: one.accuracy(one.main.rule.name, key) for one in sets}
+        means = [cell.mean for cell in cells.values() if cell and cell.mean is not None]
+        average = fmean(means) if means and len(means) == len(sets) else None
+        return Row(key.variant, row_label(*key), cells, average)
 
     colored = all(one.is_colored_mnist for one in sets)
-    rules = {one.main.rule.name: summary_of(one.main.rule) for one in sets}
-    counts = [line for one in sets for line in lines(draws(one.main), data_title(one.data))]
     spread = "mean ± standard deviation over seeds" if colored else ERROR
-    return Table(
-        " ".join([f"{_caption(page)}: {spread}.", *lines(rules), *counts]),
-        ("method", *titles, "average"),
-        tuple((row_label(*key), *cells[key], average(key)) for key in keys),
-    )
+    caption = [
+        f"{_caption(page)}: {spread}.",
+        *lines({one.main.rule.name: summary_of(one.main.rule) for one in sets}),
+        *(line for one in sets for line in lines(draws(one.main), data_title(one.data))),
+    ]
+    return accuracy_table(" ".join(caption), columns, map(row, rows_over([s.main for s in sets])))
 
 
 def gains(page: PageRuns) -> dict[RowKey, Gain]:
@@ -210,8 +207,10 @@ def differences(page: PageRuns) -> list[dict[str, Any]]:
 
 def differences_table(entries: Sequence[Mapping[str, Any]]) -> Table:
     """The table of :func:`differences`."""
-    columns = ("method", "against", "mean difference", "95 % low", "high", "pairs")
-    return Table("Paired differences", columns, tuple(tuple(e.values()) for e in entries))
+    titles = {"mean": "mean difference", "low": "95 % low"}
+    names = ("method", "against", "mean", "low", "high", "pairs")
+    columns = [Column(titles.get(name, name), itemgetter(name)) for name in names]
+    return Table.of("Paired differences", columns, entries)
 
 
 def verdict(page: PageRuns) -> Facts:

@@ -208,7 +208,8 @@ def settings_table(values: Mapping[str, Any], caption: str = "Settings") -> Tabl
             else:
                 yield prefix + name, value if isinstance(value, str) else json.dumps(value)
 
-    return Table(caption, ("name", "value"), tuple(flat(values, "")))
+    columns = [Column("name", itemgetter(0)), Column("value", itemgetter(1))]
+    return Table.of(caption, columns, flat(values, ""))
 
 
 def percent(fraction: float | None) -> str:
