@@ -38,6 +38,7 @@ from riskmatch.trust import imports_nothing
 
 GAIN = "gain over ERM"
 """Title of the column of paired differences from ERM."""
+BATCH_SIZE, SECONDS, MEMORY = "batch size", "training (s)", "memory (GiB)"
 PAIRED = "mean difference, paired over test domains and trials, ± half of its 95 % t-interval"
 ERROR = "mean ± standard error over n trials (standard deviation with denominator n, over √n)"
 
@@ -100,17 +101,10 @@ def per_domain_table(selected: Selected) -> Table:
     """Accuracy by test domain on one data set: a row per method, the paper's below ours."""
     title = titles.data_title(selected.data)
     part = titles.part_titles(str(selected.cases["own_data"].iloc[0]))["train"]
-    cells = {key: _trials(selected.by_domain(key)) for key in selected.rows}
-    rows = [
-        Row(
-            key.variant,
-            selected.label(*key),
-            cells[key],
-            selected.average(key),
-            gain_over_erm([selected], key),
-        )
-        for key in selected.rows
-    ]
+    rows = []
+    for key in selected.rows:
+        cells, gain = _trials(selected.by_domain(key)), gain_over_erm([selected], key)
+        rows.append(Row(key.variant, selected.label(*key), cells, selected.average(key), gain))
     published = _published(PER_DOMAIN.get(selected.data, {}), selected.domains)
     facts = {**selection_facts(selected), **_source(published, "selection train-val")}
     caption = f"{title}: accuracy on the {part} of the test domain in per cent, {ERROR}."
@@ -152,12 +146,14 @@ class Row(NamedTuple):
     method: str
     label: str
     cells: Mapping[str, Cell]
-    """By test domain, or by data set."""
+    """By test domain, data set or cost."""
     average: float | None
     gain: Gain | None = None
 
 
-def accuracy_table(caption: str, columns: Mapping[str, str], rows: Iterable[Row]) -> Table:
+def accuracy_table(
+    caption: str, columns: Mapping[str, str], rows: Iterable[Row], average: str = "average"
+) -> Table:
     """A table of rows in the order of methods; ``columns`` are titles by name of the cell."""
 
     def column(name: str, title: str) -> Column:
@@ -168,7 +164,7 @@ def accuracy_table(caption: str, columns: Mapping[str, str], rows: Iterable[Row]
         [
             Column("method", attrgetter("label")),
             *starmap(column, columns.items()),
-            Column("average", attrgetter("average")),
+            Column(average, attrgetter("average")),
             Column(GAIN, attrgetter("gain"), PAIRED, optional=True),
         ],
         in_method_order((row.method, row) for row in rows),
@@ -196,17 +192,6 @@ def _theirs(method: str) -> str:
     return f"{METHODS[method]} (paper)"
 
 
-class CostRow(NamedTuple):
-    """A row of costs, measured or the paper's."""
-
-    method: str
-    label: str
-    batch_size: int | None
-    seconds: Cell
-    memory: Cell
-    accuracy: float | None
-
-
 def efficiency_table(selected: Selected) -> Table:
     """Seconds, memory and accuracy on one data set: a row per method, the paper's below ours.
 
@@ -215,12 +200,18 @@ def efficiency_table(selected: Selected) -> Table:
             is that of the method.
     """
     rows = [_costs(selected, key) for key in selected.rows]
-    different = len({row.batch_size for row in rows} - {None}) > 1
+    different = len({row.cells[BATCH_SIZE] for row in rows} - {None}) > 1
     published = [
-        CostRow(method, _theirs(method), None, cost.seconds, Amount(cost.memory, 2), cost.accuracy)
+        Row(
+            method,
+            _theirs(method),
+            {SECONDS: cost.seconds, MEMORY: Amount(cost.memory, 2)},
+            cost.accuracy,
+        )
         for method, cost in EFFICIENCY.get(selected.data, {}).items()
     ]
     facts = {
+        BATCH_SIZE: "samples per domain and step",
         "different batch sizes": "compare time and memory only of rows with the same one"
         * different,
         **selection_facts(selected),
@@ -231,20 +222,12 @@ def efficiency_table(selected: Selected) -> Table:
         "without evaluations, each the median over runs; accuracy averaged over test domains in "
         "per cent."
     )
-    return Table.of(
-        " ".join([caption, *lines(facts)]),
-        [
-            Column("method", attrgetter("label")),
-            Column("batch size", attrgetter("batch_size"), "samples per domain and step"),
-            Column("training (s)", attrgetter("seconds")),
-            Column("memory (GiB)", attrgetter("memory")),
-            Column("accuracy", attrgetter("accuracy")),
-        ],
-        in_method_order((row.method, row) for row in rows + published),
-    )
+    columns = {name: name for name in (BATCH_SIZE, SECONDS, MEMORY)}
+    text = " ".join([caption, *lines(facts)])
+    return accuracy_table(text, columns, rows + published, average="accuracy")
 
 
-def _costs(selected: Selected, key: RowKey) -> CostRow:
+def _costs(selected: Selected, key: RowKey) -> Row:
     """Batch size, median time and memory of finished runs, but for those with two test domains.
 
     These serve ``leave-one-out`` and train on fewer domains.
@@ -265,14 +248,12 @@ def _costs(selected: Selected, key: RowKey) -> CostRow:
     times = spent[evaluations["step"] > before].groupby(evaluations["run"]).agg(math.fsum).dropna()
     peaks = evaluations.groupby("run")["peak_memory"].max()
     seconds = median(times) if len(times) else None
-    return CostRow(
-        key.variant,
-        selected.label(*key),
-        int(sizes[0]) if sizes else None,
-        None if seconds is None else Amount(float(seconds), 0 if seconds >= 10 else 1),
-        Amount(float(median(peaks)) / 2**30, 2) if peaks.any() else None,
-        selected.average(key),
-    )
+    cells: dict[str, Cell] = {
+        BATCH_SIZE: int(sizes[0]) if sizes else None,
+        SECONDS: None if seconds is None else Amount(float(seconds), 0 if seconds >= 10 else 1),
+        MEMORY: Amount(float(median(peaks)) / 2**30, 2) if peaks.any() else None,
+    }
+    return Row(key.variant, selected.label(*key), cells, selected.average(key))
 
 
 def _name(selected: Selected) -> str:
