@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from riskmatch.cli.run_options import parse_planned
-from riskmatch.cli.sweep_options import PlanOptions
+from riskmatch.cli.sweep import PlanOptions
 from riskmatch.data import DATASETS
 from riskmatch.experiments import EXPERIMENTS, Scope
 from riskmatch.experiments.catalogue import name_of

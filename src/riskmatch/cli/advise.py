@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import riskmatch
 from riskmatch.cli.errors import bad_input
-from riskmatch.cli.options import Positional
+from riskmatch.cli.options import Positional, arguments
 from riskmatch.cli.printer import print_json, printable
 from riskmatch.cli.progress import SweepDisplay
 from riskmatch.cli.run_options import parse_planned
@@ -32,7 +32,7 @@ class Advise:
     """Name or path of a data set with three domains or more."""
     out: Path = Path("advice")
     """Folder for advice.json, advice.html and the runs."""
-    methods: str | None = None
+    methods: list[str] | None = None
     """Comma-separated methods besides ERM; by default rdm,vrex,groupdro,coral."""
     draws: int = 3
     """Settings per method; the first is the defaults."""
@@ -61,21 +61,15 @@ def run(words: Sequence[str]) -> int:
     """Train what is not yet trained, and print the advice."""
     options, given = parse_planned(Advise, "advise", words)
     together = [group.split("+") for group in options.leave_out_together]
+    renamed = ("select", "leave_out_together", "options", "jobs", "device")
     with bad_input(), SweepDisplay(quiet=options.quiet) as display:
         advised = riskmatch.advise(
-            options.data,
-            options.out,
-            methods=options.methods.split(",") if options.methods else None,
-            draws=options.draws,
+            **arguments(options, *renamed),
             selection=options.select,
             leave_out_together=together or None,
             choices={**options.options, **given},
             launcher=riskmatch.Local(options.jobs, options.device),
-            overwrite=options.overwrite,
-            data_dir=options.data_dir,
-            on_plan=display.plan,
-            on_change=display.change,
-            on_progress=display.progress,
+            **display.callbacks,
         )
     if options.json:
         print_json(advised.to_json())

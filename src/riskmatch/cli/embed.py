@@ -9,7 +9,7 @@ from typing import Any
 
 import riskmatch
 from riskmatch.cli.errors import RunFailed, bad_input, prepare_output
-from riskmatch.cli.options import Positional
+from riskmatch.cli.options import Positional, arguments
 from riskmatch.cli.parser import parse
 from riskmatch.cli.printer import printable
 from riskmatch.cli.progress import progress
@@ -55,15 +55,10 @@ def run(words: Sequence[str]) -> int:
     try:
         with bad_input(), progress("images", options.quiet) as on_progress:
             rows, width = riskmatch.embed_to_file(
-                options.data,
-                options.out,
-                options.backbone,
-                options.model_options,
-                views=options.views,
-                image_size=options.image_size,
-                data_dir=options.data_dir,
-                device=options.device,
+                file=options.out,
+                options=options.model_options,
                 on_progress=on_progress,
+                **arguments(options, "out", "model_options"),
             )
     except KeyboardInterrupt as error:
         raise RunFailed("Interrupted. The same command continues from the cache.") from error

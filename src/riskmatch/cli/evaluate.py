@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import riskmatch
 from riskmatch.cli.errors import bad_input
-from riskmatch.cli.options import Positional
+from riskmatch.cli.options import Positional, arguments
 from riskmatch.cli.parser import parse
 from riskmatch.cli.printer import Column, print_json, print_line, print_table
 from riskmatch.cli.progress import Display
@@ -41,14 +41,11 @@ class Labelled:
     """Samples per forward pass."""
 
     def reading(self, display: Display) -> dict[str, Any]:
-        """Arguments of :func:`riskmatch.evaluate` that say how the data are read."""
+        """Arguments of :func:`riskmatch.evaluate` and :func:`riskmatch.monitor` but the model."""
         return {
-            "label": self.label,
-            "domain": self.domain,
+            **arguments(self, "model", "data_options", "unlabelled"),
             "options": self.data_options or None,
-            "data_dir": self.data_dir,
-            "batch_size": self.batch_size,
-            "on_skip": lambda name, cause: display.log(f"skipped {name}: {cause}"),
+            "on_skip": display.skip,
             "on_progress": display.progress,
         }
 
@@ -74,9 +71,7 @@ def run(words: Sequence[str]) -> int:
     options = parse(Evaluate, "evaluate", words)
     with bad_input(), Display(options.quiet, "samples") as display:
         model = riskmatch.load_model(options.model)
-        table = riskmatch.evaluate(
-            model, options.data, level=options.level, **options.reading(display)
-        )
+        table = riskmatch.evaluate(model, **options.reading(display))
     if options.json:
         expected = model.values["expected"]
         print_json({"domains": table.to_dict("records"), "expected": expected})

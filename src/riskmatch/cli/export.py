@@ -9,7 +9,7 @@ from typing import Literal
 
 import riskmatch
 from riskmatch.cli.errors import bad_input, prepare_output
-from riskmatch.cli.options import Positional
+from riskmatch.cli.options import Positional, arguments
 from riskmatch.cli.parser import parse
 from riskmatch.cli.printer import print_json, printable
 
@@ -49,14 +49,7 @@ def run(words: Sequence[str]) -> int:
     if options.out is not None:
         prepare_output(options.out, "--out", (".onnx", ".pt2"))
     with bad_input():
-        exported = riskmatch.export(
-            options.model,
-            options.out,
-            format=options.format,
-            inputs=options.inputs,
-            overwrite=options.overwrite,
-            data_dir=options.data_dir,
-        )
+        exported = riskmatch.export(**arguments(options))
     if options.json:
         print_json({**vars(exported), "path": str(exported.path)})
     elif not options.quiet:

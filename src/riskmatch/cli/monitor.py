@@ -59,14 +59,7 @@ def run(words: Sequence[str]) -> int:
         prepare_output(options.figure, "--figure", (".png", ".svg", ".pdf"))
     with bad_input(), Display(options.quiet, "samples") as display:
         monitoring = riskmatch.monitor(
-            options.model,
-            options.data,
-            labelled=not options.unlabelled,
-            level=options.level,
-            permutations=options.permutations,
-            seed=options.seed,
-            figure=options.figure,
-            **options.reading(display),
+            options.model, labelled=not options.unlabelled, **options.reading(display)
         )
     if options.json:
         print_json(monitoring.to_json())

@@ -29,7 +29,8 @@ class Option:
     name: str
     """Name of the field; ``lr_after`` is ``--lr-after`` on the command line."""
     type_: Any
-    """Type of the value: a number, text, a switch, a ``Literal``, a tuple or a mapping."""
+    """Type of the value: a number, text, a switch, a ``Literal``, a list of values with commas
+    between them, a tuple or a mapping of values given one at a time."""
     help: str
     """Help text."""
     default: Any = None
@@ -100,23 +101,28 @@ def options_of(cls: type) -> list[Option]:
         >>> [option.label for option in options_of(Option)][:2]
         ['--name', '--type-']
     """
-    annotations, docs = get_type_hints(cls, include_extras=True), field_docs(cls)
-    options = []
-    for field in fields(cls):
-        marked = get_origin(annotations[field.name]) is Annotated
-        type_, *marks = get_args(annotations[field.name]) if marked else (annotations[field.name],)
-        options.append(
-            Option(
-                field.name,
-                type_,
-                docs.get(field.name, ""),
-                default=None if field.default is MISSING else field.default,
-                positional=bool(marks),
-                required=field.default is MISSING and field.default_factory is MISSING,
-                aliases=ALIASES.get(field.name, ()),
-            )
+    marked, types_ = get_type_hints(cls, include_extras=True), get_type_hints(cls)
+    docs = field_docs(cls)
+    return [
+        Option(
+            field.name,
+            types_[field.name],
+            docs.get(field.name, ""),
+            default=None if field.default is MISSING else field.default,
+            positional=get_origin(marked[field.name]) is Annotated,
+            required=field.default is MISSING and field.default_factory is MISSING,
+            aliases=ALIASES.get(field.name, ()),
         )
-    return options
+        for field in fields(cls)
+    ]
+
+
+def arguments(command: object, *excluded: str) -> dict[str, Any]:
+    """Options of a command by name, as arguments of the function that it calls.
+
+    Those that control what is printed, and those in ``excluded``, are left out.
+    """
+    return {n: v for n, v in vars(command).items() if n not in ("quiet", "json", *excluded)}
 
 
 def element(type_: Any) -> Any:
@@ -152,12 +158,14 @@ def read_value(type_: Any, label: str, text: str) -> Any:
         ValueError: the text is no such value.
 
     Example:
-        >>> read_value(float | None, "--clip", "none"), read_value(float, "--clip", "2")
-        (None, 2.0)
+        >>> read_value(float | None, "--clip", "none"), read_value(list[int], "--seeds", "0,1")
+        (None, [0, 1])
     """
     part = element(type_)
     if type(None) in get_args(type_) and text.lower() == "none":
         return None
+    if get_origin(part) is list:
+        return [read_value(get_args(part)[0], label, word) for word in text.split(",")]
     if get_origin(part) is Literal:
         check_option(label, text, get_args(part))
     if not text and (part is Path or label.isupper()):  # as a path, the current folder

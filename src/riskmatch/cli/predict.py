@@ -42,22 +42,16 @@ def run(words: Sequence[str]) -> int:
     """Predict, write the table, and print how many inputs it has."""
     options = parse(Predict, "predict", words)
     prepare_output(options.out, "--out", (".csv", ".parquet"))
-    skipped: list[str] = []
     with bad_input(), Display(options.quiet, "samples") as display:
-
-        def skip(name: str, cause: str) -> None:
-            skipped.append(name)
-            display.log(f"skipped {name}: {cause}")
-
         table = riskmatch.predict(
             options.model,
             options.input,
             options.out,
             batch_size=options.batch_size,
-            on_skip=skip,
+            on_skip=display.skip,
             on_progress=display.progress,
         )
     if not options.quiet:
-        note = f"; {len(skipped):,} could not be read" if skipped else ""
+        note = f"; {display.skipped:,} could not be read" if display.skipped else ""
         print(f"{printable(options.out)} has {len(table):,} predictions{note}")
     return 0

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import isnan
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from riskmatch.files import printable
 from riskmatch.pace import Pace, clock
@@ -49,6 +49,8 @@ class Display:
 
     def __init__(self, quiet: bool = False, unit: Unit = "images") -> None:
         self.quiet = quiet
+        self.skipped = 0
+        """Number of inputs that could not be read."""
         self._terminal = not quiet and sys.stderr.isatty()
         self._bar: rich.progress.Progress | None = None
         self._rate = Rate(unit)
@@ -96,6 +98,11 @@ class Display:
             self._bar.console.print(line, markup=False, soft_wrap=True)
         elif not self.quiet:
             print(line, file=sys.stderr, flush=True)
+
+    def skip(self, name: str, cause: str) -> None:
+        """Report an input that cannot be read."""
+        self.skipped += 1
+        self.log(f"skipped {name}: {cause}")
 
     def close(self) -> None:
         """Remove the bar."""
@@ -164,6 +171,11 @@ class SweepDisplay(Display):
         self.planned = list(planned)
         self._titles = {run.config.id: run.title for run in planned}
         self._logged: set[str] | None = None
+
+    @property
+    def callbacks(self) -> dict[str, Any]:
+        """Arguments of the functions that train many runs."""
+        return {"on_plan": self.plan, "on_change": self.change, "on_progress": self.progress}
 
     def plan(self, runs: Sequence[PlannedRun], note: str = "") -> None:
         """Prepare for training these runs; the first time, log a note on them."""

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import shlex
 import sys
-import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from shutil import get_terminal_size
 from typing import Any, Literal
 
 import riskmatch
 from riskmatch.cli.errors import BadInput, RunFailed, bad_input
-from riskmatch.cli.options import Positional
+from riskmatch.cli.options import Positional, arguments
 from riskmatch.cli.parser import parse
-from riskmatch.cli.printer import print_json, printable
+from riskmatch.cli.printer import Column, print_json, print_table, printable
 from riskmatch.cli.progress import SweepDisplay
 
 Budget = Literal["smoke", "laptop", "paper"]
+Names = list[str]
+Numbers = list[int]
 ALL = "all"
-COMMON = ("out", "as_is", "overwrite", "jobs", "data_dir", "device")
-"""Options that go with ``all``, too."""
+SINGLE = ("data", "methods", "seeds", "search_seeds", "init", "preset")
+"""Options of single tables and figures, which do not go with ``all``."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ class Reproduce:
     """List the tables and figures, the data they need and the number of runs."""
     budget: Budget | None = None
     """How much to run."""
-    data: str | None = None
+    data: Names | None = None
     """Some of the data sets, such as pacs,vlcs."""
-    methods: str | None = None
+    methods: Names | None = None
     """Methods to run, such as rdm,vrex; on images also your own, as package.module:Name."""
-    seeds: str | None = None
+    seeds: Numbers | None = None
     """Seeds in place of the budget's, such as 0,1,2."""
-    search_seeds: str | None = None
+    search_seeds: Numbers | None = None
     """Seeds that run whole grids; the others run only the values selected on these."""
     init: Literal["random", "erm", "both"] = "both"
     """Initialisation of the methods of Table 1."""
@@ -88,28 +88,15 @@ def run(words: Sequence[str]) -> int:
     if options.name is None:
         raise BadInput("Give the NAME of a table or figure, or all; --list shows the names.")
     command = shlex.join(["riskmatch", "reproduce", *words])
-    if options.name != ALL:
-        _reproduce(options.name, options, command)
-    elif options.budget is None:
+    if options.budget is None and options.name == ALL:
         raise BadInput("Give --budget smoke, laptop or paper.")
-    else:
-        _reproduce_all(options.budget, options, command)
+    (_reproduce_all if options.name == ALL else _reproduce)(options, command)
     return 0
 
 
-def _reproduce(name: str, options: Reproduce, command: str) -> None:
+def _reproduce(options: Reproduce, command: str) -> None:
     with bad_input(), SweepDisplay(quiet=options.quiet) as display:
-        outcome = riskmatch.reproduce(
-            name,
-            options.budget,
-            data=_words(options.data),
-            methods=_words(options.methods),
-            seeds=_integers("seeds", options.seeds),
-            search_seeds=_integers("search-seeds", options.search_seeds),
-            init=options.init,
-            preset=options.preset,
-            **_common(options, display),
-        )
+        outcome = riskmatch.reproduce(**arguments(options, "list"), **_callbacks(display))
     if options.json:
         if outcome.output is not None:
             print_json(outcome.to_json())
@@ -121,8 +108,8 @@ def _reproduce(name: str, options: Reproduce, command: str) -> None:
         raise RunFailed(f"{outcome.error} To {action}: {command}")
 
 
-def _reproduce_all(budget: Budget, options: Reproduce, command: str) -> None:
-    for option in ("data", "methods", "seeds", "search_seeds", "init", "preset"):
+def _reproduce_all(options: Reproduce, command: str) -> None:
+    for option in SINGLE:
         if getattr(options, option) != getattr(Reproduce, option):
             flag = option.replace("_", "-")
             raise BadInput(f"all does not take --{flag}; name a single table or figure.")
@@ -134,7 +121,8 @@ def _reproduce_all(budget: Budget, options: Reproduce, command: str) -> None:
         if not options.quiet:
             print(f"[{number}/{total}] {name}", file=sys.stderr, flush=True)
 
-    outcomes = riskmatch.reproduce_all(budget, on_start=start, **_common(options, display))
+    common = arguments(options, "name", "list", *SINGLE)
+    outcomes = riskmatch.reproduce_all(**common, on_start=start, **_callbacks(display))
     for name, outcome in outcomes:
         display.close()
         if outcome.output is not None:
@@ -150,49 +138,31 @@ def _reproduce_all(budget: Budget, options: Reproduce, command: str) -> None:
         raise RunFailed(f"Incomplete: {', '.join(failed)}. To continue: {command}")
 
 
-def _common(options: Reproduce, display: SweepDisplay) -> dict[str, Any]:
-    """Arguments of both ``reproduce`` and ``reproduce_all``."""
+_COLUMNS = [
+    Column("name", lambda info: info.name),
+    Column("shows", lambda info: f"{info.paper}: {info.summary}"),
+    Column("data", lambda info: ", ".join(info.data)),
+    Column(
+        "runs of smoke,\nlaptop, paper",
+        lambda info: " ".join(map("{:,}".format, info.runs.values())),
+    ),
+]
+
+
+def _callbacks(display: SweepDisplay) -> dict[str, Any]:
     return {
-        **{name: getattr(options, name) for name in COMMON},
+        **display.callbacks,
         "on_plan": lambda scope, runs: display.plan(runs, scope.data_note),
-        "on_change": display.change,
-        "on_progress": display.progress,
     }
 
 
 def _list(options: Reproduce) -> None:
     infos = riskmatch.list_experiments(options.data_dir)
     if options.json:
-        values = {info.name: asdict(info) for info in infos}
-        print_json(values)
+        print_json({info.name: asdict(info) for info in infos})
         return
-    margin = max(len(info.name) for info in infos) + 2
-    for info in infos:
-        needs = ", ".join(f"{name} ({cure or 'available'})" for name, cure in info.data.items())
-        runs = ", ".join(f"{budget} {number:,}" for budget, number in info.runs.items())
-        lines = [f"{info.paper}: {info.summary}", f"data: {needs}", f"runs: {runs}"]
-        for line, label in zip(lines, (info.name, "", ""), strict=True):
-            print(_wrapped(line, label, margin))
+    print_table(_COLUMNS, infos)
+    cures = {name: cure for info in infos for name, cure in info.data.items() if cure}
+    if cures:
+        print("\nData to get:", *(f"{name}: {cure}" for name, cure in cures.items()), sep="\n  ")
     print("\nIf no images are available, the budget smoke uses scikit-learn's handwritten digits.")
-
-
-def _wrapped(line: str, label: str, margin: int) -> str:
-    """A line beside its label, wrapped to the width of the terminal."""
-    return textwrap.fill(
-        line,
-        max(60, get_terminal_size().columns),
-        initial_indent=label.ljust(margin),
-        subsequent_indent=" " * (margin + 2),
-        break_long_words=False,
-    )
-
-
-def _words(text: str | None) -> list[str] | None:
-    return text.split(",") if text else None
-
-
-def _integers(option: str, text: str | None) -> list[int] | None:
-    try:
-        return sorted({int(word) for word in text.split(",")}) if text else None
-    except ValueError:
-        raise BadInput(f"--{option} must be integers such as 0,1,2, got {text}.") from None

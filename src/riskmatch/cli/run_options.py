@@ -1,14 +1,18 @@
-"""Options of a run, which ``train``, ``sweep plan`` and ``advise`` have in common."""
+"""Options of runs and launchers, which several commands have in common."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from riskmatch.cli.errors import bad_input
 from riskmatch.cli.options import Option, options_of
-from riskmatch.cli.parser import parse_groups
+from riskmatch.cli.parser import Parser, parse_groups
 from riskmatch.runs.config import RunConfig
+
+if TYPE_CHECKING:
+    from riskmatch.sweep import Launcher
 
 Command = TypeVar("Command")
 DERIVED = ("data", "method", "hparams", "source")
@@ -57,3 +61,17 @@ def with_columns(given: dict[str, Any]) -> dict[str, Any]:
     names = [item.name for item in fields(TableColumns) if item.name in given]
     columns = TableColumns(**{name: given.pop(name) for name in names}).data_options
     return {**given, "data_options": {**given.get("data_options", {}), **columns}}
+
+
+def parse_with_launcher(
+    command: type[Command], name: str, words: Sequence[str]
+) -> tuple[Command, Launcher]:
+    """Parse a command whose options include those of the launcher that it names."""
+    from riskmatch.sweep.launchers import launcher_class
+
+    named = [option for option in options_of(command) if option.name == "launcher"]
+    launcher = Parser("", "", named, help=False).parse_known(words).get("launcher", "local")
+    with bad_input():
+        cls = launcher_class(launcher)
+        options, given = parse_groups(command, name, words, {"launching": options_of(cls)})
+        return options, cls(**given)

@@ -4,28 +4,136 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import riskmatch
 from riskmatch.cli.app import call_verb
 from riskmatch.cli.errors import RunFailed, bad_input
+from riskmatch.cli.options import Positional, arguments
 from riskmatch.cli.parser import parse
 from riskmatch.cli.printer import Column, print_json, print_line, print_table, printable
 from riskmatch.cli.progress import SweepDisplay, clock, progress
-from riskmatch.cli.run_options import parse_planned
-from riskmatch.cli.sweep_options import (
-    PlanOptions,
-    RetryOptions,
-    RunOptions,
-    StatusOptions,
-    TableOptions,
-    parse_with_launcher,
-)
+from riskmatch.cli.run_options import parse_planned, parse_with_launcher
 
 if TYPE_CHECKING:
     from riskmatch.sweep import Launcher, SweepStatus
     from riskmatch.sweep.board import State
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """Write the runs of a sweep to DIR/plan.jsonl, and estimate how long they take.
+
+    Each domain is left out in turn. Hyper-parameters are drawn at random; the first draw is the
+    defaults. Every trial has its own splits, weights and draws. If DIR has a plan already, the runs
+    that it lacks are added. The file is JSON lines: to leave runs out, remove their lines.
+
+    Methods, data sets and networks of your own are named package.module:Name.
+
+    Example:
+      riskmatch sweep plan sweep --data pacs --methods erm,rdm,coral --frozen --draws 5
+    """
+
+    dir: Positional[Path]
+    """Folder of the sweep."""
+    data: str
+    """Name or path of the data set."""
+    methods: list[str] | None = None
+    """Comma-separated methods, such as erm,rdm; by default all."""
+    test_domains: tuple[str, ...] = ()
+    """Domain to leave out; by default each in turn."""
+    leave_two_out: bool = False
+    """Also leave out every pair of domains, for selection by leave-one-out."""
+    leave_out_together: tuple[str, ...] = ()
+    """Domains to leave out at once, as in site-c+site-d, where they share pictures or objects."""
+    equal_batches: bool = False
+    """Use one batch size for all methods and draws, that of ERM on the data set."""
+    draws: int = 20
+    """Random settings per method; draw 0 is the defaults."""
+    trials: int = 3
+    """Number of trials of each draw."""
+    fixed_draws: bool = False
+    """Use the same draws in all trials."""
+    preset: str | None = None
+    """Choices and ranges of every method: paper, or authors-code for those of its released code."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Field of the methods that have it, fixed in all draws."""
+    frozen: bool = False
+    """Train only the head, on the features of a frozen backbone."""
+    data_dir: Path | None = None
+    """Folder searched first for the files of the data set."""
+    settings: bool = False
+    """Print the value of every setting and where it comes from, and plan nothing."""
+    cost: bool = False
+    """Print time and memory of the runs by method, from a few steps of each."""
+    quiet: bool = False
+    """Print nothing but errors."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Train the planned runs in DIR that are not yet done.
+
+    Interrupted runs resume from their last checkpoints; failed runs are left alone. Several such
+    commands at the same time share the work.
+    """
+
+    dir: Positional[Path]
+    """Folder of the sweep."""
+    launcher: str = "local"
+    """How to train: local, ray, slurm, or package.module:Name; --help lists its options."""
+    data_dir: Path | None = None
+    """Folder searched first for the files of data sets."""
+    cost: bool = False
+    """Estimate time and memory of the runs from a few steps of each method, and train nothing."""
+    quiet: bool = False
+    """Print nothing but errors."""
+
+
+@dataclass(frozen=True)
+class RetryOptions(RunOptions):
+    """Train the failed runs in DIR again, from their last checkpoints."""
+
+
+@dataclass(frozen=True)
+class StatusOptions:
+    """Count the runs of each method that are done, running, failed or waiting; list failures."""
+
+    dir: Positional[Path]
+    """Folder of the sweep."""
+    json: bool = False
+    """Print JSON."""
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Print accuracy by method and test domain, one table per data set, from the runs so far.
+
+    DIR can be any folder of runs, imported ones too; without a plan all runs in it count.
+
+    Rules:
+      train-val      the best validation accuracy on the training domains
+      test-val       the oracle: the best validation accuracy on the test domain, at the last step
+      leave-one-out  the best accuracy on domains held out besides the test domain; needs runs
+                     planned with --leave-two-out
+      colored-mnist-best, colored-mnist-last
+                     those of the paper's Table 1
+    """
+
+    dir: Positional[Path]
+    """Folder of the sweep, or of runs."""
+    select: str = "train-val"
+    """Rule that chooses runs and steps."""
+    after_warmup: bool = False
+    """Choose among the steps at which the method acts, those after its warm-up."""
+    costs: bool = False
+    """Print seconds, memory and accuracy by method instead."""
+    format: Literal["markdown", "latex", "csv"] = "markdown"
+    """Format of the tables."""
+    json: bool = False
+    """Print JSON."""
 
 
 def run(words: Sequence[str]) -> int:
@@ -39,27 +147,26 @@ def run(words: Sequence[str]) -> int:
 def _plan(words: Sequence[str]) -> int:
     """Write the plan and estimate how long the runs take."""
     options, given = parse_planned(PlanOptions, "sweep plan", words)
-    methods = options.methods.split(",") if options.methods else None
     choices = {**options.options, **given}
     if options.settings:
-        _print_settings(options, methods, choices)
+        with bad_input():
+            settings = riskmatch.sweep_settings(
+                options.data,
+                options.methods,
+                choices=choices,
+                preset=options.preset,
+                frozen=options.frozen,
+            )
+        for method, values in settings.items():
+            print("\n".join([method, *(f"  {line}" for line in riskmatch.setting_lines(values))]))
         return 0
+    renamed = ("dir", "leave_out_together", "options", "settings", "cost")
     with bad_input(), progress("images", options.quiet) as on_progress:
         plan = riskmatch.plan_sweep(
             options.dir,
-            options.data,
-            methods,
-            test_domains=options.test_domains,
-            leave_two_out=options.leave_two_out,
+            **arguments(options, *renamed),
             leave_out_together=[group.split("+") for group in options.leave_out_together],
-            equal_batches=options.equal_batches,
-            draws=options.draws,
-            trials=options.trials,
-            fixed_draws=options.fixed_draws,
-            frozen=options.frozen,
             choices=choices,
-            preset=options.preset,
-            data_dir=options.data_dir,
             made_by=shlex.join(["riskmatch", "sweep", "plan", *words]),
             on_progress=on_progress,
         )
@@ -75,17 +182,6 @@ def _plan(words: Sequence[str]) -> int:
     if options.cost:
         _print_cost(options)
     return 0
-
-
-def _print_settings(
-    options: PlanOptions, methods: Sequence[str] | None, choices: Mapping[str, Any]
-) -> None:
-    with bad_input():
-        settings = riskmatch.sweep_settings(
-            options.data, methods, choices=choices, preset=options.preset, frozen=options.frozen
-        )
-    for method, values in settings.items():
-        print("\n".join([method, *(f"  {line}" for line in riskmatch.setting_lines(values))]))
 
 
 def _run(words: Sequence[str]) -> int:
@@ -135,9 +231,7 @@ def _train(command: type[RunOptions], name: str, words: Sequence[str]) -> int:
             launcher,
             retry=command is RetryOptions,
             data_dir=options.data_dir,
-            on_plan=display.plan,
-            on_change=display.change,
-            on_progress=display.progress,
+            **display.callbacks,
         )
     if error_message := board.error_message(display.planned):
         status, retry = _command("status", options.dir), _command("retry", options.dir)

@@ -142,6 +142,7 @@ def reproduce(
         >>> [path.suffix for path in outcome.output.files]
         ['.md', '.tex', '.csv']
     """
+    seeds, search_seeds = (s if s is None else sorted({*s}) for s in (seeds, search_seeds))
     options: dict[ExperimentOption, Sequence[str | int] | str | None] = {
         "data": data,
         "methods": methods,
