@@ -27,31 +27,6 @@ from riskmatch.limits import check_memory
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "CONTROL",
-    "SETTLED",
-    "Stamp",
-    "append_line",
-    "check_regular",
-    "csv_text",
-    "file_lock",
-    "file_stamp",
-    "finite",
-    "free_name",
-    "make_folder",
-    "printable",
-    "read_arrays",
-    "read_file",
-    "refuse_input",
-    "refuse_link",
-    "seed_of",
-    "sha256",
-    "to_json",
-    "try_lock",
-    "user_folder",
-    "write_whole",
-]
-
 CONTROL = r"\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
 """Range of a pattern: control characters, line ends, marks of direction and lone surrogates."""
 

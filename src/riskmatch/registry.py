@@ -3,7 +3,7 @@
 Three kinds of names are accepted wherever a part is named:
 
 1. a built-in name, such as ``rdm``;
-2. a name that an installed package announces with an entry point of :data:`ENTRY_POINTS`;
+2. a name that an installed package announces with an entry point, as of ``riskmatch.methods``;
 3. ``package.module:Name``, imported as ``from package.module import Name`` would be.
 
 The first that fits wins, so a built-in name always means the built-in part. Importing a part runs
@@ -18,50 +18,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, metadata
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, NamedTuple, cast
 
 from riskmatch import source, syntax, trust
 from riskmatch.trust import is_own
 from riskmatch.validation import check_option
 
 Kind = Literal["method", "data", "model", "divergence", "selection", "launcher", "logger"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
 
-ENTRY_POINTS: dict[Kind, str] = {
-    "method": "riskmatch.methods",
-    "data": "riskmatch.data",
-    "model": "riskmatch.models",
-    "divergence": "riskmatch.divergences",
-    "selection": "riskmatch.selections",
-    "launcher": "riskmatch.launchers",
-    "logger": "riskmatch.loggers",
+
+class _Home(NamedTuple):
+    """Where the parts of a kind are found."""
+
+    noun: str
+    """What the kind is called in messages."""
+    entry_points: str
+    """Entry-point group in which installed packages announce parts."""
+    built_in: str
+    """Mapping of names to built-in parts, or a function giving one; named as text, and imported on
+    first use, because its package is built on this module."""
+
+
+_HOMES: dict[Kind, _Home] = {
+    "method": _Home("method", "riskmatch.methods", "riskmatch.objectives:methods"),
+    "data": _Home("data set", "riskmatch.data", "riskmatch.data.catalogue:DATASETS"),
+    "model": _Home("network", "riskmatch.models", "riskmatch.models:NETWORKS"),
+    "divergence": _Home("divergence", "riskmatch.divergences", "riskmatch.divergence:DIVERGENCES"),
+    "selection": _Home("selection rule", "riskmatch.selections", "riskmatch.selection:RULES"),
+    "launcher": _Home("launcher", "riskmatch.launchers", "riskmatch.sweep.launchers:LAUNCHERS"),
+    "logger": _Home("logger", "riskmatch.loggers", "riskmatch.engine.loggers:LOGGERS"),
 }
-"""The entry-point group of each kind."""
-
-NOUNS: dict[Kind, str] = {
-    "method": "method",
-    "data": "data set",
-    "model": "network",
-    "divergence": "divergence",
-    "selection": "selection rule",
-    "launcher": "launcher",
-    "logger": "logger",
-}
-"""What each kind is called in messages."""
-
-_BUILT_IN: dict[Kind, str] = {
-    "method": "riskmatch.objectives:methods",
-    "data": "riskmatch.data.catalogue:DATASETS",
-    "model": "riskmatch.models:NETWORKS",
-    "divergence": "riskmatch.divergence:DIVERGENCES",
-    "selection": "riskmatch.selection:RULES",
-    "launcher": "riskmatch.sweep.launchers:LAUNCHERS",
-    "logger": "riskmatch.engine.loggers:LOGGERS",
-}
-"""Where each kind keeps its built-in parts: a mapping of names to parts, or a function giving one.
-
-Named as text, and imported on first use, because these packages are built on this module.
-"""
 INSTANCE = "instance:"
 """Prefix of the name of a part that was passed as an object in Python."""
 
@@ -120,7 +106,7 @@ def find(kind: Kind, name: str) -> Part:
     if announced is not None or is_own(name):
         if not trust.may_import(name, announced is not None):
             raise PartError(
-                f"The {NOUNS[kind]} '{name}' is not imported, because importing it runs its code: "
+                f"{_called(kind, name)} is not imported, because importing it runs its code: "
                 f"{trust.reason()}."
             )
         if announced is None:
@@ -128,7 +114,7 @@ def find(kind: Kind, name: str) -> Part:
             return _imported(kind, name, module, attribute)
         return _imported(kind, name, announced.module, announced.attr, announced.dist)
     try:
-        check_option(NOUNS[kind], name, names(kind))
+        check_option(_HOMES[kind].noun, name, names(kind))
     except ValueError as error:
         raise PartError(f"{error} One of your own is named package.module:Name.") from None
     raise AssertionError(name)
@@ -157,14 +143,14 @@ def names(kind: Kind) -> list[str]:
 
 def built_in(kind: Kind) -> Mapping[str, Any]:
     """The built-in parts by name."""
-    module, _, attribute = _BUILT_IN[kind].partition(":")
+    module, _, attribute = _HOMES[kind].built_in.partition(":")
     value = getattr(import_module(module), attribute)
     return cast(Mapping[str, Any], value() if callable(value) else value)
 
 
 @cache
 def _entry_points(kind: Kind) -> dict[str, metadata.EntryPoint]:
-    return {entry.name: entry for entry in metadata.entry_points(group=ENTRY_POINTS[kind])}
+    return {entry.name: entry for entry in metadata.entry_points(group=_HOMES[kind].entry_points)}
 
 
 def _imported(
@@ -181,7 +167,7 @@ def _imported(
         module = import_module(module_name)
     except SystemExit as end:
         raise PartExitError(
-            f"The {NOUNS[kind]} '{name}' ended the program when it was imported, with SystemExit("
+            f"{_called(kind, name)} ended the program when it was imported, with SystemExit("
             f"{end.code!r}). Let its module do nothing but define parts."
         ) from end
     except Exception as error:
@@ -191,7 +177,7 @@ def _imported(
         try:
             check_option(f"name in {module_name}", attribute, public)
         except ValueError as error:
-            raise PartError(f"The {NOUNS[kind]} '{name}' does not exist. {error}") from None
+            raise PartError(f"{_called(kind, name)} does not exist. {error}") from None
     value = getattr(module, attribute)
     if dist is not None and not source.is_editable(dist.name):
         return Part(kind, name, value, distribution=dist.name, version=dist.version)
@@ -216,4 +202,8 @@ def _cannot_import(kind: Kind, name: str, error: Exception) -> PartError:
         and error.name == name.partition(":")[0].split(".")[0]
     ):
         place = " in the current folder or among the installed packages"
-    return PartError(f"The {NOUNS[kind]} '{name}' cannot be imported: {cause.rstrip('.')}{place}.")
+    return PartError(f"{_called(kind, name)} cannot be imported: {cause.rstrip('.')}{place}.")
+
+
+def _called(kind: Kind, name: str) -> str:
+    return f"The {_HOMES[kind].noun} '{name}'"

@@ -11,6 +11,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any, Literal
 
 from riskmatch.files import seed_of
@@ -170,10 +171,10 @@ class Interval:
             or not abs(value) < math.inf
         ):
             return False
-        after = self.low <= value if self.closed in ("both", "left") else self.low < value
-        return after and (
-            value <= self.high if self.closed in ("both", "right") else value < self.high
-        )
+        if self.low < value < self.high:
+            return True
+        ends = {"both": (self.low, self.high), "left": (self.low,), "right": (self.high,)}
+        return value in ends.get(self.closed, ())
 
     def __str__(self) -> str:
         if self == POSITIVE:
@@ -214,26 +215,33 @@ def bounded(default: Any, valid: Interval) -> Any:
     return field(default=default, metadata={"valid": valid})
 
 
-def check_valid(values: Any) -> None:
-    """Raise ``ValueError`` unless every field of a dataclass has a valid value.
+def check_valid(values: Any, name: str = "") -> None:
+    """Raise ``ValueError`` unless every field of a dataclass, called ``name``, has a valid value.
 
-    None is valid where it is the default. Methods check themselves so when they are made.
+    None is valid where it is the default. Configurations, methods and launchers check themselves so
+    when they are made.
 
     Example:
         >>> from dataclasses import dataclass
         >>> @dataclass(frozen=True)
         ... class Method:
         ...     weight: float = tuned(1.0, LogUniform(-1, 1), NOT_NEGATIVE)
-        >>> check_valid(Method(weight=-1.0))
+        >>> check_valid(Method(weight=-1.0), "Method")
         Traceback (most recent call last):
         ValueError: weight of Method must be at least 0, got -1.0.
     """
-    for item in fields(values):
-        valid, value = item.metadata.get("valid"), getattr(values, item.name)
-        if valid is None or value in valid or (value is None and item.default is None):
-            continue
-        name = f"{item.name} of {type(values).__name__}"
-        raise ValueError(f"{name} must be {valid}, got {value!r}.")
+    for field_name, (valid, default) in _bounds(values.__class__).items():
+        value = getattr(values, field_name)
+        if value not in valid and not value is default is None:
+            full_name = f"{field_name} of {name}" if name else field_name
+            raise ValueError(f"{full_name} must be {valid}, got {value!r}.")
+
+
+@cache
+def _bounds(cls: Any) -> dict[str, tuple[Interval, Any]]:
+    """Valid values and default of each field that has the former."""
+    bounded = [item for item in fields(cls) if item.metadata.get("valid") is not None]
+    return {item.name: (item.metadata["valid"], item.default) for item in bounded}
 
 
 def ranges(objective: type) -> dict[str, Tuned]:

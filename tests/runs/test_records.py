@@ -13,7 +13,7 @@ from riskmatch.runs.lines import DataIdentity
 from riskmatch.runs.records import FILE, RecordError
 from riskmatch.runs.rows import read_rows
 from riskmatch.runs.scores import Evaluation, Score
-from riskmatch.sweep.board import RunState, run_state
+from riskmatch.sweep.board import Board
 
 CONFIG = RunConfig("colored-digits", ("0.1",), "rdm", {"weight": 3.0})
 
@@ -194,7 +194,10 @@ def test_identity_of_the_data_round_trips(folder):
 
 def test_progress_without_times(folder):
     records.append(folder, replace(evaluation(40), seconds=math.nan))
-    assert run_state(folder) == RunState(step=40, seconds=0.0, fit="")
+    board = Board([CONFIG], folder.parent)
+    board.read_record(CONFIG)
+    assert board.steps == {CONFIG.id: 40}
+    assert board.seconds_left == 0
 
 
 def test_rewind_removes_later_steps_and_the_end(folder):

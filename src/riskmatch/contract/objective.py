@@ -200,7 +200,7 @@ class Objective(ABC):
         for item in fields(self):
             if isinstance(value := getattr(self, item.name), np.generic):
                 object.__setattr__(self, item.name, plain(value))
-        check_valid(self)
+        check_valid(self, type(self).__name__)
 
     @property
     def min_samples(self) -> int:

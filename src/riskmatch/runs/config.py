@@ -12,13 +12,14 @@ from typing import Any, Literal, get_args, get_type_hints
 from riskmatch.files import sha256
 from riskmatch.registry import INSTANCE
 from riskmatch.runs.method import MethodFacts, declared, facts_of
-from riskmatch.space import TRAINING
+from riskmatch.space import NOT_NEGATIVE, POSITIVE, TRAINING, Interval, bounded, check_valid
 from riskmatch.validation import check_option, mismatch, shown
 
 Schedule = Literal["constant", "cosine", "cosine-after-warmup"]
 Risk = Literal["cross-entropy", "squared", "huber"]
 Optim = Literal["adam", "adamw", "sgd"]
 Average = Literal["none", "ema", "swa", "swad"]
+_SEEDS = Interval(0, 2**63, "left")
 WINDOW_AVERAGES: tuple[Average, ...] = ("swa", "swad")
 """Averages over a window of steps: a run has them at its end, and rules choose its last step."""
 
@@ -43,37 +44,37 @@ class RunConfig:
     """Hyper-parameters of the method by name."""
     model: str = "mlp"
     """Network: a name, timm:NAME, or package.module:Name."""
-    lr: float = 5e-5
+    lr: float = bounded(5e-5, POSITIVE)
     """Learning rate."""
-    weight_decay: float = 0.0
+    weight_decay: float = bounded(0.0, NOT_NEGATIVE)
     """Weight decay."""
-    dropout: float = 0.0
+    dropout: float = bounded(0.0, Interval(0, 1, "left"))
     """Probability of dropping an activation in training."""
-    batch_size: int = 32
+    batch_size: int = bounded(32, NOT_NEGATIVE)
     """Samples per training domain and step; 0 takes whole domains."""
-    steps: int = 5000
+    steps: int = bounded(5000, POSITIVE)
     """Number of optimiser steps."""
-    eval_every: int = 300
+    eval_every: int = bounded(300, POSITIVE)
     """Steps between evaluations on every domain."""
     schedule: Schedule = "constant"
     """Schedule of the learning rate; cosine ends at zero on the last step."""
-    clip: float | None = None
+    clip: float | None = bounded(None, POSITIVE)
     """Maximum norm of the gradient."""
     amp: bool = False
     """Train in mixed precision (bfloat16)."""
-    seed: int = 0
+    seed: int = bounded(0, _SEEDS)
     """Seed of the weights, the batches and the method's random choices."""
-    trial: int = 0
+    trial: int = bounded(0, _SEEDS)
     """Number of the trial, which seeds the split into training and validation."""
-    pretrain: int = 0
+    pretrain: int = bounded(0, NOT_NEGATIVE)
     """Steps of ERM before the method starts; runs that agree so far share them."""
-    micro_batch: int = 0
+    micro_batch: int = bounded(0, NOT_NEGATIVE)
     """Samples per forward pass; 0 passes a batch whole."""
     data_options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the data set by name."""
     model_options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the network by name."""
-    accumulate: int = 0
+    accumulate: int = bounded(0, NOT_NEGATIVE)
     """Samples whose graph is in memory at a time, with the exact gradient of the batch; 0: all."""
     replacement: bool = False
     """Draw batches with replacement, as DomainBed does; whole domains become bootstraps of them."""
@@ -84,9 +85,9 @@ class RunConfig:
     optim: str = "adam"
     """Optimiser: adam, adamw or sgd."""
 
-    eval_fraction: float = 1.0
+    eval_fraction: float = bounded(1.0, Interval(0, 1, "right"))
     """Share of each split that evaluations use: the same samples at every evaluation."""
-    patience: int = 0
+    patience: int = bounded(0, NOT_NEGATIVE)
     """Evaluations without a lower validation risk, once the method acts, after which the run stops;
     0 trains all steps."""
     average: Average = "none"
@@ -108,25 +109,9 @@ class RunConfig:
         for name, options in (("risk", get_args(Risk)), ("optim", get_args(Optim))):
             if not getattr(self, name).startswith(INSTANCE):
                 check_option(name, getattr(self, name), options)
-        ranges = {
-            "lr": ("positive", self.lr > 0),
-            "weight_decay": ("at least 0", self.weight_decay >= 0),
-            "dropout": ("in [0, 1)", 0 <= self.dropout < 1),
-            "batch_size": ("at least 0", self.batch_size >= 0),
-            "steps": ("positive", self.steps > 0),
-            "eval_every": ("positive", self.eval_every > 0),
-            "clip": ("positive or None", self.clip is None or self.clip > 0),
-            "pretrain": (f"in [0, {self.steps})", 0 <= self.pretrain < self.steps),
-            "micro_batch": ("at least 0", self.micro_batch >= 0),
-            "seed": ("in [0, 2^63)", 0 <= self.seed < 2**63),
-            "trial": ("in [0, 2^63)", 0 <= self.trial < 2**63),
-            "accumulate": ("at least 0", self.accumulate >= 0),
-            "eval_fraction": ("in (0, 1]", 0 < self.eval_fraction <= 1),
-            "patience": ("at least 0", self.patience >= 0),
-        }
-        for name, (expected, holds) in ranges.items():
-            if not holds:
-                raise ValueError(f"{name} must be {expected}, got {getattr(self, name)}.")
+        check_valid(self)
+        if self.pretrain >= self.steps:
+            raise ValueError(f"pretrain must be in [0, {self.steps}), got {self.pretrain}.")
         if self.average == "swa" and self.patience:
             raise ValueError(
                 "average='swa' averages the last quarter of the steps, and patience="

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from riskmatch.pace import Pace
-from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig, variant
 from riskmatch.runs.findings import Fit, fit_of, inactive_runs, worse_fit_runs
 from riskmatch.runs.index import ReadRun, indexed
 from riskmatch.runs.lock import is_locked
-from riskmatch.runs.rows import read_rows
+from riskmatch.runs.rows import RunRows, read_rows
 from riskmatch.sweep.plan import PlannedRun
 from riskmatch.trust import imports_nothing
 
@@ -93,11 +92,11 @@ class Board:
         board, runs = cls([], out), with_erm_phases(configs)
         with indexed(out, len(runs)) as read_run:
             for config in runs:
-                progress = board.read_record(config, read_run)
-                if progress.status == "done":
+                record = board.read_record(config, read_run)
+                if record.status == "done":
                     board.done.append(config)
-                elif progress.status == "failed":
-                    board.failed[config.id] = progress.error or "cause not recorded"
+                elif record.status == "failed":
+                    board.failed[config.id] = record.error or "cause not recorded"
                 elif cause := board._phase_failure(config):
                     board.failed[config.id] = cause
                 else:
@@ -127,11 +126,11 @@ class Board:
             if self._locked(config):
                 self.external[config.id] = self.running.pop(config.id)
                 continue
-            progress = self._state(config)
-            if progress.status == "unfinished":
+            record = self.read_record(config)
+            if record.status == "unfinished":
                 return config
             self.finished_elsewhere.add(config.id)
-            self.close(config, RunOutcome(progress.status, progress.error))
+            self.close(config, RunOutcome(record.status, record.error))
         return None
 
     def report_step(self, config: RunConfig, step: int, seconds: float) -> None:
@@ -139,16 +138,26 @@ class Board:
         self.report_pace(config, seconds, step - self._step(config))
         self.steps[config.id] = step
 
-    def read_record(self, config: RunConfig, read_run: ReadRun = read_rows) -> RunState:
-        """Read the record of a run, and report the steps that are new in it."""
-        progress = self._state(config, read_run)
-        if progress.step > self._step(config):
-            seconds = progress.seconds - self._read_seconds.get(config.id, 0.0)
-            self.report_step(config, progress.step, seconds)
-            self._read_seconds[config.id] = progress.seconds
-        if progress.fit is not None:
-            self.fits[config.id] = progress.fit
-        return progress
+    def read_record(self, config: RunConfig, read_run: ReadRun = read_rows) -> RunRows:
+        """Read the record of a run, and report the steps that are new in it.
+
+        A run that cannot be read has failed.
+        """
+        rows = RunRows(config.id, config)
+        if self.out is None:
+            return rows
+        try:
+            rows = read_run(self.out / config.id) or rows
+        except (ValueError, OSError) as error:  # fails its run, not the sweep
+            return replace(rows, status="failed", error=str(error))
+        if rows.steps:
+            self.fits[config.id] = fit_of(rows)
+        if rows.steps and rows.steps[-1] > self._step(config):
+            seconds, before = rows.last("seconds"), self._read_seconds.get(config.id, 0.0)
+            seconds = 0.0 if math.isnan(seconds) else seconds  # in imported records
+            self.report_step(config, rows.steps[-1], seconds - before)
+            self._read_seconds[config.id] = seconds
+        return rows
 
     def report_pace(self, config: RunConfig, seconds: float, steps: int = 1) -> None:
         """Record how long steps of the run's group took."""
@@ -211,9 +220,6 @@ class Board:
                 self.running[config.id] = config
                 return config
         return None
-
-    def _state(self, config: RunConfig, read_run: ReadRun = read_rows) -> RunState:
-        return run_state(self.out / config.id, read_run) if self.out else RunState()
 
     def _locked(self, config: RunConfig) -> bool:
         return self.out is not None and is_locked(self.out / config.id)
@@ -287,36 +293,3 @@ def status_of(planned: Sequence[PlannedRun], out: Path) -> SweepStatus:
     worse = worse_fit_runs((methods[id], fit) for id, fit in board.fits.items() if id in methods)
     titles = {run.config.id: run.title for run in planned}
     return SweepStatus(counts, dict(board.failed), board.seconds_left, never, worse, titles)
-
-
-@dataclass(frozen=True)
-class RunState:
-    """Status of a run, and how far it is."""
-
-    status: records.Status = "unfinished"
-    error: str | None = None
-    """Error that ended the run."""
-    step: int = 0
-    """Step of the last evaluation."""
-    seconds: float = 0.0
-    """Seconds since the run started, at that step."""
-    fit: Fit | None = None
-    """How the fit became worse; None without a record."""
-
-
-def run_state(folder: Path, read_run: ReadRun = read_rows) -> RunState:
-    """The state of the run in a folder; one that cannot be read has failed."""
-    try:
-        rows = read_run(folder)
-    except (ValueError, OSError) as error:  # fails its run, not the sweep
-        return RunState("failed", str(error))
-    if rows is None:
-        return RunState()
-    seconds = rows.last("seconds")  # NaN in imported records
-    return RunState(
-        rows.status,
-        rows.error,
-        rows.steps[-1] if rows.steps else 0,
-        0.0 if math.isnan(seconds) else seconds,
-        fit_of(rows),
-    )

@@ -12,6 +12,7 @@ from typing import Any
 
 from riskmatch.data import OnProgress
 from riskmatch.runs.config import RunConfig
+from riskmatch.space import check_valid
 from riskmatch.sweep.board import Board, OnChange, RunOutcome
 from riskmatch.sweep.worker import SweepSettings
 
@@ -41,6 +42,9 @@ class Launcher(ABC):
                             board.close(run, worker.train(run, lambda report: None))
                     on_change(board)
     """
+
+    def __post_init__(self) -> None:
+        check_valid(self)
 
     @abstractmethod
     def launch(
@@ -95,8 +99,8 @@ def supervise(board: Board, jobs: Jobs, limit: Callable[[], int], on_change: OnC
     try:
         while not board.interrupted:
             runs: list[RunConfig] = []
-            room = limit() - len(board.running)
-            while len(runs) < room and (run := board.start_next()) is not None:
+            board.jobs = max(1, min(limit(), board.total))
+            while len(board.running) < board.jobs and (run := board.start_next()) is not None:
                 runs.append(run)
             if runs:
                 jobs.submit(runs)
@@ -138,15 +142,3 @@ def outside_current_folder() -> Iterator[None]:
         os.chdir(folder)
         if path:
             os.environ["PYTHONPATH"] = path
-
-
-def check_least(launcher: Launcher, **least: float) -> None:
-    """Check that options are at least so large; those that are None are not checked.
-
-    Raises:
-        ValueError: one is smaller.
-    """
-    for name, bound in least.items():
-        value = getattr(launcher, name)
-        if value is not None and value < bound:
-            raise ValueError(f"{name} must be at least {bound}, got {value}.")

@@ -16,11 +16,11 @@ from pathlib import Path
 
 from riskmatch.data import OnProgress
 from riskmatch.runs.config import RunConfig
+from riskmatch.space import Interval, bounded
 from riskmatch.sweep.board import Board, OnChange, RunOutcome
 from riskmatch.sweep.launchers.base import (
     POLL_SECONDS,
     Launcher,
-    check_least,
     outside_current_folder,
 )
 from riskmatch.sweep.worker import (
@@ -44,13 +44,10 @@ CHANGE_SECONDS = 10.0
 class Local(Launcher):
     """Trains runs on this machine, in this process or in several worker processes."""
 
-    jobs: int | None = None
+    jobs: int | None = bounded(None, Interval(1))
     """Runs at a time; by default one per core, if memory allows, or one on a GPU."""
     device: str = "auto"
     """Device to train on: cpu, cuda:1, …; auto takes a GPU if there is one."""
-
-    def __post_init__(self) -> None:
-        check_least(self, jobs=1)
 
     def launch(
         self,

@@ -20,12 +20,12 @@ from riskmatch.files import make_folder, write_whole
 from riskmatch.runs import predictions, records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.lock import BusyError, lock
+from riskmatch.space import NOT_NEGATIVE, Interval, bounded
 from riskmatch.sweep.board import Board, OnChange, RunOutcome
 from riskmatch.sweep.launchers.base import (
     POLL_SECONDS,
     Jobs,
     Launcher,
-    check_least,
     outside_current_folder,
     supervise,
 )
@@ -54,22 +54,19 @@ class Ray(Launcher):
 
     address: str = "local"
     """Cluster: auto, host:port, or local to start Ray on this machine."""
-    cores: int = 1
+    cores: int = bounded(1, Interval(1))
     """Cores of each run."""
-    memory: float | None = None
+    memory: float | None = bounded(None, NOT_NEGATIVE)
     """Gigabytes that Ray reserves for each run."""
-    gpus: float = 0.0
+    gpus: float = bounded(0.0, NOT_NEGATIVE)
     """GPUs of each run; 0.5 lets two runs share one."""
-    jobs: int | None = None
+    jobs: int | None = bounded(None, Interval(1))
     """Runs at a time; by default as many as the nodes have cores, memory and GPUs for."""
-    retries: int = 3
+    retries: int = bounded(3, NOT_NEGATIVE)
     """How often a run whose worker process died is trained again; lost nodes do not count."""
     copy_back: bool = False
     """Workers do not share the folder of the sweep: they train in a temporary folder and send the
     files of a run back when it ends."""
-
-    def __post_init__(self) -> None:
-        check_least(self, cores=1, memory=0, gpus=0, jobs=1, retries=0)
 
     def launch(
         self,
@@ -88,10 +85,6 @@ class Ray(Launcher):
             import ray
         except ImportError as error:
             raise ImportError("The launcher ray needs pip install 'riskmatch[ray]'.") from error
-
-        def limit() -> int:
-            board.jobs = max(1, min(self._limit(), board.total))
-            return board.jobs
 
         with ExitStack() as stack:
             if not ray.is_initialized():
@@ -114,7 +107,7 @@ class Ray(Launcher):
             arguments = (Path.cwd(), shared, device, self.cores)
             tasks = _Tasks(task, arguments, shared.out, self.copy_back, self.retries)
             stack.callback(tasks.unlock)
-            supervise(board, tasks, limit, on_change)
+            supervise(board, tasks, self._limit, on_change)
 
     def _limit(self) -> int:
         """Return how many runs to train at a time, as soon as there is a node for one."""

@@ -18,12 +18,12 @@ from riskmatch.data import OnProgress
 from riskmatch.files import make_folder
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.lock import is_locked
+from riskmatch.space import NOT_NEGATIVE, Interval, bounded
 from riskmatch.sweep.board import Board, OnChange, RunOutcome
 from riskmatch.sweep.launchers.base import (
     POLL_SECONDS,
     Jobs,
     Launcher,
-    check_least,
     outside_current_folder,
     supervise,
 )
@@ -50,27 +50,24 @@ class Slurm(Launcher):
     continues from its last checkpoint. All nodes share the folder of the sweep.
     """
 
-    time_limit: int = 60
+    time_limit: int = bounded(60, Interval(1))
     """Minutes of a job. A run may need longer: it is requeued and continues."""
-    timeouts: int = 10
+    timeouts: int = bounded(10, NOT_NEGATIVE)
     """Number of time limits after which a run fails."""
     partition: str | None = None
     """Partition of the jobs."""
-    cores: int = 1
+    cores: int = bounded(1, Interval(1))
     """Cores of each run."""
-    memory: float | None = None
+    memory: float | None = bounded(None, NOT_NEGATIVE)
     """Gigabytes of each run."""
-    gpus: int = 0
+    gpus: int = bounded(0, NOT_NEGATIVE)
     """GPUs of each run."""
-    jobs: int | None = None
+    jobs: int | None = bounded(None, Interval(1))
     """Runs submitted at a time; by default all that can start."""
     sbatch: Mapping[str, Any] = field(default_factory=dict)
     """Other option of sbatch, such as account=NAME."""
     cluster: Literal["slurm", "local"] = "slurm"
     """local starts the jobs as processes on this machine, to try out a sweep without Slurm."""
-
-    def __post_init__(self) -> None:
-        check_least(self, time_limit=1, timeouts=0, cores=1, memory=0, gpus=0, jobs=1)
 
     def launch(
         self,
@@ -81,11 +78,6 @@ class Slurm(Launcher):
     ) -> None:
         """Train every waiting run as a job."""
         jobs = self.jobs or (cores() if self.cluster == "local" else sys.maxsize)
-
-        def limit() -> int:
-            board.jobs = max(1, min(jobs, board.total))
-            return jobs
-
         settings = replace(settings, out=settings.out.resolve())
         # A folder of its own: submitit unpickles results, which must not be those of others.
         make_folder(settings.out / FOLDER)
@@ -96,7 +88,7 @@ class Slurm(Launcher):
             worker = Worker(settings, "cuda" if self.gpus else "cpu")
             submitted = _SlurmJobs(executor, worker, self.cores, self.cluster == "local")
             try:
-                supervise(board, submitted, limit, on_change)
+                supervise(board, submitted, lambda: jobs, on_change)
             finally:
                 submitted.remove_files()
         finally:
