@@ -6,8 +6,9 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -39,41 +40,25 @@ _EVALUATION_STEPS = 10
 _PREDICTION_ROWS = 1 << 16
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RiskMatchingEstimator(BaseEstimator):  # type: ignore[misc]
     """An MLP trained with RDM; subclasses encode the labels and decode the outputs."""
 
-    _label_checks: Mapping[str, Any] = {}
+    _label_checks: ClassVar[Mapping[str, Any]] = {}
 
-    def __init__(
-        self,
-        *,
-        weight: float = 1.0,
-        match: Match = "worst",
-        divergence: str | Divergence = "mmd",
-        warmup: int = 100,
-        hidden_layer_sizes: Sequence[int] = (64, 64),
-        lr: float = 1e-3,
-        max_iter: int = 1000,
-        batch_size: int = 64,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.2,
-        n_iter_no_change: int = 100,
-        random_state: int | np.random.RandomState | None = None,
-        device: str = "cpu",
-    ) -> None:
-        self.weight = weight
-        self.match = match
-        self.divergence = divergence
-        self.warmup = warmup
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.lr = lr
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.random_state = random_state
-        self.device = device
+    weight: float = 1.0
+    match: Match = "worst"
+    divergence: str | Divergence = "mmd"
+    warmup: int = 100
+    hidden_layer_sizes: Sequence[int] = (64, 64)
+    lr: float = 1e-3
+    max_iter: int = 1000
+    batch_size: int = 64
+    early_stopping: bool = False
+    validation_fraction: float = 0.2
+    n_iter_no_change: int = 100
+    random_state: int | np.random.RandomState | None = None
+    device: str = "cpu"
 
     def fit(
         self,
