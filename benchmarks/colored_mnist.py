@@ -13,8 +13,10 @@ import measure
 import torch
 from torch import nn
 
+from riskmatch.contract import Memory, OptimSpec
+from riskmatch.data import Batch
 from riskmatch.device import keep_freed_memory
-from riskmatch.engine import Batch, Memory, OptimSpec, Stepper, StepSettings
+from riskmatch.engine import Stepper, StepSettings
 from riskmatch.models import MLP
 from riskmatch.objectives import ERM, RDM, Objective
 

@@ -26,7 +26,7 @@ from riskmatch.data import Sampler
 from riskmatch.data.images.cache import image_domains
 from riskmatch.data.images.index import ImageIndex, index_folder
 from riskmatch.device import keep_freed_memory
-from riskmatch.models.timm_body import import_torchvision
+from riskmatch.models.trunk import import_torchvision
 
 BATCH, WORKERS, AHEAD = 32, 2, 2
 TURN, ROUNDS = 20, 6

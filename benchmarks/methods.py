@@ -19,8 +19,10 @@ import measure
 import torch
 
 import riskmatch
+from riskmatch.contract import Memory, Objective, OptimSpec
+from riskmatch.data import Batch
 from riskmatch.divergence import MMD, DomainIndex, numpy_forms
-from riskmatch.engine import Batch, Memory, Objective, OptimSpec, Stepper
+from riskmatch.engine import Stepper
 from riskmatch.models import MLP, build
 from riskmatch.objectives import RDM, methods
 

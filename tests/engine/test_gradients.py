@@ -8,7 +8,7 @@ from tiny_runs import final_state, lines, tiny
 
 from riskmatch.engine import loop
 from riskmatch.engine.assemble import assemble
-from riskmatch.engine.gradients import gradient_norms
+from riskmatch.engine.evaluate import gradient_norms
 from riskmatch.engine.run import train
 from riskmatch.runs import records
 

@@ -7,8 +7,9 @@ import torch
 from tiny_runs import final_state, lines, tiny
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from riskmatch.contract import cross_entropy_risks
-from riskmatch.engine import Batch, Memory, OptimSpec, Stepper, StepSettings
+from riskmatch.contract import Memory, OptimSpec, cross_entropy_risks
+from riskmatch.data import Batch
+from riskmatch.engine import Stepper, StepSettings
 from riskmatch.engine.run import NoCheckpointError, train
 from riskmatch.models import MLP
 from riskmatch.objectives import ERM

@@ -11,8 +11,8 @@ import pytest
 import torch
 from tiny_runs import assert_same_run, final_state, last_checkpoint, lines, tiny
 
+from riskmatch import BusyError, DivergedError, UnfinishedError
 from riskmatch.data import DATASETS
-from riskmatch.engine import BusyError, DivergedError, UnfinishedError
 from riskmatch.engine.load import final_predictions
 from riskmatch.engine.run import NoCheckpointError, train
 from riskmatch.models.mlp import ReLUDropout

@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
 from riskmatch import RiskMatching, accumulate
-from riskmatch.models.timm_body import import_torchvision
+from riskmatch.models.trunk import import_torchvision
 
 with suppress(ImportError):  # one built for another torch breaks the imports of Lightning
     import_torchvision()

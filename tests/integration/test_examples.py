@@ -14,7 +14,7 @@ GALLERY = [path for path in sorted(EXAMPLES.glob("*.py")) if "[PNG]" in path.rea
 # A torchvision built for another torch cannot be imported, and these frameworks import it.
 DRIVER = """
 import contextlib, runpy, sys
-from riskmatch.models.timm_body import import_torchvision
+from riskmatch.models.trunk import import_torchvision
 with contextlib.suppress(ImportError):
     import_torchvision()
 sys.argv = sys.argv[1:]

@@ -6,7 +6,7 @@ from torch import nn
 
 from riskmatch.models import WeightsError, build, trunk
 from riskmatch.models.backbone import Cosine, Head
-from riskmatch.models.preprocess import Preprocess
+from riskmatch.models.trunk import Preprocess
 
 Image = pytest.importorskip("PIL.Image")
 lite = pytest.importorskip("efficientnet_lite_pytorch")

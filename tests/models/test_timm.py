@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 
 from riskmatch.models import WeightsError, build, trunk
-from riskmatch.models.timm_body import import_torchvision
+from riskmatch.models.trunk import import_torchvision
 
 pytestmark = pytest.mark.skipif(find_spec("timm") is None, reason="timm is not installed")
 
@@ -17,7 +17,7 @@ def images(*shape):
 
 
 def test_torchvision_imports_in_a_fresh_process():
-    code = "from riskmatch.models.timm_body import import_torchvision as get;"
+    code = "from riskmatch.models.trunk import import_torchvision as get;"
     code += "print(get().transforms.Resize(4), get() is get())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("Resize(size=4")

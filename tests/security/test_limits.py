@@ -24,7 +24,7 @@ from riskmatch.data.table import read_table
 from riskmatch.deployment.model import BATCH
 from riskmatch.files import read_arrays
 from riskmatch.limits import FIELD, LimitError, check_fields
-from riskmatch.models.bounded import bounded_build
+from riskmatch.models.weights import bounded_build
 from riskmatch.runs.lines import DataIdentity
 from riskmatch.validation import check_option
 

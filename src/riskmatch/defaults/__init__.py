@@ -17,59 +17,6 @@
 where a later layer names another network.
 """
 
-from riskmatch.defaults.describe import (
-    describe_method,
-    describe_methods,
-    field_docs,
-    range_of,
-    setting_lines,
-)
-from riskmatch.defaults.resolution import (
-    Setting,
-    check_mappings,
-    factory,
-    field_names,
-    given_for,
-    method_class,
-    on_data,
-    resolve,
-    run_config,
-    search_space,
-    values_of,
-)
-from riskmatch.defaults.sources import (
-    SourceChangedError,
-    check_source,
-    source_changes,
-    with_source,
-)
-from riskmatch.defaults.values import FROZEN, IMAGES, ON_DATA, PATH, PRESETS, Preset
+from lazy_loader import attach_stub
 
-__all__ = [
-    "FROZEN",
-    "IMAGES",
-    "ON_DATA",
-    "PATH",
-    "PRESETS",
-    "Preset",
-    "Setting",
-    "SourceChangedError",
-    "check_mappings",
-    "check_source",
-    "describe_method",
-    "describe_methods",
-    "factory",
-    "field_docs",
-    "field_names",
-    "given_for",
-    "method_class",
-    "on_data",
-    "range_of",
-    "resolve",
-    "run_config",
-    "search_space",
-    "setting_lines",
-    "source_changes",
-    "values_of",
-    "with_source",
-]
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

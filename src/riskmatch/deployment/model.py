@@ -44,7 +44,7 @@ from riskmatch.engine.evaluate import predicted_labels
 from riskmatch.engine.instances import is_instance
 from riskmatch.limits import ENTRIES, EXPANSION, MEMORY, check_limit
 from riskmatch.models import Backbone
-from riskmatch.models.bounded import bounded_build, check_finite
+from riskmatch.models.weights import bounded_build, check_finite
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.method import MethodFacts
 from riskmatch.runs.predictions import Predictions

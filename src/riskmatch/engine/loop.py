@@ -20,8 +20,13 @@ from riskmatch.device import peak_memory, reset_peak_memory
 from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import Assembly
 from riskmatch.engine.averaging import WeightAverage
-from riskmatch.engine.evaluate import EvaluatedSamples, predict, scores
-from riskmatch.engine.gradients import SAMPLES, gradient_norms
+from riskmatch.engine.evaluate import (
+    GRADIENT_SAMPLES,
+    EvaluatedSamples,
+    gradient_norms,
+    predict,
+    scores,
+)
 from riskmatch.engine.parallel import ALONE, Processes, deferred_interrupts
 from riskmatch.engine.step import DivergedError
 from riskmatch.pace import Pace
@@ -251,7 +256,7 @@ class Session:
         start = acts_from(self.config)
         if start is None or self.step < start or not self.config.hparams.get("weight"):
             return {}
-        samples = min(SAMPLES, self.config.batch_size or SAMPLES)
+        samples = min(GRADIENT_SAMPLES, self.config.batch_size or GRADIENT_SAMPLES)
         if self.config.accumulate:
             samples = min(samples, self.config.accumulate // len(self.assembly.stepper.domains))
         return gradient_norms(self.assembly.stepper, self.assembly.splits, max(2, samples))

@@ -30,9 +30,9 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from riskmatch.contract import outputs
+from riskmatch.contract import OptimSpec, outputs
 from riskmatch.data.domain import Batch
-from riskmatch.engine import DivergedError, OptimSpec, StepSettings, fit
+from riskmatch.engine import DivergedError, StepSettings, fit
 from riskmatch.objectives import methods
 from riskmatch.registry import PartError
 from riskmatch.testing.conformance import ConformanceError, name_of, require, require_documented

@@ -2,7 +2,7 @@
 
 import importlib
 
-from riskmatch.models.timm_body import import_torchvision
+from riskmatch.models.trunk import import_torchvision
 
 
 def functional():

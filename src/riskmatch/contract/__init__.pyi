@@ -1,0 +1,15 @@
+from .evaluation import Eval as Eval
+from .evaluation import MissingFeaturesError as MissingFeaturesError
+from .evaluation import Params as Params
+from .evaluation import outputs as outputs
+from .objective import Memory as Memory
+from .objective import Needs as Needs
+from .objective import Objective as Objective
+from .objective import OptimFactory as OptimFactory
+from .objective import OptimSpec as OptimSpec
+from .objective import Terms as Terms
+from .objective import adam_step as adam_step
+from .objective import checked_terms as checked_terms
+from .risks import RiskFunction as RiskFunction
+from .risks import cross_entropy_risks as cross_entropy_risks
+from .risks import risk_function as risk_function

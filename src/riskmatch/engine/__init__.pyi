@@ -1,0 +1,11 @@
+from .data_identity import DataChangedError as DataChangedError
+from .instances import InstanceError as InstanceError
+from .instances import Instances as Instances
+from .load import Run as Run
+from .load import load_run as load_run
+from .loop import Progress as Progress
+from .run import UnfinishedError as UnfinishedError
+from .step import DivergedError as DivergedError
+from .step import Stepper as Stepper
+from .step import StepSettings as StepSettings
+from .step import fit as fit
