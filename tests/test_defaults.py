@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from riskmatch.contract import Objective, Terms
-from riskmatch.data.images.benchmarks import BENCHMARKS
+from riskmatch.data.images.benchmark import BENCHMARKS
 from riskmatch.defaults import (
     FROZEN,
     IMAGES,

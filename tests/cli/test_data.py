@@ -7,7 +7,7 @@ from digits import accept, place, random_mnist
 from mirror import Mirror, serving
 
 from riskmatch.data import DATASETS
-from riskmatch.data.images.benchmarks import BENCHMARKS
+from riskmatch.data.images.benchmark import BENCHMARKS
 
 PACS = BENCHMARKS["pacs"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from made_records import evaluation, run
 
-from riskmatch.data.images.benchmarks import BENCHMARKS
+from riskmatch.data.images.benchmark import BENCHMARKS
 from riskmatch.runs import records
 
 PACS = BENCHMARKS["pacs"]

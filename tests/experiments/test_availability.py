@@ -1,6 +1,6 @@
 import pytest
 
-from riskmatch.data.images.benchmarks import BENCHMARKS
+from riskmatch.data.images.benchmark import BENCHMARKS
 from riskmatch.experiments import EXPERIMENTS, Scope
 from riskmatch.experiments.availability import available_data, finished_records
 from riskmatch.experiments.experiment import STAND_IN

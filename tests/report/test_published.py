@@ -4,7 +4,7 @@ from statistics import fmean
 
 import pytest
 
-from riskmatch.data.images.benchmarks import BENCHMARKS
+from riskmatch.data.images.benchmark import BENCHMARKS
 from riskmatch.report.published import EFFICIENCY, PER_DOMAIN, TABLE2, WRONG_AVERAGES
 
 ROWS = [

@@ -15,8 +15,7 @@ from riskmatch.data import OnProgress
 from riskmatch.data.domain import DomainSet
 from riskmatch.data.features import feature_domains, is_features_file, read_features
 from riskmatch.data.fetch import check_mirrors
-from riskmatch.data.images.benchmark import Benchmark, index_benchmark, locate
-from riskmatch.data.images.benchmarks import BENCHMARKS
+from riskmatch.data.images.benchmark import BENCHMARKS, Benchmark, index_benchmark, locate
 from riskmatch.data.images.index import ImageIndex, index_folder
 from riskmatch.data.images.manifest import index_manifest, is_manifest
 from riskmatch.data.sources import DATASETS, DataSource, image_source

@@ -13,8 +13,7 @@ from riskmatch.data import OnProgress
 from riskmatch.data.colored_digits import AGREEMENT, colored_digits
 from riskmatch.data.colored_mnist import colored_mnist
 from riskmatch.data.domain import DomainSet
-from riskmatch.data.images.benchmark import Benchmark, find_benchmark, load_index
-from riskmatch.data.images.benchmarks import BENCHMARKS
+from riskmatch.data.images.benchmark import BENCHMARKS, Benchmark, find_benchmark, load_index
 from riskmatch.data.images.cache import image_domains
 from riskmatch.data.images.get import get_benchmark
 from riskmatch.data.images.index import ImageIndex

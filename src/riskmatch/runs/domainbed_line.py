@@ -11,8 +11,7 @@ from functools import cache
 from typing import Any
 
 from riskmatch import registry
-from riskmatch.data.images.benchmark import folded_name
-from riskmatch.data.images.benchmarks import BENCHMARKS
+from riskmatch.data.images.benchmark import BENCHMARKS, folded_name
 from riskmatch.files import finite
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.method import MethodFacts, facts_of

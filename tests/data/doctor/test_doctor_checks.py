@@ -12,7 +12,7 @@ from riskmatch.data.doctor.duplicates import check_duplicates, near_duplicates
 from riskmatch.data.doctor.files import Inspection, inspect_files
 from riskmatch.data.doctor.published import BenchmarkCopy, check_classes, check_counts, recognise
 from riskmatch.data.doctor.similarity import alike
-from riskmatch.data.images.benchmarks import BENCHMARKS
+from riskmatch.data.images.benchmark import BENCHMARKS
 from riskmatch.data.images.index import Entry, ImageIndex
 
 DOMAINNET = BENCHMARKS["domainnet"]

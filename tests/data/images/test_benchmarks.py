@@ -5,8 +5,12 @@ from trees import contents, pacs_files, plant, small, small_pacs
 
 from riskmatch.data import DATASETS, load
 from riskmatch.data.fetch import HUB
-from riskmatch.data.images.benchmark import check_counts, find_benchmark, index_benchmark
-from riskmatch.data.images.benchmarks import BENCHMARKS
+from riskmatch.data.images.benchmark import (
+    BENCHMARKS,
+    check_counts,
+    find_benchmark,
+    index_benchmark,
+)
 
 DOMAINNET = BENCHMARKS["domainnet"]
 OFFICEHOME = BENCHMARKS["officehome"]

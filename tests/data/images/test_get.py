@@ -10,8 +10,7 @@ from mirror import Mirror, serving
 from trees import SMALL, contents, locked, pacs_files, plant, small_pacs, tarred, zipped
 
 from riskmatch.data.fetch import FetchError
-from riskmatch.data.images.benchmark import Download, Origin, load_index
-from riskmatch.data.images.benchmarks import BENCHMARKS
+from riskmatch.data.images.benchmark import BENCHMARKS, Download, Origin, load_index
 from riskmatch.data.images.get import get_benchmark
 
 PACS = BENCHMARKS["pacs"]
@@ -202,11 +201,10 @@ def test_error_says_which_files_to_place_where(cache, tmp_path):
     assert {path.suffix for path in (tmp_path / "data").iterdir()} <= {".lock"}
 
 
-def test_origin_with_missing_package_is_skipped_with_the_cure(cache):
-    needy = Origin(
-        (Download("x.parquet", ("http://127.0.0.1:9/x",)),), package="nowhere", extra="parquet"
-    )
-    with pytest.raises(FetchError, match=r"it needs nowhere: pip install 'riskmatch\[parquet\]'"):
+def test_origin_with_missing_package_is_skipped_with_the_cure(cache, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    needy = Origin((Download("x.parquet", ("http://127.0.0.1:9/x",)),), "parquet")
+    with pytest.raises(FetchError, match=r"it needs pyarrow: pip install 'riskmatch\[parquet\]'"):
         get(needy)
 
 

@@ -20,8 +20,7 @@ from riskmatch.data.doctor.contact_sheet import contact_sheet
 from riskmatch.data.doctor.files import inspect_file
 from riskmatch.data.fetch import FetchError, fetch
 from riskmatch.data.images import decode as decode_module
-from riskmatch.data.images.benchmark import Download, Origin
-from riskmatch.data.images.benchmarks import BENCHMARKS
+from riskmatch.data.images.benchmark import BENCHMARKS, Download, Origin
 from riskmatch.data.images.cache import cached_file
 from riskmatch.data.images.decode import ImageError, decode
 from riskmatch.data.images.get import get_benchmark

@@ -5,8 +5,7 @@ import tarfile
 import zipfile
 from dataclasses import replace
 
-from riskmatch.data.images.benchmark import BenchmarkDomain
-from riskmatch.data.images.benchmarks import BENCHMARKS
+from riskmatch.data.images.benchmark import BENCHMARKS, BenchmarkDomain
 
 PACS = BENCHMARKS["pacs"]
 

@@ -9,15 +9,16 @@ from trees import small_pacs
 from riskmatch.data import no_progress
 from riskmatch.data.images.benchmark import Origin
 from riskmatch.data.images.get import _install
+from riskmatch.data.images.layouts import CONVERTERS
 
 
-def half(files, tree, on_progress, limits):
-    (tree / "half.jpg").write_bytes(b"")
+def half(files, unpacker):
+    (unpacker.folder / "half.jpg").write_bytes(b"")
     print("unpacking", flush=True)
     time.sleep(600)
 
 
 if __name__ == "__main__":
-    archive = Path(sys.argv[1])
+    archive, CONVERTERS["half"] = Path(sys.argv[1]), half
     files = {archive.name: archive}
-    _install(small_pacs(), Origin((), half), files, archive.parent / "pacs", no_progress)
+    _install(small_pacs(), Origin((), "half"), files, archive.parent / "pacs", no_progress)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from riskmatch.data.doctor.findings import Finding, Severity
-from riskmatch.data.images.benchmark import Benchmark, folded_name
-from riskmatch.data.images.benchmarks import BENCHMARKS
+from riskmatch.data.images.benchmark import BENCHMARKS, Benchmark, folded_name
 from riskmatch.data.images.index import ImageIndex
 
 HALF, MOST, NEARLY_ALL = 0.5, 0.75, 0.9

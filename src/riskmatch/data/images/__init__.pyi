@@ -1,5 +1,5 @@
+from .benchmark import BENCHMARKS as BENCHMARKS
 from .benchmark import Benchmark as Benchmark
-from .benchmarks import BENCHMARKS as BENCHMARKS
 from .cache import image_domains as image_domains
 from .get import get_benchmark as get_benchmark
 from .index import ImageIndex as ImageIndex

@@ -32,69 +32,87 @@ Member = tuple[str, Callable[[], IO[bytes]]]
 
 
 @dataclass
-class Limits:
-    """What the archives of a data set may unpack to."""
+class Unpacker:
+    """Unpacks the archives of a data set into a folder, up to limits on all of them together."""
 
-    bytes: int = sys.maxsize
-    """Most bytes."""
-    files: int = sys.maxsize
+    folder: Path
+    """Created where it does not exist."""
+    on_progress: OnProgress = no_progress
+    """Called with the bytes of an archive that have been read."""
+    max_bytes: int = sys.maxsize
+    max_files: int = sys.maxsize
     """Most files, those that are skipped included."""
     _bytes: int = field(default=0, init=False)
     _files: int = field(default=0, init=False)
 
-    def add(self, archive: Path, *, bytes: int = 0, files: int = 0) -> None:
+    def count(self, archive: Path, *, bytes: int = 0, files: int = 0) -> None:
         """Count what an archive unpacks to; raise ``ValueError`` beyond a limit."""
         self._bytes, self._files = self._bytes + bytes, self._files + files
-        if self._bytes > self.bytes:
-            raise ValueError(f"{archive} unpacks to more than {self.bytes:,} bytes")
-        if self._files > self.files:
-            raise ValueError(f"{archive} holds more than {self.files:,} files")
+        if self._bytes > self.max_bytes:
+            raise ValueError(f"{archive} unpacks to more than {self.max_bytes:,} bytes")
+        if self._files > self.max_files:
+            raise ValueError(f"{archive} holds more than {self.max_files:,} files")
 
+    def extract(self, archive: Path, target: Target = str) -> None:
+        """Unpack the files of a tar or zip archive.
 
-def extract(
-    archive: Path,
-    folder: Path,
-    target: Target = str,
-    on_progress: OnProgress = no_progress,
-    limits: Limits | None = None,
-) -> None:
-    """Unpack the files of a tar or zip archive into a folder.
+        Hidden files and the files of file managers are skipped.
 
-    Hidden files and the files of file managers are skipped.
+        Args:
+            archive: tar, tar.gz or zip, detected by content.
+            target: path in the folder for each file of the archive, by its path in the archive.
 
-    Args:
-        archive: tar, tar.gz or zip, detected by content.
-        folder: created where it does not exist.
-        target: path in the folder for each file of the archive, by its path in the archive.
-        on_progress: called after every file with the bytes of the archive read.
-        limits: most bytes and files, counted over all archives with the same limits.
+        Raises:
+            ValueError: the archive is damaged or encrypted, is beyond the limits, or is unsafe: a
+                path outside the folder, a link, a device.
+        """
+        size = archive.stat().st_size
+        with archive_errors(archive), open(archive, "rb") as packed:
+            for name, opened in _members(archive, packed):
+                self.count(archive, files=1)
+                parts = _safe_parts(archive, name)
+                path = None if any(map(is_junk, parts)) else target("/".join(parts))
+                if path is None:
+                    continue
+                file = self.folder.joinpath(*_safe_parts(archive, path))
+                file.parent.mkdir(parents=True, exist_ok=True)
+                with opened() as source, open(file, "wb") as out:
+                    while piece := source.read(CHUNK):
+                        self.count(archive, bytes=len(piece))
+                        out.write(piece)
+                self.on_progress(f"unpacking {archive.name}", min(packed.tell(), size - 1), size)
+        self.on_progress(f"unpacking {archive.name}", size, size)
 
-    Raises:
-        ValueError: the archive is damaged or encrypted, is beyond the limits, or is unsafe: a path
-            outside the folder, a link, a device.
-    """
-    size, limits = archive.stat().st_size, limits or Limits()
-    with archive_errors(archive), open(archive, "rb") as packed:
-        for name, opened in _members(archive, packed):
-            limits.add(archive, files=1)
-            parts = _safe_parts(archive, name)
-            path = None if any(map(is_junk, parts)) else target("/".join(parts))
-            if path is None:
-                continue
-            file = folder.joinpath(*_safe_parts(archive, path))
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with opened() as source, open(file, "wb") as out:
-                while piece := source.read(CHUNK):
-                    limits.add(archive, bytes=len(piece))
-                    out.write(piece)
-            on_progress(f"unpacking {archive.name}", min(packed.tell(), size - 1), size)
-    on_progress(f"unpacking {archive.name}", size, size)
+    def extract_parquet(self, path: Path) -> None:
+        """Write the images of a Parquet file as ``domain/class/number.extension``.
 
+        The format is that of the Hugging Face hub: ``image`` is a struct with ``bytes`` and their
+        original ``path``; ``label`` and ``domain`` are names, or numbers whose names are in the
+        file's schema.
 
-def check_archive(path: Path) -> None:
-    """Raise ``ValueError`` unless a file has the signature of a tar or zip archive."""
-    if not (zipfile.is_zipfile(path) or tarfile.is_tarfile(path)):
-        raise ValueError("neither a tar nor a zip archive")
+        Raises:
+            ImportError: pyarrow is not installed.
+            ValueError: the file has another format, or is beyond the limits.
+        """
+        table, before, size = parquet_file(path), self._files, path.stat().st_size
+        columns = table.schema_arrow.names
+        if missing := [column for column in PARQUET_COLUMNS if column not in columns]:
+            raise ValueError(f"{path} has no column {missing[0]!r}; it has {', '.join(columns)}")
+        names = {c: _hub_names(table.schema_arrow.metadata, c) for c in ("domain", "label")}
+        for rows in _parquet_rows(path, table):
+            for row in rows:
+                try:
+                    content, suffix = row["image"]["bytes"], Path(row["image"]["path"] or "").suffix
+                    self.count(path, bytes=len(content), files=1)
+                    folders = [_folder_name(row[c], names[c]) for c in names]
+                except (TypeError, KeyError, IndexError) as error:
+                    raise ValueError(f"{path} has another format: {error!r}") from error
+                extension = suffix.lower() if suffix.lower() in EXTENSIONS else ".jpg"
+                file = self.folder.joinpath(*folders, f"{self._files - 1:06d}{extension}")
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(content)
+            share = (self._files - before) / table.metadata.num_rows
+            self.on_progress(f"unpacking {path.name}", round(share * size), size)
 
 
 def archive_stem(name: str) -> str | None:
@@ -152,59 +170,11 @@ def _refuse(archive: Path, name: str, reason: str) -> None:
     raise ValueError(f"{archive} is unsafe to unpack: {name!r} is {reason}")
 
 
-def unpack_parquet(
-    files: Mapping[str, Path],
-    tree: Path,
-    on_progress: OnProgress = no_progress,
-    limits: Limits | None = None,
-) -> None:
-    """Write the images of Parquet files as ``tree/domain/class/number.extension``.
-
-    The format is that of the Hugging Face hub: ``image`` is a struct with ``bytes`` and their
-    original ``path``; ``label`` and ``domain`` are names, or numbers whose names are in the file's
-    schema.
-
-    Raises:
-        ImportError: pyarrow is not installed.
-        ValueError: a file has another format, or is beyond the limits.
-    """
-    written, limits = 0, limits or Limits()
-    for path in files.values():
-        table, before, size = parquet_file(path), written, path.stat().st_size
-        columns = table.schema_arrow.names
-        if missing := [column for column in PARQUET_COLUMNS if column not in columns]:
-            raise ValueError(f"{path} has no column {missing[0]!r}; it has {', '.join(columns)}")
-        names = {c: _hub_names(table.schema_arrow.metadata, c) for c in ("domain", "label")}
-        for rows in _parquet_rows(path, table):
-            for row in rows:
-                try:
-                    content, suffix = row["image"]["bytes"], Path(row["image"]["path"] or "").suffix
-                    limits.add(path, bytes=len(content), files=1)
-                    folder = tree.joinpath(*(_folder_name(row[c], names[c]) for c in names))
-                except (TypeError, KeyError, IndexError) as error:
-                    raise ValueError(f"{path} has another format: {error!r}") from error
-                folder.mkdir(parents=True, exist_ok=True)
-                extension = suffix.lower() if suffix.lower() in EXTENSIONS else ".jpg"
-                (folder / f"{written:06d}{extension}").write_bytes(content)
-                written += 1
-            share = (written - before) / table.metadata.num_rows
-            on_progress(f"unpacking {path.name}", round(share * size), size)
-
-
 def _parquet_rows(path: Path, table: Any) -> Iterator[list[dict[str, Any]]]:
     """Rows of a Parquet file of images, some at a time."""
     with parquet_errors(path):
         for batch in table.iter_batches(PARQUET_BATCH, columns=list(PARQUET_COLUMNS)):
             yield batch.to_pylist()
-
-
-def check_parquet(path: Path) -> None:
-    """Raise ``ValueError`` unless a file starts and ends with the Parquet signature."""
-    with open(path, "rb") as file:
-        start = file.read(4)
-        file.seek(-min(4, path.stat().st_size), 2)
-        if (start, file.read(4)) != (b"PAR1", b"PAR1"):
-            raise ValueError("not a complete Parquet file")
 
 
 def _hub_names(metadata: Mapping[bytes, bytes] | None, column: str) -> list[str] | None:

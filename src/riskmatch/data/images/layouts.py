@@ -11,17 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from riskmatch.data import OnProgress, no_progress
-from riskmatch.data.images.archives import Limits, Target, archive_errors, extract
+from riskmatch.data.images.archives import Target, Unpacker, archive_errors
 from riskmatch.data.images.index import is_image
 
-Convert = Callable[[Mapping[str, Path], Path, OnProgress, Limits | None], None]
-"""Given files by name, writes ``domain/class/image`` at any depth below a folder, up to limits."""
+Convert = Callable[[Mapping[str, Path], Unpacker], None]
+"""Given files by name, writes ``domain/class/image`` at any depth below the unpacker's folder."""
 
 FACTS: dict[str, dict[str, Any]] = json.loads(
     Path(__file__).with_name("benchmarks.json").read_text(encoding="utf-8")
 )
-"""Facts of the benchmarks by name; see :mod:`riskmatch.data.images.benchmarks`."""
+"""Facts of the benchmarks by name; see :mod:`riskmatch.data.images.benchmark`."""
 VLCS_CLASSES = tuple(FACTS["vlcs"]["class_names"])
 VLCS_LABELS = {str(number): name for number, name in enumerate(VLCS_CLASSES)}
 VLCS_DOMAINS = {"CALTECH": "Caltech101", "LABELME": "LabelMe", "PASCAL": "VOC2007", "SUN": "SUN09"}
@@ -39,16 +38,16 @@ TERRA_DOMAINS = [name for name, *_ in FACTS["terraincognita"]["parts"]]
 TERRA_CLASSES = tuple(FACTS["terraincognita"]["class_names"])
 
 
-def unpack(
-    files: Mapping[str, Path],
-    tree: Path,
-    on_progress: OnProgress = no_progress,
-    limits: Limits | None = None,
-    target: Target = str,
-) -> None:
+def unpack(files: Mapping[str, Path], unpacker: Unpacker, target: Target = str) -> None:
     """Unpack archives, by default those that have the layout already."""
     for path in files.values():
-        extract(path, tree, target, on_progress, limits)
+        unpacker.extract(path, target)
+
+
+def unpack_parquet(files: Mapping[str, Path], unpacker: Unpacker) -> None:
+    """Unpack Parquet files of the Hugging Face hub."""
+    for path in files.values():
+        unpacker.extract_parquet(path)
 
 
 def vlcs_target(name: str) -> str | None:
@@ -72,12 +71,7 @@ convert_vlcs: Convert = partial(unpack, target=vlcs_target)
 """
 
 
-def convert_domainnet(
-    files: Mapping[str, Path],
-    tree: Path,
-    on_progress: OnProgress = no_progress,
-    limits: Limits | None = None,
-) -> None:
+def convert_domainnet(files: Mapping[str, Path], unpacker: Unpacker) -> None:
     """Unpack DomainNet's six archives without the published duplicates.
 
     The archives hold the images of the training and test lists together.
@@ -88,7 +82,7 @@ def convert_domainnet(
     def target(image: str) -> str | None:
         return None if image in duplicates else image
 
-    unpack(archives, tree, on_progress, limits, target)
+    unpack(archives, unpacker, target)
 
 
 def read_duplicates(path: Path) -> frozenset[str]:
@@ -100,30 +94,25 @@ def read_duplicates(path: Path) -> frozenset[str]:
     return frozenset(filter(None, lines))
 
 
-def convert_terraincognita(
-    files: Mapping[str, Path],
-    tree: Path,
-    on_progress: OnProgress = no_progress,
-    limits: Limits | None = None,
-) -> None:
+def convert_terraincognita(files: Mapping[str, Path], unpacker: Unpacker) -> None:
     """Unpack four locations and ten classes of the Caltech Camera Traps.
 
     Images are written as ``tree/location_38/bird/image``. As in DomainBed, an image with animals
     of two classes is in the folders of both.
     """
     folders = terra_folders(read_annotations(files[TERRA_ANNOTATIONS]))
-    limits = limits or Limits()
+    archive, tree = files[TERRA_IMAGES], unpacker.folder
 
     def target(name: str) -> str | None:
         image = name.rsplit("/", 1)[-1]
         return f"{folders[image][0]}/{image}" if image in folders else None
 
-    extract(files[TERRA_IMAGES], tree, target, on_progress, limits)
+    unpacker.extract(archive, target)
     for image, (first, *others) in folders.items():
         for other in others:
             (tree / other).mkdir(parents=True, exist_ok=True)
             if (tree / first / image).is_file():
-                limits.add(files[TERRA_IMAGES], bytes=(tree / first / image).stat().st_size)
+                unpacker.count(archive, bytes=(tree / first / image).stat().st_size)
                 shutil.copyfile(tree / first / image, tree / other / image)
 
 
@@ -171,3 +160,13 @@ def read_annotations(path: Path) -> Any:
         return json.loads(text)
     except ValueError as error:  # neither JSON nor UTF-8
         raise ValueError(f"{path} is damaged: {error}") from error
+
+
+CONVERTERS: dict[str, Convert] = {
+    "unpack": unpack,
+    "parquet": unpack_parquet,
+    "vlcs": convert_vlcs,
+    "terraincognita": convert_terraincognita,
+    "domainnet": convert_domainnet,
+}
+"""Converters by the names that the facts of the benchmarks use."""
