@@ -10,7 +10,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from importlib import import_module
 from keyword import iskeyword
 from typing import Any, TextIO, cast
@@ -229,13 +229,9 @@ def inert_output() -> Iterator[None]:
 
     What rich writes on a terminal passes.
     """
-    out, err = sys.stdout, sys.stderr
-    sys.stdout = cast(TextIO, _Inert(out, _COLOURS))
-    sys.stderr = cast(TextIO, _Inert(err, _BARS))
-    try:
+    out, err = _Inert(sys.stdout, _COLOURS), _Inert(sys.stderr, _BARS)
+    with redirect_stdout(cast(TextIO, out)), redirect_stderr(cast(TextIO, err)):
         yield
-    finally:
-        sys.stdout, sys.stderr = out, err
 
 
 class _Inert:
