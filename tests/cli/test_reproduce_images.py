@@ -143,6 +143,7 @@ def test_list_has_data_and_number_of_runs(riskmatch, mnist):
         "runs": {"smoke": 4 * 3, "laptop": 14 * 4 * 5 * 3, "paper": 14 * 4 * 20 * 10},
     }
     text = riskmatch("reproduce", "--list", "--data-dir", mnist).out
-    assert "data: colored-mnist (available)\n" in text
-    assert "data: pacs (riskmatch data get pacs)\n" in text
-    assert "runs: smoke 12, laptop 840, paper 11,200\n" in text
+    table, to_get = text.split("Data to get:")
+    assert "12 840 11,200" in table
+    assert "pacs: riskmatch data get pacs\n" in to_get
+    assert "colored-mnist" not in to_get

@@ -356,7 +356,7 @@ def test_missing_run_of_the_authors_logs_is_named(tmp_path):
     gone = only(first.parent).config
     (tmp_path / "logs" / first.relative_to(authors_logs())).unlink()
     caption = per_domain_table(read_domainbed(tmp_path / "logs").runs, "pacs").caption
-    assert f"Missing: RDM on {gone.test_domains[0]} 1 of 10 runs." in caption
+    assert f"RDM on {gone.test_domains[0]} 1 of 10 runs (trial {gone.trial})" in caption
 
 
 @pytest.mark.parametrize(
