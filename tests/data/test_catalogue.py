@@ -118,7 +118,7 @@ def test_built_in_names_and_paths_win_over_own_parts(own):
 
 def test_resolve_imports_nothing_until_the_source_is_asked_for(own):
     named = resolve("my_waves:waves")
-    assert not named.has_image_files
+    assert named.contents is None
     assert "my_waves" not in sys.modules
     assert named.part.source is not None
     assert resolve("waves").part.to_json()["version"] == "1.2"

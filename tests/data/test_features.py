@@ -58,8 +58,7 @@ def test_written_features_are_read_back(tmp_path, suffix, views):
         assert torch.equal(one.x, other.x)
         assert torch.equal(one.y, other.y)
     name = resolve(str(tmp_path / f"pets{suffix}"))
-    assert name.has_features
-    assert not name.has_image_files
+    assert name.contents == "features"
     assert known_domains(name.name) == expected.names
 
 

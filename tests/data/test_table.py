@@ -36,8 +36,7 @@ def test_files_and_data_frames_hold_the_same_table(tmp_path):
     made = [load_data(frame, **COLUMNS)]
     for name in ("visits.csv", "visits.parquet"):
         path = write(tmp_path / name, frame)
-        assert resolve(path).is_table
-        assert not resolve(path).has_image_files
+        assert resolve(path).contents == "table"
         made += [load(path, COLUMNS), load_data(path, **COLUMNS)]
     frame.to_csv(tmp_path / "semicolons.csv", sep=";", encoding="utf-8-sig")  # with its index
     made.append(load(str(tmp_path / "semicolons.csv"), COLUMNS))
@@ -134,7 +133,7 @@ def test_unusable_files_are_one_clear_line(tmp_path, content, message):
     path = tmp_path / "visits.csv"
     path.write_bytes(content)
     data = resolve(str(path))
-    options = COLUMNS if data.is_table else {}
+    options = COLUMNS if data.contents == "table" else {}
     with pytest.raises(ValueError, match=message) as caught:
         data.load(options)
     assert "\n" not in str(caught.value)
@@ -162,4 +161,4 @@ def test_columns_of_label_and_domain_must_be_named(tmp_path):
     with pytest.raises(ValueError, match=r"--label NAME.*'distance'.*list of images has path"):
         load(path)
     (tmp_path / "visits.csv").write_text("path,label,domain\na.jpg,cat,ink\n")
-    assert not resolve(path).is_table
+    assert resolve(path).contents == "images"

@@ -296,9 +296,8 @@ def _plan(
     choices: Mapping[str, Any],
 ) -> list[PlannedRun]:
     named = resolve_data(data)
-    head = named.has_image_files or named.has_features
-    choices = {**(HEAD if head else {}), **choices}
-    if named.has_image_files:
+    choices = {**(HEAD if named.contents in ("images", "features") else {}), **choices}
+    if named.contents == "images":
         choices["model_options"] = {"frozen": True, **choices.get("model_options", {})}
     tests = held_out(domains.names, pairs=True) if selection == "leave-one-out" else groups
     methods = tuple(dict.fromkeys(["erm", *methods]))
@@ -318,7 +317,7 @@ def _siblings(
     with suppress(OSError, ValueError, KeyError, TypeError):  # missing, damaged or of other data
         return list(json.loads(read_file(file))[data])
     named = resolve_data(data)
-    if not named.has_image_files:
+    if named.contents != "images":
         return []
     from riskmatch.data.doctor import siblings_in
 

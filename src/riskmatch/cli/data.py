@@ -188,10 +188,9 @@ def _cures(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 def print_examination(examination: Examination) -> None:
     """Print the counts by domain, then every finding with its subject and its cure."""
-    index, published = examination.index, examination.published
+    published, counts = examination.published, examination.counts
     copy = f", a copy of {examination.benchmark}" if examination.benchmark else ""
-    print_line(f"{index.root}: {len(index):,} {examination.samples}{copy}")
-    counts = index.counts()
+    print_line(f"{examination.root}: {len(examination):,} {examination.samples}{copy}")
     present = {
         domain: [(n, name) for name, n in classes.items() if n and name]
         for domain, classes in counts.items()

@@ -6,26 +6,27 @@ import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from riskmatch import registry
 from riskmatch.data import OnProgress
 from riskmatch.data.domain import DomainSet
-from riskmatch.data.features import feature_domains, is_features_file, read_features
+from riskmatch.data.features import feature_domains, read_features
 from riskmatch.data.fetch import check_mirrors
 from riskmatch.data.images.benchmark import BENCHMARKS, Benchmark, index_benchmark, locate
 from riskmatch.data.images.index import ImageIndex, index_folder
-from riskmatch.data.images.manifest import index_manifest, is_manifest
+from riskmatch.data.images.manifest import COLUMNS, index_manifest, is_manifest
 from riskmatch.data.sources import DATASETS, DataSource, image_source
-from riskmatch.data.table import SUFFIXES, TableDomains, is_table, load_table
+from riskmatch.data.table import TableDomains, load_table
+from riskmatch.data.table_files import SUFFIXES, column_names
 from riskmatch.files import check_regular
 from riskmatch.registry import Part, PartError
 from riskmatch.trust import is_own
 from riskmatch.validation import check_option, check_options
 
-POSITIONAL = ("data_dir", "on_progress")
+Contents = Literal["images", "table", "features"]
+POSITIONAL = ["data_dir", "on_progress"]
 """Positional parameters that the function of a data set may have, in this order."""
 
 
@@ -39,21 +40,12 @@ class DataName:
     benchmark: Benchmark | None = None
     """The image benchmark of this name."""
 
-    @property
-    def has_image_files(self) -> bool:
-        """Whether the data set is read from image files."""
-        other = self.path is None or self.has_features or self.is_table
-        return self.benchmark is not None or not other
-
     @cached_property
-    def has_features(self) -> bool:
-        """Whether the name is the path of a file of features, as ``riskmatch embed`` writes it."""
-        return self.path is not None and is_features_file(self.path)
-
-    @cached_property
-    def is_table(self) -> bool:
-        """Whether the name is the path of a table."""
-        return self.path is not None and is_table(self.path)
+    def contents(self) -> Contents | None:
+        """What the files of a path or a benchmark hold; None for other data sets."""
+        if self.path is not None:
+            return path_contents(self.path)
+        return "images" if self.benchmark else None
 
     @cached_property
     def part(self) -> Part | None:
@@ -70,9 +62,9 @@ class DataName:
             PartError: the user's own part cannot be imported or is no data set.
         """
         if self.path is not None:
-            if self.has_features:
+            if self.contents == "features":
                 return DataSource(partial(read_features, self.path))
-            if self.is_table:
+            if self.contents == "table":
                 return DataSource(partial(load_table, self.path))
             return image_source(partial(_index_path, self.path))
         if self.part is None:
@@ -87,11 +79,6 @@ class DataName:
             )
         return DataSource(value)
 
-    def check_options(self, options: Mapping[str, Any]) -> None:
-        """Raise ``ValueError`` unless the data set has these options and accepts the values."""
-        check_table_options(self.name, options)
-        check_options(self.name, options, self.source.load)
-
     def load(
         self,
         options: Mapping[str, Any] | None = None,
@@ -99,19 +86,18 @@ class DataName:
         on_progress: OnProgress | None = None,
     ) -> DomainSet:
         """The data; see :func:`load`."""
-        self.check_options(options or {})
         load = self.source.load
+        check_table_options(self.name, options or {})
+        check_options(self.name, options or {}, load)
         parameters = inspect.signature(load).parameters.values()
         given = [
             p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
         ]
-        for name, allowed in zip_longest(given, POSITIONAL[: len(given)]):
-            if name != allowed:
-                raise PartError(
-                    f"The data set '{self.name}' has a positional parameter '{name}'; only a first "
-                    "data_dir and a second on_progress are allowed. Make it keyword-only (after a "
-                    "*)."
-                )
+        if wrong := [name for k, name in enumerate(given) if [name] != POSITIONAL[k : k + 1]]:
+            raise PartError(
+                f"The data set '{self.name}' has a positional parameter '{wrong[0]}'; only a first "
+                "data_dir and a second on_progress are allowed. Make it keyword-only (after a *)."
+            )
         loaded = load(*(data_dir, on_progress)[: len(given)], **options or {})
         if not isinstance(loaded, DomainSet):
             raise PartError(
@@ -138,8 +124,8 @@ def resolve(name: str) -> DataName:
     Example:
         >>> resolve("pacs").benchmark.title, resolve("data/pets").path.name
         ('PACS', 'pets')
-        >>> resolve("my_data:waves").has_image_files
-        False
+        >>> resolve("pacs").contents, resolve("my_data:waves").contents
+        ('images', None)
     """
     if name in DATASETS:
         return DataName(name, benchmark=BENCHMARKS.get(name))
@@ -164,6 +150,27 @@ def is_path(name: str) -> bool:
     return "/" in name or "\\" in name or file or Path(name).exists()
 
 
+def path_contents(path: Path) -> Contents:
+    """What a folder or a file holds, by its extension and the names of its columns.
+
+    A list of images has a column ``path``, and ``label`` or ``domain``; a Parquet file of features
+    has ``features``. A file that cannot be read is a table: reading it as such names the cause.
+    """
+    suffix = path.suffix.lower()
+    if suffix == ".npz" and not path.is_dir():
+        return "features"
+    if suffix not in SUFFIXES or not path.is_file():
+        return "images"
+    try:
+        names = column_names(path)
+    except (OSError, ValueError, ImportError):
+        return "table"
+    if suffix == ".parquet" and "features" in names:
+        return "features"
+    image, *others = COLUMNS
+    return "images" if image in names and any(name in names for name in others) else "table"
+
+
 def check_table_options(name: str, options: Mapping[str, Any]) -> None:
     """Refuse options of a table for a path that is none.
 
@@ -173,18 +180,15 @@ def check_table_options(name: str, options: Mapping[str, Any]) -> None:
     """
     path = Path(name)
     option = next((key for key in options if key in ("label", "domain", "ignore")), None)
-    if option is None or not is_path(name) or is_table(path):
+    if option is None or not is_path(name) or path_contents(path) == "table":
         return
     if not path.exists():
         raise FileNotFoundError(f"There is no {name}.")
-    if path.is_dir():
-        contents = "it is a folder of images"
-    elif path.suffix.lower() in SUFFIXES:
-        features = is_features_file(path)
-        contents = "it is a file of features" if features else "it is a list of images"
-    else:
-        contents = f"convert it to {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
-    raise ValueError(f"{option} applies only to tables; {name} is not one: {contents}.")
+    cause = "it is a folder of images"
+    if not path.is_dir():
+        endings = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
+        cause = f"a table is a file {endings} that holds neither features nor paths of images"
+    raise ValueError(f"{option} applies only to tables; {name} is not one: {cause}.")
 
 
 def load(
@@ -230,15 +234,11 @@ def find_images(name: str, data_dir: Path | None = None) -> tuple[Path, Benchmar
             raise FileNotFoundError(f"There is no {name}.")
         if not Path(name).is_dir():
             check_regular(Path(name))
-        if is_features_file(Path(name)):
+        if (contents := path_contents(Path(name))) != "images":
             raise ValueError(
-                f"{name} holds features, not images. Give the data set that they were computed "
-                "from."
-            )
-        if is_table(Path(name)):
-            raise ValueError(
-                f"{name} is a table, not a list of images, which has the columns path, label and "
-                "domain."
+                f"{name} holds {contents if contents == 'features' else 'a table'}, not images. "
+                "Give a folder domain/class/image, or a list of images with the columns "
+                f"{', '.join(COLUMNS)}."
             )
         return Path(name), None
     _check_known("data set of images", name, BENCHMARKS)
@@ -250,9 +250,9 @@ def known_domains(name: str) -> tuple[str, ...] | None:
     data = resolve(name)
     if data.benchmark is not None:
         return data.benchmark.domains
-    if data.path is None or data.is_table:
-        return None
-    return feature_domains(data.path) if data.has_features else data.index().domain_names
+    if data.path is not None and data.contents == "features":
+        return feature_domains(data.path)
+    return data.index().domain_names if data.contents == "images" else None
 
 
 def describe_data(
@@ -286,18 +286,19 @@ def describe_data(
         return [_row(name, data_dir)]
     if not data.path.exists():
         raise FileNotFoundError(f"There is no {name}.")
-    domains: DomainSet | None = None
-    if data.has_image_files:
+    columns: dict[str, Any] = {}
+    if data.contents == "images":
         index = data.index(data_dir)
-        facts = {"domains": index.domain_names, "classes": len(index.class_names)}
-        facts["samples"] = len(index)
+        names, classes, samples = index.domain_names, len(index.class_names), len(index)
     else:
         domains = data.load(options)
-        facts = {"domains": domains.names, "classes": domains.classes}
-        facts["samples"] = sum(map(len, domains.domains))
-    row = {"name": name, **facts, "licence": None, "package": "riskmatch", "here": True}
-    columns = {"columns": domains.describe()} if isinstance(domains, TableDomains) else {}
-    return [{**row, "cure": None, **columns}]
+        names, classes = domains.names, domains.classes
+        samples = sum(map(len, domains.domains))
+        if isinstance(domains, TableDomains):
+            columns = {"columns": domains.describe()}
+    facts = {"name": name, "domains": names, "classes": classes, "samples": samples}
+    known = {"licence": None, "package": "riskmatch", "here": True, "cure": None}
+    return [{**facts, **known, **columns}]
 
 
 def download_data(
@@ -333,16 +334,14 @@ def download_data(
 
 def _row(name: str, data_dir: Path | None) -> dict[str, Any]:
     facts: dict[str, Any] = {"domains": (), "classes": None, "samples": None, "licence": None}
-    facts["package"] = "riskmatch" if name in DATASETS else None
+    package, data = None, DataName(name)
     try:
-        data = DataName(name)
-        source = data.source
-        facts |= {fact: getattr(source, fact) for fact in facts if fact != "package"}
-        facts["package"] = data.part.distribution if data.part else "riskmatch"
-        cure = source.cure(data_dir)
+        facts = {fact: getattr(data.source, fact) for fact in facts}
+        package = data.part.distribution if data.part else "riskmatch"
+        cure = data.source.cure(data_dir)
     except PartError as error:
         cure = str(error)
-    return {"name": name, **facts, "here": cure is None, "cure": cure}
+    return {"name": name, **facts, "package": package, "here": cure is None, "cure": cure}
 
 
 def _check_known(noun: str, name: str, names: Iterable[str], hint: str = "") -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from riskmatch.data.domain import Domain, DomainSet
-from riskmatch.data.parquet import parquet_file, read_parquet
+from riskmatch.data.table_files import column_names, read_parquet
 from riskmatch.files import check_regular, read_arrays, write_whole
 from riskmatch.limits import LimitError
 from riskmatch.validation import check_option
@@ -53,17 +53,6 @@ def write_features(domains: DomainSet, file: Path) -> None:
     parts = [_columns(domains, domain) for domain in domains.domains]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     write_whole(file, _WRITERS[file.suffix](columns))
-
-
-def is_features_file(path: Path) -> bool:
-    """Whether a path is that of a file of features: by its ending, or by its columns."""
-    if path.suffix.lower() != ".parquet" or path.is_dir():
-        return path.suffix.lower() == ".npz" and not path.is_dir()
-    try:
-        check_regular(path)
-        return "features" in parquet_file(path).schema_arrow.names
-    except (OSError, ValueError, ImportError):
-        return False  # to be read as a manifest, which names the cause
 
 
 def feature_domains(path: Path) -> tuple[str, ...]:
@@ -159,7 +148,7 @@ def _read_npz(path: Path, wanted: Sequence[str]) -> _Columns:
 
 
 def _read_parquet(path: Path, wanted: Sequence[str]) -> _Columns:
-    names = [name for name in wanted if name in parquet_file(path).schema_arrow.names]
+    names = [name for name in wanted if name in column_names(path)]
     table = read_parquet(path, names, ROW_BYTES)
     columns = {name: table[name].to_numpy() for name in names if name != "features"}
     if "features" in names:

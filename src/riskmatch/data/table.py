@@ -14,18 +14,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from riskmatch.data.columns import InputColumn, read_texts, with_text_names
-from riskmatch.data.csv_files import check_distinct, csv_columns, read_csv
 from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.data.images.manifest import COLUMNS as MANIFEST_COLUMNS
-from riskmatch.data.parquet import parquet_errors, parquet_file, read_parquet
 from riskmatch.data.preprocessing import TablePreprocessing
-from riskmatch.files import check_regular
+from riskmatch.data.table_files import check_distinct, read_table
 from riskmatch.validation import check_option, listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-SUFFIXES = (".csv", ".tsv", ".parquet")
 MAX_CLASSES = 20
 """Classes that any label may have; more must be fewer than half of the rows."""
 
@@ -140,47 +137,6 @@ class TableDomains(DomainSet):
             ) from None
         domains = tuple(replace(domain, y=targets[domain.y]) for domain in self.domains)
         return replace(self, domains=domains, classes=0, class_names=())
-
-
-def is_table(path: Path) -> bool:
-    """Whether a file is a table: its extension is, and its columns are not those of a manifest.
-
-    A manifest has a column ``path``, and ``label`` or ``domain``; a file of features ``features``.
-    """
-    if path.suffix.lower() not in SUFFIXES or not path.is_file():
-        return False
-    try:
-        check_regular(path)
-        if path.suffix.lower() == ".parquet":
-            names = parquet_file(path).schema_arrow.names
-        else:
-            names = csv_columns(path)
-    except (OSError, ValueError, ImportError):
-        return True  # reading it names the cause
-    image, *others = MANIFEST_COLUMNS
-    manifest = image in names and any(name in names for name in others)
-    return not manifest and "features" not in names
-
-
-def read_table(path: Path) -> DataFrame:
-    """Read a file ``.csv``, ``.tsv`` or ``.parquet``; a first column without a name is left out.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file is damaged, or two columns have the same name.
-        ImportError: pyarrow, which Parquet needs, is not installed.
-    """
-    if not path.exists():
-        raise FileNotFoundError(f"There is no table {path}.")
-    check_regular(path)
-    if path.suffix.lower() == ".parquet":
-        check_distinct(path, parquet_file(path).schema_arrow.names)
-        table = read_parquet(path)
-        with parquet_errors(path):
-            frame: DataFrame = table.to_pandas(split_blocks=True, self_destruct=True)
-        return frame
-    frame = read_csv(path)
-    return frame if frame.columns[0] else frame.iloc[:, 1:]  # the index that pandas writes
 
 
 def load_table(

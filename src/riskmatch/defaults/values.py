@@ -189,12 +189,9 @@ def data_key(data: str | None) -> str:
         return data or ""
     if data == _DATA_FRAME:
         return TABLE
-    from riskmatch.data.catalogue import is_path
-    from riskmatch.data.features import is_features_file
-    from riskmatch.data.table import is_table
+    from riskmatch.data.catalogue import is_path, path_contents
 
     if not is_path(data):
         return data
-    if is_features_file(Path(data)):
-        return FEATURES
-    return TABLE if is_table(Path(data)) else PATH
+    keys = {"features": FEATURES, "table": TABLE, "images": PATH}
+    return keys[path_contents(Path(data))]

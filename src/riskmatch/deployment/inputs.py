@@ -22,7 +22,7 @@ from riskmatch.data.images.decode import ImageError, decode
 from riskmatch.data.images.index import EXTENSIONS, is_image, is_junk
 from riskmatch.data.images.manifest import is_manifest, manifest_paths
 from riskmatch.data.preprocessing import TablePreprocessing
-from riskmatch.data.table import SUFFIXES, read_table
+from riskmatch.data.table_files import SUFFIXES, read_table
 from riskmatch.validation import check_json, check_option, shown
 
 if TYPE_CHECKING:

@@ -64,12 +64,12 @@ def identity_of_files(config: RunConfig, data_dir: Path | None) -> DataIdentity 
     """
     try:
         named = resolve(config.data)
-        if named.is_table:
+        if named.contents == "table":
             table = named.load(config.data_options)
             return identity_of_table(table, config.risk)  # type: ignore[arg-type]
-        if named.has_features:
+        if named.contents == "features":
             return identity_of(named.load())
-        if not named.has_image_files:
+        if named.contents != "images":
             return None
         index = named.index(data_dir)
     except (OSError, ValueError):

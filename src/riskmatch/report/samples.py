@@ -80,7 +80,7 @@ class DataCache:
 
         if config.data.startswith(INSTANCE):
             raise ValueError("the data were passed as an object, which the run does not store")
-        if not (data := resolve(config.data)).has_image_files:
+        if (data := resolve(config.data)).contents != "images":
             return examples_in_memory(self.inputs(config), config.trial)
         index = self._cached("index", config.data, lambda: data.index(self._data_dir))
         return examples_on_disk(index, config.trial)

@@ -49,7 +49,7 @@ def pictures_in_common(selected: Selected, data_dir: Path | None = None) -> Iter
 
     try:
         data = resolve(name)
-        if not data.has_image_files:
+        if data.contents != "images":
             return
         index = data.index(data_dir)
     except (OSError, ValueError, ImportError, RuntimeError):

@@ -7,11 +7,9 @@ import pytest
 from random_images import random_image
 
 from riskmatch.data.doctor import duplicates as duplicates_module
-from riskmatch.data.doctor import similarity
-from riskmatch.data.doctor.duplicates import check_duplicates, near_duplicates
-from riskmatch.data.doctor.files import Inspection, inspect_files
+from riskmatch.data.doctor.duplicates import alike, check_duplicates, near_duplicates
+from riskmatch.data.doctor.files import Inspection, Problem, inspect_files
 from riskmatch.data.doctor.published import BenchmarkCopy, check_classes, check_counts, recognise
-from riskmatch.data.doctor.similarity import alike
 from riskmatch.data.images.benchmark import BENCHMARKS
 from riskmatch.data.images.index import Entry, ImageIndex
 
@@ -274,8 +272,8 @@ def test_near_duplicates_give_a_spanning_tree():
 
 @pytest.mark.parametrize("chunk", [7, 1 << 13])
 def test_near_duplicate_groups_match_brute_force(monkeypatch, chunk):
-    monkeypatch.setattr(duplicates_module, "CHUNK", chunk)
-    monkeypatch.setattr(similarity, "CHUNK", chunk)
+    monkeypatch.setattr(duplicates_module, "THUMBNAILS", chunk)
+    monkeypatch.setattr(duplicates_module, "HASHES", chunk)
     rng = np.random.default_rng(0)
     scenes = rng.integers(60, 190, (3, 768))
     noise = rng.normal(0, 1, (90, 768)) * rng.uniform(0, 6, (90, 1))  # some are alike, some not
@@ -313,12 +311,12 @@ def test_frames_of_one_scene_are_not_compared_pairwise(monkeypatch):
     ]
     files[500] = Inspection(b"", "PNG", hash=1, thumbnail=other.astype(np.uint8).tobytes())
     assert len(near_duplicates(files, range(1000))) == 998
-    assert max(compared) <= duplicates_module.CHUNK
-    assert sum(compared) < 4 * duplicates_module.CHUNK  # of 499,500 pairs
+    assert max(compared) <= duplicates_module.THUMBNAILS
+    assert sum(compared) < 4 * duplicates_module.THUMBNAILS  # of 499,500 pairs
 
 
 def test_undecodable_files_are_not_duplicates(tmp_path):
     entries = [Entry(f"{d}/cat/1.jpg", "cat", d) for d in "ab"]
     index = ImageIndex.of("made", tmp_path, entries)
-    files = [Inspection(b"same", "text", error="cannot identify")] * 2
+    files = [Inspection(b"same", "text", Problem("no-image", "is not an image but text"))] * 2
     assert list(check_duplicates(index, BenchmarkCopy.of(index, None), files)) == []

@@ -12,7 +12,7 @@ from random_images import random_image, write_images
 
 from riskmatch.cli.data import print_examination
 from riskmatch.data.doctor import contact_sheet, examine_data
-from riskmatch.data.doctor.contact_sheet import BLANK, CELL, GAP, HEAD, MARGIN
+from riskmatch.data.doctor.findings import BLANK, CELL, GAP, HEAD, MARGIN
 from riskmatch.data.doctor.survey import survey
 from riskmatch.data.images.index import index_folder
 
@@ -41,7 +41,7 @@ def test_sound_tree_has_no_findings(tree, printed):
     examination = examine_data(tree)
     assert examination.findings == ()
     assert examination.exit_code == 0
-    assert len(examination.index) == 150
+    assert len(examination) == 150
     assert "No faults, warnings or notes." in printed(examination)
 
 
@@ -157,7 +157,7 @@ def test_missing_files_of_a_manifest_are_reported(tree):
     lines = ["path,label,domain", "a/cat/0.png,cat,a", "a/cat/1.png,cat,a", "b/no.png,cat,b"]
     (tree / "pets.csv").write_text("\n".join([*lines, "b/cow/1.png,cow,b", "b,cat,b"]))
     examination = examine_data(tree / "pets.csv")
-    assert len(examination.index) == 3
+    assert len(examination) == 3
     assert {row for row in found(examination) if row[1] == "fault"} == {
         ("empty", "fault", "a/cat/0.png"),
         ("missing-file", "fault", "b/no.png"),

@@ -8,16 +8,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from random_images import random_image
 
-from riskmatch.data.doctor import similarity
-from riskmatch.data.doctor.similarity import (
-    THUMBNAIL,
-    alike,
-    close_pairs,
-    coarse,
-    may_be_alike,
-    perceptual_hash,
-    signature,
-)
+from riskmatch.data.doctor import duplicates
+from riskmatch.data.doctor.duplicates import alike, close_pairs
+from riskmatch.data.doctor.files import THUMBNAIL, perceptual_hash, signature
 
 WORDS = st.integers(0, 2**64 - 1)
 
@@ -64,7 +57,7 @@ def test_close_pairs_skip_rows_of_one_group(rows):
 
 
 def test_close_pairs_skip_groups_joined_meanwhile(monkeypatch):
-    monkeypatch.setattr(similarity, "CHUNK", 1000)
+    monkeypatch.setattr(duplicates, "HASHES", 1000)
     hashes, groups, given = np.zeros(3000, np.uint64), np.arange(3000), 0
     for pairs in close_pairs(hashes, groups):
         given += len(pairs)
@@ -75,7 +68,7 @@ def test_close_pairs_skip_groups_joined_meanwhile(monkeypatch):
 def test_close_pairs_do_not_depend_on_the_chunk_size(monkeypatch):
     hashes = np.random.default_rng(0).integers(0, 64, 300, dtype=np.uint64)
     whole = np.concatenate(list(close_pairs(hashes, np.arange(300))))
-    monkeypatch.setattr(similarity, "CHUNK", 100)
+    monkeypatch.setattr(duplicates, "HASHES", 100)
     parts = list(close_pairs(hashes, np.arange(300)))
     assert len(parts) > 100
     assert sorted(map(tuple, np.concatenate(parts))) == sorted(map(tuple, whole))
@@ -119,19 +112,6 @@ def test_recoloured_or_flipped_image_is_not_alike():
         random_image(1),
     ):
         assert not alike(*thumbnails(before, other)).any()
-
-
-def test_coarse_comparison_has_no_false_negatives():
-    rng, ruled_out = np.random.default_rng(0), 0
-    for noise in (2, 5, 10, 20):
-        before = rng.integers(40, 210, (200, *THUMBNAIL))
-        coarse_noise = rng.normal(0, noise, (200, 4, 4, 3)).repeat(4, 1).repeat(4, 2)
-        for change in (coarse_noise, rng.normal(0, noise, before.shape)):
-            a, b = (side.astype(np.uint8) for side in (before, (before + change).clip(0, 255)))
-            likely = may_be_alike(coarse(a), coarse(b))
-            assert likely[alike(a, b)].all()
-            ruled_out += (~likely).sum()
-    assert ruled_out > 200
 
 
 def test_image_of_one_colour_has_no_signature():

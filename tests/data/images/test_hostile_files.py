@@ -16,8 +16,8 @@ from riskmatch import load_data
 from riskmatch.cli import main
 from riskmatch.data import mnist
 from riskmatch.data.doctor import examine_data
-from riskmatch.data.doctor.contact_sheet import contact_sheet
 from riskmatch.data.doctor.files import inspect_file
+from riskmatch.data.doctor.findings import contact_sheet
 from riskmatch.data.fetch import FetchError, fetch
 from riskmatch.data.images import decode as decode_module
 from riskmatch.data.images.benchmark import BENCHMARKS, Download, Origin
@@ -109,7 +109,7 @@ def test_pixels_are_limited_whatever_other_code_sets(pictures, monkeypatch):
     file = pictures / "a" / "cat" / "1.png"
     with pytest.raises(ImageError, match="20×20 pixels"):
         decode(file, 8)
-    assert "20×20 pixels" in inspect_file(file).error
+    assert "20×20 pixels" in inspect_file(file).problem.message
 
 
 BOMBS = {

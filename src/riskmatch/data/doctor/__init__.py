@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from riskmatch.data import OnProgress, no_progress
-from riskmatch.data.catalogue import check_table_options, find_images, is_path
-from riskmatch.data.doctor.contact_sheet import contact_sheet
+from riskmatch.data.catalogue import check_table_options, find_images, is_path, path_contents
 from riskmatch.data.doctor.duplicates import Siblings, check_duplicates, siblings_in
 from riskmatch.data.doctor.files import Inspection, check_colours, check_file, inspect_files
-from riskmatch.data.doctor.findings import SEVERITIES, Examination, Finding
+from riskmatch.data.doctor.findings import SEVERITIES, Examination, Finding, contact_sheet
 from riskmatch.data.doctor.published import BenchmarkCopy, check_classes, check_counts, recognise
 from riskmatch.data.doctor.survey import survey
-from riskmatch.data.doctor.tables import check_table, summary
-from riskmatch.data.table import MAX_CLASSES, TableDomains, is_table, load_table
+from riskmatch.data.doctor.tables import check_table, row_counts
+from riskmatch.data.table import MAX_CLASSES, TableDomains, load_table
 from riskmatch.validation import check_options
 
 __all__ = [
@@ -60,7 +59,7 @@ def examine_data(
     report = no_progress if on_progress is None else on_progress
     if isinstance(data, TableDomains):
         return _examine_table(data, data.name)
-    if is_path(str(data)) and is_table(Path(data)):
+    if is_path(str(data)) and path_contents(Path(data)) == "table":
         check_options(str(data), options or {}, load_table)
         return _examine_table(load_table(Path(data), **options or {}), str(data))
     if options:
@@ -82,7 +81,8 @@ def examine_data(
     findings += check_duplicates(index, copy, files)
     findings.sort(key=lambda f: (SEVERITIES.index(f.severity), f.kind, f.subject, f.message))
     title = copy.benchmark.title if copy.benchmark else None
-    return Examination(index, title, copy.published, tuple(findings))
+    counts, root = index.counts(), str(index.root)
+    return Examination(index.name, root, counts, title, copy.published, tuple(findings), index)
 
 
 def _examine_table(table: TableDomains, root: str) -> Examination:
@@ -98,4 +98,4 @@ def _examine_table(table: TableDomains, root: str) -> Examination:
         cure = "Train a regression, --risk squared (risk='squared'), or choose another label."
         findings.append(Finding("many-classes", "note", too_many, cure, column=table.label))
     findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), finding.kind))
-    return Examination(summary(table, root), None, {}, tuple(findings))
+    return Examination(table.name, root, row_counts(table), None, {}, tuple(findings))

@@ -1,9 +1,13 @@
-"""Find images that occur twice: same bytes, same pixels, or nearly the same picture."""
+"""Find images that occur twice: same bytes, same pixels, or nearly the same picture.
+
+Of pictures that are nearly the same, a 64-bit hash gives candidates and a thumbnail decides.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -11,25 +15,28 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
-from riskmatch.data.doctor.files import Inspection, inspect_files
+from riskmatch.data.doctor.files import THUMBNAIL, Inspection, inspect_files
 from riskmatch.data.doctor.findings import Finding, Severity
 from riskmatch.data.doctor.published import BenchmarkCopy
-from riskmatch.data.doctor.similarity import (
-    THUMBNAIL,
-    Ints,
-    alike,
-    close_pairs,
-    coarse,
-    may_be_alike,
-)
 from riskmatch.data.images.index import ImageIndex
 
 Pair = tuple[int, int]
 """Two rows of an index, the lower first."""
 SIBLING_SHARE, SIBLING_IMAGES = 0.05, 3
 """Domains are siblings that have this share of the smaller one, and so many images, in common."""
-CHUNK = 1 << 12
-"""Pairs of thumbnails compared at a time, in about 50 MB."""
+ALIKE = 0.99
+"""Correlation of two thumbnails from which two images are near-duplicates.
+
+On PACS, copies saved again as JPEG of quality 75 stay above 0.996; the most similar pair of
+different images that the hash proposes, two sketches of a guitar, reaches 0.985.
+"""
+BANDS, BAND_BITS = 4, 16
+RADIUS = 2 * BANDS - 1
+"""Bits in which two hashes may differ, so that one of their bands differs in at most one bit."""
+THUMBNAILS, HASHES = 1 << 12, 1 << 18
+"""Pairs of thumbnails and of hashes compared at a time, in about 50 MB."""
+
+Ints = NDArray[np.int64]
 
 
 def check_duplicates(
@@ -134,18 +141,15 @@ def near_duplicates(files: Sequence[Inspection], rows: Iterable[int]) -> list[Pa
     if len(kept) < 2:
         return []
     hashes = np.array([files[row].hash for row in kept], dtype=np.uint64)
-    rough = np.concatenate([coarse(_thumbnails(files, chunk)) for chunk in _chunks(kept)])
     groups, tree = np.arange(len(kept)), np.empty((0, 2), np.int64)
     for candidates in close_pairs(hashes, groups):
-        for chunk in _chunks(candidates):
-            a, b = chunk[np.not_equal(*groups[chunk.T])].T
-            likely = may_be_alike(rough[a], rough[b])
-            a, b = a[likely], b[likely]
-            same = alike(_thumbnails(files, kept[a]), _thumbnails(files, kept[b]))
+        for start in range(0, len(candidates), THUMBNAILS):
+            pairs = candidates[start : start + THUMBNAILS]
+            pairs = pairs[np.not_equal(*groups[pairs.T])]
+            same = alike(*(_thumbnails(files, rows) for rows in kept[pairs.T]))
             if same.any():
-                edges = np.concatenate([tree, np.stack([a[same], b[same]], axis=1)])
                 # In place: close_pairs skips pairs within a group from here on.
-                tree, groups[:] = _spanning_tree(edges, len(kept))
+                tree, groups[:] = _spanning_tree(np.concatenate([tree, pairs[same]]), len(kept))
     return sorted((int(kept[a]), int(kept[b])) for a, b in tree)
 
 
@@ -159,13 +163,82 @@ def _spanning_tree(edges: Ints, n: int) -> tuple[Ints, Ints]:
     return edges[kept], groups.astype(np.int64)
 
 
-def _chunks(rows: Ints) -> Iterator[Ints]:
-    return (rows[start : start + CHUNK] for start in range(0, len(rows), CHUNK))
-
-
 def _thumbnails(files: Sequence[Inspection], rows: Ints) -> NDArray[np.uint8]:
     joined = b"".join(files[row].thumbnail for row in rows)
     return np.frombuffer(joined, np.uint8).reshape(-1, *THUMBNAIL)
+
+
+def close_pairs(hashes: NDArray[np.uint64], groups: Ints) -> Iterator[Ints]:
+    """All pairs (k, 2) of rows, first < second, whose hashes differ in at most ``RADIUS`` bits.
+
+    If two hashes differ in at most 7 of 64 bits, one of their four bands of 16 bits differs in at
+    most one bit. So each row is compared only with the rows of 17 buckets per band.
+
+    Args:
+        hashes: (n,) hashes of the rows.
+        groups: (n,) rows of one group are not paired. The caller may join groups between two
+            items: of n frames of one scene, only few of the n(n − 1)/2 pairs are then given.
+
+    Example:
+        >>> hashes = np.array([0, 2**64 - 1, 0b111 << 40, 0b1111 << 60], dtype=np.uint64)
+        >>> np.concatenate(list(close_pairs(hashes, np.arange(4)))).tolist()
+        [[0, 2], [0, 3], [2, 3]]
+        >>> np.concatenate(list(close_pairs(hashes, np.array([0, 1, 0, 3])))).tolist()
+        [[0, 3], [2, 3]]
+    """
+    shifts = np.arange(0, 64, BAND_BITS, dtype=np.uint64)
+    bands = ((hashes[:, None] >> shifts) & np.uint64((1 << BAND_BITS) - 1)).astype(np.int64)
+    ones = np.array([bin(value).count("1") for value in range(1 << BAND_BITS)], dtype=np.int8)
+    for band in range(BANDS):
+        for first, second in _bucket_pairs(bands[:, band], groups):
+            distances = ones[bands[first] ^ bands[second]]  # (k, BANDS)
+            # Pairs that share a bucket of an earlier band have been given already.
+            new = (distances.sum(axis=1) <= RADIUS) & (distances[:, :band] > 1).all(axis=1)
+            if new.any():
+                yield np.stack([first[new], second[new]], axis=1)
+
+
+def _bucket_pairs(keys: Ints, groups: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """Pairs of rows, first < second, whose keys differ in at most one bit, each pair once."""
+    order = np.argsort(keys, kind="stable")
+    edges = np.searchsorted(keys[order], np.arange((1 << BAND_BITS) + 1))
+    after = np.empty_like(order)
+    after[order] = np.arange(1, len(order) + 1)
+    yield from _expanded(after, edges[keys + 1], order, groups)
+    for flip in (1 << bit for bit in range(BAND_BITS)):
+        # Only rows without the bit search, so that a pair is found once.
+        starts, ends = edges[keys ^ flip], edges[(keys ^ flip) + 1]
+        yield from _expanded(starts, np.where(keys & flip, starts, ends), order, groups)
+
+
+def _expanded(starts: Ints, ends: Ints, order: Ints, groups: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """Each row paired with ``order[start:end]`` of other groups, about ``HASHES`` pairs a time."""
+    low = 0
+    while low < len(starts):
+        rows = int(np.searchsorted(np.cumsum(ends[low:] - starts[low:]), HASHES)) + 1
+        sizes = (ends - starts)[low : low + rows]
+        row = np.repeat(np.arange(low, low + len(sizes)), sizes)
+        within = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        other = order[np.repeat(starts[low : low + rows], sizes) + within]
+        apart = groups[row] != groups[other]
+        row, other = row[apart], other[apart]
+        if len(row):
+            yield np.minimum(row, other), np.maximum(row, other)
+        low += rows
+
+
+def alike(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """(k,) whether the thumbnails (k, 16, 16, 3) correlate to at least ``ALIKE``."""
+    cosines = np.einsum("ij,ij->i", _standardised(first), _standardised(second))
+    return np.asarray(cosines >= ALIKE)
+
+
+def _standardised(thumbnails: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """(k, 768) rows of mean 0 and length 1."""
+    rows = thumbnails.reshape(-1, prod(THUMBNAIL)).astype(np.float32)
+    rows -= rows.mean(axis=1, keepdims=True)
+    rows /= np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
+    return rows
 
 
 def _finding(

@@ -10,16 +10,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.fft import dctn
 
 from riskmatch.data.doctor.findings import Finding, Severity
-from riskmatch.data.doctor.similarity import signature
 from riskmatch.data.images.decode import check_pillow, open_image, to_rgb
 from riskmatch.data.images.index import FORMATS, ImageIndex
 from riskmatch.files import read_file
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 MIN_SIDE = 16
 """Pixels of a side below which an image shows little."""
@@ -32,11 +37,11 @@ SAVE_AS_RGB = "Save it as 8-bit RGB."
 REPLACE = "Get the file again, or delete it."
 CHUNK = 256
 """Files given to the threads at a time."""
-EMPTY, TOO_LARGE = "zero bytes", "more pixels than Pillow decodes"
-REFUSED = "colours that the loader refuses"
-"""Errors with a cure of their own."""
 HEADER = 512
 """Bytes from which the format is detected."""
+THUMBNAIL = (16, 16, 3)
+FLAT = 2.0
+"""Standard deviation of a thumbnail, in grey levels, below which only noise would be compared."""
 
 _SIGNATURES = (
     (rb"\xff\xd8\xff", "JPEG"),
@@ -73,6 +78,14 @@ def detect_format(header: bytes) -> str:
     return "text" if plain and text.strip() else "unknown data"
 
 
+class Problem(NamedTuple):
+    """Why a file cannot be decoded: a fault."""
+
+    kind: str
+    message: str
+    cure: str = REPLACE
+
+
 class Inspection(NamedTuple):
     """What one file contains."""
 
@@ -80,10 +93,8 @@ class Inspection(NamedTuple):
     """Digest of the bytes; empty where there are none or they cannot be read."""
     format: str
     """Format of the image, or a description of other content."""
-    error: str | None = None
+    problem: Problem | None = None
     """Why it cannot be decoded; None where it can."""
-    truncated: bool = False
-    """Whether the error is that the end is missing."""
     size: tuple[int, int] = (0, 0)
     """Width and height."""
     mode: str = ""
@@ -93,7 +104,7 @@ class Inspection(NamedTuple):
     pixels: bytes = b""
     """Digest of the pixels that the loader would give."""
     hash: int = 0
-    """Perceptual hash; see :func:`~riskmatch.data.doctor.similarity.signature`."""
+    """Perceptual hash; see :func:`signature`."""
     thumbnail: bytes = b""
     """Thumbnail as bytes; empty where the image has one colour."""
 
@@ -110,9 +121,11 @@ def inspect_file(path: Path) -> Inspection:
     try:
         data = read_file(path)
     except OSError as error:
-        return Inspection(b"", "nothing", error=error.strerror or str(error))
+        message = f"cannot be opened ({error.strerror or error})"
+        cure = "Repair the link or the permissions, or delete it."
+        return Inspection(b"", "nothing", Problem("unreadable", message, cure))
     if not data:
-        return Inspection(b"", "nothing", error=EMPTY)
+        return Inspection(b"", "nothing", Problem("empty", "has zero bytes"))
     content, format_ = _digest(data), detect_format(data[:HEADER])
     try:
         with open_image(BytesIO(data)) as image:
@@ -120,7 +133,8 @@ def inspect_file(path: Path) -> Inspection:
             try:
                 rgb = to_rgb(image)
             except ValueError as error:
-                return Inspection(content, format_, error=f"{REFUSED} ({error})")
+                message = f"has colours that the loader refuses ({error})"
+                return Inspection(content, format_, Problem("odd-colours", message, SAVE_AS_RGB))
             hash_, thumbnail = signature(rgb) or (0, b"")
             return Inspection(
                 content,
@@ -134,14 +148,21 @@ def inspect_file(path: Path) -> Inspection:
                 thumbnail=thumbnail,
             )
     except Image.DecompressionBombError as error:
-        return Inspection(content, format_, error=f"{TOO_LARGE}: {error}")
+        message = f"has more pixels than Pillow decodes: {error}"
+        problem = Problem("huge-image", message, SCALE_DOWN)
     except Exception as error:  # decoders raise many types on corrupt data
-        incomplete = "truncated" in str(error) or not data.endswith(_ENDS.get(format_, b""))
         reason = str(error) or type(error).__name__
         if isinstance(error, UnidentifiedImageError):
             reason = "its header is invalid"  # Pillow's message is a memory address
-        truncated = format_ in FORMATS and incomplete
-        return Inspection(content, format_, error=reason, truncated=truncated)
+        if format_ not in FORMATS:
+            problem = Problem("no-image", f"is not an image but {format_}")
+        elif "truncated" in reason or not data.endswith(_ENDS.get(format_, b"")):
+            message = f"is a {format_} image whose end is missing ({reason})"
+            problem = Problem("truncated", message)
+        else:
+            message = f"is a {format_} image that cannot be decoded ({reason})"
+            problem = Problem("damaged", message)
+    return Inspection(content, format_, problem)
 
 
 def inspect_files(paths: Iterable[Path], jobs: int | None = None) -> Iterator[Inspection]:
@@ -156,6 +177,28 @@ def inspect_files(paths: Iterable[Path], jobs: int | None = None) -> Iterator[In
             yield from inspections
 
 
+def signature(rgb: Image) -> tuple[int, bytes] | None:
+    """Perceptual hash and thumbnail of an image; None where it has one colour."""
+    from PIL.Image import Resampling
+
+    thumbnail = np.asarray(rgb.resize(THUMBNAIL[:2], Resampling.BOX))
+    if thumbnail.std() < FLAT:
+        return None
+    grey = rgb.resize((32, 32), Resampling.BOX).convert("L")
+    return perceptual_hash(np.asarray(grey)), thumbnail.tobytes()
+
+
+def perceptual_hash(grey: NDArray[Any]) -> int:
+    """64-bit hash of a (32, 32) image that scaling and compression hardly change.
+
+    Each bit says whether a coefficient of the discrete cosine transform exceeds their median. The
+    coefficients are those below 8 × 8, with (8, 0) in place of the constant.
+    """
+    spectrum = dctn(grey.astype(np.float64))
+    lowest = np.append(spectrum[:8, :8].ravel()[1:], spectrum[8, 0])
+    return int.from_bytes(np.packbits(lowest > np.median(lowest)).tobytes(), "big")
+
+
 def _digest(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
@@ -166,8 +209,8 @@ def check_file(path: str, domain: str, file: Inspection) -> Iterator[Finding]:
     def finding(type_: str, severity: Severity, message: str, cure: str) -> Finding:
         return Finding(type_, severity, message, cure, path=path, domain=domain)
 
-    if file.error is not None:
-        yield finding(*_decoding_error(file, file.error))
+    if file.problem is not None:
+        yield finding(file.problem.kind, "fault", file.problem.message, file.problem.cure)
         return
     name = PurePosixPath(path)
     extensions = FORMATS.get(file.format, (f".{file.format.lower()}",))
@@ -192,40 +235,29 @@ def check_file(path: str, domain: str, file: Inspection) -> Iterator[Finding]:
         yield finding("odd-colours", "warning", message, "Scale its values to their full range.")
 
 
-def _decoding_error(file: Inspection, error: str) -> tuple[str, Severity, str, str]:
-    """Kind, severity, message and cure for a file that cannot be decoded."""
-    if error == EMPTY:
-        return "empty", "fault", "has zero bytes", REPLACE
-    if error.startswith(TOO_LARGE):
-        return "huge-image", "fault", f"has {error}", SCALE_DOWN
-    if error.startswith(REFUSED):
-        return "odd-colours", "fault", f"has {error}", SAVE_AS_RGB
-    if not file.content:
-        cure = "Repair the link or the permissions, or delete it."
-        return "unreadable", "fault", f"cannot be opened ({error})", cure
-    if file.format not in FORMATS:
-        return "no-image", "fault", f"is not an image but {file.format}", REPLACE
-    if file.truncated:
-        message = f"is a {file.format} image whose end is missing ({error})"
-        return "truncated", "fault", message, REPLACE
-    message = f"is a {file.format} image that cannot be decoded ({error})"
-    return "damaged", "fault", message, REPLACE
+_CONVERTED = (
+    ("depth", "deep", "images of more than 8 bits", "scaled by their depth", "scale them"),
+    (
+        "transparency",
+        "transparent",
+        "transparent images",
+        "composited on white",
+        "composite them on another background",
+    ),
+)
+"""Kind of a finding, attribute of an inspection, which images, what the loader does, what else."""
 
 
 def check_colours(index: ImageIndex, files: Sequence[Inspection]) -> Iterator[Finding]:
     """For each domain, the images that the loader scales by depth or composites on white."""
     for number, domain in enumerate(index.domain_names):
         rows = [row for row, other in enumerate(index.domains) if other == number]
-        if deep := [index.paths[row] for row in rows if files[row].deep]:
-            first = f"{len(deep):,}, the first is {deep[0]}"
-            message = f"has images of more than 8 bits ({first}), scaled by their depth"
-            cure = "Leave them, or scale them yourself."
-            yield Finding("depth", "note", message, cure, domain=domain)
-        if clear := [index.paths[row] for row in rows if files[row].transparent]:
-            first = f"{len(clear):,}, the first is {clear[0]}"
-            message = f"has transparent images ({first}), composited on white"
-            cure = "Leave them, or composite them on another background yourself."
-            yield Finding("transparency", "note", message, cure, domain=domain)
+        for type_, attribute, images, conversion, other in _CONVERTED:
+            concerned = attrgetter(attribute)
+            if paths := [index.paths[row] for row in rows if concerned(files[row])]:
+                message = f"has {images} ({len(paths):,}, the first is {paths[0]}), {conversion}"
+                cure = f"Leave them, or {other} yourself."
+                yield Finding(type_, "note", message, cure, domain=domain)
 
 
 def _format_of(suffix: str) -> str:

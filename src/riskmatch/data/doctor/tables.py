@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -35,34 +33,20 @@ _COMMA = re.compile(r"[+-]?\d[\d.]*(,\d+)?")
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class TableSummary:
-    """Name, place and number of rows of a table, like an index of images."""
-
-    name: str
-    root: str
-    rows: Mapping[str, Mapping[str, int]]
+def row_counts(table: TableDomains) -> dict[str, dict[str, int]]:
     """Number of rows by domain and class; a regression has the class ""."""
-
-    def __len__(self) -> int:
-        return sum(sum(classes.values()) for classes in self.rows.values())
-
-    def counts(self) -> dict[str, dict[str, int]]:
-        """Number of rows by domain and class."""
-        return {domain: dict(classes) for domain, classes in self.rows.items()}
-
-
-def summary(table: TableDomains, root: str) -> TableSummary:
-    """Count the rows of a table by domain and class."""
-    names = table.class_names or ("",)
-    counts = {
-        domain.name: Counter(domain.y.tolist() if table.classes else [0] * len(domain))
+    if not table.classes:
+        return {domain.name: {"": len(domain)} for domain in table.domains}
+    return {
+        domain.name: dict(
+            zip(
+                table.class_names,
+                domain.y.bincount(minlength=table.classes).tolist(),
+                strict=True,
+            )
+        )
         for domain in table.domains
     }
-    rows = {
-        domain: {name: count[k] for k, name in enumerate(names)} for domain, count in counts.items()
-    }
-    return TableSummary(table.name, root, rows)
 
 
 def check_table(table: TableDomains) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.images.index import EXTENSIONS, is_junk
-from riskmatch.data.parquet import parquet_errors, parquet_file
+from riskmatch.data.table_files import parquet_errors, parquet_file
 
 ARCHIVE_EXTENSIONS = (".tar.gz", ".tgz", ".tar", ".zip")
 CHUNK = 1 << 20

@@ -20,7 +20,7 @@ from riskmatch.data.fetch import VARIABLE, check_digest, data_folders
 from riskmatch.data.images.archives import archive_stem
 from riskmatch.data.images.index import Entry, ImageIndex, is_junk, normalised_name, scan
 from riskmatch.data.images.layouts import FACTS
-from riskmatch.data.parquet import parquet_file
+from riskmatch.data.table_files import parquet_file
 
 DEPTH = 3
 """Levels of folders that are searched for the domains in an unpacked archive."""

@@ -9,10 +9,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from riskmatch.data.csv_files import read_csv
 from riskmatch.data.images.index import Entry, ImageIndex, normalised_name
-from riskmatch.data.parquet import parquet_file, read_parquet
-from riskmatch.files import check_regular, read_file
+from riskmatch.data.table_files import column_names, read_csv, read_parquet
+from riskmatch.files import read_file
 from riskmatch.validation import listed
 
 COLUMNS = ("path", "label", "domain")
@@ -151,8 +150,7 @@ def _parsed(path: Path, location: str, text: str) -> Any:
 
 
 def _read_parquet(path: Path, columns: Sequence[str]) -> Iterator[Row]:
-    check_regular(path)
-    _check_columns(path, dict.fromkeys(parquet_file(path).schema_arrow.names), columns)
+    _check_columns(path, dict.fromkeys(column_names(path)), columns)
     rows = read_parquet(path, columns, ROW_BYTES).to_pylist()
     return ((f"row {number}", row) for number, row in enumerate(rows, 1))
 
