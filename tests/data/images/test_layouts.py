@@ -4,7 +4,7 @@ import pytest
 from mirror import Mirror, serving
 from trees import contents, locked, plant, small, tarred, zipped
 
-from riskmatch.data.images import layouts
+from riskmatch.data.images import archives
 from riskmatch.data.images.archives import Unpacker
 from riskmatch.data.images.benchmark import BENCHMARKS, Download, Origin, load_index
 from riskmatch.data.images.get import get_benchmark
@@ -31,7 +31,7 @@ def served(benchmark, files, **changes):
 # TerraIncognita: (image, location, categories); the annotations and images of the camera traps.
 TRAPS = [
     *((f"{location}-{name}", location, [name]) for location in ["38", "43", "46", "100"]
-      for name in layouts.TERRA_CLASSES),
+      for name in archives.TERRA_CLASSES),
     ("two", "38", ["bird", "cat"]),
     ("again", "38", ["dog", "dog"]),
     ("car", "38", ["car"]),
@@ -42,7 +42,7 @@ TRAPS = [
 
 
 def trap_files():
-    names = [*layouts.TERRA_CLASSES, "car"]
+    names = [*archives.TERRA_CLASSES, "car"]
     annotations = {
         "categories": [{"id": 30 + place, "name": name} for place, name in enumerate(names)],
         "images": [
@@ -57,16 +57,16 @@ def trap_files():
     }
     images = {f"eccv_18_all_images_sm/{image}.jpg": image.encode() for image, _, _ in TRAPS}
     return {
-        layouts.TERRA_ANNOTATIONS: zipped(
+        archives.TERRA_ANNOTATIONS: zipped(
             {"caltech_images_20210113.json": json.dumps(annotations).encode()}
         ),
-        layouts.TERRA_IMAGES: tarred(images, "w:gz"),
+        archives.TERRA_IMAGES: tarred(images, "w:gz"),
     }
 
 
 def test_terraincognita_is_converted_as_in_domainbed(tmp_path):
     files = {name: plant(tmp_path, {name: c}) / name for name, c in trap_files().items()}
-    layouts.convert_terraincognita(files, Unpacker(tmp_path / "tree"))
+    archives.convert_terraincognita(files, Unpacker(tmp_path / "tree"))
     expected = {
         f"location_{location}/{name}/{image}.jpg": image.encode()
         for image, location, given in TRAPS
@@ -82,7 +82,7 @@ def test_terraincognita_has_four_locations_and_ten_classes():
     served(TERRAINCOGNITA, trap_files(), reissued=44)
     index = load_index(TERRAINCOGNITA)
     assert index.domain_names == ("location_100", "location_38", "location_43", "location_46")
-    assert index.class_names == layouts.TERRA_CLASSES
+    assert index.class_names == archives.TERRA_CLASSES
     assert [sum(row.values()) for row in index.counts().values()] == [10, 13, 11, 10]
 
 
@@ -103,10 +103,10 @@ def test_terraincognita_with_unpublished_counts_is_refused():
     ],
 )
 def test_annotations_in_another_format_are_refused(tmp_path, content, message):
-    files = trap_files() | {layouts.TERRA_ANNOTATIONS: content}
+    files = trap_files() | {archives.TERRA_ANNOTATIONS: content}
     paths = {name: plant(tmp_path, {name: content}) / name for name, content in files.items()}
     with pytest.raises(ValueError, match=message):
-        layouts.convert_terraincognita(paths, Unpacker(tmp_path / "tree"))
+        archives.convert_terraincognita(paths, Unpacker(tmp_path / "tree"))
 
 
 # JiGen's VLCS: train, crossval and test lists add up to the published numbers.
@@ -116,8 +116,8 @@ SPLITS = {"train": 3, "crossval": 1, "test": 2}
 def jigen_files():
     """Six images of each class and domain, of which ``full`` repeats four."""
     images = {}
-    for domain in layouts.VLCS_DOMAINS:
-        for number, label in enumerate(layouts.VLCS_CLASSES):
+    for domain in archives.VLCS_DOMAINS:
+        for number, label in enumerate(archives.VLCS_CLASSES):
             for split, count in SPLITS.items():
                 for k in range(count):
                     content = f"{domain} {label} {split} {k}".encode()
@@ -134,7 +134,7 @@ def assert_is_vlcs(folder):
     for path, content in found.items():
         domain, label, _ = path.split("/")
         original, named, *_ = content.decode().split()
-        assert (layouts.VLCS_DOMAINS[original], named) == (domain, label)
+        assert (archives.VLCS_DOMAINS[original], named) == (domain, label)
     assert len({*found.values()}) == len(found)
 
 
@@ -167,11 +167,11 @@ def net_files(duplicates):
         labels = range(345 if part.name == "clip" else 2)
         images = {f"{part.folder}/c{k:03d}/{part.folder}_{k:03d}_000001.jpg": b"x" for k in labels}
         files[f"{part.folder}.zip"] = zipped(images)
-    return files | {layouts.DOMAINNET_DUPLICATES: duplicates}
+    return files | {archives.DOMAINNET_DUPLICATES: duplicates}
 
 
 def net_origin():
-    names = (layouts.DOMAINNET_DUPLICATES, *(f"{part.folder}.zip" for part in DOMAINNET.parts))
+    names = (archives.DOMAINNET_DUPLICATES, *(f"{part.folder}.zip" for part in DOMAINNET.parts))
     return Origin(tuple(Download(name, ()) for name in names), "domainnet")
 
 
@@ -194,7 +194,7 @@ def test_domainnet_leaves_out_the_published_duplicates():
 def test_invalid_list_of_duplicates_is_refused(tmp_path):
     path = plant(tmp_path, {"d.txt": b"<html>\n404: Not Found"}) / "d.txt"
     with pytest.raises(ValueError, match=r"d\.txt lists '<html>'.*domain/class/image"):
-        layouts.read_duplicates(path)
+        archives.read_duplicates(path)
 
 
 def packed(rows, names=(), domains=()):
@@ -225,7 +225,7 @@ def test_images_of_parquet_files_are_unpacked_bitwise(tmp_path):
     files = {name: tmp_path / name for name in ("one.parquet", "two.parquet")}
     for path in files.values():
         Download(path.name, ()).check(path)
-    layouts.unpack_parquet(files, Unpacker(tmp_path / "tree"))
+    archives.unpack_parquet(files, Unpacker(tmp_path / "tree"))
     assert contents(tmp_path / "tree") == {
         "photo/cat/000000.png": b"1",
         "photo/dog/000001.jpg": b"2",

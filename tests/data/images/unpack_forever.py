@@ -7,9 +7,9 @@ from pathlib import Path
 from trees import small_pacs
 
 from riskmatch.data import no_progress
+from riskmatch.data.images.archives import CONVERTERS
 from riskmatch.data.images.benchmark import Origin
 from riskmatch.data.images.get import _install
-from riskmatch.data.images.layouts import CONVERTERS
 
 
 def half(files, unpacker):

@@ -6,6 +6,7 @@ Google Drive skip the warning about their size.
 
 from __future__ import annotations
 
+import json
 import re
 import tarfile
 import zipfile
@@ -17,11 +18,10 @@ from typing import NamedTuple
 import msgspec
 
 from riskmatch.data.fetch import VARIABLE, check_digest, data_folders
-from riskmatch.data.images.archives import archive_stem
 from riskmatch.data.images.index import Entry, ImageIndex, is_junk, normalised_name, scan
-from riskmatch.data.images.layouts import FACTS
 from riskmatch.data.table_files import parquet_file
 
+ARCHIVE_EXTENSIONS = (".tar.gz", ".tgz", ".tar", ".zip")
 DEPTH = 3
 """Levels of folders that are searched for the domains in an unpacked archive."""
 
@@ -76,7 +76,7 @@ class Origin:
     files: tuple[Download, ...]
     """Files that are all needed."""
     convert: str = "unpack"
-    """Name in :data:`~riskmatch.data.images.layouts.CONVERTERS`."""
+    """Name in :data:`~riskmatch.data.images.archives.CONVERTERS`."""
     caution: str | None = None
     """How its images differ from those that published results use."""
 
@@ -126,8 +126,22 @@ class Benchmark:
 
 
 BENCHMARKS: dict[str, Benchmark] = {
-    name: msgspec.convert({"name": name, **facts}, Benchmark) for name, facts in FACTS.items()
+    name: msgspec.convert({"name": name, **facts}, Benchmark)
+    for name, facts in json.loads(
+        Path(__file__).with_name("benchmarks.json").read_text(encoding="utf-8")
+    ).items()
 }
+
+
+def archive_stem(name: str) -> str | None:
+    """The name of an archive without its extension; None for other files.
+
+    Example:
+        >>> archive_stem("PACS.tar.gz"), archive_stem("PACS.txt")
+        ('PACS', None)
+    """
+    matches = (end for end in ARCHIVE_EXTENSIONS if name.lower().endswith(end))
+    return next((name[: -len(end)] for end in matches), None)
 
 
 def folded_name(name: str) -> str:

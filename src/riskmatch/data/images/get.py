@@ -14,11 +14,12 @@ from pathlib import Path
 
 from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.fetch import FetchError, data_folders, fetch, from_mirrors
-from riskmatch.data.images.archives import Unpacker, archive_stem
+from riskmatch.data.images.archives import CONVERTERS, Unpacker
 from riskmatch.data.images.benchmark import (
     Benchmark,
     Download,
     Origin,
+    archive_stem,
     check_counts,
     find_benchmark,
     find_tree,
@@ -26,7 +27,6 @@ from riskmatch.data.images.benchmark import (
     layout,
     missing_domains,
 )
-from riskmatch.data.images.layouts import CONVERTERS
 from riskmatch.files import file_lock, user_folder
 
 MARGIN = 3
