@@ -79,14 +79,11 @@ class InputColumn:
         if self.type == "date":
             return self._days(values)
         texts = read_texts(values)
-        if self.type == "boolean":
-            read = [
-                _BOOLEANS.get(t.lower()) if isinstance(t, str) else np.nan for t in texts.values
-            ]
-            known = np.array([value is not None for value in read])
-            self._check(values, known[texts.codes], "true and false")
-            texts = Texts(np.array(read, dtype=object), texts.codes)
-        return texts.array()
+        if self.type == "category":
+            return texts
+        read = [_BOOLEANS.get(text.lower()) if isinstance(text, str) else text for text in texts]
+        self._check(values, np.array([value is not None for value in read]), "true and false")
+        return np.array(read, dtype=object)
 
     def _numbers(self, values: Series[Any]) -> NDArray[Any]:
         import pandas as pd
@@ -97,16 +94,12 @@ class InputColumn:
         numbers = values if numeric else pd.to_numeric(values.astype(object), errors="coerce")
         read = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
         self._check(values, ~np.isnan(read) | values.isna().to_numpy(), "numbers")
-        if np.isinf(read).any():
-            row = int(np.isinf(read).argmax()) + 1
-            raise ValueError(
-                f"Column {self.name!r} has infinite values, the first in row {row}; replace them. "
-                f"{_leave_out(self.name)}"
-            )
         if (large := np.abs(read) > LARGEST).any():
+            row = int(large.argmax())
+            size = "infinite values" if np.isinf(read[row]) else f"values beyond ±{LARGEST:.1e}"
             raise ValueError(
-                f"Column {self.name!r} has values beyond ±{LARGEST:.1e}, the first in row "
-                f"{int(large.argmax()) + 1}; correct or rescale them. {_leave_out(self.name)}"
+                f"Column {self.name!r} has {size}, the first in row {row + 1}; "
+                f"correct, replace or rescale them. {_leave_out(self.name)}"
             )
         return read
 
@@ -133,27 +126,14 @@ class InputColumn:
         )
 
 
-@dataclass(frozen=True)
-class Texts:
-    """A column of texts: distinct values, and the value of each row."""
+def read_texts(values: Series[Any]) -> NDArray[Any]:
+    """(n,) values as texts without blanks around them, NaN where missing.
 
-    values: NDArray[Any]
-    """(k + 1,) texts, the last NaN."""
-    codes: NDArray[np.int64]
-    """(n,) number of each row's value; −1, which is the last, where it is missing."""
-
-    def array(self) -> NDArray[Any]:
-        """(n,) texts as objects, NaN where they are missing."""
-        texts: NDArray[Any] = self.values[self.codes]
-        return texts
-
-
-def read_texts(values: Series[Any]) -> Texts:
-    """Values as texts without blanks around them; whole floats lose their fraction.
+    Whole floats lose their fraction.
 
     Example:
         >>> import pandas as pd
-        >>> read_texts(pd.Series([7.0, None, "7"])).array()
+        >>> read_texts(pd.Series([7.0, None, "7"]))
         array(['7', nan, '7'], dtype=object)
     """
     import pandas as pd
@@ -162,8 +142,8 @@ def read_texts(values: Series[Any]) -> Texts:
         codes, distinct = pd.factorize(values.astype(object), use_na_sentinel=True)
     except TypeError as error:  # lists and the like
         raise ValueError(f"Column {str(values.name)!r} must hold text ({error}).") from error
-    texts = np.array([*map(_text, distinct), np.nan], dtype=object)
-    return Texts(texts, codes.astype(np.int64))
+    texts: NDArray[Any] = np.array([*map(_text, distinct), np.nan], dtype=object)
+    return texts[codes]  # −1, the last, where it is missing
 
 
 def with_text_names(frame: DataFrame) -> DataFrame:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from riskmatch.data.columns import ColumnType, InputColumn, read_frame, with_text_names
-from riskmatch.validation import check_json, check_option
+from riskmatch.data.columns import InputColumn, read_frame, with_text_names
+from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -35,16 +35,19 @@ _NUMERIC = ("number", "date")
 _STANDARDS = ("medians", "means", "scales")
 
 
-class TablePreprocessing:
+class _Target(msgspec.Struct):
+    """Mean and standard deviation of the targets of a regression."""
+
+    mean: float
+    scale: float
+
+
+class TablePreprocessing(msgspec.Struct, eq=False):
     """Turns rows of a table into inputs of a network, as fitted on the training domains.
 
     Numbers and dates are imputed by the median and standardised; those that are constant in
     training are 0. Numbers that are missing in training have an indicator each. Categories and
     booleans become codes: 0 for a value that training did not see, 1 for a missing one.
-
-    Args:
-        columns: the columns that are features, in order.
-        state: the fitted values, as :meth:`to_json` has them.
 
     Shapes: table of n rows → (n, width); the codes of categories are the last columns.
 
@@ -61,11 +64,34 @@ class TablePreprocessing:
         tensor([[0., 0., 0.]])
     """
 
-    kind = "table"
+    kind: ClassVar[str] = "table"
 
-    def __init__(self, columns: Sequence[InputColumn], state: Mapping[str, Any]) -> None:
-        self.columns = tuple(columns)
-        self.state = dict(state)
+    columns: list[InputColumn]
+    """The columns that are features, in order."""
+    medians: list[float]
+    """One of each number; a date is several numbers. So are the means and the scales."""
+    means: list[float]
+    scales: list[float]
+    missing: list[int]
+    """Numbers that are missing in training, by position."""
+    categories: list[list[str]]
+    """Values of each column of texts, sorted."""
+    target: _Target | None = None
+
+    def __post_init__(self) -> None:
+        numbers = sum(_widths(self.columns))
+        expected = dict.fromkeys(_STANDARDS, numbers)
+        expected["categories"] = sum(column.type not in _NUMERIC for column in self.columns)
+        for name, length in expected.items():
+            if len(getattr(self, name)) != length:
+                raise ValueError(
+                    f"its {len(self.columns)} columns need {length} {name}, and there are "
+                    f"{len(getattr(self, name))}"
+                )
+        if not self.columns or not {*self.missing} <= {*range(numbers)}:
+            raise ValueError(f"it has no columns, or none with the numbers {self.missing}")
+        if not np.isfinite([*self.medians, *self.means, *self.scales]).all():
+            raise ValueError("a median, mean or scale is infinite or not a number")
 
     @classmethod
     def fit(
@@ -95,26 +121,26 @@ class TablePreprocessing:
     ) -> TablePreprocessing:
         """Fit to columns that :meth:`InputColumn.read` read; see :meth:`fit`."""
         numbers, categories = _parts(columns, values)
-        state: dict[str, Any] = {
-            **_standards(numbers),
-            "missing": [k for k in _firsts(columns) if np.isnan(numbers[:, k]).any()],
-            "categories": [_frequent(column) for column in categories],
-            "target": None,
-        }
+        standards = None
         if target is not None:
-            mean, scale = float(target.mean()), float(target.std())
-            state["target"] = {"mean": mean, "scale": scale or 1.0}
-        return cls(columns, state)
+            standards = _Target(float(target.mean()), float(target.std()) or 1.0)
+        return cls(
+            [*columns],
+            **_standards(numbers),
+            missing=[k for k in _firsts(columns) if np.isnan(numbers[:, k]).any()],
+            categories=[_frequent(column) for column in categories],
+            target=standards,
+        )
 
     @property
     def cardinalities(self) -> tuple[int, ...]:
         """Number of codes of each category column, the last columns of the inputs."""
-        return tuple(len(values) + FIRST for values in self.state["categories"])
+        return tuple(len(values) + FIRST for values in self.categories)
 
     @property
     def width(self) -> int:
         """Number of inputs."""
-        return sum(len(self.state[part]) for part in ("medians", "missing", "categories"))
+        return len(self.medians) + len(self.missing) + len(self.categories)
 
     def transform(self, frame: DataFrame) -> Tensor:
         """(n, width) inputs of a network; other columns of the table are ignored.
@@ -138,28 +164,26 @@ class TablePreprocessing:
 
     def _transform_block(self, values: Sequence[NDArray[Any]]) -> Tensor:
         numbers, categories = _parts(self.columns, values)
-        medians, means, scales = (np.array(self.state[name], np.float64) for name in _STANDARDS)
+        medians, means, scales = (np.array(getattr(self, name), np.float64) for name in _STANDARDS)
         absent = np.isnan(numbers)
         scales = np.where(scales == 0, np.inf, scales)  # constants become 0 wherever they vary
         scaled = ((np.where(absent, medians, numbers) - means) / scales).clip(-LIMIT, LIMIT)
-        codes = map(_codes, categories, self.state["categories"])
-        parts = [scaled, absent[:, self.state["missing"]], *(column[:, None] for column in codes)]
+        codes = map(_codes, categories, self.categories)
+        parts = [scaled, absent[:, self.missing], *(column[:, None] for column in codes)]
         return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.float32))
 
     def scale_target(self, y: Tensor) -> Tensor:
         """Targets of a regression, standardised on the training domains."""
-        target = self.state["target"]
-        return ((y.double() - float(target["mean"])) / float(target["scale"])).float()
+        assert self.target is not None
+        return ((y.double() - self.target.mean) / self.target.scale).float()
 
     def restore_target(self, outputs: Tensor) -> Tensor:
         """Outputs of a network for a regression, in the unit of the table's label."""
-        target = self.state["target"] or {"mean": 0.0, "scale": 1.0}
-        return outputs * float(target["scale"]) + float(target["mean"])
+        return outputs if self.target is None else outputs * self.target.scale + self.target.mean
 
     def to_json(self) -> dict[str, Any]:
         """All fitted values as plain JSON values."""
-        columns = [asdict(column) for column in self.columns]
-        return {"kind": self.kind, "version": VERSION, "columns": columns, **self.state}
+        return {"kind": self.kind, "version": VERSION, **msgspec.to_builtins(self)}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> TablePreprocessing:
@@ -175,16 +199,9 @@ class TablePreprocessing:
                 f"reads {VERSION}. Install the riskmatch that wrote it, or train again."
             )
         try:
-            check_json(values, {"columns": [{"name": str, "type": str}], **_SCHEMA})
-            columns = [InputColumn(column["name"], column["type"]) for column in values["columns"]]
-            for column in columns:
-                check_option("column type", column.type, get_args(ColumnType))
-            state = {name: values[name] for name in _SCHEMA}
-            _check_state(columns, state)
-            return cls(columns, state)
+            return msgspec.convert(values, cls)
         except ValueError as error:
-            cause = str(error).rstrip(".")
-            raise ValueError(f"The preprocessing is damaged: {cause}. Restore it.") from error
+            raise ValueError(f"The preprocessing is damaged: {error}. Restore it.") from error
 
 
 def _parts(
@@ -201,31 +218,6 @@ def _parts(
             categories.append(array)
     rows = len(values[0])
     return np.stack(numbers, 1) if numbers else np.empty((rows, 0)), categories
-
-
-_SCHEMA = {
-    **dict.fromkeys(_STANDARDS, Sequence[float]),
-    "missing": Sequence[int],
-    "categories": [Sequence[str]],
-    "target": Mapping[str, float] | None,
-}
-"""Types of the fitted values."""
-
-
-def _check_state(columns: Sequence[InputColumn], state: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` unless fitted values are those of the columns."""
-    numbers = sum(_widths(columns))
-    texts = sum(column.type not in _NUMERIC for column in columns)
-    expected = dict.fromkeys(_STANDARDS, numbers) | {"categories": texts}
-    for name, length in expected.items():
-        if len(state[name]) != length:
-            raise ValueError(
-                f"its {len(columns)} columns need {length} {name}, and there are {len(state[name])}"
-            )
-    if not columns or not {*state["missing"]} <= {*range(numbers)}:
-        raise ValueError(f"it has no columns, or none with the numbers {state['missing']}")
-    if state["target"] is not None:
-        check_json(state["target"], {"mean": float, "scale": float}, "target")
 
 
 def _firsts(columns: Sequence[InputColumn]) -> list[int]:

@@ -249,7 +249,7 @@ def encoded(values: Series[Any], role: str) -> tuple[tuple[str, ...], NDArray[np
             f"Column {str(values.name)!r} has fractions; domains must be text, integers or true "
             "and false."
         )
-    texts = read_texts(values).array()
+    texts = read_texts(values)
     names, codes = _codes(texts)
     _check_present(values, np.isnan(codes), role)
     return names, codes.astype(np.int64)

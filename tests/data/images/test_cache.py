@@ -160,17 +160,6 @@ def test_moved_data_set_is_read_but_not_decoded(files, settled, tmp_path, change
     assert (first.names, second.names) == (["reading images"], [])
 
 
-def test_stamps_of_an_older_format_are_replaced(files, settled, tmp_path):
-    root, paths = files
-    pixels_of(root, paths, 32, tmp_path / "cache")
-    [stamps] = (tmp_path / "cache").glob("*.json")
-    kept = json.loads(stamps.read_text())
-    older = {path: [*stamp[:2], "0" * 64] for path, stamp in kept.items()}
-    stamps.write_text(json.dumps(older))
-    pixels_of(root, paths, 32, tmp_path / "cache")
-    assert json.loads(stamps.read_text()) == kept
-
-
 def test_recently_written_file_is_read_again(files, tmp_path):
     """Two writes within the clock's resolution leave the same size and time."""
     root, _ = files

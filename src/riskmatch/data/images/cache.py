@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 from zlib import crc32
 
+import msgspec
 import numpy as np
 import torch
 from torch import Tensor
@@ -28,6 +28,7 @@ from riskmatch.data.images.decode import decode, opened
 from riskmatch.data.images.index import ImageIndex
 from riskmatch.files import (
     SETTLED,
+    Stamp,
     file_lock,
     file_stamp,
     read_file,
@@ -43,6 +44,7 @@ CHUNK = 32
 """Images per task of a thread."""
 BLOCK = 8 << 20
 """Bytes of decoded images per checksum."""
+_Stamps = dict[str, tuple[int, int, int, int, str]]
 SAMPLED = 8
 """Blocks that are checked where nothing suggests that the file has changed."""
 
@@ -142,7 +144,8 @@ def cached_file(
                 if fault is not None:  # another process may have finished in the meantime
                     _remove_abandoned(folder)
                     _build(pixels, files, _side(files, image_size), report)
-                    _write_checksums(pixels, _checksums(pixels))
+                    blocks = math.ceil(pixels.stat().st_size / BLOCK)
+                    _write_checksums(pixels, [_checksum(pixels, k) for k in range(blocks)])
     return pixels
 
 
@@ -175,16 +178,16 @@ def content_hashes(
     try:
         current = {path: file_stamp(root / path) for path in paths}
     except FileNotFoundError as error:
-        link = Path(error.filename).is_symlink()
-        what = f"is a link to {os.readlink(error.filename)}, which does not" if link else "does not"
+        file, link = Path(error.filename), Path(error.filename).is_symlink()
+        what = f"is a link to {os.readlink(file)}, which does not" if link else "does not"
         raise FileNotFoundError(
-            f"{error.filename} {what} exist. Restore the file, or remove "
-            f"{'the link' if link else 'it'} from the data set."
+            f"{file} {what} exist. Restore the file, or remove {'the link' if link else 'it'} from "
+            "the data set."
         ) from error
     hashes = {
         path: digest
         for path, (*stamp, digest) in stored.items()
-        if path in current and tuple(stamp) == current[path]
+        if tuple(stamp) == current.get(path)
     }
     changed = [path for path in paths if path not in hashes]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -201,44 +204,47 @@ def content_hashes(
     return [hashes[path] for path in paths]
 
 
-def _read_stamps(stamps: Path) -> dict[str, list[Any]]:
+def _read_stamps(stamps: Path) -> _Stamps:
     """Stamp and hash by path; empty, with a warning, where the file is damaged."""
     try:
-        stored = json.loads(read_file(stamps))
-        if all(isinstance(entry, list) and entry for entry in stored.values()):
-            return dict(stored)
-        cause = "an entry has another form"
+        return msgspec.convert(json.loads(read_file(stamps)), _Stamps)
     except FileNotFoundError:
         return {}
-    except (ValueError, AttributeError, RecursionError) as error:
-        cause = str(error)
-    warnings.warn(f"{stamps} is damaged and written again: {cause}.", stacklevel=2)
-    return {}
+    except (ValueError, RecursionError) as error:
+        warnings.warn(f"{stamps} is damaged and written again: {error}.", stacklevel=2)
+        return {}
+
+
+class _Checksums(msgspec.Struct):
+    """Checksums of a file of decoded images, beside it."""
+
+    crc32: list[int]
+    """One of each block of :data:`BLOCK` bytes."""
+    stamp: Stamp
+    """Stamp of the file when all its blocks were last read."""
 
 
 def _fault(pixels: Path) -> str | None:
     """How a file of decoded images differs from its checksums; None if it is intact, "" if absent.
 
-    Some blocks are read, or all where size or times of the file have changed.
+    Some blocks are read, or all where the times of the file have changed.
     """
+    file = _checksum_file(pixels)
     try:
-        stored = json.loads(read_file(_checksum_file(pixels)))
-        size, sums, stamp = stored["size"], list(stored["crc32"]), file_stamp(pixels)
+        stored, stamp = msgspec.convert(json.loads(read_file(file)), _Checksums), file_stamp(pixels)
     except FileNotFoundError:  # either file, or both
         return ""
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        return f"{_checksum_file(pixels).name} cannot be read ({type(error).__name__}: {error})"
-    if stamp[0] != size:
-        return f"it has {stamp[0]} bytes, not {size}"
-    if len(sums) != math.ceil(size / BLOCK):
-        return f"{_checksum_file(pixels).name} has {len(sums)} checksums"
-    same = list(stamp) == stored.get("stamp")
-    step = max(1, len(sums) // SAMPLED) if same else 1
-    for number in {*range(0, len(sums), step), len(sums) - 1}:
-        if _checksum(pixels, number) != sums[number]:
+    except (ValueError, RecursionError) as error:
+        return f"{file.name} cannot be read ({error})"
+    if stamp[0] != stored.stamp[0]:
+        return f"it has {stamp[0]} bytes, not {stored.stamp[0]}"
+    blocks = len(stored.crc32)
+    step = max(1, blocks // SAMPLED) if stamp == stored.stamp else 1
+    for number in {*range(0, blocks, step), blocks - 1}:
+        if _checksum(pixels, number) != stored.crc32[number]:
             return f"block {number} does not match its checksum"
-    if not same:
-        _write_checksums(pixels, sums)
+    if stamp != stored.stamp:
+        _write_checksums(pixels, stored.crc32)
     return None
 
 
@@ -248,14 +254,9 @@ def _checksum(pixels: Path, number: int) -> int:
         return crc32(file.read(BLOCK))
 
 
-def _checksums(pixels: Path) -> list[int]:
-    return [_checksum(pixels, k) for k in range(math.ceil(pixels.stat().st_size / BLOCK))]
-
-
-def _write_checksums(pixels: Path, sums: Sequence[int]) -> None:
-    stamp = file_stamp(pixels)
-    content = {"size": stamp[0], "crc32": sums, "stamp": stamp}
-    write_whole(_checksum_file(pixels), json.dumps(content).encode())
+def _write_checksums(pixels: Path, sums: list[int]) -> None:
+    stored = _Checksums(sums, file_stamp(pixels))
+    write_whole(_checksum_file(pixels), msgspec.json.encode(stored))
 
 
 def _checksum_file(pixels: Path) -> Path:
@@ -269,17 +270,19 @@ def _build(pixels: Path, files: Sequence[Path], side: int, report: OnProgress) -
         raise OSError(errno.ENOSPC, f"{needed / 1e6:,.0f} MB needed, {free / 1e6:,.0f} MB free")
     part = pixels.with_suffix(".part")
 
-    def fill(file: int, start: int) -> int:
+    def fill(start: int) -> int:
         chunk = files[start : start + CHUNK]
-        for row, image in enumerate(chunk, start):
-            _write_at(file, decode(image, side).tobytes(), row * row_bytes)
+        with open(part, "r+b") as out:
+            out.seek(start * row_bytes)
+            for image in chunk:
+                out.write(decode(image, side).tobytes())
         return len(chunk)
 
     try:
         # Threads: Pillow decodes and resizes without the interpreter lock.
         with open(part, "wb") as out, ThreadPoolExecutor(os.cpu_count()) as pool:
             done = 0
-            for count in pool.map(partial(fill, out.fileno()), range(0, len(files), CHUNK)):
+            for count in pool.map(fill, range(0, len(files), CHUNK)):
                 done += count
                 report("decoding images", done, len(files))
             os.fsync(out.fileno())
@@ -288,24 +291,16 @@ def _build(pixels: Path, files: Sequence[Path], side: int, report: OnProgress) -
         part.unlink(missing_ok=True)
 
 
-def _write_at(file: int, data: bytes, offset: int) -> None:
-    view = memoryview(data)
-    while view:
-        written = os.pwrite(file, view, offset)
-        view, offset = view[written:], offset + written
-
-
 def _side(files: Sequence[Path], image_size: int) -> int:
-    largest = round(image_size * 8 / 7)
-    with opened(files[0]) as image:
-        width, height = image.size
-    if width != height or width > largest:
-        return largest
-    for file in files:
-        with opened(file) as image:
-            if image.size != (width, height):
-                return largest
-    return width
+    largest, sizes = round(image_size * 8 / 7), map(_size, files)
+    width, height = next(sizes)
+    same = width == height <= largest and all(size == (width, height) for size in sizes)
+    return width if same else largest
+
+
+def _size(file: Path) -> tuple[int, int]:
+    with opened(file) as image:
+        return image.size
 
 
 def _remove_abandoned(folder: Path) -> None:
