@@ -3,9 +3,9 @@ from .convert import load_data as load_data
 from .domain import Batch as Batch
 from .domain import Domain as Domain
 from .domain import DomainSet as DomainSet
+from .fetch import OnProgress as OnProgress
+from .fetch import no_progress as no_progress
 from .preprocessing import TablePreprocessing as TablePreprocessing
-from .progress import OnProgress as OnProgress
-from .progress import no_progress as no_progress
 from .sampler import Sampler as Sampler
 from .sampler import split as split
 from .sources import DATASETS as DATASETS

@@ -1,4 +1,4 @@
-"""Folders of data sets, and resumable downloads into them.
+"""Folders of data sets, resumable downloads into them, and the progress of long reads.
 
 A downloaded file appears only once it is complete and verified.
 """
@@ -16,7 +16,6 @@ from typing import Any, cast
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from riskmatch.data import OnProgress, no_progress
 from riskmatch.files import user_folder
 
 VARIABLE = "RISKMATCH_DATA"
@@ -30,8 +29,17 @@ SCHEMES = ("http://", "https://", "hf://")
 HUB = re.compile(r"hf://datasets/([^/]+/[^/@]+)@([^/]+)/(.+)")
 """URL of a file on the Hugging Face hub: data set, revision and path in it."""
 
+OnProgress = Callable[[str, int, int | None], None]
+"""Called with the name of a task, the amount done, and the total where it is known.
+
+The amount is a number of bytes or of images, as the caller documents.
+"""
 Check = Callable[[Path], object]
 """Raises ``ValueError`` with the reason where a file is not the expected one."""
+
+
+def no_progress(task: str, done: int, total: int | None) -> None:
+    """Ignore progress."""
 
 
 def data_folders(data_dir: Path | None = None) -> tuple[Path, ...]:

@@ -118,14 +118,11 @@ def _origins(
     for origin in benchmark.origins:
         if len(origin.files) == 1 and archive_stem(origin.files[0].name):
             published.setdefault(origin.convert, replace(origin, files=()))
-    for path in (path for folder in folders for path in _files(folder)):
-        if benchmark.matches(archive_stem(path.name) or ""):
+    existing = [folder for folder in folders if folder.is_dir()]
+    for path in (path for folder in existing for path in sorted(folder.iterdir())):
+        if benchmark.matches(archive_stem(path.name) or "") and path.is_file():
             yield from ((origin, {path.name: path}) for origin in published.values())
     yield from ((origin, {}) for origin in benchmark.origins)
-
-
-def _files(folder: Path) -> list[Path]:
-    return sorted(filter(Path.is_file, folder.iterdir())) if folder.is_dir() else []
 
 
 def _file(

@@ -112,18 +112,10 @@ def is_manifest(path: Path) -> bool:
     return path.suffix.lower() in _READERS
 
 
-def _text(path: Path) -> str:
-    try:
-        return read_file(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 ({error}); save it as UTF-8.") from error
-
-
 def _read_csv(path: Path, columns: Sequence[str]) -> Iterator[Row]:
-    rows = read_csv(path, dtype=str, keep_default_na=False, skip_blank_lines=False)
-    for line, row in enumerate(rows.to_dict("records"), 2):
-        if any(isinstance(value, str) and value for value in row.values()):
-            yield f"line {line}", {n: v if isinstance(v, str) else None for n, v in row.items()}
+    table = read_csv(path, dtype=str, keep_default_na=False, skip_blank_lines=False).fillna("")
+    rows = enumerate(table.to_dict("records"), 2)
+    return ((f"line {line}", row) for line, row in rows if any(row.values()))
 
 
 def _read_json(path: Path, columns: Sequence[str]) -> Iterator[Row]:
@@ -140,6 +132,13 @@ def _read_json_lines(path: Path, columns: Sequence[str]) -> Iterator[Row]:
     for number, line in enumerate(_text(path).split("\n"), 1):
         if line.strip():
             yield f"line {number}", _parsed(path, f"line {number}", line)
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_file(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 ({error}); save it as UTF-8.") from error
 
 
 def _parsed(path: Path, location: str, text: str) -> Any:
