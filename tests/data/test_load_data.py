@@ -114,8 +114,12 @@ def test_class_names_come_from_torch_data_sets():
         ({"a": (X, Y), "b": (X[:, :2], Y)}, r"one shape.*\(3,\).*\(2,\)"),
         ({"a": Endless()}, "'a' is an iterable data set.*map-style"),
         ({"a": Pairs([X[0]])}, "'a': sample 0 must be a pair"),
-        ({"a": Pairs([("text", 0)])}, "'a': the input of sample 0.*str"),
-        ({"a": Pairs([(X[0], 0), (X[0, :2], 0)])}, r"'a': sample 1 has shape \(2,\)"),
+        ({"a": Pairs([("text", 0)])}, "'a': x must be a tensor"),
+        ({"a": Pairs([(X[0], 0), (X[0, :2], 0)])}, r"'a': .*\[3\] at entry 0 and \[2\] at entry 1"),
+        (
+            {"a": Pairs([(X[0], {1})])},
+            "'a': its samples cannot be joined .*set.* a number as label",
+        ),
     ],
 )
 def test_unusable_mapping_is_one_clear_line(source, message):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset, IterableDataset
+from torch.utils.data import Dataset, IterableDataset, default_collate
 
 from riskmatch.data import OnProgress
 from riskmatch.data.catalogue import load
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 Samples: TypeAlias = "Domain | Dataset[Any] | tuple[Any, Any]"
 """One domain: a :class:`Domain`, a map-style torch data set of pairs, or a pair ``(x, y)``."""
-
-
-_ONLY = ""
-"""Name of the tensor of inputs that are no mapping."""
 
 
 def load_data(
@@ -195,29 +191,26 @@ def _read(name: str, data: Dataset[Any], on_progress: OnProgress | None) -> tupl
             f"Domain '{name}' is an iterable data set without a length; give a map-style one, with "
             "__len__ and __getitem__."
         )
-    xs, ys, total = list[dict[str, Tensor]](), list[Tensor](), len(data)
+    samples, total = list[tuple[Any, Any]](), len(data)
     for row in range(total):
         sample = data[row]
         if not isinstance(sample, tuple | list) or len(sample) != 2:
             raise ValueError(
                 f"Domain '{name}': sample {row} must be a pair (x, y), got {sample!r}."
             )
-        named = sample[0] if isinstance(sample[0], Mapping) else {_ONLY: sample[0]}
-        what = f"the input of sample {row}"
-        xs.append({key: _tensor(name, what, value) for key, value in named.items()})
-        ys.append(_tensor(name, f"the label of sample {row}", sample[1]).reshape(()))
-        shape, first = ({k: tuple(v.shape) for k, v in x.items()} for x in (xs[-1], xs[0]))
-        if shape != first:
-            raise ValueError(
-                f"Domain '{name}': sample {row} has shape {shape.get(_ONLY, shape)}, sample 0 has "
-                f"{first.get(_ONLY, first)}. Resize or pad them to one shape."
-            )
+        samples.append((sample[0], sample[1]))
         if on_progress is not None:
             on_progress(f"reading {name}", row + 1, total)
-    if not xs:
+    if not samples:
         raise ValueError(f"Domain '{name}' has no samples.")
-    stacked = {key: torch.stack([x[key] for x in xs]) for key in xs[0]}
-    return stacked.get(_ONLY, stacked), torch.stack(ys)
+    try:
+        x, y = default_collate(samples)
+    except (TypeError, RuntimeError, KeyError) as error:
+        raise ValueError(
+            f"Domain '{name}': its samples cannot be joined ({error}). Give each the same shape, "
+            "as a tensor, an array or a mapping of names to these, and a number as label."
+        ) from error
+    return x, _tensor(name, "y", y).reshape(total, -1).squeeze(1)
 
 
 def _tensor(name: str, what: str, value: Any) -> Tensor:

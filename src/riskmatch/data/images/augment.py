@@ -20,8 +20,6 @@ RATIO = (3 / 4, 4 / 3)
 """Range of width / height of a crop."""
 TRIES = 10
 """Random crops that may fail to fit before the whole image is used."""
-CHANGES = BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
-"""Numbers of the colour changes."""
 JITTER = 0.3
 """Largest deviation of the brightness, contrast and saturation factors from 1, of hue from 0."""
 GREY_SHARE = 0.1
@@ -137,9 +135,8 @@ def _fill(out: Tensor, x: Tensor, draws: AugmentationDraws, rows: slice) -> None
         out[row : row + 1] = view.flip(-1) if flips[row] else view
     out.mul_(1 / 255)
     factors = draws.factors[rows].to(out.device)
-    functions = (brighten, contrast, saturate, turn_hue)
     for change in draws.order:
-        functions[change](out, factors[:, change])
+        CHANGES[change](out, factors[:, change])
     for row in draws.greys[rows].nonzero()[:, 0].tolist():
         out[row] = greys(out[row : row + 1])[0]
 
@@ -216,6 +213,10 @@ def turn_hue(x: Tensor, factor: Tensor) -> None:
     positions = x.new_tensor([0.0, 2.0, -2.0]).view(1, 3, 1, 1) - 6 * _per_image(factor)
     bump = torch.sub(hue.unsqueeze(1), positions, out=x).abs_().sub_(3).abs_().clamp_(1, 2)
     bump.mul_(c.unsqueeze(1)).add_(low.sub_(c).unsqueeze(1))
+
+
+CHANGES = (brighten, contrast, saturate, turn_hue)
+"""The colour changes, in the order of their factors."""
 
 
 def _per_image(values: Tensor) -> Tensor:
