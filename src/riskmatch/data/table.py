@@ -171,24 +171,9 @@ def table_domains(
     """Domains of a data frame; arguments as of :func:`load_table`."""
     frame = with_text_names(frame)
     columns = list(frame.columns)
-    for option, value in (("label", label), ("domain", domain)):
-        if value is None:
-            raise ValueError(
-                f"A table needs the column of the {option}: --{option} NAME ({option}=… in "
-                f"Python). '{name}' has {listed(columns)} (a list of images has "
-                f"{', '.join(MANIFEST_COLUMNS)})."
-            )
+    _check_roles(frame, name, {"label": label, "domain": domain}, ignore)
     assert label is not None
     assert domain is not None
-    for column in (label, domain, *ignore):
-        if column in frame.index.names and column not in columns:
-            raise ValueError(
-                f"{column!r} is in the index of '{name}', not among its columns: use "
-                "frame.reset_index()."
-            )
-        check_option(f"column of '{name}'", column, columns)
-    check_distinct(name, columns)
-    _check_roles(name, label, domain, ignore)
     features = [column for column in columns if column not in (label, domain, *ignore)]
     if not features or not len(frame):
         raise ValueError(
@@ -229,22 +214,55 @@ def table_domains(
     )
 
 
+def _check_roles(
+    frame: DataFrame, name: str, roles: Mapping[str, str | None], ignore: Sequence[str]
+) -> None:
+    """Raise ``ValueError`` unless every role has a column of its own that is not ignored."""
+    columns = list(frame.columns)
+    for role, column in roles.items():
+        if column is None:
+            raise ValueError(
+                f"A table needs the column of the {role}: --{role} NAME ({role}=… in Python). "
+                f"'{name}' has {listed(columns)} (a list of images has "
+                f"{', '.join(MANIFEST_COLUMNS)})."
+            )
+    chosen = [column for column in roles.values() if column is not None]
+    for column in (*chosen, *ignore):
+        if column in frame.index.names and column not in columns:
+            raise ValueError(
+                f"{column!r} is in the index of '{name}', not among its columns: use "
+                "frame.reset_index()."
+            )
+        check_option(f"column of '{name}'", column, columns)
+    check_distinct(name, columns)
+    if len({*chosen}) < len(chosen):
+        raise ValueError(
+            f"{' and '.join(roles)} are the same column {chosen[0]!r} of '{name}'; name one column "
+            "each."
+        )
+    for role, column in roles.items():
+        if column in ignore:
+            raise ValueError(f"{column!r} is the {role} of '{name}', so it cannot be ignored.")
+
+
 def _label(values: Series[Any]) -> tuple[tuple[str, ...], Tensor]:
     """Class names and the class of each row; no names and the targets if there are fractions."""
-    from pandas.api.types import is_float_dtype
-
-    if is_float_dtype(values.dtype) and not (values.dropna() % 1 == 0).all():
+    if _has_fractions(values):
         _check_present(values, values.isna().to_numpy(), "label")
         return (), torch.tensor(InputColumn(str(values.name), "number").read(values)).float()
     names, codes = encoded(values, "label")
     return names, torch.from_numpy(codes)
 
 
-def encoded(values: Series[Any], role: str) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """Distinct values, sorted, and the number of each row's value."""
+def _has_fractions(values: Series[Any]) -> bool:
     from pandas.api.types import is_float_dtype
 
-    if is_float_dtype(values.dtype) and not (values.dropna() % 1 == 0).all():
+    return is_float_dtype(values.dtype) and not bool((values.dropna() % 1 == 0).all())
+
+
+def encoded(values: Series[Any], role: str) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Distinct values, sorted, and the number of each row's value."""
+    if _has_fractions(values):
         raise ValueError(
             f"Column {str(values.name)!r} has fractions; domains must be text, integers or true "
             "and false."
@@ -274,14 +292,3 @@ def _check_present(values: Series[Any], missing: NDArray[np.bool_], role: str) -
             f"row {int(missing.argmax()) + 1}, and every row needs a {role}. Fill them or drop the "
             "rows."
         )
-
-
-def _check_roles(name: str, label: str, domain: str, ignore: Sequence[str]) -> None:
-    """Raise ``ValueError`` where a column is given two roles."""
-    if label == domain:
-        raise ValueError(
-            f"label and domain are the same column {label!r} of '{name}'; name one column each."
-        )
-    for role, column in (("label", label), ("domain", domain)):
-        if column in ignore:
-            raise ValueError(f"{column!r} is the {role} of '{name}', so it cannot be ignored.")
