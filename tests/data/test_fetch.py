@@ -174,14 +174,3 @@ def test_file_missing_on_the_hub_is_one_line(tmp_path, monkeypatch):
     with pytest.raises(FetchError, match=r"o/pets@a+/gone.bin \(") as caught:
         get_from_hub(tmp_path, Mirror({}), monkeypatch, "gone.bin")
     assert "\n" not in str(caught.value)
-
-
-def test_token_is_sent_to_the_hub_alone(monkeypatch):
-    monkeypatch.setenv("HF_TOKEN", "secret")
-    monkeypatch.delenv("HF_ENDPOINT", raising=False)
-    request = fetch_module._request("hf://datasets/o/pets@main/data/a b.bin")
-    assert request.full_url == "https://huggingface.co/datasets/o/pets/resolve/main/data/a%20b.bin"
-    assert request.unredirected_hdrs["Authorization"] == "Bearer secret"
-    assert "Authorization" not in request.headers
-    other = fetch_module._request("https://example.org/b.bin")
-    assert "Authorization" not in {**other.headers, **other.unredirected_hdrs}
