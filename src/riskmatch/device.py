@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import torch
+    from torch import nn
 
 _PROCESS = Path("/proc/self")
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # parameters of glibc's mallopt
@@ -54,6 +55,21 @@ def _available() -> str:
     names = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
     names += ["mps"] if torch.backends.mps.is_available() else []
     return ", ".join(["cpu", *names])
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Device of the weights of a network; the CPU if it has none."""
+    import torch
+
+    weight = next(model.parameters(), None)
+    return torch.device("cpu") if weight is None else weight.device
+
+
+def fork_random(device: torch.device) -> AbstractContextManager[None]:
+    """Restore the random streams of the CPU, and of ``device`` if it is a GPU, at the end."""
+    import torch
+
+    return torch.random.fork_rng([device] if device.type == "cuda" else [])
 
 
 def reset_peak_memory(device: torch.device) -> None:

@@ -12,9 +12,9 @@ import torch
 from tiny_runs import assert_same_run, final_state
 from torch.nn.functional import cross_entropy
 
-from riskmatch.data import load, split
+from riskmatch.data import Domain, DomainSet, load, split
 from riskmatch.engine.assemble import domains_of, network
-from riskmatch.engine.evaluate import ValidationViews
+from riskmatch.engine.evaluate import validation_views
 from riskmatch.engine.load import final_predictions, load_run
 from riskmatch.engine.run import train
 from riskmatch.models import Trunk
@@ -172,14 +172,20 @@ def test_augmented_validation_images_follow_from_seed_and_step(folder, tmp_path)
 
 
 def test_every_evaluation_has_validation_views_of_its_own():
-    views = [
-        ValidationViews(lambda x, g: x + torch.rand(1, generator=g), ("a",), 0, s) for s in (5, 6)
-    ]
-    x = torch.zeros(1)
-    first, again, later = (v.on("a", "val")(x) for v in (views[0], views[0], views[1]))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, later)
-    assert views[0].on("a", "train") is views[0].on("b", "val") is None
+    x, y = torch.zeros(1, 1), torch.zeros(1, dtype=torch.long)
+    domains = DomainSet(
+        "views",
+        (Domain("a", x, y), Domain("b", x, y)),
+        classes=2,
+        augment=lambda x, g: x + torch.rand(1, generator=g),
+    )
+    config = RunConfig("views", ("b",), "erm", augment_validation=True)
+    views, later = (validation_views(config, domains, step) for step in (5, 6))
+    assert torch.equal(views("a", "val")(x), views("a", "val")(x))
+    assert not torch.equal(views("a", "val")(x), later("a", "val")(x))
+    assert views("a", "train") is views("b", "val") is None
+    plain = validation_views(replace(config, augment_validation=False), domains, 5)
+    assert plain("a", "val") is None
 
 
 def fresh(run):

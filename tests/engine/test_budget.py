@@ -13,7 +13,7 @@ from riskmatch.data import load
 from riskmatch.defaults import resolve
 from riskmatch.engine import load_run
 from riskmatch.engine.assemble import split_all
-from riskmatch.engine.evaluate import EvaluatedSamples
+from riskmatch.engine.evaluate import parts_of
 from riskmatch.engine.loop import EVALUATING
 from riskmatch.engine.run import train
 from riskmatch.report.details import train_command
@@ -51,13 +51,14 @@ def test_evaluations_use_a_fixed_part_of_every_split(tmp_path):
 
 def test_part_follows_from_the_seed_and_has_at_least_one_sample():
     splits = split_all(load("colored-digits", {"samples": 60}), trial=0)
-    one, same, other = (EvaluatedSamples.of(splits, 0.5, seed) for seed in (0, 0, 1))
-    rows = [part.rows["0.9"]["train"].tolist() for part in (one, same, other)]
-    assert rows[0] == rows[1] != rows[2]
-    few = EvaluatedSamples.of(splits, 1e-9).domains
-    assert {len(domain) for parts in few.values() for domain in parts.values()} == {1}
+    one, same, other = (
+        [part.rows.tolist() for part in parts_of(splits, 0.5, seed)] for seed in (0, 0, 1)
+    )
+    assert one == same
+    assert all(ours != theirs for ours, theirs in zip(one, other, strict=True))
+    assert {len(part) for part in parts_of(splits, 1e-9)} == {1}
     total = sum(len(domain) for parts in splits.values() for domain in parts.values())
-    assert len(EvaluatedSamples.of(splits)) == total
+    assert sum(map(len, parts_of(splits))) == total
 
 
 def test_run_stops_when_the_validation_risk_is_flat(tmp_path):

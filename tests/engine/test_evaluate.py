@@ -5,7 +5,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from riskmatch.data import Domain
-from riskmatch.engine.evaluate import CHUNK, predict, scores
+from riskmatch.engine.evaluate import CHUNK, parts_of, predict, scores
 from riskmatch.runs.scores import LEVELS
 
 
@@ -30,14 +30,14 @@ def net():
     return Net()
 
 
-def splits(n):
+def parts(n):
     domain = Domain("a", torch.randn(n, 3), torch.randint(4, (n,)))
-    return {"a": {"val": domain}}, domain
+    return parts_of({"a": {"val": domain}}), domain
 
 
 def test_scores_equal_a_direct_computation(net):
-    domains, domain = splits(2 * CHUNK + 7)
-    score = scores(predict(net, domains))["a"]["val"]
+    samples, domain = parts(2 * CHUNK + 7)
+    score = scores(predict(net, samples))["a"]["val"]
     with torch.no_grad():
         logits = net.eval()(domain.x)[1]
     risks = cross_entropy(logits, domain.y, reduction="none").double().numpy()
@@ -47,18 +47,18 @@ def test_scores_equal_a_direct_computation(net):
 
 
 def test_forward_passes_are_bounded_by_the_chunk(net):
-    domains, _ = splits(3 * CHUNK + 1)
-    predict(net, domains)
+    samples, _ = parts(3 * CHUNK + 1)
+    predict(net, samples)
     assert net.largest == CHUNK
 
 
 def test_predict_has_no_side_effects(net):
-    domains, _ = splits(10)
+    samples, _ = parts(10)
     net.train()
     net.norm.eval()  # a frozen layer stays frozen
     weights = {name: value.clone() for name, value in net.state_dict().items()}
     random = torch.get_rng_state()
-    predict(net, domains)
+    predict(net, samples)
     assert torch.equal(torch.get_rng_state(), random)
     assert (net.training, net.norm.training, net.drop.training) == (True, False, True)
     assert all(torch.equal(value, weights[name]) for name, value in net.state_dict().items())

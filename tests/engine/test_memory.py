@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from riskmatch.device import peak_memory, reset_peak_memory
-from riskmatch.engine import evaluate
+from riskmatch.engine import loop
 from riskmatch.engine.run import train
 from riskmatch.runs.config import RunConfig
 
@@ -42,13 +42,13 @@ def test_peak_excludes_memory_of_earlier_runs(tmp_path):
 
 @linux_only
 def test_peak_excludes_evaluations(tmp_path, monkeypatch):
-    predict = evaluate.predict
+    predict = loop.predict
 
     def heavy(*arguments):
         touch(MANY)
         return predict(*arguments)
 
-    monkeypatch.setattr(evaluate, "predict", heavy)
+    monkeypatch.setattr(loop, "predict", heavy)
     reset_peak_memory(CPU)
     before = peak_memory(CPU)
     tiny = RunConfig(

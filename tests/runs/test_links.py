@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 from made_records import evaluation
 
+from riskmatch.contract import OptimSpec
 from riskmatch.engine import checkpoint
-from riskmatch.engine.checkpoint import Snapshot
+from riskmatch.engine.checkpoint import Notes, Snapshot, Values
 from riskmatch.engine.loggers import TensorBoard
 from riskmatch.files import append_line, write_whole
 from riskmatch.runs import predictions, records
@@ -66,13 +67,14 @@ def test_linked_folders_are_refused(folder, tmp_path, act):
         (elsewhere / f"{step:08d}.safetensors").write_bytes(b"other work")
         (elsewhere / f"{step:08d}.npz").write_bytes(b"other work")
     before = sorted(elsewhere.iterdir())
-    for name in (checkpoint.FOLDER, predictions.FOLDER):
+    for name in (records.CHECKPOINTS, predictions.FOLDER):
         (folder / name).symlink_to(elsewhere)
-    snapshot = Snapshot({"step": 9, "notes": {}}, {})
+    notes = Notes({}, 0.0, (1,))
+    snapshot = Snapshot(Values(9, OptimSpec(), None, 0, [], {}, {"drawn": 9}, None, notes), {})
     acts = {
-        "load": lambda: checkpoint.load_last(folder / checkpoint.FOLDER, "run"),
-        "save": lambda: checkpoint.save(folder / checkpoint.FOLDER, "run", snapshot),
-        "clear": lambda: checkpoint.clear(folder / checkpoint.FOLDER),
+        "load": lambda: checkpoint.load_last(folder, "run"),
+        "save": lambda: checkpoint.save(folder, "run", snapshot),
+        "clear": lambda: checkpoint.clear(folder),
         "predictions": lambda: predictions.write(folder, 9, {}),
         "rewind": lambda: predictions.rewind(folder, 0),
     }

@@ -34,7 +34,7 @@ from riskmatch.data.sampler import Sampler, stream
 from riskmatch.data.table import MAX_CLASSES, TableDomains
 from riskmatch.defaults import method_class
 from riskmatch.engine.data_identity import identity_of, identity_of_table, with_identity
-from riskmatch.engine.evaluate import ValidationViews, evaluation_mode
+from riskmatch.engine.evaluate import evaluation_mode
 from riskmatch.engine.instances import KINDS, NO_INSTANCES, Instances, is_instance
 from riskmatch.engine.step import Stepper, StepSettings, check_splits
 from riskmatch.models import Trunk
@@ -42,9 +42,8 @@ from riskmatch.models.embedding import embed
 from riskmatch.registry import Part, PartError
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning
-from riskmatch.runs.lines import DataIdentity
 from riskmatch.runs.scores import Split
-from riskmatch.validation import check_option
+from riskmatch.validation import check_option, listed
 
 
 @dataclass(frozen=True)
@@ -53,18 +52,11 @@ class Assembly:
 
     stepper: Stepper
     sampler: Sampler
+    domains: DomainSet
     splits: dict[str, dict[Split, Domain]]
     """Splits of every domain, training and test domains alike, by name."""
-    data: DataIdentity
-    """Identity of the data."""
-    input_shape: tuple[int, ...]
-    """Shape of one input of the network."""
     origins: Mapping[str, Mapping[str, str | None]]
     """Origin of each part that is not built in, for the record."""
-    validation_views: Callable[[int], ValidationViews | None]
-    """Views of validation samples at an evaluation, by its step."""
-    preprocessing: TablePreprocessing | None = None
-    """Fitted preprocessing of a table."""
 
 
 def objective(method: str, hparams: Mapping[str, Any]) -> Objective:
@@ -268,16 +260,7 @@ def assemble(
     batches = [splits[name]["train"] for name in training]
     sampler = Sampler(batches, config.batch_size, config.seed, domains.augment, config.replacement)
     _check_sizes(stepper.objective, sampler.sizes)
-    return Assembly(
-        stepper,
-        sampler,
-        splits,
-        identity_of(domains),
-        domains.input_shape,
-        origins(config, instances),
-        partial(validation_views, config, domains),
-        domains.preprocessing,
-    )
+    return Assembly(stepper, sampler, domains, splits, origins(config, instances))
 
 
 def check_domains(method: Objective, count: int) -> None:
@@ -298,14 +281,6 @@ def _check_sizes(method: Objective, sizes: Mapping[str, int]) -> None:
                 f"batch, and there is {size} of '{name}'. Raise batch_size if the domain has more, "
                 "or leave it out."
             )
-
-
-def validation_views(config: RunConfig, domains: DomainSet, step: int) -> ValidationViews | None:
-    """Views of validation samples at an evaluation; None where they are not augmented."""
-    if domains.augment is None or not config.augment_validation:
-        return None
-    training = tuple(domain.name for domain in domains.without(config.test_domains))
-    return ValidationViews(domains.augment, training, config.seed, step)
 
 
 def _check_classes(domains: DomainSet, training: tuple[str, ...]) -> None:
@@ -329,11 +304,10 @@ def _check_classes(domains: DomainSet, training: tuple[str, ...]) -> None:
     for name, classes in labels.items():
         if name not in training and (unseen := sorted(classes - seen)):
             names = domains.class_names or tuple(map(str, range(domains.classes)))
-            more = f" and {len(unseen) - 3} more" if len(unseen) > 3 else ""
-            listed = ", ".join(repr(names[label]) for label in unseen[:3]) + more
+            missing = listed([names[label] for label in unseen])
             warnings.warn(
-                f"No training domain of '{domains.name}' has the class {listed} of the test domain "
-                f"'{name}', so it cannot be predicted.",
+                f"No training domain of '{domains.name}' has the class {missing} of the test "
+                f"domain '{name}', so it cannot be predicted.",
                 RunWarning,
                 stacklevel=4,
             )

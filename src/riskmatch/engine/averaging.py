@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from statistics import fmean
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +15,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from riskmatch.contract import outputs
 from riskmatch.data.sampler import Sampler
+from riskmatch.device import device_of, fork_random
 from riskmatch.runs.config import RunConfig, acts_from
 
 EMA_DECAY = 0.999
@@ -24,6 +24,17 @@ SWA_START = 0.75
 SWAD_START_PATIENCE, SWAD_END_PATIENCE, SWAD_TOLERANCE = 3, 6, 1.3
 """N_s, N_e and r of Cha et al., SWAD: Domain Generalization by Seeking Flat Minima, 2021."""
 BATCH_NORM_BATCHES = 32
+
+
+@dataclass(frozen=True)
+class AverageState:
+    """The plain values of a :class:`WeightAverage`."""
+
+    means: list[tuple[int, float]]
+    """Number of steps and validation risk of each mean."""
+    threshold: float | None
+    observed: int
+    ended: bool
 
 
 @dataclass
@@ -154,7 +165,7 @@ class WeightAverage:
         finally:
             model.load_state_dict(trained)
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    def state(self) -> tuple[AverageState, dict[str, Tensor]]:
         """Plain values and tensors for :meth:`restore`."""
         means = [self._total, self._segment, *self._pending]
         tensors = {
@@ -162,23 +173,18 @@ class WeightAverage:
             for number, mean in enumerate(means)
             for name, value in mean.weights.items()
         }
-        values = {
-            "means": [[mean.count, mean.risk] for mean in means],
-            "threshold": self._threshold,
-            "observed": self._observed,
-            "ended": self.ended,
-        }
-        return values, tensors
+        counts = [(mean.count, mean.risk) for mean in means]
+        return AverageState(counts, self._threshold, self._observed, self.ended), tensors
 
-    def restore(self, values: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    def restore(self, values: AverageState, tensors: Mapping[str, Tensor]) -> None:
         """Continue from what :meth:`state` returned."""
-        means = [Mean({}, count, risk) for count, risk in values["means"]]
+        means = [Mean({}, count, risk) for count, risk in values.means]
         for key, value in tensors.items():
             number, name = key.split("/", 1)
             means[int(number)].weights[name] = value
         self._total, self._segment, *self._pending = means
-        self._threshold, self._observed = values["threshold"], values["observed"]
-        self.ended = values["ended"]
+        self._threshold, self._observed = values.threshold, values.observed
+        self.ended = values.ended
 
 
 def _recompute_batch_norm(model: nn.Module, sampler: Sampler) -> None:
@@ -196,8 +202,7 @@ def _recompute_batch_norm(model: nn.Module, sampler: Sampler) -> None:
         layer.momentum = None  # the plain mean over batches
     batches = copy.copy(sampler)
     batches.restore({"drawn": 0})
-    devices = {p.device.index for p in model.parameters() if p.device.type == "cuda"}
-    with torch.no_grad(), torch.random.fork_rng(devices=devices):
+    with torch.no_grad(), fork_random(device_of(model)):
         for batch in islice(batches, BATCH_NORM_BATCHES):
             outputs(model, batch.x)
     for layer, momentum in zip(layers, momenta, strict=True):

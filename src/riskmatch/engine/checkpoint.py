@@ -8,65 +8,96 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
-from riskmatch.contract import OptimFactory, OptimSpec
+from riskmatch.contract import OptimSpec
 from riskmatch.data.sampler import Sampler
-from riskmatch.engine.averaging import WeightAverage
+from riskmatch.device import device_of
+from riskmatch.engine.averaging import AverageState, WeightAverage
 from riskmatch.engine.step import Stepper
 from riskmatch.files import check_regular, make_folder, refuse_link, write_whole
 from riskmatch.models.embedding import hash_tensors
-from riskmatch.runs.records import CHECKPOINTS
-from riskmatch.validation import check_json
+from riskmatch.runs.records import CHECKPOINTS, checkpoints
 
-FOLDER = CHECKPOINTS
-"""Folder of the checkpoints in the folder of a run."""
 FORMAT = "riskmatch checkpoint 1"
 KEPT = 2
 """Number of latest checkpoints that are kept in any case."""
-SUFFIX = ".safetensors"
+
+
+class NoCheckpointError(FileNotFoundError):
+    """A run has no checkpoint of the step that is asked for, or to continue from."""
+
+
+class CheckpointError(ValueError):
+    """A file is not a valid checkpoint of the run."""
+
+
+class Notes(msgspec.Struct, frozen=True):
+    """What the training loop keeps with a checkpoint."""
+
+    numbers: dict[str, float]
+    """What the last step returned."""
+    seconds: float
+    """Seconds that the run has taken."""
+    input_shape: tuple[int, ...]
+    """Shape of one input of the network."""
+
+
+class Values(msgspec.Struct, frozen=True):
+    """The plain values of a checkpoint."""
+
+    step: int
+    """Number of steps taken."""
+    base: OptimSpec
+    """Optimiser as configured; a function that makes it is not saved."""
+    spec: OptimSpec | None
+    """Optimiser of the current phase; None before the first step."""
+    phase_start: int
+    optimizer_groups: list[dict[str, Any]]
+    optimizer_values: dict[str, Any]
+    """State of the optimiser that is not in tensors."""
+    sampler: dict[str, int]
+    average: AverageState | None
+    notes: Notes
 
 
 @dataclass(frozen=True)
 class Snapshot:
     """State of a run between two steps."""
 
-    values: Mapping[str, Any]
-    """Plain values: the step, the optimiser's phase and settings, the position of the sampler."""
+    values: Values
     tensors: Mapping[str, Tensor]
     """Copies of weights and buffers, optimiser state, the objective's memory, random streams."""
 
     @property
     def step(self) -> int:
         """Number of steps taken."""
-        return int(self.values["step"])
+        return self.values.step
 
-    @property
-    def notes(self) -> Mapping[str, Any]:
-        """Further plain values, as given to :func:`capture`."""
-        return dict(self.values["notes"])
+    def group(self, name: str) -> dict[str, Tensor]:
+        """The tensors of a group: ``model``, ``averaged``, ``optimizer``, ``memory`` and so on."""
+        prefix = f"{name}/"
+        named = self.tensors.items()
+        return {key.removeprefix(prefix): v for key, v in named if key.startswith(prefix)}
 
     def weights(self) -> dict[str, Tensor]:
         """State dict of the network as it was evaluated: averaged, where the run averages."""
-        return dict(_under("averaged/", self.tensors)) or self.raw_weights()
-
-    def raw_weights(self) -> dict[str, Tensor]:
-        """State dict of the network in training."""
-        return dict(_under("model/", self.tensors))
+        return self.group("averaged") or self.group("model")
 
 
 def capture(
     stepper: Stepper,
     sampler: Sampler,
-    notes: Mapping[str, Any],
+    notes: Notes,
     average: WeightAverage | None = None,
     averaged: Mapping[str, Tensor] | None = None,
 ) -> Snapshot:
@@ -75,45 +106,43 @@ def capture(
     Args:
         stepper: network, optimiser and method.
         sampler: the training batches.
-        notes: plain values to keep with it.
+        notes: what to keep with it.
         average: state of the averaged weights.
         averaged: state dict of the averaged network, where it was evaluated at this step.
     """
-    memory, groups, plain = stepper.memory, [], {}
-    tensors = {f"model/{name}": value for name, value in stepper.model.state_dict().items()}
-    if stepper.optimizer is not None:
-        state = stepper.optimizer.state_dict()
-        groups = state["param_groups"]
-        for number, entry in state["state"].items():
-            for name, value in entry.items():
-                key = f"{number}/{name}"
-                if isinstance(value, Tensor):
-                    tensors[f"optimizer/{key}"] = value
-                else:
-                    plain[key] = value
-    tensors |= {f"memory/{name}": value for name, value in memory.state.items()}
-    tensors |= _streams(memory.generator)
-    tensors |= {f"averaged/{name}": value for name, value in (averaged or {}).items()}
-    averages = {}
-    if average is not None:
-        averages["average"], means = average.state()
-        tensors |= {f"average/{name}": value for name, value in means.items()}
-    values = {
-        **averages,
-        "step": memory.step,
-        "base": _spec_values(memory.base),
-        "spec": None if stepper.spec is None else _spec_values(stepper.spec),
-        "phase_start": stepper.phase_start,
-        "optimizer_groups": groups,
-        "optimizer_values": plain,
-        "sampler": sampler.state(),
-        "notes": dict(notes),
+    memory, optimizer = stepper.memory, stepper.optimizer
+    state = {"state": {}, "param_groups": []} if optimizer is None else optimizer.state_dict()
+    entries = {
+        f"{number}/{name}": value
+        for number, entry in state["state"].items()
+        for name, value in entry.items()
     }
-    copies = {
-        name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
-        for name, value in tensors.items()
+    means, mean_tensors = (None, {}) if average is None else average.state()
+    groups: dict[str, Mapping[str, Any]] = {
+        "model": stepper.model.state_dict(),
+        "optimizer": {key: v for key, v in entries.items() if isinstance(v, Tensor)},
+        "memory": memory.state,
+        "random": _random_states(memory.generator),
+        "averaged": averaged or {},
+        "average": mean_tensors,
     }
-    return Snapshot(values, copies)
+    values = Values(
+        step=memory.step,
+        base=replace(memory.base, factory=None),
+        spec=stepper.spec and replace(stepper.spec, factory=None),
+        phase_start=stepper.phase_start,
+        optimizer_groups=state["param_groups"],
+        optimizer_values={key: v for key, v in entries.items() if not isinstance(v, Tensor)},
+        sampler=sampler.state(),
+        average=means,
+        notes=notes,
+    )
+    tensors = {
+        f"{group}/{name}": value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for group, named in groups.items()
+        for name, value in named.items()
+    }
+    return Snapshot(values, tensors)
 
 
 def restore(
@@ -121,27 +150,23 @@ def restore(
     stepper: Stepper,
     sampler: Sampler,
     average: WeightAverage | None = None,
-) -> Mapping[str, Any]:
+) -> Notes:
     """Set a run to the state of a snapshot; return the notes.
 
     Raises:
         ValueError: the weights do not fit the network, or other values are damaged.
     """
-    load_weights(stepper.model, snapshot.raw_weights(), snapshot.step)
+    load_weights(stepper.model, snapshot.group("model"), snapshot.step)
     try:
-        check_json(snapshot.values, _SCHEMA)
-        for name, schema in (("spec", _SPEC), ("average", _AVERAGE)):
-            if snapshot.values.get(name) is not None:
-                check_json(snapshot.values[name], schema, name)
         _restore(snapshot, stepper, sampler, average)
-    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+    except (LookupError, RuntimeError, TypeError, ValueError) as error:
         cause = " ".join(str(error).split()).rstrip(".")
         cause = f"{cause} is missing" if isinstance(error, KeyError) else cause
         raise ValueError(
             f"The checkpoint of step {snapshot.step} is damaged: {cause}. Remove its file to "
             "continue from the one before."
         ) from error
-    return snapshot.notes
+    return snapshot.values.notes
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor], step: int) -> None:
@@ -160,84 +185,48 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], step: int) -> 
         ) from error
 
 
-_SPEC = {"kind": str, "lr": float, "weight_decay": float}
-_AVERAGE = {
-    "means": [Sequence[float]],
-    "threshold": float | None,
-    "observed": int,
-    "ended": bool,
-}
-_SCHEMA: dict[str, Any] = {
-    "base": _SPEC,
-    "phase_start": int,
-    "optimizer_groups": [{"params": Sequence[int]}],
-    "optimizer_values": {},
-    "sampler": {"drawn": int},
-    "notes": {},
-}
-"""Plain values that :func:`restore` reads, and their types."""
-
-
 def _restore(
     snapshot: Snapshot, stepper: Stepper, sampler: Sampler, average: WeightAverage | None
 ) -> None:
     """Restore everything but the weights."""
-    values, memory = snapshot.values, stepper.memory
-    device = next(stepper.model.parameters()).device
+    values, memory, device = snapshot.values, stepper.memory, device_of(stepper.model)
     factory = memory.base.factory
-    memory.step, memory.base = snapshot.step, _spec(values["base"], factory)
-    memory.state = {name: v.to(device) for name, v in _under("memory/", snapshot.tensors)}
-    stepper.phase_start = values["phase_start"]
-    if values["spec"] is not None:
-        stepper.spec = _spec(values["spec"], factory)
+    memory.step, memory.base = values.step, _with_factory(values.base, factory)
+    memory.state = {name: value.to(device) for name, value in snapshot.group("memory").items()}
+    stepper.phase_start = values.phase_start
+    if values.spec is not None:
+        stepper.spec = _with_factory(values.spec, factory)
         stepper.optimizer = stepper.spec.build(stepper.trainable())
         stepper.optimizer.load_state_dict(_optimizer_state(snapshot))
-    if average is not None and "average" in values:
-        means = {name: v.to(device) for name, v in _under("average/", snapshot.tensors)}
-        average.restore(values["average"], means)
-    sampler.restore(values["sampler"])
-    _restore_streams(snapshot.tensors, memory.generator)
-
-
-_NOTES: dict[str, Any] = {"input_shape": Sequence[int], "numbers": {}, "seconds": float}
-"""Notes of the training loop, and their types."""
-
-
-class NoCheckpointError(FileNotFoundError):
-    """A run has no checkpoint of the step that is asked for, or to continue from."""
-
-
-class CheckpointError(ValueError):
-    """A file is not a valid checkpoint of the run."""
+    if average is not None and values.average is not None:
+        means = {name: value.to(device) for name, value in snapshot.group("average").items()}
+        average.restore(values.average, means)
+    sampler.restore(values.sampler)
+    _restore_random(snapshot.group("random"), memory.generator)
 
 
 def save(folder: Path, run: str, snapshot: Snapshot, keep: Iterable[int] | None = ()) -> Path:
-    """Write a checkpoint of the run with the id ``run``.
+    """Write a checkpoint to the folder of the run with the id ``run``.
 
     The last two are kept and those of the steps ``keep``, or all where it is None.
     """
-    make_folder(folder)
-    values = json.dumps(snapshot.values, sort_keys=True)
+    make_folder(folder / CHECKPOINTS)
+    values = json.dumps(msgspec.to_builtins(snapshot.values))
     header = {"format": FORMAT, "run": run, "values": values}
-    header["sha256"] = _checksum(header, dict(snapshot.tensors))
+    header["sha256"] = _checksum(header, snapshot.tensors)
     path = path_of(folder, snapshot.step)
     write_whole(path, to_bytes(dict(snapshot.tensors), header))
-    kept = None if keep is None else {path_of(folder, step) for step in keep}
-    for stale in [*_checkpoints(folder)[:-KEPT], *folder.glob("*.tmp")]:
-        if stale.suffix != SUFFIX or (kept is not None and stale not in kept):
-            stale.unlink()
+    stored = checkpoints(folder)
+    kept = stored.keys() if keep is None else {*sorted(stored)[-KEPT:], *keep}
+    stale = [path for step, path in stored.items() if step not in kept]
+    for file in [*stale, *(folder / CHECKPOINTS).glob("*.tmp")]:
+        file.unlink()
     return path
 
 
 def path_of(folder: Path, step: int) -> Path:
-    """Path of the checkpoint of a step."""
-    return folder / f"{step:08d}{SUFFIX}"
-
-
-def exists(folder: Path, step: int | None = None) -> bool:
-    """Whether the folder holds a checkpoint of ``step``, or any, readable or not."""
-    paths = _checkpoints(folder)
-    return bool(paths) if step is None else path_of(folder, step) in paths
+    """Path of the checkpoint of a step in the folder of a run."""
+    return folder / CHECKPOINTS / f"{step:08d}.safetensors"
 
 
 def load(path: Path, run: str, steps: float = math.inf) -> Snapshot:
@@ -260,34 +249,33 @@ def load(path: Path, run: str, steps: float = math.inf) -> Snapshot:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             if header.pop("sha256") != _checksum(header, tensors):
                 raise CheckpointError(f"{path.name} is damaged: its checksum does not match.")
-            values = json.loads(header["values"])
-            check_json(values, {"step": int, "notes": {}})
-            for name in _NOTES.keys() & values["notes"].keys():
-                check_json(values["notes"][name], _NOTES[name], f"notes.{name}")
+            values = msgspec.convert(json.loads(header["values"]), Values)
     except CheckpointError:
         raise
     except (SafetensorError, KeyError, RecursionError, ValueError) as error:
         cause = str(error).rstrip(".")
         raise CheckpointError(f"{path.name} is truncated or damaged: {cause}.") from error
-    snapshot = Snapshot(values, tensors)
-    if snapshot.step > steps:
+    if values.step > steps:
         raise CheckpointError(
-            f"{path.name} is of step {snapshot.step:,}, and the run has {steps:,} steps."
+            f"{path.name} is of step {values.step:,}, and the run has {steps:,} steps."
         )
-    return snapshot
+    return Snapshot(values, tensors)
 
 
 def load_last(folder: Path, run: str, steps: float = math.inf) -> tuple[Snapshot | None, list[str]]:
-    """Read the newest valid checkpoint, see :func:`load`; return it and the faults of newer ones.
+    """Read the newest valid checkpoint in the folder of a run, see :func:`load`.
 
     An invalid file is renamed, so that it is not tried again.
+
+    Returns:
+        The snapshot, or None without any, and the faults of newer checkpoints.
 
     Raises:
         OSError: a file cannot be read, which says nothing about its content.
     """
-    refuse_link(folder)
+    refuse_link(folder / CHECKPOINTS)
     faults: list[str] = []
-    for path in reversed(_checkpoints(folder)):
+    for path in reversed(checkpoints(folder).values()):
         try:
             return load(path, run, steps), faults
         except CheckpointError as error:
@@ -297,68 +285,44 @@ def load_last(folder: Path, run: str, steps: float = math.inf) -> tuple[Snapshot
 
 
 def clear(folder: Path) -> None:
-    """Remove all checkpoints."""
-    refuse_link(folder)
-    for path in _checkpoints(folder):
+    """Remove all checkpoints in the folder of a run."""
+    refuse_link(folder / CHECKPOINTS)
+    for path in checkpoints(folder).values():
         path.unlink()
 
 
-def _checkpoints(folder: Path) -> list[Path]:
-    """Checkpoints in order of their steps; other files are left alone."""
-    try:
-        files = [path for path in folder.iterdir() if path.suffix == SUFFIX]
-        return sorted(path for path in files if path.stem.isdecimal())
-    except FileNotFoundError:
-        return []
-
-
-def _checksum(header: dict[str, str], tensors: dict[str, Tensor]) -> str:
+def _checksum(header: dict[str, str], tensors: Mapping[str, Tensor]) -> str:
     return hash_tensors(tensors, json.dumps(header, sort_keys=True))
 
 
-def _spec_values(spec: OptimSpec) -> dict[str, Any]:
-    """Plain values of an optimiser's settings; a function that makes it is not saved."""
-    return {item.name: getattr(spec, item.name) for item in fields(spec) if item.name != "factory"}
-
-
-def _spec(values: Mapping[str, Any], factory: OptimFactory | None) -> OptimSpec:
-    return OptimSpec(**values, factory=factory if values["kind"] == "factory" else None)
+def _with_factory(spec: OptimSpec, factory: Any) -> OptimSpec:
+    """A saved optimiser with the function that makes it, where one does."""
+    return replace(spec, factory=factory if spec.kind == "factory" else None)
 
 
 def _optimizer_state(snapshot: Snapshot) -> dict[str, Any]:
     state: dict[int, dict[str, Any]] = {}
-    parts = [
-        *_under("optimizer/", snapshot.tensors),
-        *snapshot.values["optimizer_values"].items(),
-    ]
-    for key, value in parts:
+    for key, value in {**snapshot.group("optimizer"), **snapshot.values.optimizer_values}.items():
         number, name = key.split("/", 1)
         state.setdefault(int(number), {})[name] = value
     groups = [
         # JSON has no tuples: every list of a group except its parameters was one.
         {k: tuple(v) if isinstance(v, list) and k != "params" else v for k, v in group.items()}
-        for group in snapshot.values["optimizer_groups"]
+        for group in snapshot.values.optimizer_groups
     ]
     return {"state": state, "param_groups": groups}
 
 
-def _streams(generator: torch.Generator) -> dict[str, Tensor]:
-    streams = {"random/torch": torch.get_rng_state(), "random/method": generator.get_state()}
+def _random_states(generator: torch.Generator) -> dict[str, Tensor]:
+    """States of torch's random streams and of the method's."""
+    gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    states = {f"cuda/{number}": state for number, state in enumerate(gpus)}
+    return {"torch": torch.get_rng_state(), "method": generator.get_state(), **states}
+
+
+def _restore_random(states: Mapping[str, Tensor], generator: torch.Generator) -> None:
+    torch.set_rng_state(states["torch"])
+    generator.set_state(states["method"])
     if torch.cuda.is_available():
-        states = torch.cuda.get_rng_state_all()
-        streams |= {f"random/cuda/{number}": state for number, state in enumerate(states)}
-    return streams
-
-
-def _restore_streams(tensors: Mapping[str, Tensor], generator: torch.Generator) -> None:
-    torch.set_rng_state(tensors["random/torch"])
-    generator.set_state(tensors["random/method"])
-    if torch.cuda.is_available():
-        for number, state in _under("random/cuda/", tensors):
-            torch.cuda.set_rng_state(state, int(number))
-
-
-def _under(prefix: str, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    for name, value in tensors.items():
-        if name.startswith(prefix):
-            yield name.removeprefix(prefix), value
+        for name in states.keys() - {"torch", "method"}:
+            torch.cuda.set_rng_state(states[name], int(name.removeprefix("cuda/")))

@@ -14,9 +14,9 @@ import torch
 from riskmatch.accumulation import check_batch_norm
 from riskmatch.data import OnProgress
 from riskmatch.data.domain import DomainSet
-from riskmatch.device import peak_memory, reset_peak_memory
+from riskmatch.device import fork_random, peak_memory, reset_peak_memory
 from riskmatch.engine.assemble import Assembly, assemble, domains_of, is_frozen
-from riskmatch.engine.evaluate import EvaluatedSamples, predict
+from riskmatch.engine.evaluate import parts_of, predict
 from riskmatch.engine.instances import NO_INSTANCES, Instances
 from riskmatch.engine.step import check_splits
 from riskmatch.pace import clock
@@ -168,7 +168,7 @@ def run_cost(
         on_progress: called with each image that is read, decoded or embedded.
     """
     device = torch.device(device)
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+    with fork_random(device):
         assembly = assemble(config, device, data_dir, domains, on_progress, instances)
         return _run_cost(assembly, config, device, pieces)
 
@@ -207,13 +207,14 @@ def _probe(assembly: Assembly, device: torch.device) -> tuple[float, int]:
 
 
 def _evaluation(assembly: Assembly, config: RunConfig, device: torch.device) -> float:
-    samples = EvaluatedSamples.of(assembly.splits, config.eval_fraction, config.trial)
-    name, splits = next(iter(samples.domains.items()))
-    some = splits["train"].take(torch.arange(min(_SAMPLES, len(splits["train"]))).to(device))
-    risk, model = assembly.stepper.settings.risk, assembly.stepper.model
-    predict(model, {name: {"train": some}}, risk)
-    seconds = _timed(lambda: predict(model, {name: {"train": some}}, risk), device)
-    return seconds * len(samples) / len(some)
+    stepper, splits = assembly.stepper, assembly.splits
+    samples = sum(map(len, parts_of(splits, config.eval_fraction, config.trial)))
+    first = splits[stepper.domains[0]]["train"]
+    some = first.take(torch.arange(min(_SAMPLES, len(first))).to(device))
+    parts = parts_of({some.name: {"train": some}})
+    predict(stepper.model, parts, stepper.settings.risk)
+    seconds = _timed(lambda: predict(stepper.model, parts, stepper.settings.risk), device)
+    return seconds * samples / len(some)
 
 
 def _timed(action: Callable[[], object], device: torch.device) -> float:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from riskmatch.contract import Eval, RiskFunction, cross_entropy_risks, outputs
 from riskmatch.contract.risks import checked_risks
-from riskmatch.data.domain import Augment, Batch, Domain
+from riskmatch.data.domain import Batch, Domain, DomainSet
 from riskmatch.data.sampler import stream
+from riskmatch.device import device_of, fork_random
 from riskmatch.divergence.checks import NonFiniteError
 from riskmatch.engine.step import Stepper
+from riskmatch.runs.config import RunConfig
 from riskmatch.runs.predictions import ByDomain, Predictions
 from riskmatch.runs.scores import LEVELS, Score, Split
 
@@ -28,121 +31,102 @@ GRADIENT_SAMPLES = 64
 """Most samples of each domain for the norms of gradients."""
 
 
-@dataclass(frozen=True)
-class ValidationViews:
+View = Callable[[Tensor], Tensor]
+"""Transformation of inputs."""
+ViewOf = Callable[[str, Split], View | None]
+"""Transformation of the inputs of a split of a domain; None where they are not changed."""
+
+
+def validation_views(config: RunConfig, domains: DomainSet, step: int) -> ViewOf:
     """Augmentation of the validation samples of the training domains, as DomainBed has it.
 
     Each evaluation has random views of its own, which follow from the seed and the step.
     """
+    augment, training = domains.augment, domains.without(config.test_domains)
+    names = [domain.name for domain in training if config.augment_validation]
 
-    augment: Augment
-    domains: tuple[str, ...]
-    """Names of the training domains."""
-    seed: int
-    step: int
-
-    def on(self, domain: str, split: Split) -> Callable[[Tensor], Tensor] | None:
-        """Transformation of the inputs of a split of a domain; None where they are not changed."""
-        if split != "val" or domain not in self.domains:
+    def view_of(domain: str, split: Split) -> View | None:
+        if augment is None or split != "val" or domain not in names:
             return None
-        generator = stream("validation", self.seed, self.step, domain)
-        return lambda x: self.augment(x, generator)
+        generator = stream("validation", config.seed, step, domain)
+        return lambda x: augment(x, generator)
+
+    return view_of
+
+
+@dataclass(frozen=True)
+class Part:
+    """The samples of a split of a domain that evaluations use."""
+
+    split: Split
+    samples: Domain
+    rows: NDArray[np.int32]
+    """Positions of these samples in the split."""
+
+    @property
+    def domain(self) -> str:
+        """Name of the domain."""
+        return self.samples.name
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+
+def parts_of(
+    splits: Mapping[str, Mapping[Split, Domain]], share: float = 1.0, seed: int = 0
+) -> list[Part]:
+    """A random share of the samples of every split, at least one, in their order."""
+    parts = []
+    for name, domains in splits.items():
+        for split, domain in domains.items():
+            rows = torch.arange(len(domain))
+            if share < 1:
+                generator = stream("evaluation", seed, name, split)
+                order = torch.randperm(len(domain), generator=generator)
+                rows = order[: math.ceil(share * len(domain))].sort().values
+                domain = domain.take(rows.to(domain.y.device))
+            parts.append(Part(split, domain, rows.numpy().astype(np.int32)))
+    return parts
+
+
+def share_of(parts: Sequence[Part], rank: int, processes: int) -> list[Part]:
+    """The parts that one of several processes evaluates, about as many samples on each."""
+    loads, owners = [0] * processes, dict[int, int]()
+    for number in sorted(range(len(parts)), key=lambda number: -len(parts[number])):
+        owners[number] = loads.index(min(loads))
+        loads[owners[number]] += len(parts[number])
+    return [part for number, part in enumerate(parts) if owners[number] == rank]
 
 
 def predict(
     model: nn.Module,
-    domains: Mapping[str, Mapping[Split, Domain]],
+    parts: Sequence[Part],
     risk: RiskFunction = cross_entropy_risks,
-    views: ValidationViews | None = None,
-    on_samples: Callable[[int], None] = lambda number: None,
+    view_of: ViewOf = lambda domain, split: None,
+    on_samples: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, dict[Split, Predictions]]:
-    """Predictions on every sample of every split of every domain.
+    """Predictions on every sample of every part, by domain and split.
 
     Of a regression, with float labels, the outputs are predicted and the confidence is NaN.
 
     Random streams and the training mode of every layer are left as they were. ``on_samples`` is
-    called with the number of samples of each forward pass.
+    called with the number of samples that are done, and their total, after each forward pass.
     """
+    done, total = 0, sum(map(len, parts))
+
+    def count(number: int) -> None:
+        nonlocal done
+        done += number
+        on_samples(done, total)
+
+    predicted: dict[str, dict[Split, Predictions]] = {}
     with evaluation_mode(model):
-        return {
-            name: {
-                split: score_samples(
-                    model,
-                    part,
-                    risk,
-                    view=views.on(name, split) if views else None,
-                    on_samples=on_samples,
-                )
-                for split, part in splits.items()
-            }
-            for name, splits in domains.items()
-        }
-
-
-@dataclass(frozen=True)
-class EvaluatedSamples:
-    """The samples of every split of every domain that evaluations use."""
-
-    domains: Mapping[str, Mapping[Split, Domain]]
-    rows: Mapping[str, Mapping[Split, Tensor]]
-    """Positions of these samples in their splits."""
-
-    @classmethod
-    def of(
-        cls, splits: Mapping[str, Mapping[Split, Domain]], share: float = 1.0, seed: int = 0
-    ) -> EvaluatedSamples:
-        """A random share of the samples of each split, at least one, in their order."""
-        rows: dict[str, dict[Split, Tensor]] = {}
-        for name, parts in splits.items():
-            for split, part in parts.items():
-                order = torch.randperm(len(part), generator=stream("evaluation", seed, name, split))
-                chosen = order[: math.ceil(share * len(part))].sort().values
-                rows.setdefault(name, {})[split] = chosen.to(part.y.device)
-        if share == 1:
-            return cls(splits, rows)
-        domains = {
-            name: {split: part.take(rows[name][split]) for split, part in parts.items()}
-            for name, parts in splits.items()
-        }
-        return cls(domains, rows)
-
-    def share(self, rank: int, processes: int) -> EvaluatedSamples:
-        """The splits that one of several processes evaluates, about as many samples on each."""
-        loads, chosen = [0] * processes, dict[str, dict[Split, Domain]]()
-        parts = [(name, split) for name, splits in self.domains.items() for split in splits]
-        for name, split in sorted(parts, key=lambda part: -len(self.rows[part[0]][part[1]])):
-            lightest = loads.index(min(loads))
-            loads[lightest] += len(self.rows[name][split])
-            if lightest == rank:
-                chosen.setdefault(name, {})[split] = self.domains[name][split]
-        return EvaluatedSamples(chosen, self.rows)
-
-    def __len__(self) -> int:
-        return sum(len(part) for parts in self.domains.values() for part in parts.values())
-
-    def predict(
-        self,
-        model: nn.Module,
-        risk: RiskFunction = cross_entropy_risks,
-        views: ValidationViews | None = None,
-        on_progress: Callable[[int], None] = lambda done: None,
-    ) -> dict[str, dict[Split, Predictions]]:
-        """Predictions as of :func:`predict`; ``on_progress`` is called with the samples done."""
-        done = 0
-
-        def count(number: int) -> None:
-            nonlocal done
-            done += number
-            on_progress(done)
-
-        predicted = predict(model, self.domains, risk, views, count)
-        return {
-            name: {
-                split: replace(values, index=self.rows[name][split].cpu().numpy().astype(np.int32))
-                for split, values in parts.items()
-            }
-            for name, parts in predicted.items()
-        }
+        for part in parts:
+            view = view_of(part.domain, part.split)
+            values = score_samples(model, part.samples, risk, view=view, on_samples=count)
+            by_split = predicted.setdefault(part.domain, {})
+            by_split[part.split] = replace(values, index=part.rows)
+    return predicted
 
 
 def scores(predictions: ByDomain) -> dict[str, dict[Split, Score]]:
@@ -157,8 +141,7 @@ def scores(predictions: ByDomain) -> dict[str, dict[Split, Score]]:
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
     """Set evaluation mode; restore the mode of every layer and the random streams at the end."""
     modes = {layer: layer.training for layer in model.modules()}
-    devices = {p.device.index for p in model.parameters() if p.device.type == "cuda"}
-    with torch.random.fork_rng(devices=devices):
+    with fork_random(device_of(model)):
         model.eval()
         try:
             yield
@@ -173,7 +156,7 @@ def score_samples(
     domain: Domain,
     risk: RiskFunction = cross_entropy_risks,
     *,
-    view: Callable[[Tensor], Tensor] | None = None,
+    view: View | None = None,
     features: bool = False,
     chunk: int = CHUNK,
     on_samples: Callable[[int], None] = lambda number: None,

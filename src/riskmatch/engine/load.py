@@ -6,7 +6,7 @@ import copy
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,11 +26,10 @@ from riskmatch.engine.assemble import (
     network,
     risk_of,
     split_all,
-    validation_views,
 )
-from riskmatch.engine.checkpoint import CheckpointError, NoCheckpointError, Snapshot
+from riskmatch.engine.checkpoint import NoCheckpointError, Snapshot
 from riskmatch.engine.data_identity import check_unchanged, identity_of
-from riskmatch.engine.evaluate import EvaluatedSamples
+from riskmatch.engine.evaluate import parts_of, predict, validation_views
 from riskmatch.engine.instances import NO_INSTANCES, InstanceError, Instances, is_instance
 from riskmatch.engine.loop import AFTER_WARMUP
 from riskmatch.files import read_file
@@ -198,16 +197,14 @@ class Run(StoredRun):
 
     def _build(self, last: Snapshot) -> nn.Module:
         """Build the network of the run with any weights."""
-        shape, data = last.notes.get("input_shape"), self.record.data
-        if shape is None or data is None:
-            raise CheckpointError(f"{self.folder} does not state its inputs. Train the run again.")
-        classes = len(data.classes) or 1
+        assert self.record.data is not None  # a run with checkpoints states its data
+        shape, classes = last.values.notes.input_shape, len(self.record.data.classes) or 1
         options: dict[str, Any] = dict(model_options(self.config, self.preprocessing))
         if models.is_backbone(self.config.model) and not is_frozen(self.config):
             # All weights come from the checkpoint: published ones need not be loaded.
             pretrained = options.get("pretrained", True) or options.get("weights") is not None
             options = {"freeze_bn": pretrained, **options, "pretrained": False, "weights": None}
-        return models.build(self.config.model, tuple(shape), classes, self.config.dropout, options)
+        return models.build(self.config.model, shape, classes, self.config.dropout, options)
 
 
 def load_run(path: Path | str, *, model: nn.Module | None = None, trust: bool = False) -> Run:
@@ -274,13 +271,12 @@ def final_predictions(
     _checkpoint(folder, records.find(folder) or RunRecord(config))  # before the data are loaded
     keep_freed_memory()
     domains = domains_of(config, data_dir, on_progress=on_progress)
-    samples = EvaluatedSamples.of(split_all(domains, config.trial))
-    report = on_progress or no_progress
-    return samples.predict(
+    return predict(
         final_network(config, folder, domains),
+        parts_of(split_all(domains, config.trial)),
         risk_of(config, NO_INSTANCES),
         validation_views(config, domains, config.steps),
-        lambda done: report(f"predicting with {folder.name}", done, len(samples)),
+        partial(on_progress or no_progress, f"predicting with {folder.name}"),
     )
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from riskmatch.data import OnProgress
-from riskmatch.data.domain import Batch, Domain
+from riskmatch.data import OnProgress, no_progress
+from riskmatch.data.domain import Batch
 from riskmatch.data.sampler import Share, stream
 from riskmatch.device import peak_memory, reset_peak_memory
 from riskmatch.engine import checkpoint
@@ -22,10 +22,13 @@ from riskmatch.engine.assemble import Assembly
 from riskmatch.engine.averaging import WeightAverage
 from riskmatch.engine.evaluate import (
     GRADIENT_SAMPLES,
-    EvaluatedSamples,
+    Part,
     gradient_norms,
+    parts_of,
     predict,
     scores,
+    share_of,
+    validation_views,
 )
 from riskmatch.engine.parallel import ALONE, Processes, deferred_interrupts
 from riskmatch.engine.step import DivergedError
@@ -79,28 +82,21 @@ class Session:
     on_step: OnStep | None = None
     on_evaluation: OnEvaluation | None = None
     on_progress: OnProgress | None = None
-    numbers: Mapping[str, Any] = field(default_factory=dict)
+    numbers: Mapping[str, float] = field(default_factory=dict)
     """What the last step returned."""
-    seconds_before: float = 0.0
-    """Seconds that earlier processes took."""
     started: float = field(default_factory=time.monotonic)
+    """Time at which the run would have started without interruptions."""
     step_pace: Pace = field(default_factory=Pace)
     evaluation_pace: Pace = field(default_factory=Pace)
     """Of the steps and evaluations of this process."""
-    batch: int = 1
-    """Samples of the last batch, over all processes."""
+    recent_pace: Pace = field(default_factory=Pace)
+    """Of the steps since the last evaluation."""
     evaluations: list[Evaluation] = field(default_factory=list)
     """Evaluations so far."""
-    evaluated: int = 0
-    """Step of the last evaluation on disk, or of the end of the ERM phase."""
     saved: int = 0
-    """Step of the last checkpoint."""
+    """Step of the last checkpoint, or of the end of the ERM phase."""
     averaged: dict[str, Tensor] | None = None
     """State dict of the averaged network, if it was evaluated at this step."""
-    step_seconds: float = 0.0
-    """Seconds inside steps since the last evaluation."""
-    steps_taken: int = 0
-    """Steps since the last evaluation."""
 
     @cached_property
     def average(self) -> WeightAverage:
@@ -113,9 +109,14 @@ class Session:
         return self.assembly.stepper.memory.step
 
     @property
+    def evaluated(self) -> int:
+        """Step of the last evaluation, or of the end of the ERM phase."""
+        return self.evaluations[-1].step if self.evaluations else self.config.pretrain
+
+    @property
     def seconds(self) -> float:
-        """Seconds since the run started, over all its processes."""
-        return self.seconds_before + time.monotonic() - self.started
+        """Seconds that the run has taken, those before interruptions included."""
+        return time.monotonic() - self.started
 
     def run(self) -> None:
         """Train to the last step; an interrupt is handled between two steps."""
@@ -126,16 +127,11 @@ class Session:
                 if self.step >= self.config.steps or self.stops_early:
                     return
                 begun = time.monotonic()
-                batch = self._next_batch()
-                self.numbers = self.assembly.stepper.step(batch)
+                self.numbers = self.assembly.stepper.step(self._next_batch())
                 self.averaged = None
                 self.average.add(self.step, self.assembly.stepper.model)
-                seconds = time.monotonic() - begun
-                self.step_seconds += seconds
-                self.steps_taken += 1
-                whole = batch.whole if isinstance(batch, Share) else batch
-                self.batch = len(whole.y)
-                self.step_pace.add(seconds)
+                for pace in (self.step_pace, self.recent_pace):
+                    pace.add(time.monotonic() - begun)
                 try:
                     if self.on_step is not None:
                         self.on_step(self._progress())
@@ -165,7 +161,7 @@ class Session:
             if self.processes.main:
                 records.append(self.folder, evaluation)
             self.evaluation_pace.add(time.monotonic() - begun)
-            self.evaluated, self.step_seconds, self.steps_taken = self.step, 0.0, 0
+            self.recent_pace = Pace()
             if self.on_evaluation is not None:
                 self.on_evaluation(self.config, evaluation)
             reset_peak_memory(self.device)
@@ -183,15 +179,12 @@ class Session:
         self.saved = self.step
         if not self.processes.main:
             return
-        notes: dict[str, Any] = {
-            "numbers": dict(self.numbers),
-            "seconds": self.seconds,
-            "input_shape": list(self.assembly.input_shape),
-        }
+        shape = self.assembly.domains.input_shape
+        notes = checkpoint.Notes(dict(self.numbers), self.seconds, shape)
         average = None if self.config.average == "none" else self.average
         snapshot = checkpoint.capture(stepper, self.assembly.sampler, notes, average, self.averaged)
         kept = None if self.keep == "all" else self.best_steps().values()
-        checkpoint.save(self.folder / checkpoint.FOLDER, self.config.id, snapshot, kept)
+        checkpoint.save(self.folder, self.config.id, snapshot, kept)
 
     def best_steps(self) -> dict[str, int]:
         """Steps that selection by ``train-val`` chooses so far: of all, and after the warm-up."""
@@ -206,50 +199,55 @@ class Session:
         if self.config.average == "swad":
             self.average.observe(self.step, self._raw_validation_risk())
         with self.average.applied(stepper.model, self.assembly.sampler) as self.averaged:
-            predicted = self._predict()
+            predicted = self._predict_all()
         if self.write_predictions and self.processes.main:
             predictions.write(self.folder, self.step, predicted)
         by_domain = scores(predicted)
-        numbers = dict(self.numbers)
-        loss = numbers.pop("loss")
-        numbers.pop("worst domain", None)  # in checkpoints of version 0.1
-        raw = {name: value for name, value in numbers.items() if name.startswith("raw ")}
+        terms = dict(self.numbers)
+        loss = terms.pop("loss")
+        raw = {name: terms.pop(name) for name in self.numbers if name.startswith("raw ")}
         return Evaluation(
             step=self.step,
             scores=by_domain,
             loss=loss,
-            terms={name: value for name, value in numbers.items() if name not in raw},
+            terms=terms,
             raw={name.removeprefix("raw "): value for name, value in raw.items()},
             worst_domain=max(stepper.domains, key=lambda name: by_domain[name]["train"].risk),
             seconds=self.seconds,
-            seconds_per_step=self.step_seconds / max(1, self.steps_taken),
+            seconds_per_step=self.recent_pace.seconds_for(1),
             peak_memory=peak,
             gradients=self._gradients() if self.processes.main else {},
         )
 
-    def _predict(self) -> dict[str, dict[Split, Predictions]]:
+    def _predict_all(self) -> dict[str, dict[Split, Predictions]]:
         """Predictions on all samples that are evaluated, each split computed by one process."""
-        stepper, views = self.assembly.stepper, self.assembly.validation_views(self.step)
-        predict = self._own_samples.predict
-        shares = self.processes.gather(
-            predict(stepper.model, stepper.settings.risk, views, self._report)
-        )
-        merged = {
-            (n, s): part for share in shares for n, p in share.items() for s, part in p.items()
-        }
+        share = share_of(self._parts, self.processes.rank, self.processes.count)
+        shares = self.processes.gather(self._predict(share, self.on_progress or no_progress))
         return {
-            name: {split: merged[name, split] for split in splits}
-            for name, splits in self._samples.domains.items()
+            name: {
+                split: next(s[name][split] for s in shares if split in s.get(name, {}))
+                for split in splits
+            }
+            for name, splits in self.assembly.splits.items()
         }
+
+    def _predict(
+        self, parts: list[Part], on_progress: OnProgress = no_progress
+    ) -> dict[str, dict[Split, Predictions]]:
+        stepper = self.assembly.stepper
+        return predict(
+            stepper.model,
+            parts,
+            stepper.settings.risk,
+            validation_views(self.config, self.assembly.domains, self.step),
+            partial(on_progress, EVALUATING),
+        )
 
     def _raw_validation_risk(self) -> float:
         """Mean over the training domains of the risk of the weights that are not averaged."""
-        stepper, views = self.assembly.stepper, self.assembly.validation_views(self.step)
-        domains: dict[str, Mapping[Split, Domain]] = {
-            name: {"val": self._samples.domains[name]["val"]} for name in stepper.domains
-        }
-        predicted = predict(stepper.model, domains, stepper.settings.risk, views)
-        return fmean(splits["val"].risk for splits in scores(predicted).values())
+        training = self.assembly.stepper.domains
+        parts = [part for part in self._parts if part.split == "val" and part.domain in training]
+        return fmean(splits["val"].risk for splits in scores(self._predict(parts)).values())
 
     def _gradients(self) -> dict[str, float]:
         """Norms of the gradients of risk and penalty, once the penalty is active."""
@@ -262,20 +260,10 @@ class Session:
         return gradient_norms(self.assembly.stepper, self.assembly.splits, max(2, samples))
 
     @cached_property
-    def _samples(self) -> EvaluatedSamples:
+    def _parts(self) -> list[Part]:
         """The samples that are evaluated."""
         config = self.config
-        return EvaluatedSamples.of(self.assembly.splits, config.eval_fraction, config.trial)
-
-    @cached_property
-    def _own_samples(self) -> EvaluatedSamples:
-        """Those that this process evaluates."""
-        return self._samples.share(self.processes.rank, self.processes.count)
-
-    def _report(self, done: int) -> None:
-        """Report how many samples of an evaluation are done."""
-        if self.on_progress is not None:
-            self.on_progress(EVALUATING, done, len(self._own_samples))
+        return parts_of(self.assembly.splits, config.eval_fraction, config.trial)
 
     @property
     def stops_early(self) -> bool:
@@ -307,7 +295,9 @@ class Session:
         if self.evaluation_pace.units:
             left += self.evaluation_pace.seconds_for(evaluations)
         else:  # a forward pass takes about a third of a step on as many samples
-            left += self.step_pace.seconds_for(evaluations * len(self._samples) / self.batch / 3)
+            batch = sum(self.assembly.sampler.sizes.values())
+            samples = sum(map(len, self._parts))
+            left += self.step_pace.seconds_for(evaluations * samples / batch / 3)
         return Progress(
             self.step,
             steps,

@@ -15,13 +15,14 @@ import torch
 from riskmatch.data import OnProgress
 from riskmatch.data.domain import DomainSet
 from riskmatch.defaults import SourceChangedError, check_source, source_changes
-from riskmatch.device import reset_peak_memory
+from riskmatch.device import fork_random, reset_peak_memory
 from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import assemble
 from riskmatch.engine.checkpoint import NoCheckpointError
 from riskmatch.engine.data_identity import (
     check_files_unchanged,
     check_unchanged,
+    identity_of,
     warn_if_changed,
 )
 from riskmatch.engine.instances import (
@@ -122,27 +123,35 @@ def train(
         raise ValueError(f"checkpoint_every must be at least 1 or None, got {checkpoint_every}.")
 
     def train_one(config: RunConfig, resume: bool, restart: bool, force: bool = False) -> RunRecord:
-        folder = out / config.id
-        count = processes.count
+        folder, count = out / config.id, processes.count
         assembly = assemble(config, device, data_dir, domains, on_progress, instances, count)
-        processes.check_same(config.id, assembly.data)
+        processes.check_same(config.id, identity_of(assembly.domains))
         if processes.main:
             make_folder(folder)
         locked = lock(folder) if processes.main else nullcontext()
-        with locked, torch.random.fork_rng(_gpus(device)):
+        with locked, fork_random(device):
             # Another process may have trained it meanwhile.
-            state = partial(_finished, folder, resume or restart, force)
-            if finished := processes.from_main(state):
-                return finished
-            session = Session(folder, config, assembly, device, predictions, processes)
-            session.checkpoint_every, session.keep = checkpoint_every, keep
-            session.on_step, session.on_evaluation = on_step, on_evaluation
-            session.on_progress = on_progress
-            if not early and (message := inactive(config, list(assembly.splits))):
+            finished = partial(_finished, folder, resume or restart, force)
+            if record := processes.from_main(finished):
+                return record
+            session = Session(
+                folder,
+                config,
+                assembly,
+                device,
+                predictions,
+                processes,
+                checkpoint_every,
+                keep,
+                on_step,
+                on_evaluation,
+                on_progress,
+            )
+            if not early and (message := inactive(config, assembly.domains.names)):
                 warnings.warn(message, RunWarning, stacklevel=3)
             _start_or_resume(session, out, restart)
-            if assembly.preprocessing is not None and processes.main:
-                content = to_json(assembly.preprocessing.to_json()) + "\n"
+            if (preprocessing := assembly.domains.preprocessing) and processes.main:
+                content = to_json(preprocessing.to_json()) + "\n"
                 write_whole(folder / records.PREPROCESSING, content.encode())
             reset_peak_memory(device)
             try:
@@ -159,15 +168,15 @@ def train(
 
     check_source(config)
     restart = restart or force
-    state = partial(_finished, out / config.id, resume or restart, force)
-    if finished := processes.from_main(state):
-        warn_if_changed(finished, domains, data_dir)
-        return finished
+    finished = partial(_finished, out / config.id, resume or restart, force)
+    if record := processes.from_main(finished):
+        warn_if_changed(record, domains, data_dir)
+        return record
     if early := inactive(config):  # before images are decoded and embedded
         warnings.warn(early, RunWarning, stacklevel=2)
     phases = [config.erm_phase()] if config.pretrain else []
     for run in [*phases, *([] if restart else [config])] if domains is None else ():
-        if processes.main and checkpoint.exists(out / run.id / checkpoint.FOLDER):
+        if processes.main and records.checkpoints(out / run.id):
             check_files_unchanged(out / run.id, data_dir)
     for phase in phases:
         if not processes.from_main(partial(_is_done, phase, out)):
@@ -181,25 +190,26 @@ def check_not_edited(config: RunConfig, out: Path) -> None:
     Raises:
         SourceChangedError, InstanceError: it was.
     """
-    if (out / config.id).exists():
+    instances = [kind for kind in KINDS if is_instance(getattr(config, kind))]
+    if (out / config.id).exists() or not (config.source or instances):
         return
-    unlike = [kind for kind in KINDS if is_instance(getattr(config, kind))]
-    for before in (record.config for record in records.read_all(out)) if config.source else ():
-        if replace(before, source="") == replace(config, source=""):
+    for before in (record.config for record in records.read_all(out)):
+        if config.source and replace(before, source="") == replace(config, source=""):
             raise SourceChangedError(
                 f"The source or version of {source_changes(before, config)} has changed since the "
                 f"run {before.id} in {out} started. Restore it to continue that run, or leave out "
                 "resume (--resume) to start a new one."
             )
-    for before in (record.config for record in records.read_all(out)) if unlike else ():
-        if without_fingerprints(before, unlike) == without_fingerprints(config, unlike):
-            changed = next(
-                kind
-                for kind in unlike
-                if recorded_fingerprint(kind, before) != recorded_fingerprint(kind, config)
-            )
+        changed = [
+            kind
+            for kind in instances
+            if recorded_fingerprint(kind, before) != recorded_fingerprint(kind, config)
+        ]
+        if changed and without_fingerprints(before, changed) == without_fingerprints(
+            config, changed
+        ):
             raise InstanceError(
-                f"The run {before.id} in {out} was trained with another {changed}: pass "
+                f"The run {before.id} in {out} was trained with another {changed[0]}: pass "
                 "the same object, in the same state, or leave out resume to start a new run."
             )
 
@@ -221,7 +231,7 @@ def _finished(folder: Path, resume: bool, force: bool) -> RunRecord | None:
 
 def _is_done(phase: RunConfig, out: Path) -> bool:
     """Whether the ERM phase is done and its last checkpoint is there."""
-    if not checkpoint.exists(out / phase.id / checkpoint.FOLDER, phase.steps):
+    if phase.steps not in records.checkpoints(out / phase.id):
         records.forget(out / phase.id)  # a record alone is not enough to start from
     record = records.find(out / phase.id)
     return record is not None and record.status == "done"
@@ -230,7 +240,7 @@ def _is_done(phase: RunConfig, out: Path) -> bool:
 def _start_or_resume(session: Session, out: Path, restart: bool) -> None:
     """Restore the last checkpoint; start the run if it has none, or if ``restart``."""
     assembly, last, faults, record = session.assembly, None, list[str](), None
-    main = session.processes.main
+    data, main = identity_of(assembly.domains), session.processes.main
     torch.manual_seed(session.config.seed)  # for dropout
     if not restart:
         load = partial(_load_last, session.folder, session.config)
@@ -249,31 +259,29 @@ def _start_or_resume(session: Session, out: Path, restart: bool) -> None:
         if session.config.pretrain:
             _start_from_phase(session, out)
         if main:
-            checkpoint.clear(session.folder / checkpoint.FOLDER)
+            checkpoint.clear(session.folder)
             predictions_file.rewind(session.folder, -1)
-            records.start(session.folder, session.config, assembly.data, assembly.origins)
+            records.start(session.folder, session.config, data, assembly.origins)
         return
-    check_unchanged(record, assembly.data, session.folder)
+    check_unchanged(record, data, session.folder)
     notes = checkpoint.restore(last, assembly.stepper, assembly.sampler, session.average)
     if main:
         records.rewind(session.folder, last.step)
         predictions_file.rewind(session.folder, last.step)
-    session.numbers = notes.get("numbers", {})
-    session.seconds_before = notes.get("seconds", 0.0)
-    session.saved = last.step
+    session.numbers, session.saved = notes.numbers, last.step
+    session.started -= notes.seconds
     session.evaluations = [e for e in record.evaluations if e.step <= last.step]
-    session.evaluated = session.evaluations[-1].step if session.evaluations else 0
 
 
 def _listed(faults: Sequence[str]) -> str:
-    return "".join(f"; {fault.rstrip('.')}" for fault in faults).replace(";", ":", 1)
+    return f": {'; '.join(fault.rstrip('.') for fault in faults)}" if faults else ""
 
 
 def _load_last(
     folder: Path, config: RunConfig
 ) -> tuple[checkpoint.Snapshot | None, list[str], RunRecord | None]:
     """The newest valid checkpoint of a run, the faults of newer ones, and the record."""
-    last, faults = checkpoint.load_last(folder / checkpoint.FOLDER, config.id, config.steps)
+    last, faults = checkpoint.load_last(folder, config.id, config.steps)
     return last, faults, records.find(folder)
 
 
@@ -284,21 +292,14 @@ def _start_from_phase(session: Session, out: Path) -> None:
     last, faults, record = session.processes.from_main(partial(_load_last, folder, phase))
     if last is None or record is None or last.step != phase.steps:
         raise NoCheckpointError(
-            f"The ERM phase in {folder} has no checkpoint of its last step"
-            f"{_listed(faults)}. "
+            f"The ERM phase in {folder} has no checkpoint of its last step{_listed(faults)}. "
             f"Restore it, or remove {folder} to train the phase again."
         )
-    check_unchanged(record, session.assembly.data, folder)
+    check_unchanged(record, identity_of(session.assembly.domains), folder)
     stepper = session.assembly.stepper
     base, generator = stepper.memory.base, stepper.memory.generator.get_state()
     checkpoint.restore(last, stepper, session.assembly.sampler)
     stepper.memory.base, stepper.memory.state = base, {}
     stepper.memory.generator.set_state(generator)
     stepper.spec = stepper.optimizer = None
-    session.evaluated = session.saved = last.step
-
-
-def _gpus(device: torch.device) -> list[int]:
-    if device.type != "cuda":
-        return []
-    return [torch.cuda.current_device() if device.index is None else device.index]
+    session.saved = last.step

@@ -21,7 +21,7 @@ from riskmatch.data.images.augment import AugmentationDraws, RandomView
 from riskmatch.data.images.cache import image_domains
 from riskmatch.data.images.index import index_folder
 from riskmatch.data.sampler import stream
-from riskmatch.engine.evaluate import predict, scores
+from riskmatch.engine.evaluate import parts_of, predict, scores
 
 HERE = Path(__file__).parent
 
@@ -109,7 +109,9 @@ class MeanColour(torch.nn.Module):
 def test_stored_images_give_the_same_scores_as_memory(domains):
     photo = domains.domains[2]
     loaded = Domain("photo", photo.x[:], photo.y)
-    stored, kept = (scores(predict(MeanColour(), {"photo": {"val": x}})) for x in (photo, loaded))
+    stored, kept = (
+        scores(predict(MeanColour(), parts_of({"photo": {"val": x}}))) for x in (photo, loaded)
+    )
     assert stored == kept
 
 

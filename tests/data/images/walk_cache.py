@@ -13,7 +13,7 @@ from riskmatch.data import Domain, Sampler, split
 from riskmatch.data.domain import StoredImages
 from riskmatch.data.images.augment import RandomView
 from riskmatch.data.images.cache import map_pixels
-from riskmatch.engine.evaluate import predict
+from riskmatch.engine.evaluate import parts_of, predict
 
 IMAGES, SIDE = 13_600, 227
 
@@ -45,7 +45,7 @@ def main(file):
         next(sampler)
         grown = max(grown, anonymous() - begin)
     begin = anonymous()
-    predict(Dark(), {"large": {"train": train}})
+    predict(Dark(), parts_of({"large": {"train": train}}))
     evaluated = anonymous() - begin
     growth = {"stored": size / 1e6, "grown by batches": grown, "grown by evaluation": evaluated}
     print(json.dumps(growth))
