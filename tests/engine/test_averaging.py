@@ -133,7 +133,7 @@ def test_an_interrupted_run_has_the_same_averages(tmp_path, average):
 def test_the_averaged_network_is_shipped(tmp_path):
     run = tiny(average="ema", lr=0.01)
     record = runs.train(run, tmp_path)
-    shipped = final_predictions(run, tmp_path / run.id)
+    shipped = final_predictions(load_run(tmp_path / run.id))
     for name, splits in record.evaluations[-1].scores.items():
         for split, score in splits.items():
             assert float(shipped[name][split].risk.mean()) == pytest.approx(score.risk, rel=1e-5)

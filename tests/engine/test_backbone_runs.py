@@ -167,7 +167,7 @@ def test_augmented_validation_images_follow_from_seed_and_step(folder, tmp_path)
             assert one.scores[domain]["val"].risk != other.scores[domain]["val"].risk
         assert one.scores["dusk"] == other.scores["dusk"]  # the test domain
     assert_same_run(tmp_path / "a" / run.id, interrupted(run, tmp_path / "b", step=3))
-    last = final_predictions(run, tmp_path / "a" / run.id)
+    last = final_predictions(load_run(tmp_path / "a" / run.id))
     assert last["day"]["val"].risk.mean() == pytest.approx(after[-1].scores["day"]["val"].risk)
 
 

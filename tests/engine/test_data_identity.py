@@ -11,7 +11,7 @@ from riskmatch.data import load
 from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.engine.assemble import domains_of
 from riskmatch.engine.data_identity import DataChangedError, identity_of
-from riskmatch.engine.load import final_network
+from riskmatch.engine.load import final_network, load_run
 from riskmatch.engine.run import train
 from riskmatch.runs import records
 from riskmatch.runs.lines import DataIdentity
@@ -90,7 +90,7 @@ def test_finished_run_warns_of_other_data(tmp_path, case):
     with pytest.warns(UserWarning, match=f"The data differ .* trained on: .*{message}"):
         assert train(tiny(steps=2), tmp_path, domains=after) == done
     with pytest.raises(DataChangedError, match=message):
-        final_network(done.config, tmp_path / done.config.id, after)
+        final_network(load_run(tmp_path / done.config.id), after)
 
 
 def test_run_without_checkpoint_starts_again_with_the_current_data(tmp_path):

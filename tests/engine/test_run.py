@@ -13,7 +13,7 @@ from tiny_runs import assert_same_run, final_state, last_checkpoint, lines, tiny
 
 from riskmatch import BusyError, DivergedError, UnfinishedError
 from riskmatch.data import DATASETS
-from riskmatch.engine.load import final_predictions
+from riskmatch.engine.load import final_predictions, load_run
 from riskmatch.engine.run import NoCheckpointError, train
 from riskmatch.models.mlp import ReLUDropout
 from riskmatch.runs import predictions, records
@@ -114,7 +114,7 @@ def test_predictions_agree_with_the_scores_and_survive_interruption(tmp_path):
                 right = values.label == values.predicted
                 risk = -np.log(values.confidence[right])
                 assert risk == pytest.approx(values.risk[right], abs=1e-5)
-    again = final_predictions(config, tmp_path / config.id)
+    again = final_predictions(load_run(tmp_path / config.id))
     for domain, splits in again.items():
         for split, values in splits.items():
             assert np.array_equal(values.risk, read[domain][split].risk)

@@ -136,11 +136,9 @@ class WeightAverage:
         """The averaged weights by name; None before averaging starts."""
         if self.kind == "swad" and self._threshold is None:
             return self._pending[-1].weights if self._pending else None
-        mean = Mean(dict(self._total.weights), self._total.count)
-        if self._pending:
-            mean = copy.deepcopy(mean)
-            for segment in self._pending:
-                mean.add(segment.weights, segment.count)
+        mean = copy.deepcopy(self._total) if self._pending else self._total
+        for segment in self._pending:
+            mean.add(segment.weights, segment.count)
         return mean.weights or None
 
     @contextmanager

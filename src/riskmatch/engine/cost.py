@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -19,6 +20,7 @@ from riskmatch.engine.assemble import Assembly, assemble, domains_of, is_frozen
 from riskmatch.engine.evaluate import parts_of, predict
 from riskmatch.engine.instances import NO_INSTANCES, Instances
 from riskmatch.engine.step import check_splits
+from riskmatch.files import to_json
 from riskmatch.pace import clock
 from riskmatch.runs.config import RunConfig, acts_from
 
@@ -78,12 +80,13 @@ class Cost:
 
         Memory is taken to grow linearly with the piece, through the smallest and largest tried.
         """
-        sizes = {piece: memory for piece, (memory, _) in self.pieces.items()}
-        sizes[self.whole_batch] = self.memory
-        (small, low), *_, (large, high) = sorted(sizes.items())
-        if high <= limit:
-            return large
-        slope = (high - low) / (large - small)
+        if self.memory <= limit:
+            return self.whole_batch
+        if not self.pieces:
+            return None
+        small = min(self.pieces)
+        low, _ = self.pieces[small]
+        slope = (self.memory - low) / (self.whole_batch - small)
         fits = small + math.floor((limit - low) / slope) if slope > 0 else 0
         return fits if fits >= 1 else None
 
@@ -116,13 +119,10 @@ class Cost:
         return "\n".join(f"{name:<{width}}  {text}" for name, text in lines.items())
 
     def _fitting(self, limit: float) -> str:
-        if self.undivided:
-            return (
-                "the whole batch" if self.memory <= limit else "does not fit; use a smaller batch"
-            )
         piece = self.largest_piece(limit)
         if piece is None:
-            return "does not fit; use a smaller network or smaller inputs"
+            smaller = "network or smaller inputs" if self.pieces else "batch"
+            return f"does not fit; use a smaller {smaller}"
         return "the whole batch" if piece >= self.whole_batch else f"--accumulate {piece}"
 
     def to_json(self, limit: float | None = None) -> dict[str, object]:
@@ -142,7 +142,7 @@ class Cost:
             },
         }
         if limit is not None:
-            values["largest_piece"] = None if self.undivided else self.largest_piece(limit)
+            values["largest_piece"] = self.largest_piece(limit)
         return values
 
 
@@ -184,26 +184,27 @@ def _run_cost(assembly: Assembly, config: RunConfig, device: torch.device, piece
     for size in sorted({math.ceil(whole / 8), math.ceil(whole / 2)}):
         if pieces and not undivided and not config.accumulate and size < whole:
             stepper.settings = replace(stepper.settings, accumulate=size)
-            seconds, memory = _probe(assembly, device)
-            tried[size] = memory, seconds
+            tried[size] = _probe(assembly, device)
     stepper.settings = replace(stepper.settings, accumulate=config.accumulate)
-    step, memory = _probe(assembly, device)
+    memory, step = _probe(assembly, device)
     warmup_step = step
     if start:
         stepper.memory.step = 0
-        warmup_step, _ = _probe(assembly, device)
+        _, warmup_step = _probe(assembly, device)
     evaluation = _evaluation(assembly, config, device)
     return Cost(config, warmup_step, step, evaluation, memory, tried, whole, undivided)
 
 
-def _probe(assembly: Assembly, device: torch.device) -> tuple[float, int]:
-    """Median seconds and peak memory of a few steps."""
-    assembly.stepper.step(next(assembly.sampler))
+def _probe(assembly: Assembly, device: torch.device) -> tuple[int, float]:
+    """Peak memory and median seconds of a few steps."""
+
+    def step() -> None:
+        assembly.stepper.step(next(assembly.sampler))
+
+    step()
     reset_peak_memory(device)
-    seconds = [
-        _timed(lambda: assembly.stepper.step(next(assembly.sampler)), device) for _ in range(_STEPS)
-    ]
-    return median(seconds), peak_memory(device)
+    seconds = [_timed(step, device) for _ in range(_STEPS)]
+    return peak_memory(device), median(seconds)
 
 
 def _evaluation(assembly: Assembly, config: RunConfig, device: torch.device) -> float:
@@ -294,14 +295,16 @@ def total_cost(
     Steps of other batch sizes are taken to be proportional to the samples of a batch.
     """
     probes: dict[tuple[object, ...], Cost] = {}
-    loaded: dict[tuple[object, ...], DomainSet] = {}
+    loaded: dict[str, DomainSet] = {}
     embedding_seconds = 0.0
 
     def seconds_of(config: RunConfig) -> float:
         nonlocal embedding_seconds
-        key = _kind(config)
+        source = _source(config)
+        names = ("method", "model", "amp", "micro_batch", "accumulate")
+        warm = acts_from(config) not in (0, None)
+        key = (source, *(getattr(config, name) for name in names), warm)
         if key not in probes:
-            source = _source(config)
             if source not in loaded:
                 begun = time.perf_counter()
                 loaded.clear()  # one data set in memory at a time
@@ -315,19 +318,17 @@ def total_cost(
         )
         return scaled.seconds
 
-    ordered = sorted(configs, key=lambda config: repr(_source(config)))
-    seconds: dict[str, float] = {}
-    runs: dict[str, int] = {}
+    ordered = sorted(configs, key=_source)
+    seconds: defaultdict[str, float] = defaultdict(float)
     for config in ordered:
-        seconds[config.method] = seconds.get(config.method, 0.0) + seconds_of(config)
-        runs[config.method] = runs.get(config.method, 0) + 1
+        seconds[config.method] += seconds_of(config)
     shared = [config.erm_phase() for config in ordered if config.pretrain]
     phases = {phase.id: phase for phase in shared}
     return SweepCost(
         seconds,
-        runs,
+        Counter(config.method for config in ordered),
         phases=len(phases),
-        phase_seconds=sum(seconds_of(phase) for phase in phases.values()),
+        phase_seconds=sum(map(seconds_of, phases.values())),
         unshared_phases=len(shared),
         embeddings=len({_source(config) for config in ordered if is_frozen(config)}),
         embedding_seconds=embedding_seconds,
@@ -336,15 +337,7 @@ def total_cost(
     )
 
 
-def _source(config: RunConfig) -> tuple[object, ...]:
+def _source(config: RunConfig) -> str:
     """What the inputs of a run depend on."""
-    options = sorted(config.data_options.items()), sorted(config.model_options.items())
-    texts = tuple(map(repr, options)) if is_frozen(config) else (repr(options[0]),)
-    return (config.data, *texts, config.model if is_frozen(config) else "")
-
-
-def _kind(config: RunConfig) -> tuple[object, ...]:
-    """What the time of a step depends on, besides the size of a batch."""
-    names: Iterable[str] = ("method", "model", "amp", "micro_batch", "accumulate")
-    warm = acts_from(config) not in (0, None)
-    return (*_source(config), *(getattr(config, name) for name in names), warm)
+    backbone = [config.model, config.model_options] if is_frozen(config) else []
+    return to_json([config.data, config.data_options, *backbone])

@@ -35,10 +35,9 @@ from riskmatch.engine.loop import AFTER_WARMUP
 from riskmatch.files import read_file
 from riskmatch.models import Backbone, Head
 from riskmatch.runs import predictions, records
-from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import findings
 from riskmatch.runs.predictions import Predictions
-from riskmatch.runs.records import RunRecord, StoredRun
+from riskmatch.runs.records import StoredRun
 from riskmatch.runs.scores import LEVELS, Split
 from riskmatch.selection import best_step
 from riskmatch.trust import admit
@@ -123,19 +122,15 @@ class Run(StoredRun):
         """
         import pandas as pd
 
-        columns = ["index", "label", "predicted", "confidence", "risk"]
+        columns = ["step", "domain", "split", *predictions.COLUMNS]
         frames = [
-            pd.DataFrame({name: getattr(values, name) for name in columns}).assign(
-                step=step, domain=domain, split=split
-            )
+            pd.DataFrame({"step": step, "domain": domain, "split": split, **vars(values)})
             for step in predictions.steps(self.folder)
             for domain, splits in predictions.read(self.folder, step).items()
             for split, values in splits.items()
         ]
-        order = ["step", "domain", "split", *columns]
-        return (
-            pd.concat(frames, ignore_index=True)[order] if frames else pd.DataFrame(columns=order)
-        )
+        empty = pd.DataFrame(columns=columns)
+        return pd.concat(frames, ignore_index=True)[columns] if frames else empty
 
     @cached_property
     def preprocessing(self) -> TablePreprocessing | None:
@@ -181,8 +176,7 @@ class Run(StoredRun):
                 "its name: leave out network."
             )
         self.admit(self.config.model)
-        path = _checkpoint(self.folder, self.record, step)
-        last = checkpoint.load(path, self.config.id, self.config.steps)
+        last = _load_step(self, step)
         instances = self.instances if network is None else Instances(model=network)
         if is_instance(self.config.model):
             model: nn.Module = copy.deepcopy(instances.get("model", self.config)).cpu()
@@ -234,9 +228,7 @@ def load_run(path: Path | str, *, model: nn.Module | None = None, trust: bool = 
     return Run(folder, records.read(folder), Instances(model=model), trust)
 
 
-def final_network(
-    config: RunConfig, folder: Path, domains: DomainSet, step: int | None = None
-) -> nn.Module:
+def final_network(run: StoredRun, domains: DomainSet, step: int | None = None) -> nn.Module:
     """The trained network of a step, by default the last, for the inputs that it was trained on.
 
     With a frozen backbone these are features, see :func:`~riskmatch.engine.assemble.domains_of`;
@@ -246,21 +238,15 @@ def final_network(
         FileNotFoundError: there is no checkpoint of that step.
         DataChangedError: the run was trained on other data.
     """
-    record = records.find(folder)
-    path = _checkpoint(folder, record or RunRecord(config), step)
-    last = checkpoint.load(path, config.id, config.steps)
-    if record:
-        check_unchanged(record, identity_of(domains), folder)
-    model = network(config, domains)
+    last = _load_step(run, step)
+    check_unchanged(run.record, identity_of(domains), run.folder)
+    model = network(run.config, domains)
     checkpoint.load_weights(model, last.weights(), last.step)
     return model.eval()
 
 
 def final_predictions(
-    config: RunConfig,
-    folder: Path,
-    data_dir: Path | None = None,
-    on_progress: OnProgress | None = None,
+    run: StoredRun, data_dir: Path | None = None, on_progress: OnProgress | None = None
 ) -> Mapping[str, Mapping[Split, Predictions]]:
     """Predictions of the trained network of the last step on every sample.
 
@@ -268,21 +254,27 @@ def final_predictions(
         NoCheckpointError: there is no checkpoint of the last step.
         DataChangedError: the run was trained on other data.
     """
-    _checkpoint(folder, records.find(folder) or RunRecord(config))  # before the data are loaded
+    _checkpoint(run)  # before the data are loaded
     keep_freed_memory()
+    config = run.config
     domains = domains_of(config, data_dir, on_progress=on_progress)
     return predict(
-        final_network(config, folder, domains),
+        final_network(run, domains),
         parts_of(split_all(domains, config.trial)),
         risk_of(config, NO_INSTANCES),
         validation_views(config, domains, config.steps),
-        partial(on_progress or no_progress, f"predicting with {folder.name}"),
+        partial(on_progress or no_progress, f"predicting with {run.folder.name}"),
     )
 
 
-def _checkpoint(folder: Path, record: RunRecord, step: int | str | None = None) -> Path:
+def _load_step(run: StoredRun, step: int | str | None) -> Snapshot:
+    return checkpoint.load(_checkpoint(run, step), run.config.id, run.config.steps)
+
+
+def _checkpoint(run: StoredRun, step: int | str | None = None) -> Path:
     """Path of the checkpoint of a step, as :meth:`Run.model` names it."""
-    number, done = step, record.status == "done" and record.evaluations
+    folder, record, number = run.folder, run.record, step
+    done = record.status == "done" and record.evaluations
     if step in (None, "last"):
         number = record.evaluations[-1].step if done else record.config.steps
     elif isinstance(step, str):

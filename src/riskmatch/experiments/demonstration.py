@@ -91,11 +91,11 @@ def demo_runs(seed: int = 0) -> list[PlannedRun]:
 
 
 def _write(planned: Sequence[PlannedRun], out: Path) -> Output:
-    from riskmatch.engine.load import final_predictions
+    from riskmatch.engine.load import final_predictions, load_run
 
     results = {}
     for run in planned:
-        predictions = final_predictions(run.config, out / RUNS / run.config.id)
+        predictions = final_predictions(load_run(out / RUNS / run.config.id))
         results[run.title] = {name: splits["val"] for name, splits in predictions.items()}
     risks = [finite_risks(val) for by_domain in results.values() for val in by_domain.values()]
     edges = bin_edges(risks, BINS)

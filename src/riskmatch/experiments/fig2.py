@@ -33,12 +33,12 @@ def _plan(scope: Scope) -> list[PlannedRun]:
 
 
 def _write(finished: FinishedRuns) -> Output:
-    from riskmatch.engine.load import final_predictions
+    from riskmatch.engine.load import final_predictions, load_run
 
     risks = {}
     for run in finished.planned:
-        folder = finished.runs / run.config.id
-        predictions = final_predictions(run.config, folder, finished.data_dir)
+        stored = load_run(finished.runs / run.config.id)
+        predictions = final_predictions(stored, finished.data_dir)
         names = {f"{p:g}": domain_name(p, run.config.data_options["p"]) for p in P}
         risks[METHODS[run.config.method].label] = {
             p: finite_risks(predictions[name]["train"]) for p, name in names.items()

@@ -14,9 +14,8 @@ from torch import nn
 from riskmatch import registry
 from riskmatch.models.backbone import Backbone, Head, backbone
 from riskmatch.models.cnn import CNN
-from riskmatch.models.mlp import MLP
-from riskmatch.models.table_mlp import TableMLP
-from riskmatch.models.trunk import TIMM, Trunk, is_backbone, seeded_trunk, trunk, trunk_options
+from riskmatch.models.mlp import MLP, TableMLP
+from riskmatch.models.trunk import TIMM, Trunk, is_backbone, seeded_trunk, trunk
 from riskmatch.models.weights import WeightsError
 from riskmatch.registry import Part, PartError
 from riskmatch.trust import is_own
@@ -37,7 +36,6 @@ __all__ = [
     "is_backbone",
     "seeded_trunk",
     "trunk",
-    "trunk_options",
     "with_cardinalities",
 ]
 

@@ -145,7 +145,8 @@ def seeded_trunk(name: str, options: Mapping[str, Any], seed: int = 0) -> Trunk:
     """Build a trunk from the options of its network; random weights are drawn from ``seed``."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        return trunk(name, **trunk_options(options))
+        given = {key: options[key] for key in ("pretrained", "weights", "size") if key in options}
+        return trunk(name, **given)
 
 
 def is_backbone(name: str) -> bool:
@@ -156,16 +157,6 @@ def is_backbone(name: str) -> bool:
         (True, True, False)
     """
     return name == LITE0 or name.startswith(TIMM)
-
-
-def trunk_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Select those options of a network that its trunk takes.
-
-    Example:
-        >>> trunk_options({"size": 64, "head": "cosine"})
-        {'size': 64}
-    """
-    return {name: options[name] for name in ("pretrained", "weights", "size") if name in options}
 
 
 def _lite0(

@@ -6,7 +6,7 @@ import base64
 import io
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -135,21 +135,19 @@ def shown_in_detail(by_domain: ByDomain, tests: Sequence[str]) -> ByDomain:
 def _from_checkpoint(run: StoredRun, data: DataCache, step: int) -> ByDomain:
     from riskmatch.data.sampler import split
     from riskmatch.engine.assemble import risk_of
-    from riskmatch.engine.evaluate import score_samples
+    from riskmatch.engine.evaluate import Part, predict
     from riskmatch.engine.instances import NO_INSTANCES
     from riskmatch.engine.load import final_network
 
     domains, risk = data.inputs(run.config), risk_of(run.config, NO_INSTANCES)
-    model = final_network(run.config, run.folder, domains, step)
-    by_domain: dict[str, dict[Split, Predictions]] = {}
+    model = final_network(run, domains, step)
+    parts = []
     for domain in domains.domains:
-        parts = split(domain, run.config.trial)
-        by_domain[domain.name] = {}
+        splits = split(domain, run.config.trial)
         for name in shown_parts(domain.name in run.config.test_domains):
-            rows, subset = _spaced(parts[name])
-            predicted = score_samples(model, subset, risk)
-            by_domain[domain.name][name] = replace(predicted, index=rows)
-    return by_domain
+            rows, samples = _spaced(splits[name])
+            parts.append(Part(name, samples, rows))
+    return predict(model, parts, risk)
 
 
 def _spaced(part: Domain) -> tuple[Any, Domain]:

@@ -57,7 +57,7 @@ def last_predictions(
     from riskmatch.engine.load import final_predictions
 
     try:
-        return final_predictions(run.config, run.folder, data_dir, on_progress)
+        return final_predictions(run, data_dir, on_progress)
     except NoCheckpointError as error:
         raise NoPredictions(
             f"{run.folder} has neither predictions nor a checkpoint of its last step. Train this "
