@@ -64,11 +64,10 @@ class Instances:
         Raises:
             InstanceError: the object was not passed, or it is not the one of the run.
         """
-        name: str = getattr(config, kind)
-        if not is_instance(name):
+        value, expected = getattr(self, kind), recorded_fingerprint(kind, config)
+        if expected is None:
             return None
-        value, expected = getattr(self, kind), recorded_fingerprint(kind, config) or ""
-        of = name.removeprefix(INSTANCE).partition("#")[0]
+        of = getattr(config, kind).removeprefix(INSTANCE).partition("#")[0]
         what = f"The {kind} of run {config.id} is an instance of {of}"
         if value is None:
             function = "load_run" if kind == "model" else "train"

@@ -222,7 +222,8 @@ class Session:
     def _predict_all(self) -> dict[str, dict[Split, Predictions]]:
         """Predictions on all samples that are evaluated, each split computed by one process."""
         share = share_of(self._parts, self.processes.rank, self.processes.count)
-        shares = self.processes.gather(self._predict(share, self.on_progress or no_progress))
+        report = no_progress if self.on_progress is None else self.on_progress
+        shares = self.processes.gather(self._predict(share, report))
         return {
             name: {
                 split: next(s[name][split] for s in shares if split in s.get(name, {}))

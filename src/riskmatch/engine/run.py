@@ -205,9 +205,8 @@ def check_not_edited(config: RunConfig, out: Path) -> None:
             for kind in instances
             if recorded_fingerprint(kind, before) != recorded_fingerprint(kind, config)
         ]
-        if changed and without_fingerprints(before, changed) == without_fingerprints(
-            config, changed
-        ):
+        others = [without_fingerprints(run, changed) for run in (before, config)]
+        if changed and others[0] == others[1]:
             raise InstanceError(
                 f"The run {before.id} in {out} was trained with another {changed[0]}: pass "
                 "the same object, in the same state, or leave out resume to start a new run."

@@ -68,7 +68,7 @@ def embed(
     trunk = trunk.to(device).eval()
     identity = json.dumps([FORMAT, trunk.name, hash_weights(trunk), repr(trunk.preprocess)])
     folder = cache or user_folder("cache") / "features"
-    report = on_progress or no_progress
+    report = no_progress if on_progress is None else on_progress
     images = sum(len(part) for d in domains.domains for part in (d, d.validation) if part)
     done = 0
 
@@ -146,7 +146,8 @@ def embed_to_file(
     network = seeded_trunk(backbone, options or {})  # before images are decoded: it may fail
     domains = load(data, {"image_size": image_size}, data_dir, on_progress)
     features = embed(domains, network, views=views, device=device, on_progress=on_progress)
-    (on_progress or no_progress)(f"writing {file}", 0, None)
+    if on_progress is not None:
+        on_progress(f"writing {file}", 0, None)
     write_features(features, file)
     return sum(map(len, features.domains)) * views, network.width
 
