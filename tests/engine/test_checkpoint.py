@@ -25,7 +25,7 @@ def snapshot(step: int, notes: Notes = NOTES) -> Snapshot:
         "memory/half": torch.tensor([0.1], dtype=torch.bfloat16),
         "memory/none": torch.zeros(0),
     }
-    values = Values(step, OptimSpec(), None, 0, [], {}, {"drawn": step}, None, notes)
+    values = Values(step, OptimSpec(), None, 0, [], {}, {"drawn": step}, notes)
     return Snapshot(values, tensors)
 
 

@@ -66,8 +66,8 @@ class Values(msgspec.Struct, frozen=True):
     optimizer_values: dict[str, Any]
     """State of the optimiser that is not in tensors."""
     sampler: dict[str, int]
-    average: AverageState | None
     notes: Notes
+    average: AverageState | None = None
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,8 @@ def capture(
         optimizer_groups=state["param_groups"],
         optimizer_values={key: v for key, v in entries.items() if not isinstance(v, Tensor)},
         sampler=sampler.state(),
-        average=means,
         notes=notes,
+        average=means,
     )
     tensors = {
         f"{group}/{name}": value.detach().cpu().clone(memory_format=torch.contiguous_format)

@@ -113,10 +113,8 @@ def warn_if_changed(record: RunRecord, domains: DomainSet | None, data_dir: Path
     """
     if record.data is None:
         return
-    if domains is None:
-        current = identity_of_files(record.config, data_dir)
-    else:
-        current = identity_of(domains)
+    loaded = None if domains is None else identity_of(domains)
+    current = loaded or identity_of_files(record.config, data_dir)
     if current is not None and (changes := record.data.changes(current)):
         warnings.warn(
             f"The data differ from those that this run was trained on: {changes}.", stacklevel=3
