@@ -53,12 +53,6 @@ class LineStyle:
         """Arguments of matplotlib's functions that draw a line."""
         return {"color": self.color, "linestyle": self.dashes, "linewidth": self.width}
 
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> LineStyle:
-        """Line style from the JSON values of its fields."""
-        offset, lengths = values["dashes"]
-        return cls(values["color"], (offset, tuple(lengths)), values["width"])
-
 
 SERIES = (
     LineStyle(BLUE),

@@ -6,7 +6,6 @@ import io
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,6 @@ from riskmatch.files import write_whole
 from riskmatch.report.style import INCHES, RC, SMALL, TEXT, TITLE, LineStyle, Width, style_axes
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
@@ -36,43 +34,28 @@ LEGEND_LINE = 5 * SMALL
 """Width of the line sample beside a legend label, with padding, in points."""
 
 
-@dataclass(frozen=True)
-class Canvas:
-    """A figure with empty panels."""
-
-    figure: Figure
-    panels: list[Axes]
-    """Panels row by row."""
-    columns: int
-
-    def label(self, xlabel: str, ylabel: str) -> None:
-        """Label the axes of the first column and of the last row."""
-        for number, axes in enumerate(self.panels):
-            if number % self.columns == 0:
-                axes.set_ylabel(ylabel)
-            if number + self.columns >= len(self.panels):
-                axes.set_xlabel(xlabel)
-                axes.tick_params(labelbottom=True)
-
-
 def canvas(
     titles: Sequence[str],
     legend: Mapping[str, LineStyle],
     *,
     width: Width,
     title: str,
+    xlabel: str,
+    ylabel: str,
     note: str = "",
     columns: int | None = None,
     height: float = PANEL_HEIGHT,
     sharey: bool = True,
-) -> Canvas:
-    """Create a figure with empty panels. Call it within :func:`figure_style`.
+) -> Figure:
+    """Create a figure whose first axes are the empty panels. Call it within :func:`figure_style`.
 
     Args:
         titles: titles of the panels.
         legend: line style by label, shared by all panels.
         width: width of the figure.
         title: title of the figure.
+        xlabel: label of the x axes of the last row.
+        ylabel: label of the y axes of the first column.
         note: text below the panels, in a small font.
         columns: panels per row; by default as many as fit, in rows of equal length.
         height: height of a panel in inches.
@@ -91,11 +74,9 @@ def canvas(
     )
     legend_height = _text_height(-(-len(legend) // entries), LEGEND_SIZE)
     total = above + legend_height + height * rows + below
-    figure = Figure(figsize=(inches, total), layout="constrained", dpi=200)
-    engine = figure.get_layout_engine()
-    assert engine is not None
-    panel_area = (0, below / total, 1, height * rows / total)
-    engine.set(rect=panel_area, w_pad=PAD, h_pad=PAD)  # type: ignore[call-arg]
+    figure = Figure(figsize=(inches, total), dpi=200)
+    area = (0, below / total, 1, height * rows / total)
+    figure.set_layout_engine("constrained", rect=area, w_pad=PAD, h_pad=PAD)
     figure.text(0.5, 1 - PAD / total, header, va="top", ha="center", size=TITLE, weight="bold")
     figure.text(0.5, PAD / total, footer, va="bottom", ha="center", size=SMALL, color="#444444")
     if legend:
@@ -107,7 +88,12 @@ def canvas(
             continue
         style_axes(axes)
         axes.set_title(fit_text(titles[number], inches / columns - 0.5, TEXT, max_lines=2))
-    return Canvas(figure, list(grid.flat[: len(titles)]), columns)
+        if number % columns == 0:
+            axes.set_ylabel(ylabel)
+        if number + columns >= len(titles):
+            axes.set_xlabel(xlabel)
+            axes.tick_params(labelbottom=True)
+    return figure
 
 
 def _add_legend(figure: Figure, legend: Mapping[str, LineStyle], entries: int, top: float) -> None:

@@ -8,20 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from riskmatch.files import finite, to_json
 from riskmatch.report.density import DIGITS, DensityEstimate
-from riskmatch.report.figures.canvas import (
-    canvas,
-    figure_style,
-    fit_label,
-    label_log_axis,
-)
+from riskmatch.report.figures.canvas import canvas, figure_style, fit_label, label_log_axis
 from riskmatch.report.style import BLACK, BLUE, LineStyle, Width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Numbers = Sequence[int | float]
+"""Whole numbers stay so when they are read again."""
 Spans = Sequence[tuple[float, float]]
 """Intervals (start, end)."""
 
@@ -31,10 +30,10 @@ class Curve:
     """A labelled line, with its spread where that is known."""
 
     label: str
-    x: Sequence[float]
-    y: Sequence[float]
+    x: Numbers
+    y: Numbers
     style: LineStyle
-    sd: Sequence[float] | None = None
+    sd: Numbers | None = None
     """Half the height of the band or error bar at each point."""
 
 
@@ -59,21 +58,23 @@ class Plot:
         width = width or ("column" if len(self.panels) == 1 else "page")
         legend, ylabel, options = self._layout()
         with figure_style():
-            drawn = canvas(
+            figure = canvas(
                 list(self.panels),
                 legend,
                 width=width,
                 title=self.title,
+                xlabel=self.xlabel,
+                ylabel=ylabel,
                 note=self.note,
                 columns=columns,
                 **options,
             )
-            for axes, (title, content) in zip(drawn.panels, self.panels.items(), strict=True):
+            panels = figure.axes[: len(self.panels)]
+            for axes, (title, content) in zip(panels, self.panels.items(), strict=True):
                 self._draw_panel(axes, title, content)
-            for axes in drawn.panels:  # limits are known now
+            for axes in panels:  # limits are known now
                 self._finish(axes)
-            drawn.label(self.xlabel, ylabel)
-            return drawn.figure
+            return figure
 
     def _layout(self) -> tuple[dict[str, LineStyle], str, dict[str, Any]]:
         """Legend, label of the y axis, and options of :func:`canvas`."""
@@ -200,23 +201,10 @@ def read_plot(text: str) -> Plot:
     types = {type_.__name__.lower(): type_ for type_ in (Lines, Densities, Bands)}
     try:
         values = _restore_nan(json.loads(text))
-        name, panels = values.pop("kind"), values.pop("panels")
+        name = values.pop("kind")
         if name not in types:
             raise ValueError(f"unknown kind {name!r}, expected one of {', '.join(types)}")
-        if name == "lines":
-            panels = {
-                title: [Curve(**c | {"style": LineStyle.from_json(c["style"])}) for c in panel]
-                for title, panel in panels.items()
-            }
-        elif name == "densities":
-            panels = {
-                title: {label: DensityEstimate.from_json(e) for label, e in panel.items()}
-                for title, panel in panels.items()
-            }
-        if name != "lines":
-            styles = values.pop("styles", {})
-            values["styles"] = {k: LineStyle.from_json(style) for k, style in styles.items()}
-        return types[name](**values, panels=panels)
+        return msgspec.convert(values, types[name])
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"This is not the JSON of a figure: {error!r}.") from error
 
