@@ -130,8 +130,8 @@ def test_domains_with_pictures_in_common_are_to_be_left_out_together(riskmatch, 
 def test_report_names_domains_with_pictures_in_common(tmp_path):
     from made_records import evaluation, run
 
+    from riskmatch.report.facts import pictures_in_common
     from riskmatch.report.selected import select_runs
-    from riskmatch.report.siblings import pictures_in_common
     from riskmatch.runs import records
 
     make_siblings(tmp_path / "sites")

@@ -11,7 +11,7 @@ import pytest
 
 from riskmatch.experiments.colored_mnist import grid_runs
 from riskmatch.report.comparison import GAIN, tables_of
-from riskmatch.report.figures.ablation import ablation
+from riskmatch.report.figures.training import ablation
 from riskmatch.runs.frame import results
 from riskmatch.selection import choose, find_rule
 

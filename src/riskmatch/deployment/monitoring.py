@@ -18,8 +18,7 @@ from riskmatch.deployment.evaluation import MissingLabels, Reading, read_domains
 from riskmatch.deployment.inputs import ImagePreprocessing, OnSkip, samples
 from riskmatch.deployment.model import BATCH, Outputs, TrainedModel, load_model
 from riskmatch.files import refuse_input
-from riskmatch.report.density import bin_edges
-from riskmatch.report.distributions import kernel_matrix
+from riskmatch.report.density import bin_edges, kernel_matrix
 from riskmatch.report.figures.canvas import save
 from riskmatch.report.figures.plot import Curve, Lines
 from riskmatch.report.figures.risks import distribution_function

@@ -11,7 +11,7 @@ from typing import Literal
 
 from riskmatch.experiments.experiment import Experiment, FinishedRuns, Output, Scope
 from riskmatch.experiments.images import IMAGE_DATA, planned_runs, protocol, write_figure
-from riskmatch.report.figures.ablation import ablation_plot
+from riskmatch.report.figures.training import ablation_plot
 from riskmatch.runs.frame import frame_of
 from riskmatch.sweep.plan import PlannedRun
 

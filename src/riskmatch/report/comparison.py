@@ -66,6 +66,7 @@ def tables_of(
     return tables_of_results(results, replace(rule, after_warmup=after_warmup), costs)
 
 
+@imports_nothing
 def tables_of_results(
     results: Results, rule: str | Rule = "train-val", costs: bool = False
 ) -> list[Table]:
@@ -77,11 +78,7 @@ def tables_of_results(
         ValueError: the rule needs runs with two test domains, and there are none; or ``costs`` are
             of runs with different batch sizes; or all runs are regressions.
     """
-    return _tables(results, find_rule(rule), costs)
-
-
-@imports_nothing
-def _tables(results: Results, rule: Rule, costs: bool) -> list[Table]:
+    rule = find_rule(rule)
     check_accuracies(results.evaluations)
     selected = select(results, rule)
     pairs = any(one.cases["test_domain"].isna().any() for one in selected.values())
@@ -129,7 +126,10 @@ def overview_table(sets: Sequence[Selected]) -> Table:
     published = _published(TABLE2, names) if in_paper & names.keys() else []
     facts = {
         "no runs": _without_runs(sets),
-        _WRONG[0]: _WRONG[1] * (in_paper <= names.keys()),
+        f"the paper's averages of {' and '.join(METHODS[method] for method in WRONG_AVERAGES)}": (
+            f"as printed; their columns give {' and '.join(map(str, WRONG_AVERAGES.values()))}"
+            * (in_paper <= names.keys())
+        ),
         **_source(published, "selection train-val"),
     }
     caption = [
@@ -271,10 +271,3 @@ def _without_runs(sets: Sequence[Selected]) -> str:
         for one in sets
         if one.part(key, one.cases).empty
     )
-
-
-_WRONG = (
-    f"the paper's averages of {' and '.join(METHODS[method] for method in WRONG_AVERAGES)}",
-    f"as printed; their columns give {' and '.join(map(str, WRONG_AVERAGES.values()))}",
-)
-"""A fact: its label and its value."""

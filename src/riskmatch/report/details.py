@@ -6,16 +6,13 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from riskmatch.data import OnProgress
 from riskmatch.defaults import given_for, resolve
 from riskmatch.registry import INSTANCE, PartError
-from riskmatch.report.density import finite_risks
-from riskmatch.report.distributions import MAX_DOMAINS, snapshots
+from riskmatch.report.density import MAX_DOMAINS, finite_risks, snapshots
 from riskmatch.report.figures.training import matching_losses
 from riskmatch.report.samples import (
     MAX_HARDEST,
@@ -40,112 +37,100 @@ SPLITS: tuple[Split, ...] = ("train", "val")
 CALIBRATION_BINS = 15
 
 
-class Details:
-    """Page data of single runs; ``notes`` collects what cannot be shown.
+def details(
+    run: StoredRun, title: str, chosen: int | None, data: DataCache, notes: list[str]
+) -> dict[str, Any]:
+    """Page data of a run.
+
+    Confusion, calibration and hardest samples are those of the chosen step where its predictions
+    are stored, else of the last one; of a test domain they use all samples.
 
     Args:
-        data_dir: folder in which to look for data first.
-        on_progress: called with the progress of reading, decoding or embedding images.
+        run: the run.
+        title: its title on the page.
+        chosen: the step that the selection rule chose.
+        data: the data sets of runs.
+        notes: is extended by what cannot be shown.
     """
+    config, record, tests = run.config, run.record, run.config.test_domains
+    command = train_command(config)
+    by_step, no_predictions = dict[int, ByDomain](), ""
+    try:
+        by_step = predictions_by_step(run, data, chosen)
+    except UNREADABLE as error:
+        no_predictions = str(error).rstrip(".")
+        if command and isinstance(error, NotStoredError):
+            no_predictions += "; to get them, train again with the command below and another --out"
+    step = chosen if chosen in by_step else max(by_step, default=None)
+    last = shown_in_detail(by_step[step], tests) if step is not None else {}
+    joined = {d: Predictions.join(list(parts.values())) for d, parts in last.items() if parts}
+    if any(np.issubdtype(p.label.dtype, np.floating) for p in joined.values()):
+        last, joined = {}, {}  # a regression has no classes to confuse or calibrate
+    examples = None
+    if last:
+        with _without_pictures(title, notes):
+            examples = data.examples(config)
+    classes = _class_names(examples, joined)
+    samples, hard = None, {d: last[d] for d in _riskiest(joined, tests)}
+    limit = MAX_HARDEST if len(hard) == len(joined) else MAX_HARDEST // 2
+    if examples:
+        with _without_pictures(title, notes):
+            samples = hardest(hard, classes, examples.take, limit)
+    return {
+        "id": config.id,
+        "title": title,
+        "method": config.method,
+        "data": config.data,
+        "domains": record.domains,
+        "parts_of_domains": part_titles(config.data),
+        "chosen_step": chosen,
+        "sizes": part_sizes(record),
+        "training_domains": [d for d in record.domains if d not in tests],
+        "test_domains": list(tests),
+        "classes": classes,
+        "status": record.status,
+        "error": record.error,
+        "findings": findings(record),
+        "lost": bool((fit := worse_fit(rows_of(record))) and fit.lost),
+        "config": config.to_json(),
+        "parts": {
+            type_: {name: value for name, value in part.items() if value is not None}
+            for type_, part in record.parts.items()
+        },
+        "reproduce": command,
+        "curves": curves(record),
+        "matching": matching_curves(by_step, tests),
+        "snapshots": snapshots({s: validation(shown) for s, shown in by_step.items()}, tests),
+        "no_predictions": no_predictions,
+        "step_of_samples": step,
+        "samples": {domain: _count(run, domain, p) for domain, p in joined.items()},
+        "confusion": {domain: confusion(p, len(classes)) for domain, p in joined.items()},
+        "calibration": {domain: calibration(p) for domain, p in joined.items()},
+        "hardest": hardest(hard, classes, None, limit) if samples is None else samples,
+    }
 
-    def __init__(self, data_dir: Path | None = None, on_progress: OnProgress | None = None) -> None:
-        self.notes: list[str] = []
-        self._data = DataCache(data_dir, on_progress)
 
-    def of(self, run: StoredRun, title: str, chosen: int | None = None) -> dict[str, Any]:
-        """Page data of a run; ``chosen`` is the step that the selection rule chose.
+@contextmanager
+def _without_pictures(title: str, notes: list[str]) -> Iterator[None]:
+    """Note that samples cannot be shown, in place of an error."""
+    try:
+        yield
+    except (*UNREADABLE, KeyError, IndexError) as error:
+        cause = str(error).rstrip(".")
+        notes.append(f"{title}: hardest samples without pictures ({cause}).")
 
-        Confusion, calibration and hardest samples are those of the chosen step where its
-        predictions are stored, else of the last one; of a test domain they use all samples.
-        """
-        config, record = run.config, run.record
-        command = train_command(config)
-        by_step, no_predictions = self._predictions(run, bool(command), chosen)
-        step = None
-        if by_step:
-            step = chosen if chosen in by_step else max(by_step)
-        last = shown_in_detail(by_step[step], config.test_domains) if step is not None else {}
-        joined = {domain: _joined(parts) for domain, parts in last.items() if parts}
-        if any(np.issubdtype(p.label.dtype, np.floating) for p in joined.values()):
-            last, joined = {}, {}  # a regression has no classes to confuse or calibrate
-        examples = None
-        if last:
-            with self._without_pictures(title):
-                examples = self._data.examples(run.config)
-        classes = _class_names(examples, joined)
-        samples, hard = None, {d: last[d] for d in _riskiest(joined, config.test_domains)}
-        limit = MAX_HARDEST if len(hard) == len(joined) else MAX_HARDEST // 2
-        if examples:
-            with self._without_pictures(title):
-                samples = hardest(hard, classes, examples.take, limit)
-        return {
-            "id": config.id,
-            "title": title,
-            "method": config.method,
-            "data": config.data,
-            "domains": record.domains,
-            "parts_of_domains": part_titles(config.data),
-            "chosen_step": chosen,
-            "sizes": part_sizes(record),
-            "training_domains": [d for d in record.domains if d not in config.test_domains],
-            "test_domains": list(config.test_domains),
-            "classes": classes,
-            "status": record.status,
-            "error": record.error,
-            "findings": findings(record),
-            "lost": bool((fit := worse_fit(rows_of(record))) and fit.lost),
-            "config": config.to_json(),
-            "parts": {
-                type_: {name: value for name, value in part.items() if value is not None}
-                for type_, part in record.parts.items()
-            },
-            "reproduce": command,
-            "curves": curves(record),
-            "matching": matching_curves(by_step, config.test_domains),
-            "snapshots": snapshots(
-                {s: validation(shown) for s, shown in by_step.items()}, config.test_domains
-            ),
-            "no_predictions": no_predictions,
-            "step_of_samples": step,
-            "samples": {domain: self._count(run, domain, p) for domain, p in joined.items()},
-            "confusion": {domain: confusion(p, len(classes)) for domain, p in joined.items()},
-            "calibration": {domain: calibration(p) for domain, p in joined.items()},
-            "hardest": hardest(hard, classes, None, limit) if samples is None else samples,
-        }
 
-    @staticmethod
-    def _count(run: StoredRun, domain: str, predicted: Predictions) -> dict[str, Any]:
-        """Samples of a domain that are shown, how many are classified correctly, and of how many.
+def _count(run: StoredRun, domain: str, predicted: Predictions) -> dict[str, Any]:
+    """Samples of a domain that are shown, how many are classified correctly, and of how many.
 
-        ``of`` is the size of a test domain; None where the record does not state it.
-        """
-        test = domain in run.config.test_domains
-        return {
-            "n": len(predicted.label),
-            "correct": int((predicted.label == predicted.predicted).sum()),
-            "of": run.record.data.samples.get(domain) if test and run.record.data else None,
-        }
-
-    def _predictions(
-        self, run: StoredRun, repeatable: bool, chosen: int | None
-    ) -> tuple[dict[int, ByDomain], str]:
-        """Predictions by step; where there are none, the reason and a cure."""
-        try:
-            return predictions_by_step(run, self._data, chosen), ""
-        except UNREADABLE as error:
-            cause = str(error).rstrip(".")
-            if repeatable and isinstance(error, NotStoredError):
-                cause += "; to get them, train again with the command below and another --out"
-            return {}, cause
-
-    @contextmanager
-    def _without_pictures(self, title: str) -> Iterator[None]:
-        """Note that samples cannot be shown, in place of an error."""
-        try:
-            yield
-        except (*UNREADABLE, KeyError, IndexError) as error:
-            cause = str(error).rstrip(".")
-            self.notes.append(f"{title}: hardest samples without pictures ({cause}).")
+    ``of`` is the size of a test domain; None where the record does not state it.
+    """
+    test = domain in run.config.test_domains
+    return {
+        "n": len(predicted.label),
+        "correct": int((predicted.label == predicted.predicted).sum()),
+        "of": run.record.data.samples.get(domain) if test and run.record.data else None,
+    }
 
 
 def part_sizes(record: RunRecord) -> dict[str, dict[Split, int]]:
@@ -157,11 +142,6 @@ def part_sizes(record: RunRecord) -> dict[str, dict[Split, int]]:
         name: {"train": n - validation[name], "val": validation[name]}
         for name, n in record.data.samples.items()
     }
-
-
-def _joined(parts: Mapping[Split, Predictions]) -> Predictions:
-    """Predictions on all parts of a domain; positions are those within each part."""
-    return Predictions.join(list(parts.values()))
 
 
 def _riskiest(last: Mapping[str, Predictions], tests: Sequence[str]) -> list[str]:

@@ -1,14 +1,18 @@
-"""Facts about tables and reports: the rule, draws and trials, and what is missing."""
+"""Facts about tables and reports: the rule, draws and trials, what is missing, and cautions."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import combinations, starmap
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from riskmatch.report.selected import PageRuns, RowKey, Selected
+from riskmatch.data.images.benchmark import BENCHMARKS
+from riskmatch.report.selected import PageRuns, RowKey, Selected, choices_by_run
 from riskmatch.report.tables import capitalised
 from riskmatch.report.titles import data_title, domains_title
 from riskmatch.selection import CASE, Rule, acts
@@ -25,6 +29,10 @@ SETTINGS = {
 UNEQUAL = "pairs with ERM differ in more than the method"
 FEW = 3
 """Runs that are missing in more test domains of a row are counted together."""
+MAX_IMAGES = 2000
+"""Larger data sets are not searched for near-duplicates; riskmatch data doctor searches any."""
+DROP = 0.05
+"""Smallest loss of accuracy that is reported."""
 
 
 def lines(facts: Mapping[str, str], about: str = "") -> list[str]:
@@ -62,7 +70,7 @@ def selection_facts(selected: Selected) -> Facts:
         **draws(selected),
         **activity(selected),
         "averages": "over the trials that have every test domain" * ragged,
-        "network": _joined(selected.models),
+        "network": joined(selected.models),
         "chosen among runs that differ in more than their draw": _unlike(selected),
         UNEQUAL: unequal(selected),
         "missing": missing(selected),
@@ -191,7 +199,7 @@ def _by_method(selected: Selected, values: Mapping[RowKey, str]) -> str:
     for key, value in values.items():
         holding[value].append(key)
     return "; ".join(
-        value if len(keys) == len(values) else f"{value} ({_joined(starmap(selected.label, keys))})"
+        value if len(keys) == len(values) else f"{value} ({joined(starmap(selected.label, keys))})"
         for value, keys in holding.items()
         if value
     )
@@ -206,7 +214,7 @@ def _unlike(selected: Selected) -> str:
         )
         for name, title in ALIKE.items()
     }
-    return "; ".join(f"{title} ({_joined(rows)})" for title, rows in labels.items() if rows)
+    return "; ".join(f"{title} ({joined(rows)})" for title, rows in labels.items() if rows)
 
 
 def unequal(selected: Selected) -> str:
@@ -234,7 +242,7 @@ def unequal(selected: Selected) -> str:
     return _by_method(selected, differences)
 
 
-def _joined(labels: Iterable[str]) -> str:
+def joined(labels: Iterable[str]) -> str:
     """Labels in a row; some hold commas themselves."""
     known = list(labels)
     return ("; " if any("," in label for label in known) else ", ").join(known)
@@ -286,3 +294,55 @@ def missing(selected: Selected) -> str:
             number, total = rows["lacking"].sum(), rows["expected"].sum()
             phrases.append(f"{row}{tests} {number} of {total} runs{some * bool(tests)}")
     return "; ".join(phrases)
+
+
+def lost_without_another_domain(selected: Selected) -> Iterator[str]:
+    """Cautions from runs without two domains: where leaving out the second lowers accuracy."""
+    table = selected.cases
+    both = table[table["test_domain"].isna() & (table["test_domains"].map(len) == 2)]
+    if both.empty:
+        return
+    split = both.assign(test_domain=both["test_domains"]).explode("test_domain", ignore_index=True)
+    chosen = choices_by_run(replace(selected, cases=split)).drop(columns="trial")
+    chosen = chosen.merge(both[["run", "test_domains", "trial"]], on="run")
+    case = ["model", "variant", "test_domain", "trial"]
+    pairs = chosen.sort_values("score", ascending=False).drop_duplicates([*case, "test_domains"])
+    shared = pairs.merge(selected.chosen, on=case, suffixes=("", "_alone"))
+    groups: Any = shared.groupby(["test_domains", "test_domain"])
+    for (tests, domain), rows in groups:
+        before, after = float(rows["accuracy_alone"].mean()), float(rows["accuracy"].mean())
+        if before - after >= DROP:
+            (other,) = (name for name in tests if name != domain)
+            yield (
+                f"Leaving out {other} as well lowers the accuracy on {domain} from "
+                f"{100 * before:.1f} to {100 * after:.1f}: with {other} in training, the accuracy "
+                f"on {domain} overestimates that on a new domain."
+            )
+
+
+def pictures_in_common(selected: Selected, data_dir: Path | None = None) -> Iterator[str]:
+    """Cautions from the images: training domains that share images with a test domain."""
+    name = str(selected.cases["own_data"].iloc[0])
+    if name in BENCHMARKS and BENCHMARKS[name].images > MAX_IMAGES:
+        return
+    from riskmatch.data.catalogue import resolve  # imports torch
+
+    try:
+        data = resolve(name)
+        if data.contents != "images":
+            return
+        index = data.index(data_dir)
+    except (OSError, ValueError, ImportError, RuntimeError):
+        return  # the notes on hardest samples name the cause
+    if len(index) > MAX_IMAGES:
+        return
+    from riskmatch.data.doctor import siblings_in
+
+    left_out = set(map(frozenset, selected.alone["test_domains"]))
+    for one in siblings_in(index):
+        family = set(one.domains)
+        if any(tests & family and not family <= tests for tests in left_out):
+            yield (
+                f"{one.title} have {one.images} images in common: leaving out one of them "
+                f"overestimates the accuracy on a new domain. {one.cure}"
+            )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
 from riskmatch.report.comparison import ERROR, GAIN, PAIRED, Row, accuracy_table
-from riskmatch.report.facts import Facts, draws, lines, summary_of
+from riskmatch.report.facts import Facts, draws, joined, lines, summary_of
 from riskmatch.report.selected import (
     TEST_DOMAIN,
     DataSelection,
@@ -89,24 +89,21 @@ def by_run(page: PageRuns, runs: Sequence[StoredRun]) -> Table:
     )
 
 
-class MethodOnData(NamedTuple):
-    """A method on a data set."""
+MethodOnData = tuple[DataSelection, RowKey]
 
-    data: DataSelection
-    key: RowKey
 
-    @property
-    def lowest(self) -> str | None:
-        """Lowest accuracy over test domains; on ColoredMNIST the mean over seeds of the lowest."""
-        by_domain = self.data.main.by_domain(self.key)
-        means = {domain: fmean(values) for domain, values in by_domain.items() if values}
-        if not means:
-            return None
-        domain = min(means, key=means.__getitem__)
-        if self.data.is_colored_mnist and len({len(values) for values in by_domain.values()}) == 1:
-            lowest = self.data.spread(tuple(map(min, zip(*by_domain.values(), strict=True))))
-            return f"{lowest} ({domain})"
-        return f"{one_decimal(means[domain])} ({domain})"
+def _lowest(row: MethodOnData) -> str | None:
+    """Lowest accuracy over test domains; on ColoredMNIST the mean over seeds of the lowest."""
+    data, key = row
+    by_domain = data.main.by_domain(key)
+    means = {domain: fmean(values) for domain, values in by_domain.items() if values}
+    if not means:
+        return None
+    domain = min(means, key=means.__getitem__)
+    if data.is_colored_mnist and len({len(values) for values in by_domain.values()}) == 1:
+        lowest = data.spread(tuple(map(min, zip(*by_domain.values(), strict=True))))
+        return f"{lowest} ({domain})"
+    return f"{one_decimal(means[domain])} ({domain})"
 
 
 def by_method(page: PageRuns) -> Table:
@@ -114,38 +111,34 @@ def by_method(page: PageRuns) -> Table:
     several = len(page.compared) > 1
 
     def label(row: MethodOnData) -> str:
-        label, title = row.data.main.label(*row.key), data_title(row.data.data)
-        return label if row.data.is_default or several else f"{label} on {title}"
+        data, key = row
+        label = data.main.label(*key)
+        return label if data.is_default or several else f"{label} on {data_title(data.data)}"
 
     def column(rule: Rule) -> Column:
-        return Column(
-            rule.name, lambda row: row.data.accuracy(rule.name, row.key), summary_of(rule)
-        )
+        return Column(rule.name, lambda row: row[0].accuracy(rule.name, row[1]), summary_of(rule))
 
     colored = [one.is_colored_mnist for one in page.by_data]
     facts = {
-        "averages over test domains": ""
-        if all(colored)
-        else "mean ± standard error over trials; they need a run for every test domain",
-        "ColoredMNIST": f"at {TEST_DOMAIN}, mean ± standard deviation over seeds"
-        if any(colored)
-        else "",
+        "averages over test domains": "mean ± standard error over trials; they need a run for "
+        "every test domain" * (not all(colored)),
+        "ColoredMNIST": f"at {TEST_DOMAIN}, mean ± standard deviation over seeds" * any(colored),
     }
     return Table.of(
         " ".join([f"{_caption(page)}.", *lines(facts)]),
         [
             Column("method", label),
-            Column("data set", lambda row: data_title(row.data.data) if several else "", "", True),
+            Column("data set", lambda row: data_title(row[0].data) if several else "", "", True),
             *map(column, page.rules),
-            Column("lowest test domain", lambda row: row.lowest),
+            Column("lowest test domain", _lowest),
             Column(
                 GAIN,
-                lambda row: gain_over_erm([row.data.compared], row.key),
+                lambda row: gain_over_erm([row[0].compared], row[1]),
                 f"{PAIRED}, {page.main_rules}",
                 optional=True,
             ),
         ],
-        [MethodOnData(one, key) for one in page.by_data for key in one.main.rows],
+        [(one, key) for one in page.by_data for key in one.main.rows],
     )
 
 
@@ -183,8 +176,7 @@ def comparison(page: PageRuns) -> Table:
 def gains(page: PageRuns) -> dict[RowKey, Gain]:
     """Paired differences from ERM, by row."""
     sets = [one.compared for one in page.compared]
-    by_row = {key: gain_over_erm(sets, key) for key in rows_over(sets)}
-    return {key: gain for key, gain in by_row.items() if gain is not None}
+    return {key: gain for key in rows_over(sets) if (gain := gain_over_erm(sets, key))}
 
 
 def differences(page: PageRuns) -> list[dict[str, Any]]:
@@ -229,8 +221,7 @@ def verdict(page: PageRuns) -> Facts:
         return {}
 
     def listed(keys: Sequence[RowKey]) -> str:
-        labels = [f"{row_label(*key)} ({by_row[key]})" for key in keys]
-        return ("; " if any("," in label for label in labels) else ", ").join(labels)
+        return joined(f"{row_label(*key)} ({by_row[key]})" for key in keys)
 
     best = max(levels, key=lambda key: fmean(levels[key].values()))
     low, high = (round(pick(levels[best].values())) for pick in (min, max))

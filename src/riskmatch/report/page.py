@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
-from itertools import groupby, islice
+from itertools import groupby, islice, zip_longest
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -15,8 +15,14 @@ import numpy as np
 from riskmatch.data import OnProgress
 from riskmatch.files import finite
 from riskmatch.report.density import bin_edges, finite_risks
-from riskmatch.report.details import Details, part_sizes
-from riskmatch.report.facts import Facts, lines, page_facts
+from riskmatch.report.details import details, part_sizes
+from riskmatch.report.facts import (
+    Facts,
+    lines,
+    lost_without_another_domain,
+    page_facts,
+    pictures_in_common,
+)
 from riskmatch.report.headline import (
     MAX_RUNS,
     comparison,
@@ -34,7 +40,6 @@ from riskmatch.report.selected import (
     read_runs,
     select_runs,
 )
-from riskmatch.report.siblings import lost_without_another_domain, pictures_in_common
 from riskmatch.report.titles import page_title, part_titles, run_titles
 from riskmatch.runs.findings import findings
 from riskmatch.runs.records import RunRecord, StoredRun, checkpoints
@@ -74,19 +79,17 @@ def page_data(
     """
     # the evaluations of all runs are freed before torch and data sets are loaded
     overview, runs, steps = _overview(paths, data_dir)
-    details = Details(data_dir, on_progress)
-    names = run_titles([run.config for run in runs])
-    data = {
+    data, names = DataCache(data_dir, on_progress), run_titles([run.config for run in runs])
+    values = {
         **overview,
         "version": version("riskmatch"),
         "command": command,
         "runs": [
-            details.of(run, name, steps.get(run.config.id))
+            details(run, name, steps.get(run.config.id), data, overview["notes"])
             for run, name in zip(runs, names, strict=True)
         ],
-        "notes": [*overview["notes"], *details.notes],
     }
-    return dict(finite(data))
+    return dict(finite(values))
 
 
 def _overview(
@@ -94,13 +97,9 @@ def _overview(
 ) -> tuple[dict[str, Any], list[StoredRun], dict[str, int]]:
     """Page data about all runs together, the runs to show in detail, and their chosen steps."""
     page = select_runs(paths)
-    runs, several = runs_in_detail(page), len(page.runs) > 1
+    runs = runs_in_detail(page)
     overview = {
-        "title": page_title(page.runs),
-        "verdict": verdict(page) if several else {},
-        "headline": headline(page, runs),
-        "comparison": comparison(page) if several else None,
-        "differences": differences(page) if several else [],
+        **_top(page, runs),
         "hyperparameters": hyperparameters(page) if len(page.runs) > 2 else [],
         "cautions": [
             *(line for one in page.by_data for line in lost_without_another_domain(one.main)),
@@ -108,22 +107,30 @@ def _overview(
         ],
         "notes": notes(page, runs, len(runs)),
     }
-    return overview, runs, chosen_steps(page)
+    steps = {
+        str(run): int(step)
+        for one in page.by_data
+        for run, step in choices_by_run(one.main).set_index("run")["step"].items()
+    }
+    return overview, runs, steps
+
+
+def _top(page: PageRuns, runs: Sequence[StoredRun]) -> dict[str, Any]:
+    """What pages and summaries start with; ``runs`` are those shown in detail."""
+    several = len(page.runs) > 1
+    return {
+        "title": page_title(page.runs),
+        "verdict": verdict(page) if several else {},
+        "headline": headline(page, runs),
+        "comparison": comparison(page) if several else None,
+        "differences": differences(page) if several else [],
+    }
 
 
 def notes(page: PageRuns, runs: Sequence[StoredRun], shown: int) -> list[str]:
     """Notes on a page; of ``runs`` the weight of a sample, and ``shown`` are shown in detail."""
     facts = {**weight_of_a_sample(runs), **page_facts(page, shown)}
     return [*lines(facts), *page.results.left_out]
-
-
-def chosen_steps(page: PageRuns) -> dict[str, int]:
-    """The step that the main rule chooses for every single run, by id."""
-    steps: dict[str, int] = {}
-    for one in page.by_data:
-        chosen = choices_by_run(one.main)
-        steps |= zip(chosen["run"], map(int, chosen["step"]), strict=True)
-    return steps
 
 
 def runs_in_detail(page: PageRuns) -> list[StoredRun]:
@@ -135,14 +142,9 @@ def runs_in_detail(page: PageRuns) -> list[StoredRun]:
     if len(page.runs) <= MAX_RUNS:
         return read_runs(page.runs)
     ranked = [list(_by_method(one.main)) for one in page.by_data]
-    first = {run for methods in ranked if methods for run in methods[0]}
-    ids = dict.fromkeys(
-        run
-        for rank in range(max(map(len, ranked), default=0))
-        for methods in ranked
-        if rank < len(methods)
-        for run in methods[rank]
-    )
+    first = {run for methods in ranked for run in methods[0]}
+    by_rank = zip_longest(*ranked, fillvalue=list[str]())
+    ids = dict.fromkeys(run for methods in by_rank for method in methods for run in method)
     number = max(MAX_RUNS, min(MAX_DETAILED, len(first)))
     by_id = page.runs.set_index("run", drop=False)
     return read_runs(by_id.loc[list(islice(ids, number))])
@@ -210,17 +212,8 @@ def summarise(
     runs = read_runs(page.runs) if len(page.runs) <= MAX_RUNS else []
     cautions = [line for one in page.by_data for line in lost_without_another_domain(one.main)]
     remarks = [*cautions, *notes(page, runs, len(page.runs))]
-    single = runs[0] if len(runs) == 1 else None
-    summary = {
-        "title": page_title(page.runs),
-        "verdict": {} if single else verdict(page),
-        "headline": headline(page, runs),
-        "comparison": None if single else comparison(page),
-        "differences": [] if single else differences(page),
-        "run": _single_run(single, page, data_dir, remarks) if single else None,
-        "notes": remarks,
-    }
-    return dict(finite(summary))
+    run = _single_run(runs[0], page, data_dir, remarks) if len(runs) == 1 else None
+    return dict(finite({**_top(page, runs), "run": run, "notes": remarks}))
 
 
 def _single_run(

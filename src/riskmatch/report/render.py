@@ -29,20 +29,8 @@ if TYPE_CHECKING:
 
 STYLESHEETS = ("base", "layout", "tables", "charts", "print")
 SCRIPTS = (
-    "elements",
-    "view",
-    "scales",
-    "series",
-    "risks",
-    "mmd",
-    "curves",
-    "hyperparameters",
-    "worst",
-    "confusion",
-    "calibration",
-    "differences",
-    "sorting",
-    "controls",
+    *("elements", "view", "scales", "series", "risks", "mmd", "curves", "hyperparameters"),
+    *("worst", "confusion", "calibration", "differences", "sorting", "controls"),
 )
 """Scripts in the order in which they are concatenated; each may use those before it."""
 
@@ -112,22 +100,9 @@ def render(data: Mapping[str, Any], *, limit: int = LIMIT) -> str:
     """
     charts, notes = chart_data(data), list(data["notes"])
     for examples in EXAMPLES:
-        html = _render(data, charts, notes, examples)
-        if len(html.encode()) <= limit:
-            break
-        _thin_snapshots(charts)
-        notes = [*data["notes"], "This page shows fewer steps and samples, to limit its size."]
-    return html
-
-
-def _render(
-    data: Mapping[str, Any], charts: Mapping[str, Any], notes: Sequence[str], examples: int
-) -> str:
-    style, script = _style(), _script()
-    html = (
-        _environment()
-        .get_template("page.html")
-        .render(
+        html = _page(
+            "page.html",
+            _script(),
             page=data,
             notes=notes,
             max_examples=examples,
@@ -135,21 +110,27 @@ def _render(
             labels=_labels(data["runs"]),
             domain_numbers={name: number for number, name in enumerate(charts["domains"])},
             findings=_findings(data["runs"]),
-            style=style,
-            script=script,
-            policy=_policy(style, script),
             charts=_script_json(charts),
         )
-    )
-    return html.encode(errors="replace").decode()  # file names may hold surrogates
+        if len(html.encode()) <= limit:
+            break
+        for run in charts["runs"]:  # every other snapshot, and the last
+            run["snapshots"] = [*run["snapshots"][:-1:2], *run["snapshots"][-1:]]
+        notes = [*data["notes"], "This page shows fewer steps and samples, to limit its size."]
+    return html
 
 
 def render_advice(**values: Any) -> str:
     """HTML of ``riskmatch advise``, one page without scripts; the template names the values."""
+    return _page("advice.html", **values)
+
+
+def _page(template: str, script: str = "", **values: Any) -> str:
+    """HTML of a template with our style sheets, a script, and a policy that allows no other."""
     style = _style()
-    template = _environment().get_template("advice.html")
-    html = template.render(style=style, policy=_policy(style, ""), **values)
-    return html.encode(errors="replace").decode()
+    values |= {"style": style, "script": script, "policy": _policy(style, script)}
+    html = _environment().get_template(template).render(values)
+    return html.encode(errors="replace").decode()  # file names may hold surrogates
 
 
 def _labels(runs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -321,10 +302,3 @@ def _findings(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Warnings about runs; of several, each with the title of its run."""
     title = "" if len(runs) == 1 else "“{}”: "
     return [title.format(run["title"]) + line for run in runs for line in run["findings"]]
-
-
-def _thin_snapshots(charts: Mapping[str, Any]) -> None:
-    """Drop every other snapshot of each run in place, except the first and the last."""
-    for run in charts["runs"]:
-        snapshots = run["snapshots"]
-        run["snapshots"] = [*snapshots[:-1:2], *snapshots[-1:]]

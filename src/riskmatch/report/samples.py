@@ -7,15 +7,17 @@ import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from riskmatch.data import OnProgress
 from riskmatch.registry import INSTANCE
-from riskmatch.report.distributions import spread
+from riskmatch.report.density import spread
 from riskmatch.runs import predictions
 from riskmatch.runs.predictions import ByDomain, Predictions
 from riskmatch.runs.records import StoredRun, checkpoints
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from riskmatch.data.images.index import ImageIndex
     from riskmatch.runs.config import RunConfig
 
+T = TypeVar("T")
 MAX_SAMPLES = 2000
 """Most samples of a part of a domain that are passed through a network."""
 MAX_VALUES = 1 << 26
@@ -67,12 +70,11 @@ class DataCache:
 
         frozen = (config.model, config.model_options) if config.model_options.get("frozen") else ()
         key = (config.data, config.data_options, frozen)
-        domains: DomainSet = self._cached(
-            "inputs",
-            key,
-            lambda: domains_of(config, self._data_dir, on_progress=self._on_progress),
-        )
-        return domains
+
+        def load() -> DomainSet:
+            return domains_of(config, self._data_dir, on_progress=self._on_progress)
+
+        return self._cached("inputs", key, load)
 
     def examples(self, config: RunConfig) -> Examples:
         """Samples of a run for display; only the images that are shown are decoded."""
@@ -85,11 +87,12 @@ class DataCache:
         index = self._cached("index", config.data, lambda: data.index(self._data_dir))
         return examples_on_disk(index, config.trial)
 
-    def _cached(self, name: str, key: Any, load: Callable[[], Any]) -> Any:
+    def _cached(self, name: str, key: Any, load: Callable[[], T]) -> T:
         if name not in self._last or self._last[name][0] != key:
             self._last.pop(name, None)  # free its memory first
             self._last[name] = key, load()
-        return self._last[name][1]
+        value: T = self._last[name][1]
+        return value
 
 
 def predictions_by_step(
@@ -230,7 +233,7 @@ def hardest(
     take: TakeExamples | None,
     limit: int = MAX_HARDEST,
 ) -> dict[str, list[dict[str, Any]]]:
-    """Samples with the largest risks of every domain, largest first.
+    """Samples with the largest risks of every domain, largest first and NaN last.
 
     Args:
         predictions: predictions by domain and part.
@@ -244,11 +247,11 @@ def hardest(
     by_domain = {}
     for domain, parts in predictions.items():
         ranked = [
-            (float(risk[row]), part, int(row))
-            for part, risk in ((part, _ranking(values)) for part, values in parts.items())
-            for row in np.argsort(-risk, kind="stable")[:limit]
+            (-math.inf if math.isnan(risk) else risk, part, row)
+            for part, predicted in parts.items()
+            for row, risk in enumerate(predicted.risk.tolist())
         ]
-        chosen = sorted(ranked, key=lambda one: -one[0])[:limit]
+        chosen = nlargest(limit, ranked, key=itemgetter(0))
         shown: dict[tuple[Split, int], Example] = {}
         for part, predicted in parts.items():
             rows = [row for _, part_, row in chosen if part_ == part]
@@ -261,11 +264,6 @@ def hardest(
             _entry(parts[part], row, classes, shown[part, row], part) for _, part, row in chosen
         ]
     return by_domain
-
-
-def _ranking(predicted: Predictions) -> NDArray[Any]:
-    """Risks in which NaN comes last."""
-    return np.where(np.isnan(predicted.risk), -np.inf, predicted.risk)
 
 
 def _entry(

@@ -9,9 +9,9 @@ import pytest
 from stored_runs import STEPS, TRAINING, risks_at, stored_run
 
 from riskmatch.report.density import DensityEstimate
-from riskmatch.report.figures.ablation import ablation
 from riskmatch.report.figures.risks import NoPredictions, cdf, densities, density_plot
 from riskmatch.report.figures.training import (
+    ablation,
     accuracies,
     gap,
     matching,

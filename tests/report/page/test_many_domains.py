@@ -8,7 +8,7 @@ from made_predictions import random
 from made_records import evaluation, run
 
 from riskmatch.report import write_report
-from riskmatch.report.distributions import MAX_DOMAINS, snapshots
+from riskmatch.report.density import MAX_DOMAINS, snapshots
 from riskmatch.runs import predictions, records
 
 NAMES = [f"clinic {number:03d}" for number in range(200)]

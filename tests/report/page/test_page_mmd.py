@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from riskmatch.divergence import mmd2
-from riskmatch.report.distributions import kernel_matrix, pairwise_mmd
+from riskmatch.report.density import kernel_matrix, pairwise_mmd
 from riskmatch.statistics import two_sample_test
 
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from made_predictions import predictions, random
 from scipy.integrate import trapezoid
 
+from riskmatch.report.density import snapshots
+from riskmatch.report.density import spread as spread_
 from riskmatch.report.details import calibration, confusion
-from riskmatch.report.distributions import snapshots
-from riskmatch.report.distributions import spread as spread_
 
 STEPS = {
     10: {"a": random(seed=1), "b": random(80, seed=2)},

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from made_records import evaluation, run
 
-from riskmatch.report.facts import lines, page_facts
+from riskmatch.report.facts import lines, lost_without_another_domain, page_facts
 from riskmatch.report.headline import (
     MAX_RUNS,
     comparison,
@@ -19,7 +19,6 @@ from riskmatch.report.headline import (
 )
 from riskmatch.report.page import runs_in_detail
 from riskmatch.report.selected import find_run, read_runs, select_runs
-from riskmatch.report.siblings import lost_without_another_domain
 from riskmatch.report.tables import format_cell
 from riskmatch.report.titles import data_title, method_title, run_title, run_titles
 from riskmatch.runs import records

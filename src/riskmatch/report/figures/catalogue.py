@@ -9,14 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from riskmatch.files import read_file, refuse_input, write_whole
-from riskmatch.report.figures.ablation import ablation
 from riskmatch.report.figures.canvas import SUFFIXES, save
 from riskmatch.report.figures.plot import Plot, read_plot
 from riskmatch.report.figures.risks import cdf, densities, last_predictions
-from riskmatch.report.figures.training import accuracies, gap, matching, terms, worst_domains
+from riskmatch.report.figures.training import (
+    ablation,
+    accuracies,
+    gap,
+    matching,
+    terms,
+    worst_domains,
+)
 from riskmatch.report.selected import read_runs
 from riskmatch.report.style import INCHES, Width
 from riskmatch.report.titles import run_titles
+from riskmatch.runs.frame import folders_of, read_results
 from riskmatch.trust import imports_nothing
 from riskmatch.validation import check_option
 
@@ -106,7 +113,11 @@ def draw_figure(
         check_option("width", width, INCHES)
     if out is not None:
         check_option("suffix of out", Path(out).suffix, (*SUFFIXES, NUMBERS))
-        _refuse_input(Path(out), name, runs)
+        folders = folders_of(runs)
+        with suppress(OSError, ValueError):
+            read_plot(read_file(Path(out)).decode())
+            folders = []  # an earlier figure in a folder of runs is replaced
+        refuse_input(Path(out), name, *folders, within=(NUMBERS,))
     plot = plot_runs(name, runs, data_dir, on_progress)
     figure = plot.draw(width)
     if out is not None and Path(out).suffix == NUMBERS:
@@ -114,16 +125,6 @@ def draw_figure(
     elif out is not None:
         save(figure, Path(out))
     return figure
-
-
-def _refuse_input(out: Path, name: str | Path, runs: Paths) -> None:
-    """Refuse the JSON that is drawn, and in the folders of runs any but that of a figure."""
-    from riskmatch.runs.frame import folders_of
-
-    with suppress(OSError, ValueError):
-        read_plot(read_file(out).decode())
-        runs = ()
-    refuse_input(out, name, *folders_of(runs), within=(NUMBERS,))
 
 
 @imports_nothing
@@ -134,8 +135,6 @@ def plot_runs(
     on_progress: OnProgress | None = None,
 ) -> Plot:
     """Numbers of a figure; arguments and errors as for :func:`draw_figure`."""
-    from riskmatch.runs.frame import read_results  # imports pandas
-
     name = str(name)
     if name.endswith(NUMBERS):
         if runs:

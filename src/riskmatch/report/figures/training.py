@@ -1,13 +1,16 @@
-"""Figures over the steps of runs: accuracy, loss terms, worst domain, matching losses L and L̂."""
+"""Figures over the steps of runs (accuracy, terms, worst domain, L and L̂), and over λ."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from riskmatch.report.density import Array, finite_risks
+from riskmatch.report.facts import SETTINGS
 from riskmatch.report.figures.plot import Bands, Curve, Lines
 from riskmatch.report.figures.risks import (
     TEST,
@@ -17,22 +20,28 @@ from riskmatch.report.figures.risks import (
     domain_styles,
     note_on,
 )
+from riskmatch.report.selected import select
 from riskmatch.report.style import BLACK, BLUE, DASHED, VERMILION, LineStyle, line_styles
-from riskmatch.report.titles import part_titles
+from riskmatch.report.tables import Trials
+from riskmatch.report.titles import DATA, data_title, in_order, part_titles, setup_of_frame
 from riskmatch.runs import predictions
 from riskmatch.runs.config import acts_from
+from riskmatch.runs.frame import Results
 from riskmatch.runs.records import StoredRun
 from riskmatch.runs.scores import Split
+from riskmatch.selection import RULES
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 STEP = "step"
 LOSS = "loss"
-VARIANCE, WORST = "L: every domain and the pool", "L̂: the worst domain and the pool"
-SPLITS: dict[Split, tuple[str, LineStyle]] = {
-    "train": ("training samples", LineStyle(BLUE, DASHED)),
-    "val": ("validation samples", LineStyle(VERMILION, width=1.8)),
-}
 _START = " Vertical line: the method starts to act."
-MMD_LABEL = "squared MMD, log scale"
+_STRONG, _DASHED = LineStyle(VERMILION, width=1.8), LineStyle(BLUE, DASHED)
+VARIED = {"weight": "matching coefficient λ", "batch_size": "batch size per domain"}
+"""Hyper-parameters that can be varied, with their labels."""
+_GROUP = ["data", "variant", "model"]
+_COLUMNS = {"weight": "hparams/weight", "batch_size": "batch_size"}
 
 Series = Mapping[str, Mapping[str, list[float]]]
 """One value per evaluation, by panel title and label."""
@@ -82,15 +91,18 @@ def gap(runs: Runs, start: int = 0) -> Lines:
     """L and L̂ on the training samples, from step ``start`` on."""
     title = "Distributional variance L and its surrogate L̂ during training"
     lines: dict[str, tuple[LineStyle, Split, int]] = {
-        WORST: (LineStyle(VERMILION, width=1.8), "train", 1),
-        VARIANCE: (LineStyle(BLUE, DASHED), "train", 0),
+        "L̂: the worst domain and the pool": (_STRONG, "train", 1),
+        "L: every domain and the pool": (_DASHED, "train", 0),
     }
     return _matching_lines(title, runs, lines, start)
 
 
 def matching(runs: Runs, start: int = 0) -> Lines:
     """L̂ on training and on validation samples, from step ``start`` on."""
-    lines = {label: (style, split, 1) for split, (label, style) in SPLITS.items()}
+    lines: dict[str, tuple[LineStyle, Split, int]] = {
+        "training samples": (_DASHED, "train", 1),
+        "validation samples": (_STRONG, "val", 1),
+    }
     return _matching_lines("Matching loss L̂ during training", runs, lines, start)
 
 
@@ -111,7 +123,7 @@ def _matching_lines(
         ]
     marks = {name: step for name, step in _starts(runs).items() if step > start}
     note = note_on(runs) + _START * bool(marks)
-    return Lines(title, STEP, note, panels, MMD_LABEL, log=True, marks=marks)
+    return Lines(title, STEP, note, panels, "squared MMD, log scale", log=True, marks=marks)
 
 
 def prediction_steps(run: StoredRun) -> tuple[int, ...]:
@@ -204,3 +216,103 @@ def _training_risks(run: StoredRun, step: int, split: Split) -> list[Array]:
     by_domain = predictions.read(run.folder, step)
     training = (by_domain[name] for name in by_domain if name not in run.config.test_domains)
     return [finite_risks(splits[split]) for splits in training]
+
+
+def ablation(frame: pd.DataFrame) -> Lines:
+    """Accuracy averaged over test domains, against the hyper-parameter that differs.
+
+    Methods whose runs do not differ in it are left out.
+
+    Args:
+        frame: a data frame of :func:`riskmatch.results`.
+    """
+    groups = frame.groupby(_GROUP)
+    for name, column in _COLUMNS.items():
+        varied = frame[groups[column].transform("nunique") > 1] if column in frame else frame[:0]
+        if varied.empty:
+            continue
+        if others := _other_differences(varied, column):
+            raise ValueError(
+                f"These runs differ in {', '.join(others)} besides {name}, so their accuracies do "
+                f"not show the effect of {name}; give runs that differ in {name} alone."
+            )
+        return ablation_plot(varied, name)
+    raise ValueError(
+        f"Of each method, these runs have the same {' and '.join(VARIED)}; give runs of one method "
+        "that differ in one of them."
+    )
+
+
+def ablation_plot(frame: pd.DataFrame, name: str) -> Lines:
+    """Accuracy against the hyper-parameter ``name``: one panel per data set, one line per method.
+
+    The step is chosen by train-val among the evaluations after the warm-up, because all runs are
+    equal before. Error bars are standard errors over trials, where every value has several.
+
+    Args:
+        frame: a data frame of :func:`riskmatch.results`.
+        name: a name of :data:`VARIED`.
+    """
+    lines = _accuracies_by_value(frame, _COLUMNS[name])
+    panels = {}
+    for data in in_order(set(lines), DATA):
+        styles = line_styles(lines[data])
+        panels[data_title(data)] = [
+            Curve(
+                label,
+                list(by_value),
+                [trials.mean or 0.0 for trials in by_value.values()],
+                styles[label],
+                _errors(by_value.values()),
+            )
+            for label, by_value in lines[data].items()
+        ]
+    bars = any(curve.sd for curves in panels.values() for curve in curves)
+    caption = (
+        f"Averages over test domains{' ± standard error over trials' if bars else ''}. Step: the "
+        "one with the best mean validation accuracy of the training domains (train-val) after the "
+        "warm-up."
+    )
+    return Lines(
+        f"Accuracy against the {VARIED[name]}",
+        VARIED[name],
+        f"{caption} {setup_of_frame(frame)}",
+        panels,
+        "accuracy, %",
+        points=True,
+        sharey=False,
+    )
+
+
+def _errors(values: Iterable[Trials]) -> list[float] | None:
+    """Standard errors; None if a value has a single trial."""
+    errors = [trials.error for trials in values]
+    known = [error for error in errors if error is not None]
+    return known if len(known) == len(errors) else None
+
+
+def _other_differences(frame: pd.DataFrame, varied: str) -> list[str]:
+    """Settings other than ``varied`` in which runs of one method on one data set differ."""
+    settings = [*SETTINGS, *(name for name in frame if str(name).startswith("hparams/"))]
+    groups = frame.groupby(_GROUP)
+    return [
+        str(name).removeprefix("hparams/")
+        for name in settings
+        if name != varied and (groups[str(name)].nunique() > 1).any()
+    ]
+
+
+def _accuracies_by_value(
+    frame: pd.DataFrame, column: str
+) -> dict[str, dict[str, dict[float, Trials]]]:
+    """Accuracies of the trials, by data set, method and value of the hyper-parameter."""
+    rule = replace(RULES["train-val"], after_warmup=True)
+    lines: dict[str, dict[str, dict[float, Trials]]] = {}
+    for value, rows in frame.groupby(column):
+        results = Results(rows.drop_duplicates("run"), rows)
+        for data, selected in select(results, rule).items():
+            for key in selected.rows:
+                if trials := selected.by_trial(key):
+                    by_label = lines.setdefault(data, {}).setdefault(selected.label(*key), {})
+                    by_label[float(str(value))] = Trials(trials)
+    return lines
