@@ -13,7 +13,7 @@ import numpy as np
 from riskmatch.defaults import given_for, resolve
 from riskmatch.registry import INSTANCE, PartError
 from riskmatch.report.density import MAX_DOMAINS, finite_risks, snapshots
-from riskmatch.report.figures.training import matching_losses
+from riskmatch.report.figures.training import matching_losses, training_risks
 from riskmatch.report.samples import (
     MAX_HARDEST,
     UNREADABLE,
@@ -189,9 +189,8 @@ def matching_curves(by_step: Mapping[int, ByDomain], tests: Sequence[str]) -> di
     if len(by_step) < 2:
         return shown
     for step, by_domain in by_step.items():
-        training = [splits for domain, splits in by_domain.items() if domain not in tests]
         for part in SPLITS:
-            risks = [finite_risks(splits[part]) for splits in training if part in splits]
+            risks = training_risks(by_domain, tests, part)
             known = len(risks) > 1 and all(map(len, risks))
             shown[part].append(matching_losses(risks)[1] if known else None)
         shown["steps"].append(step)

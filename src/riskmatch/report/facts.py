@@ -14,17 +14,14 @@ import pandas as pd
 from riskmatch.data.images.benchmark import BENCHMARKS
 from riskmatch.report.selected import PageRuns, RowKey, Selected, choices_by_run
 from riskmatch.report.tables import capitalised
-from riskmatch.report.titles import data_title, domains_title
+from riskmatch.report.titles import data_title, domains_title, setting_title
 from riskmatch.selection import CASE, Rule, acts
 
 Facts = dict[str, str]
 """Values by label, in the order in which they are shown; empty values are left out."""
-ALIKE = {"steps": "steps", "model_options": "model options"}
+ALIKE = ["steps", "model_options"]
 """Settings that no search draws, so that the runs of a case should have them in common."""
-SETTINGS = {
-    **{"batch_size": "batch size", "lr": "learning rate", "weight_decay": "weight decay"},
-    **{name: name for name in ("dropout", "steps", "schedule", "clip", "amp")},
-}
+SETTINGS = ("batch_size", "lr", "weight_decay", "dropout", "steps", "schedule", "clip", "amp")
 """Settings of a run besides the method; searches draw the first four for each method."""
 UNEQUAL = "pairs with ERM differ in more than the method"
 FEW = 3
@@ -206,13 +203,13 @@ def _by_method(selected: Selected, values: Mapping[RowKey, str]) -> str:
 
 
 def _unlike(selected: Selected) -> str:
-    differing = selected.alone.groupby(CASE)[[*ALIKE]].nunique() > 1
+    differing = selected.alone.groupby(CASE)[ALIKE].nunique() > 1
     labels = {
-        title: dict.fromkeys(
+        setting_title(name): dict.fromkeys(
             selected.label(variant, model)
             for _, model, variant, *_ in differing.index[differing[name]]
         )
-        for name, title in ALIKE.items()
+        for name in ALIKE
     }
     return "; ".join(f"{title} ({joined(rows)})" for title, rows in labels.items() if rows)
 
@@ -232,12 +229,12 @@ def unequal(selected: Selected) -> str:
         if key.variant == "erm" or pairs.empty:
             continue
         differing = []
-        for name, title in SETTINGS.items():
+        for name in SETTINGS:
             ours, theirs = pairs[name], pairs[f"{name}_erm"]
             if not ours.equals(theirs):
                 fixed = name == "batch_size" and ours.nunique() == theirs.nunique() == 1
                 values = f" ({ours.iloc[0]}, ERM {theirs.iloc[0]})" * fixed
-                differing.append(f"{title}{values}")
+                differing.append(f"{setting_title(name)}{values}")
         differences[key] = ", ".join(differing)
     return _by_method(selected, differences)
 

@@ -44,7 +44,7 @@ def headline(page: PageRuns, runs: Sequence[StoredRun]) -> Table:
 def by_run(page: PageRuns, runs: Sequence[StoredRun]) -> Table:
     """One row per run and test domain; each rule chooses among the steps of the run."""
     configs = [run.config for run in runs]
-    titles = {c.id: title for c, title in zip(configs, run_titles(configs), strict=True)}
+    titles = dict(zip((config.id for config in configs), run_titles(configs), strict=True))
     main = {one.data: one.main.rule.name for one in page.by_data}
     chosen = {
         (row["run"], row["test_domain"], rule): row
@@ -69,8 +69,9 @@ def by_run(page: PageRuns, runs: Sequence[StoredRun]) -> Table:
 
     def gain(case: Case) -> float | None:
         ours, theirs = accuracy(case), erm.get(place(case))
-        known = case["method"] != "erm" and ours is not None and theirs is not None
-        return ours - theirs if known else None  # type: ignore[operator]
+        if case["method"] == "erm" or ours is None or theirs is None:
+            return None
+        return ours - theirs
 
     def column(rule: Rule) -> Column:
         return Column(rule.name, lambda case: accuracy(case, rule.name), summary_of(rule))

@@ -1,4 +1,4 @@
-"""The numbers that the paper prints, to show beside ours; ``published.txt`` holds them.
+"""The numbers that the paper prints, to show beside ours, and titles; see ``published.txt``.
 
 Table 2 and the tables by test domain hold the accuracy on the image benchmarks in per cent, with
 models chosen by the validation sets of the training domains. The rows of other methods are those of
@@ -16,31 +16,6 @@ TABLE1_CITATION = (
     f"{PAPER}, Table 1; all rows but RDM's are those of Eastwood et al., Probable Domain "
     "Generalization via Quantile Risk Minimization, NeurIPS 2022"
 )
-
-
-METHODS = {
-    "erm": "ERM",
-    "erm-switch": "ERM with RDM's switch",
-    "mixup": "Mixup",
-    "mldg": "MLDG",
-    "groupdro": "GroupDRO",
-    "irm": "IRM",
-    "irm whole": "IRM (whole domains)",
-    "vrex": "VREx",
-    "eqrm": "EQRM",
-    "fish": "Fish",
-    "fishr": "Fishr",
-    "coral": "CORAL",
-    "mmd": "MMD",
-    "iga": "IGA",
-    "causirl": "CausIRL (CORAL)",
-    "causirl mmd": "CausIRL (MMD)",
-    "rdm moments": "RDM (two moments)",
-    "rdm variance moments": "RDM (every domain, two moments)",
-    "rdm variance": "RDM (every domain, L)",
-    "rdm": "RDM",
-}
-"""Titles of the rows of tables by method, in the order of the paper's, ours between them."""
 
 
 class Published(NamedTuple):
@@ -101,6 +76,9 @@ def _rows(title: str) -> dict[str, PublishedRow]:
 
 
 _TABLES = _read()
+METHODS = {method: cells["title"] for method, cells in _TABLES["methods"].items()}
+"""Titles of the rows of tables by method, in the order of the paper's, ours between them."""
+
 TABLE2 = _rows("Table 2")
 """Table 2: accuracy by method and data set."""
 

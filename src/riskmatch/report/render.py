@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -216,13 +215,9 @@ def chart_data(data: Mapping[str, Any]) -> dict[str, Any]:
 def _run_charts(run: Mapping[str, Any]) -> dict[str, Any]:
     grids: dict[tuple[Any, ...], int] = {}
 
-    @cache
-    def rounded(values: tuple[float, ...]) -> tuple[float, ...]:
-        return tuple(finite(values, DIGITS))
-
-    def grid(values: Iterable[float]) -> int:
+    def grid(values: Sequence[float]) -> int:
         """Number of a series that many distributions share."""
-        return grids.setdefault(rounded(tuple(values)), len(grids))
+        return grids.setdefault(tuple(finite(values, DIGITS)), len(grids))
 
     snapshots = [
         {

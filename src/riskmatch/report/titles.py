@@ -61,14 +61,8 @@ def data_title(data: str) -> str:
 
 
 _SETTINGS = {
-    "weight": "λ",
-    "warmup": "warm-up",
-    "lr": "learning rate",
-    "lr_after": "learning rate after the warm-up",
-    "batch_size": "batch size",
-    "weight_decay": "weight decay",
-    "variance_weight": "β",
-    "log_tail": "log tail",
+    **{"weight": "λ", "variance_weight": "β", "warmup": "warm-up"},
+    **{"lr": "learning rate", "lr_after": "learning rate after the warm-up"},
 }
 
 

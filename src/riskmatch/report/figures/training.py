@@ -27,6 +27,7 @@ from riskmatch.report.titles import DATA, data_title, in_order, part_titles, set
 from riskmatch.runs import predictions
 from riskmatch.runs.config import acts_from
 from riskmatch.runs.frame import Results
+from riskmatch.runs.predictions import ByDomain
 from riskmatch.runs.records import StoredRun
 from riskmatch.runs.scores import Split
 from riskmatch.selection import RULES
@@ -110,15 +111,15 @@ def _matching_lines(
     title: str, runs: Runs, lines: Mapping[str, tuple[LineStyle, Split, int]], start: int
 ) -> Lines:
     """Lines by label: style, part of the samples, and 0 for L or 1 for L̂."""
-    panels = {}
+    panels, splits = {}, {split for _, split, _ in lines.values()}
     for name, run in runs.items():
         steps = [step for step in prediction_steps(run) if step >= start]
-        losses = {
-            split: [matching_losses(_training_risks(run, step, split)) for step in steps]
-            for split in {split for _, split, _ in lines.values()}
-        }
+        losses = []
+        for step in steps:
+            by_domain, tests = predictions.read(run.folder, step), run.config.test_domains
+            losses.append({s: matching_losses(training_risks(by_domain, tests, s)) for s in splits})
         panels[name] = [
-            Curve(label, steps, [loss[place] for loss in losses[split]], style)
+            Curve(label, steps, [loss[split][place] for loss in losses], style)
             for label, (style, split, place) in lines.items()
         ]
     marks = {name: step for name, step in _starts(runs).items() if step > start}
@@ -211,11 +212,10 @@ def _worst_spans(run: StoredRun) -> dict[str, list[tuple[float, float]]]:
     return spans
 
 
-def _training_risks(run: StoredRun, step: int, split: Split) -> list[Array]:
-    """Risks of every training domain."""
-    by_domain = predictions.read(run.folder, step)
-    training = (by_domain[name] for name in by_domain if name not in run.config.test_domains)
-    return [finite_risks(splits[split]) for splits in training]
+def training_risks(by_domain: ByDomain, tests: Sequence[str], split: Split) -> list[Array]:
+    """Finite risks of every training domain that has samples of a split."""
+    training = (splits for domain, splits in by_domain.items() if domain not in tests)
+    return [finite_risks(splits[split]) for splits in training if split in splits]
 
 
 def ablation(frame: pd.DataFrame) -> Lines:
