@@ -24,7 +24,6 @@ from typing import Any
 import pandas as pd
 
 from riskmatch import results
-from riskmatch.experiments.availability import finished_records
 from riskmatch.experiments.colored_mnist import (
     METHODS,
     PRETRAIN,
@@ -35,6 +34,7 @@ from riskmatch.experiments.colored_mnist import (
     grid_runs,
 )
 from riskmatch.experiments.experiment import RUNS, Init
+from riskmatch.experiments.reproduction import finished_records
 from riskmatch.experiments.table1 import RULES, select
 from riskmatch.report.tables import Cell, Spread, Table
 from riskmatch.sweep.plan import PlannedRun, extend
@@ -93,7 +93,7 @@ def settings(seed: int) -> list[PlannedRun]:
 
 def confirmations() -> list[PlannedRun]:
     """Runs on seeds 1 and 2 of the settings that were the flattest on seed 0."""
-    runs = [run.planned for run in grid_runs("paper", ["rdm", "vrex"], [1, 2], ["erm"])]
+    runs: list[PlannedRun] = [*grid_runs("paper", ["rdm", "vrex"], [1, 2], ["erm"])]
     runs += [run for seed in (1, 2) for run in settings(seed)]
     return [run for run in runs if _setting(run) in FLATTEST]
 
@@ -108,7 +108,7 @@ def bootstraps() -> list[tuple[GridRun, PlannedRun]]:
     for run in grid_runs("paper", ["rdm"], [0]):
         if run.value == BOOTSTRAPS[run.init]:
             config = replace(run.config, replacement=True)
-            pairs.append((run, PlannedRun(config, f"{run.planned.title}, with replacement")))
+            pairs.append((run, PlannedRun(config, f"{run.title}, with replacement")))
     return pairs
 
 
@@ -121,7 +121,7 @@ def evaluations() -> pd.DataFrame:
     """Evaluations of runs from ERM once the method acts: risks, their gap, accuracies by p."""
     frame = results(FOLDER, OTHERS)
     runs = {
-        run.config.id: (run.method, _setting(run.planned))
+        run.config.id: (run.method, _setting(run))
         for run in grid_runs("paper", seeds=SEEDS, inits=["erm"])
     }
     for seed in SEEDS:
@@ -218,7 +218,7 @@ def bootstrap_table() -> Table:
     frame, rows = results(FOLDER, OTHERS).sort_values("step"), list[tuple[Cell, ...]]()
     columns = [f"accuracy/train/{domain_name(p, TRAINING)}" for p in (0.0, 0.5, TARGET_P)]
     for run, other in bootstraps():
-        title = run.planned.title.removesuffix(", seed 0")
+        title = run.title.removesuffix(", seed 0")
         for label, id in (("whole domains", run.config.id), ("bootstraps", other.config.id)):
             own = frame[frame["run"] == id]
             best = own.sort_values(f"accuracy/val/{TARGET_P:g}").iloc[-1]
@@ -237,7 +237,7 @@ def bootstrap_table() -> Table:
 def kernel_table() -> Table:
     """Both λ of the kernel, and which of them the rules of Table 1 choose on all seeds."""
     runs = [run for run in grid_runs("paper", ["rdm-mmd"], SEEDS) if run.value in KERNEL_CHOICE]
-    records = finished_records([run.planned for run in runs], FOLDER / RUNS)
+    records = finished_records(runs, FOLDER / RUNS)
     chosen, rows = select(runs, records), list[tuple[Cell, ...]]()
     for weight in KERNEL_CHOICE:
         own = select([run for run in runs if run.value == weight], records)

@@ -2,8 +2,9 @@ import pytest
 
 from riskmatch.data.images.benchmark import BENCHMARKS
 from riskmatch.experiments import EXPERIMENTS, Scope
-from riskmatch.experiments.availability import available_data, finished_records
+from riskmatch.experiments.catalogue import available_data
 from riskmatch.experiments.experiment import STAND_IN
+from riskmatch.experiments.reproduction import finished_records
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
 from riskmatch.sweep.plan import PlannedRun

@@ -1,6 +1,6 @@
 import pytest
 
-from riskmatch.experiments import ReproductionError, list_experiments, reproduce, reproduce_all
+from riskmatch.experiments import list_experiments, reproduce, reproduce_all
 
 OWN_METHOD = """
 from dataclasses import dataclass
@@ -58,11 +58,11 @@ def test_method_of_the_users_own(tmp_path, monkeypatch):
 
 
 def test_request_that_cannot_be_run():
-    with pytest.raises(ReproductionError, match="fig2 does not take methods"):
+    with pytest.raises(ValueError, match="fig2 does not take methods"):
         reproduce("fig2", "smoke", methods=["rdm"])
-    with pytest.raises(ReproductionError, match="'medium'"):
+    with pytest.raises(ValueError, match="'medium'"):
         reproduce("pacs", "medium")
-    with pytest.raises(ReproductionError, match="riskmatch data get pacs"):
+    with pytest.raises(ValueError, match="riskmatch data get pacs"):
         reproduce("pacs", "laptop")
 
 

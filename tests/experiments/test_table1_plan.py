@@ -119,6 +119,6 @@ def test_rdm_pools_samples_as_the_released_code_does():
 
 def test_run_ids_are_stable():
     runs = grid_runs("paper", ["rdm", "oracle"], [0], ["erm"])
-    ids = {run.planned.title: run.config.id for run in runs}
+    ids = {run.title: run.config.id for run in runs}
     assert ids["RDM, two moments from ERM, λ = 5000, seed 0"] == "1aaf7c92ca6cc11d"
     assert ids["Oracle from random weights, steps = 600, seed 0"] == "a0c8c5b57d745f64"

@@ -88,7 +88,7 @@ def run(words: Sequence[str]) -> int:
     if options.name is None:
         raise BadInput("Give the NAME of a table or figure, or all; --list shows the names.")
     command = shlex.join(["riskmatch", "reproduce", *words])
-    if options.budget is None and options.name == ALL:
+    if options.budget is None:
         raise BadInput("Give --budget smoke, laptop or paper.")
     (_reproduce_all if options.name == ALL else _reproduce)(options, command)
     return 0

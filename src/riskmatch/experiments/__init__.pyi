@@ -7,7 +7,6 @@ from .experiment import Outcome as Outcome
 from .experiment import Output as Output
 from .experiment import Scope as Scope
 from .reproduction import ExperimentInfo as ExperimentInfo
-from .reproduction import ReproductionError as ReproductionError
 from .reproduction import list_experiments as list_experiments
 from .reproduction import reproduce as reproduce
 from .reproduction import reproduce_all as reproduce_all

@@ -23,7 +23,7 @@ and no penalty.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from riskmatch.experiments.experiment import INITS, Budget, Init
@@ -90,33 +90,33 @@ class MethodGrid:
 
 
 _PENALTIES = (1e3, 5e3, 1e4, 5e4, 1e5)
-_RDM = {
-    "warmup": 0,
-    "lr_after": LR,
-    "variance_weight": 0.0,
-    "match": "worst",
-    "kernel": "authors-code",
-    "rescale": True,
-    "pool": "samples",
-}
-_ERM: dict[str, Any] = {
-    "objective": "erm",
-    "grid": (400, 600, 1000),
-    "default": 600,
-    "searched": "steps",
-    "symbol": "steps",
-}
+_SWITCH = {"warmup": 0, "lr_after": LR}
+"""A fresh Adam at the first step after the ERM phase."""
+_ERM = MethodGrid("ERM", "erm", (400, 600, 1000), 600, searched="steps", symbol="steps")
+_RDM = MethodGrid(
+    "RDM, two moments",
+    "rdm",
+    (500.0, 1000.0, 2500.0, 5000.0, 10000.0),
+    5000.0,
+    hparams={
+        **_SWITCH,
+        "variance_weight": 0.0,
+        "match": "worst",
+        "kernel": "authors-code",
+        "rescale": True,
+        "pool": "samples",
+        "divergence": "moments",
+    },
+)
 
 METHODS: dict[str, MethodGrid] = {
-    "erm": MethodGrid("ERM", **_ERM),
-    "erm-switch": MethodGrid(
-        "ERM with RDM's switch",
-        "erm-switch",
-        (600,),
-        600,
-        "steps",
-        "steps",
-        hparams={"warmup": 0, "lr_after": LR},
+    "erm": _ERM,
+    "erm-switch": replace(
+        _ERM,
+        label="ERM with RDM's switch",
+        objective="erm-switch",
+        grid=(600,),
+        hparams=_SWITCH,
         inits=("erm",),
     ),
     "groupdro": MethodGrid(
@@ -132,33 +132,27 @@ METHODS: dict[str, MethodGrid] = {
         -1000.0,
         "log_tail",
         "log(1−α)",
-        hparams={"warmup": 0, "lr_after": LR},
+        hparams=_SWITCH,
     ),
     "coral": MethodGrid("CORAL", "coral", (1e4, 1e5, 1e6, 1e7, 1e8), 1e6),
     "mmd": MethodGrid(
         "MMD, in batches", "mmd", (1.0, 10.0, 100.0, 1e3, 1e4), 100.0, batch_size=1000
     ),
-    "rdm": MethodGrid(
-        "RDM, two moments",
-        "rdm",
-        (500.0, 1000.0, 2500.0, 5000.0, 10000.0),
-        5000.0,
-        hparams={**_RDM, "divergence": "moments"},
+    "rdm": _RDM,
+    "rdm-mmd": replace(
+        _RDM,
+        label="RDM, kernel",
+        grid=(100.0, 300.0, 1000.0, 3000.0, 10000.0),
+        default=1000.0,
+        hparams={**_RDM.hparams, "divergence": "mmd"},
     ),
-    "rdm-mmd": MethodGrid(
-        "RDM, kernel",
-        "rdm",
-        (100.0, 300.0, 1000.0, 3000.0, 10000.0),
-        1000.0,
-        hparams={**_RDM, "divergence": "mmd"},
-    ),
-    "oracle": MethodGrid("Oracle", **_ERM, p=(0.5, 0.5), inits=("random",)),
+    "oracle": replace(_ERM, label="Oracle", p=(0.5, 0.5), inits=("random",)),
 }
 """Methods by name, in the order of Table 1."""
 
 
-@dataclass(frozen=True)
-class GridRun:
+@dataclass(frozen=True, kw_only=True)
+class GridRun(PlannedRun):
     """A run of Table 1 and its position in the search."""
 
     method: str
@@ -166,20 +160,6 @@ class GridRun:
     init: Init
     value: float
     """Value of the searched hyper-parameter."""
-    config: RunConfig
-
-    @property
-    def planned(self) -> PlannedRun:
-        """The run with its title.
-
-        Example:
-            >>> grid_runs("smoke", ["rdm"])[0].planned.title
-            'RDM, two moments from random weights, λ = 5000, seed 0'
-        """
-        start = "random weights" if self.init == "random" else "ERM"
-        method = METHODS[self.method]
-        title = f"{method.label} from {start}, {method.setting(self.value)}"
-        return PlannedRun(self.config, f"{title}, seed {self.config.seed}")
 
 
 def grid_runs(
@@ -196,9 +176,20 @@ def grid_runs(
         methods: some keys of ``METHODS``; None for all.
         seeds: seeds in place of the budget's.
         inits: initialisations. The oracle, which has only one, is always included.
+
+    Example:
+        >>> grid_runs("smoke", ["rdm"])[0].title
+        'RDM, two moments from random weights, λ = 5000, seed 0'
     """
     return [
-        GridRun(name, init, value, _config(method, init, value, seed, budget))
+        GridRun(
+            config=_config(method, init, value, seed, budget),
+            title=f"{method.label} from {'random weights' if init == 'random' else 'ERM'}, "
+            f"{method.setting(value)}, seed {seed}",
+            method=name,
+            init=init,
+            value=value,
+        )
         for seed in (SEEDS[budget] if seeds is None else seeds)
         for name, method in METHODS.items()
         if methods is None or name in methods

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from riskmatch.defaults import resolve, run_config
 from riskmatch.experiments.experiment import RUNS, Outcome, Output, run_ids, save_png
+from riskmatch.experiments.fig1_fig2_fig8_fig9 import density_record, draw_densities
 from riskmatch.files import to_json, write_whole
-from riskmatch.report.density import DensityEstimate, bin_edges, finite_risks
-from riskmatch.report.figures import Densities
+from riskmatch.report.density import finite_risks
 from riskmatch.report.style import BLUE, DASHED, GREEN, VERMILION, LineStyle
 from riskmatch.report.tables import Cell, Table
 from riskmatch.sweep import Local, PlannedRun, run_all
@@ -71,7 +71,7 @@ def demo(
     configs = [run.config for run in planned]
     board = run_all(configs, out / RUNS, Local(jobs=1, device="cpu"), on_change=on_change)
     error = board.error_message(planned)
-    output = _write(planned, out) if error is None else None
+    output = _write(planned, files) if error is None else None
     return Outcome(output, error, board.interrupted, board.failed)
 
 
@@ -90,30 +90,33 @@ def demo_runs(seed: int = 0) -> list[PlannedRun]:
     ]
 
 
-def _write(planned: Sequence[PlannedRun], out: Path) -> Output:
+def _write(planned: Sequence[PlannedRun], files: Sequence[Path]) -> Output:
     from riskmatch.engine.load import final_predictions, load_run
 
-    results = {}
+    png, markdown, numbers = files
+    samples = {}
     for run in planned:
-        predictions = final_predictions(load_run(out / RUNS / run.config.id))
-        results[run.title] = {name: splits["val"] for name, splits in predictions.items()}
-    risks = [finite_risks(val) for by_domain in results.values() for val in by_domain.values()]
-    edges = bin_edges(risks, BINS)
+        predictions = final_predictions(load_run(png.parent / RUNS / run.config.id))
+        samples[run.title] = {name: splits["val"] for name, splits in predictions.items()}
+    risks = {
+        title: {name: finite_risks(val) for name, val in by_domain.items()}
+        for title, by_domain in samples.items()
+    }
+    estimates = density_record(risks, BINS)
     record = {
         title: {
             name: {
                 "accuracy": float((val.predicted == val.label).mean()),
-                "risks": DensityEstimate.of(finite_risks(val), edges).to_json(),
+                "risks": estimates[title][name],
             }
             for name, val in by_domain.items()
         }
-        for title, by_domain in results.items()
+        for title, by_domain in samples.items()
     }
     table = _table(record)
-    write_whole(out / "demo.json", (to_json(record, indent=1) + "\n").encode())
-    write_whole(out / "demo.md", (table.markdown() + "\n").encode())
-    save_png(draw(record), out / "demo.png")
-    files = [out / f"demo.{suffix}" for suffix in ("png", "md", "json")]
+    write_whole(numbers, (to_json(record, indent=1) + "\n").encode())
+    write_whole(markdown, (table.markdown() + "\n").encode())
+    save_png(draw(record), png)
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     return Output(files, table.markdown(), rows)
 
@@ -136,20 +139,15 @@ def _table(record: Mapping[str, Any]) -> Table:
 
 def draw(record: Mapping[str, Any]) -> Figure:
     """Draw the risk distributions from the content of ``demo.json``, a panel for each run."""
-    panels = {
-        title: {
-            f"colour agrees {float(name):.0%}, {'test' if name == TEST_DOMAIN else 'training'}": (
-                DensityEstimate.from_json(by_domain[name]["risks"])
-            )
-            for name in DOMAINS
-        }
-        for title, by_domain in record.items()
+    labels = {
+        name: f"colour agrees {float(name):.0%}, {'test' if name == TEST_DOMAIN else 'training'}"
+        for name in DOMAINS
     }
-    labels = dict.fromkeys(label for panel in panels.values() for label in panel)
-    return Densities(
+    return draw_densities(
         "Risks of validation samples by domain; ticks mark their means",
-        "risk of a sample (cross-entropy)",
-        "",
-        panels,
-        dict(zip(labels, STYLES, strict=False)),
-    ).draw("page")
+        {
+            title: {label: by_domain[name]["risks"] for name, label in labels.items()}
+            for title, by_domain in record.items()
+        },
+        STYLES,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -10,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from riskmatch.files import write_whole
+from riskmatch.report import titles
+from riskmatch.report.tables import Table
+from riskmatch.runs.records import RunRecord, StoredRun
+from riskmatch.sweep.plan import PlannedRun
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from riskmatch.runs.records import RunRecord
-    from riskmatch.sweep.plan import PlannedRun
 
 Budget = Literal["smoke", "laptop", "paper"]
 BUDGETS: tuple[Budget, ...] = get_args(Budget)
@@ -69,22 +71,16 @@ class Scope:
     @property
     def stand_in_note(self) -> str:
         """Sentence that names the stand-in data; empty if there is none."""
-        from riskmatch.report import titles
-
-        if not self.uses_stand_in:
-            return ""
         names = ", ".join(titles.DATA[name] for name in self.unavailable)
-        return f"Trained on {STAND_IN} (scikit-learn's handwritten digits) instead of {names}."
+        note = f"Trained on {STAND_IN} (scikit-learn's handwritten digits) instead of {names}."
+        return note if self.uses_stand_in else ""
 
     @property
     def unavailable_note(self) -> str:
         """Sentence that lists the data sets left out; empty if there are none."""
-        from riskmatch.report import titles
-
-        if self.uses_stand_in or not self.unavailable:
-            return ""
         reasons = (f"{titles.DATA[name]} ({why})" for name, why in self.unavailable.items())
-        return f"Not included: {', '.join(reasons)}."
+        left_out = self.unavailable and not self.uses_stand_in
+        return f"Not included: {', '.join(reasons)}." if left_out else ""
 
 
 @dataclass(frozen=True)
@@ -109,6 +105,12 @@ class FinishedRuns:
         """Folder that holds the folders of the runs."""
         return self.out / RUNS
 
+    @property
+    def stored(self) -> list[StoredRun]:
+        """The planned runs with their records, if all are done."""
+        ids = (run.config.id for run in self.planned)
+        return [StoredRun(self.runs / id, self.records[id]) for id in ids]
+
     def file(self, suffix: str) -> Path:
         """Path of the output file with this suffix; its name says if stand-in data was used."""
         on = f"-on-{STAND_IN}" if self.scope.uses_stand_in else ""
@@ -119,6 +121,24 @@ class FinishedRuns:
         for suffix, text in texts.items():
             write_whole(self.file(suffix), text.encode())
         return [self.file(suffix) for suffix in texts]
+
+    def write_tables(
+        self, paragraphs: Sequence[str], tables: Sequence[Table], numbers: Table, text: str
+    ) -> Output:
+        """Write tables as Markdown, LaTeX and CSV.
+
+        Args:
+            paragraphs: paragraphs of the Markdown, tables included.
+            tables: tables of the LaTeX.
+            numbers: table of the CSV, and of the output's values.
+            text: summary for the terminal.
+        """
+        texts = {
+            "md": "\n\n".join(paragraphs) + "\n",
+            "tex": "\n\n".join(table.latex() for table in tables) + "\n",
+            "csv": numbers.csv(),
+        }
+        return Output(self.write(texts), text, list(csv.DictReader(texts["csv"].splitlines())))
 
 
 def save_png(figure: Figure, path: Path) -> None:

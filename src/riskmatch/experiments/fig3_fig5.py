@@ -22,7 +22,6 @@ from riskmatch.report.style import BLUE, DASHED, DOTTED, GREEN, VERMILION, LineS
 from riskmatch.report.titles import setup
 from riskmatch.runs.frame import frame_of
 from riskmatch.runs.method import facts_of
-from riskmatch.runs.records import StoredRun
 from riskmatch.sweep.plan import PlannedRun
 
 INTERVAL = {"smoke": 5, "laptop": 3, "paper": 15}
@@ -81,15 +80,8 @@ def _experiment(
     )
 
 
-def _stored(finished: FinishedRuns, run: PlannedRun) -> StoredRun:
-    return StoredRun(finished.runs / run.config.id, finished.records[run.config.id])
-
-
 def _gap(finished: FinishedRuns, warmup: int) -> tuple[Lines, list[str]]:
-    plot = gap(
-        {TITLES[run.config.hparams["match"]]: _stored(finished, run) for run in finished.planned},
-        warmup,
-    )
+    plot = gap({TITLES[run.config.hparams["match"]]: run for run in finished.stored}, warmup)
     lines = []
     for title, (worst, variance) in plot.panels.items():
         share = fmean(w >= v for w, v in zip(worst.y, variance.y, strict=True))
@@ -125,8 +117,8 @@ def _accuracy(finished: FinishedRuns, warmup: int) -> tuple[Lines, list[str]]:
 
 
 def _matching(finished: FinishedRuns, warmup: int) -> tuple[Lines, list[str]]:
-    (run,) = finished.planned
-    plot = matching({"": _stored(finished, run)}, warmup)
+    (run,) = finished.stored
+    plot = matching({"": run}, warmup)
     lines = [f"{c.label}: mean L̂ {fmean(c.y):.4f}, last {c.y[-1]:.4f}" for c in plot.panels[""]]
     return plot, lines
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Literal
 
 from riskmatch.experiments.experiment import Experiment, FinishedRuns, Output, Scope
-from riskmatch.experiments.images import IMAGE_DATA, planned_runs, protocol, write_figure
+from riskmatch.experiments.images import planned_runs, protocol, write_figure
 from riskmatch.report.figures.training import ablation_plot
 from riskmatch.runs.frame import frame_of
 from riskmatch.sweep.plan import PlannedRun
@@ -27,7 +27,8 @@ DOMAINNET_WEIGHTS = (0.1, 0.25, 0.5, 0.75, 1.0)
 TRIALS = 3
 
 
-def _experiment(number: str, name: HParam, data: tuple[str, ...]) -> Experiment:
+def ablation(number: str, name: HParam, data: tuple[str, ...]) -> Experiment:
+    """A figure of the accuracy of RDM against one hyper-parameter, a panel for each data set."""
     hparam = {"weight": "the matching coefficient λ", "batch_size": "the batch size"}[name]
     where = "PACS" if data == ("pacs",) else "the other image benchmarks"
     return Experiment(
@@ -64,10 +65,3 @@ def _write(finished: FinishedRuns, name: HParam) -> Output:
         for curve in curves
     ]
     return write_figure(finished, plot, "\n".join(["Accuracy, per cent:", *lines]))
-
-
-_OTHERS = tuple(name for name in IMAGE_DATA if name != "pacs")
-FIG4A = _experiment("4a", "weight", ("pacs",))
-FIG4B = _experiment("4b", "batch_size", ("pacs",))
-FIG6 = _experiment("6", "batch_size", _OTHERS)
-FIG7 = _experiment("7", "weight", _OTHERS)

@@ -9,7 +9,6 @@ runs are among those of ``riskmatch sweep plan DIR --data NAME --frozen --draws 
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +16,7 @@ from typing import Any
 
 from riskmatch import registry
 from riskmatch.data import DATASETS
-from riskmatch.defaults import field_names, resolve
+from riskmatch.defaults import field_names
 from riskmatch.experiments.experiment import STAND_IN, Budget, FinishedRuns, Output, Scope
 from riskmatch.report.figures import Plot, read_plot, save
 from riskmatch.report.tables import Table
@@ -82,21 +81,16 @@ def protocol(
         methods = SMOKE_METHODS if scope.budget == "smoke" else sorted(published)
     known = {name for method in methods for name in field_names(method)}
     choices = {name: value for name, value in fixed.items() if name in known} | dict(fields or {})
+    preset = scope.preset or ("authors-code" if scope.budget == "paper" else None)
     tests = tuple(held_out(DATASETS[data].domains))
-    return Protocol(
-        data, tuple(methods), tests, draws, trials, choices=choices, preset=_preset(scope)
-    )
-
-
-def _preset(scope: Scope) -> str | None:
-    return scope.preset or ("authors-code" if scope.budget == "paper" else None)
+    return Protocol(data, tuple(methods), tests, draws, trials, choices=choices, preset=preset)
 
 
 def shared_batch_size(data: str, scope: Scope) -> dict[str, int]:
     """RDM's default batch size on a data set, to compare all methods at one batch size."""
-    frozen = protocol(data, scope, ("rdm",)).frozen
-    settings = resolve("rdm", data, preset=_preset(scope), frozen=frozen)
-    return {"batch_size": settings["batch_size"].value}
+    search = protocol(data, scope, ("rdm",))
+    (run, *_) = replace(search, draws=1, trials=1).runs()
+    return {"batch_size": run.config.batch_size}
 
 
 def planned_runs(protocols: Iterable[Protocol]) -> list[PlannedRun]:
@@ -136,15 +130,10 @@ def write_tables(title: str, tables: Sequence[Table], finished: FinishedRuns) ->
         stacked = zip(scope.data, tables, strict=True)
         rows = tuple((name, *row) for name, one in stacked for row in one.rows)
         whole = Table("", ("data", *whole.columns), rows)
-    notes = [note for note in (TABLE_NOTES[scope.budget], scope.unavailable_note) if note]
+    notes = filter(None, (TABLE_NOTES[scope.budget], scope.unavailable_note))
     shown = [*(one.markdown() for one in tables), *notes]
-    texts = {
-        "md": "\n\n".join([f"# {title}", *shown, f"Written by `{finished.command}`."]) + "\n",
-        "tex": "\n\n".join(one.latex() for one in tables) + "\n",
-        "csv": whole.csv(),
-    }
-    files = finished.write(texts)
-    return Output(files, "\n\n".join(shown), list(csv.DictReader(texts["csv"].splitlines())))
+    paragraphs = [f"# {title}", *shown, f"Written by `{finished.command}`."]
+    return finished.write_tables(paragraphs, tables, whole, "\n\n".join(shown))
 
 
 def write_figure(finished: FinishedRuns, plot: Plot, text: str) -> Output:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from riskmatch.data import OnProgress
 from riskmatch.defaults import PRESETS
 from riskmatch.device import resolve_device
-from riskmatch.experiments.availability import (
+from riskmatch.experiments.catalogue import (
+    EXPERIMENTS,
     available_data,
-    finished_records,
     missing_data,
+    name_of,
     requested_data,
-    with_records,
 )
-from riskmatch.experiments.catalogue import EXPERIMENTS, name_of
 from riskmatch.experiments.experiment import (
     BUDGETS,
     INITS,
@@ -33,6 +33,8 @@ from riskmatch.experiments.experiment import (
     Scope,
     run_ids,
 )
+from riskmatch.runs import records
+from riskmatch.runs.records import RunRecord
 from riskmatch.sweep.board import Board, OnChange
 from riskmatch.sweep.launchers import Local
 from riskmatch.sweep.plan import PlannedRun, check_outputs
@@ -40,10 +42,6 @@ from riskmatch.sweep.run import run_all
 from riskmatch.validation import check_option
 
 OnPlan = Callable[[Scope, Sequence[PlannedRun]], None]
-
-
-class ReproductionError(ValueError):
-    """The experiment cannot be run as requested; the message has cause and cure."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ def list_experiments(data_dir: Path | str | None = None) -> list[ExperimentInfo]
 
 def reproduce(
     name: str,
-    budget: Budget | None = None,
+    budget: Budget,
     *,
     out: Path | str | None = None,
     data: Sequence[str] | None = None,
@@ -132,7 +130,7 @@ def reproduce(
         on_progress: called for every image that is decoded or embedded.
 
     Raises:
-        ReproductionError: unknown name, option that does not apply, no data set available, or
+        ValueError: unknown name, option that does not apply, no data set available, or
             ``out`` has such a file from other runs.
 
     Example:
@@ -152,33 +150,27 @@ def reproduce(
         "preset": preset,
     }
     given = {option: value for option, value in options.items() if value is not None}
-    try:
-        name = name_of(name)
-        if budget is None:
-            raise ValueError("Give --budget smoke, laptop or paper (in Python budget=).")
-        check_option("budget", budget, BUDGETS)
-        if preset is not None:
-            check_option("preset", preset, PRESETS)
-        experiment = EXPERIMENTS[name]
-        for option in given:
-            if option not in experiment.options:
-                others = [other for other, one in EXPERIMENTS.items() if option in one.options]
-                raise ValueError(f"{name} does not take {option}; these do: {', '.join(others)}.")
-        folder = Path(out or ("reproduce-smoke" if budget == "smoke" else "reproduce"))
-        source = None if data_dir is None else Path(data_dir)
-        if as_is and budget != "smoke":  # finished runs need no data
-            available, unavailable = requested_data(experiment, data or ()), dict[str, str]()
-        else:
-            available, unavailable = available_data(experiment, budget, data or (), source)
-        inits: tuple[Init, ...] = INITS if init == "both" else (init,)
-        scope = Scope(budget, available, unavailable, methods, seeds, search_seeds, inits, preset)
-        planned = experiment.plan(scope)
-        files = FinishedRuns(name, scope, planned, {}, folder, "")
-        outputs = map(files.file, SUFFIXES)
-        check_outputs(outputs, planned, run_ids(folder), overwrite)
-        launcher = Local(1 if jobs is None and budget == "smoke" else jobs, resolve_device(device))
-    except ValueError as error:
-        raise ReproductionError(str(error)) from error
+    name = name_of(name)
+    check_option("budget", budget, BUDGETS)
+    if preset is not None:
+        check_option("preset", preset, PRESETS)
+    experiment = EXPERIMENTS[name]
+    for option in given:
+        if option not in experiment.options:
+            others = [other for other, one in EXPERIMENTS.items() if option in one.options]
+            raise ValueError(f"{name} does not take {option}; these do: {', '.join(others)}.")
+    folder = Path(out or ("reproduce-smoke" if budget == "smoke" else "reproduce"))
+    source = None if data_dir is None else Path(data_dir)
+    if as_is and budget != "smoke":  # finished runs need no data
+        available, unavailable = requested_data(experiment, data or ()), dict[str, str]()
+    else:
+        available, unavailable = available_data(experiment, budget, data or (), source)
+    inits: tuple[Init, ...] = INITS if init == "both" else (init,)
+    scope = Scope(budget, available, unavailable, methods, seeds, search_seeds, inits, preset)
+    planned = experiment.plan(scope)
+    files = FinishedRuns(name, scope, planned, {}, folder, "")
+    check_outputs(map(files.file, SUFFIXES), planned, run_ids(folder), overwrite)
+    launcher = Local(1 if jobs is None and budget == "smoke" else jobs, resolve_device(device))
 
     def train(runs: Sequence[PlannedRun]) -> Board:
         return run_all(
@@ -200,20 +192,20 @@ def reproduce(
         if board is not None and more and not board.interrupted:
             on_plan(scope, planned)
             board = train(planned)
-    records = finished_records(planned, folder / RUNS)
-    enough = bool(records) and (experiment.partial or len(records) == len(planned))
+    done = finished_records(planned, folder / RUNS)
+    enough = bool(done) and (experiment.partial or len(done) == len(planned))
     if as_is:
         if not enough:
-            need = f"{name} needs all of its {len(planned)} runs; {len(records)} are finished in"
-            cause = need if records else f"No run of {name} is finished in"
-            raise ReproductionError(f"{cause} {folder}. Train them first, without --as-is.")
-        scope = with_records(scope, records.values())
+            need = f"{name} needs all of its {len(planned)} runs; {len(done)} are finished in"
+            cause = need if done else f"No run of {name} is finished in"
+            raise ValueError(f"{cause} {folder}. Train them first, without --as-is.")
+        scope = _with_records(scope, done.values())
         planned = [run for run in planned if run.config.data in scope.data]
     command = ["riskmatch", "reproduce", name, "--budget", budget]
     for option, value in given.items():
         text = value if isinstance(value, str) else ",".join(map(str, value))
         command += [f"--{option.replace('_', '-')}", text]
-    finished = FinishedRuns(name, scope, planned, records, folder, shlex.join(command), source)
+    finished = FinishedRuns(name, scope, planned, done, folder, shlex.join(command), source)
     output = experiment.write(finished) if enough else None
     if board is None:
         return Outcome(output)
@@ -256,8 +248,30 @@ def reproduce_all(
                 on_progress=on_progress,
             )
         except Exception as error:
-            cause = str(error) if isinstance(error, ReproductionError) else repr(error)
+            cause = str(error) if isinstance(error, ValueError) else repr(error)
             outcome = Outcome(None, cause)
         yield name, outcome
         if outcome.interrupted:
             return
+
+
+def finished_records(planned: Iterable[PlannedRun], runs: Path) -> dict[str, RunRecord]:
+    """Records of the planned runs that are done, by run id; warns of damaged files."""
+    finished: dict[str, RunRecord] = {}
+    for run in planned:
+        try:
+            record = records.find(runs / run.config.id)
+        except ValueError as error:
+            warnings.warn(str(error), stacklevel=2)
+            continue
+        if record is not None and record.status == "done":
+            finished[run.config.id] = record
+    return finished
+
+
+def _with_records(scope: Scope, finished: Iterable[RunRecord]) -> Scope:
+    """The scope without the data sets that have no finished run."""
+    names = {record.config.data for record in finished}
+    without = {name: "no finished run" for name in scope.data if name not in names}
+    data = tuple(name for name in scope.data if name in names)
+    return replace(scope, data=data, unavailable={**scope.unavailable, **without})

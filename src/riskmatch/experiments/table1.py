@@ -6,9 +6,8 @@ reported accuracies are on the 10,000 digits of MNIST's test set, which no selec
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from riskmatch.experiments.colored_mnist import (
@@ -46,7 +45,6 @@ from riskmatch.report.tables import Cell, Spread, Table
 from riskmatch.runs.frame import frame_of
 from riskmatch.runs.records import RunRecord
 from riskmatch.selection import cases, choose_among, find_rule
-from riskmatch.sweep.plan import PlannedRun
 from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
@@ -158,21 +156,18 @@ def _grid(scope: Scope) -> list[GridRun]:
     return grid_runs(scope.budget, scope.methods, scope.seeds, scope.inits)
 
 
-def _plan(scope: Scope) -> list[PlannedRun]:
+def _plan(scope: Scope) -> list[GridRun]:
     seeds = scope.search_seeds
-    return [run.planned for run in _grid(scope) if seeds is None or run.config.seed in seeds]
+    return [run for run in _grid(scope) if seeds is None or run.config.seed in seeds]
 
 
-def _refine(scope: Scope, records: Mapping[str, RunRecord]) -> list[PlannedRun]:
-    runs = _grid(scope)
-    if scope.search_seeds is not None:
-        runs = narrowed(runs, records, scope.search_seeds)
-    return [run.planned for run in runs]
+def _refine(scope: Scope, records: Mapping[str, RunRecord]) -> list[GridRun]:
+    seeds = scope.search_seeds
+    return _grid(scope) if seeds is None else narrowed(_grid(scope), records, seeds)
 
 
 def _write(finished: FinishedRuns) -> Output:
-    ids = {run.config.id for run in finished.planned}
-    runs = [run for run in _grid(finished.scope) if run.config.id in ids]
+    runs = [run for run in finished.planned if isinstance(run, GridRun)]
     rows = select(runs, finished.records)
     tables = [comparison_table(rows), *map(accuracy_by_p, rows.values())]
     notes = [f"Written by `{finished.command}`.", f"The paper's numbers: {TABLE1_CITATION}."]
@@ -180,19 +175,17 @@ def _write(finished: FinishedRuns) -> Output:
         notes.append(_SMOKE_NOTE)
     missing = [run for run in runs if run.config.id not in finished.records]
     if missing:
-        lines = [f"- {run.planned.title} (`{run.config.id}`)" for run in missing]
+        lines = [f"- {run.title} (`{run.config.id}`)" for run in missing]
         count = f"{len(missing)} of {len(runs)} planned runs are missing:"
         notes.append("\n".join([count, "", *lines]))
     else:
         notes.append(f"All {len(runs)} planned runs are done.")
-    texts = {
-        "md": "\n\n".join(["# Table 1", *(table.markdown() for table in tables), *notes]) + "\n",
-        "tex": "\n\n".join(table.latex() for table in tables) + "\n",
-        "csv": machine_table(rows).csv(),
-    }
     save_png(figure(rows), finished.file("png"))
-    files = [*finished.write(texts), finished.file("png")]
-    return Output(files, tables[0].markdown(), list(csv.DictReader(texts["csv"].splitlines())))
+    shown = [table.markdown() for table in tables]
+    output = finished.write_tables(
+        ["# Table 1", *shown, *notes], tables, machine_table(rows), shown[0]
+    )
+    return replace(output, files=[*output.files, finished.file("png")])
 
 
 def comparison_table(rows: Mapping[Table1Rule, Sequence[Table1Row]]) -> Table:

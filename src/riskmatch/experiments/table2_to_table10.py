@@ -18,7 +18,6 @@ from riskmatch.experiments.experiment import (
     Scope,
 )
 from riskmatch.experiments.images import (
-    IMAGE_DATA,
     planned_runs,
     protocol,
     shared_batch_size,
@@ -77,7 +76,17 @@ def _experiment(
     )
 
 
-def _efficiency(number: int, where: str, data: tuple[str, ...]) -> Experiment:
+def overview(number: int, data: tuple[str, ...]) -> Experiment:
+    """A table of the accuracy of every method on every data set."""
+    summary = "accuracy of every method on every image benchmark"
+    return _experiment(
+        number, summary, data, _search, lambda sets: [overview_table(sets)], "data", "methods"
+    )
+
+
+def efficiency(number: int, where: str, data: tuple[str, ...]) -> Experiment:
+    """Tables of training time, memory and accuracy of four methods, one for each data set."""
+
     def tables(selected: list[Selected]) -> list[Table]:
         plain = map(efficiency_table, selected)
         return [replace(one, caption=f"{one.caption} {_JOBS_NOTE}") for one in plain]
@@ -87,26 +96,9 @@ def _efficiency(number: int, where: str, data: tuple[str, ...]) -> Experiment:
     return _experiment(number, summary, data, _defaults, tables, *options)
 
 
-def _by_domain(number: int, data: str) -> Experiment:
+def by_domain(number: int, data: str) -> Experiment:
+    """A table of the accuracy of every method on every test domain of a data set."""
     summary = f"accuracy by test domain on {titles.DATA[data]}"
     return _experiment(
         number, summary, (data,), _search, lambda sets: [*map(per_domain_table, sets)], "methods"
     )
-
-
-TABLE2 = _experiment(
-    2,
-    "accuracy of every method on every image benchmark",
-    IMAGE_DATA,
-    _search,
-    lambda selected: [overview_table(selected)],
-    "data",
-    "methods",
-)
-TABLE3 = _efficiency(3, "DomainNet", ("domainnet",))
-TABLE5 = _efficiency(5, "the other image benchmarks", IMAGE_DATA[:-1])
-TABLE6 = _by_domain(6, "domainnet")
-TABLE7 = _by_domain(7, "pacs")
-TABLE8 = _by_domain(8, "vlcs")
-TABLE9 = _by_domain(9, "officehome")
-TABLE10 = _by_domain(10, "terraincognita")
