@@ -13,9 +13,9 @@ from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.lock import is_locked, lock
 from riskmatch.sweep.board import RunOutcome, status_of
-from riskmatch.sweep.launchers import Local
+from riskmatch.sweep.launchers import Local, reopen, run_all
 from riskmatch.sweep.plan import PlannedRun, extend
-from riskmatch.sweep.run import plan_sweep, reopen, run_all, run_sweep, sweep_status
+from riskmatch.sweep.run import plan_sweep, run_sweep, sweep_status
 from riskmatch.sweep.worker import record_failure
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -131,3 +131,12 @@ DATASETS: dict[str, DataSource] = {
     **{name: _benchmark_source(benchmark) for name, benchmark in BENCHMARKS.items()},
 }
 """The built-in data sets."""
+
+
+def missing_data(names: Iterable[str], data_dir: Path | None = None) -> dict[str, str]:
+    """Those of the built-in data sets that are not on this machine, with the commands to get them.
+
+    Other names are left out.
+    """
+    cures = {name: DATASETS[name].cure(data_dir) for name in names if name in DATASETS}
+    return {name: cure for name, cure in cures.items() if cure is not None}

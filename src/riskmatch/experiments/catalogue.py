@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from riskmatch.data import DATASETS
+from riskmatch.data.sources import missing_data
 from riskmatch.experiments.experiment import STAND_IN, Budget, Experiment
 from riskmatch.experiments.fig1_fig2_fig8_fig9 import FIG2, on_images
 from riskmatch.experiments.fig3_fig5 import FIG3A, FIG3B, FIG5
@@ -105,9 +106,3 @@ def requested_data(experiment: Experiment, names: Sequence[str] = ()) -> tuple[s
     for name in names:
         check_option(f"data set of {experiment.paper}", name, experiment.data)
     return tuple(name for name in experiment.data if name in names or not names)
-
-
-def missing_data(names: Iterable[str], data_dir: Path | None = None) -> dict[str, str]:
-    """Data sets that are not on this machine, each with the command that gets it."""
-    cures = {name: DATASETS[name].cure(data_dir) for name in names}
-    return {name: cure for name, cure in cures.items() if cure is not None}

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Literal
 
 from riskmatch.data import OnProgress
+from riskmatch.data.sources import missing_data
 from riskmatch.defaults import PRESETS
 from riskmatch.device import resolve_device
 from riskmatch.experiments.catalogue import (
     EXPERIMENTS,
     available_data,
-    missing_data,
     name_of,
     requested_data,
 )
@@ -36,9 +36,8 @@ from riskmatch.experiments.experiment import (
 from riskmatch.runs import records
 from riskmatch.runs.records import RunRecord
 from riskmatch.sweep.board import Board, OnChange
-from riskmatch.sweep.launchers import Local
+from riskmatch.sweep.launchers import Local, run_all
 from riskmatch.sweep.plan import PlannedRun, check_outputs
-from riskmatch.sweep.run import run_all
 from riskmatch.validation import check_option
 
 OnPlan = Callable[[Scope, Sequence[PlannedRun]], None]

@@ -1,12 +1,11 @@
 """Many runs planned together, and the launchers that train them."""
 
 from riskmatch.sweep.board import Board, RunOutcome, SweepStatus
-from riskmatch.sweep.launchers import LAUNCHERS, Launcher, Local, Ray, Slurm
+from riskmatch.sweep.launchers import LAUNCHERS, Launcher, Local, Ray, Slurm, run_all
 from riskmatch.sweep.plan import PlannedRun, Protocol, sweep_settings
 from riskmatch.sweep.run import (
     SweepPlan,
     plan_sweep,
-    run_all,
     run_sweep,
     sweep_cost,
     sweep_status,

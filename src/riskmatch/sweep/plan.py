@@ -193,7 +193,7 @@ class Protocol:
             space = search_space(method, self.data, preset=self.preset, frozen=self.frozen)
             drawn = draw(space, seed, self.data)
         given = {**drawn, **choices, "seed": trial, "trial": trial}
-        run = run_config(method, self.data, (), preset=self.preset, frozen=self.frozen, given=given)
+        run = run_config(method, self.data, (), preset=self.preset, given=given)
         warmup = run.hparams.get("warmup", 0)
         # The field's ranges contain draws that are all warm-up; the defaults must not be.
         if number == 0 and warmup >= run.steps:

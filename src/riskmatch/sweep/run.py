@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from riskmatch.data import OnProgress
 from riskmatch.defaults import check_mappings, resolve, source_changes, with_source
-from riskmatch.files import refuse_link
-from riskmatch.runs import records
-from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning, inactive_runs, replaced_lr
-from riskmatch.runs.lock import BusyError, lock
 from riskmatch.sweep.board import Board, OnChange, SweepStatus, status_of
-from riskmatch.sweep.launchers import Launcher, Local, make_launcher, threads_per_job
+from riskmatch.sweep.launchers import Launcher, Local, make_launcher, run_all
 from riskmatch.sweep.plan import FILE, RUNS, PlannedRun, Protocol, extend, held_out, read, replan
-from riskmatch.sweep.worker import SweepSettings, Worker
+from riskmatch.sweep.worker import SweepSettings
 from riskmatch.trust import admit, remember
 from riskmatch.validation import check_option, plain, texts
 
@@ -111,7 +105,6 @@ def plan_sweep(
         2
     """
     from riskmatch.data import load
-    from riskmatch.device import resolve_device
     from riskmatch.engine.assemble import check_domains, objective
     from riskmatch.objectives import methods as built_in
 
@@ -148,14 +141,14 @@ def plan_sweep(
     for run in runs:
         method = objective(run.config.method, run.config.hparams)
         check_domains(method, len(domains.names) - len(run.config.test_domains))
-    board = Board.from_folder([run.config for run in runs], out)
-    launcher = Local()
-    device = resolve_device(launcher.device)
-    worker = Worker(SweepSettings(out, data_dir), device)
-    board.jobs = launcher.jobs_for(len(board.waiting), device)
+    configs = [run.config for run in runs]
+    board = Board.from_folder(configs, out)
+    worker = Local().worker(board, SweepSettings(out, data_dir))
     worker.domains(runs[0].config, on_progress)
-    worker.time_groups(board, threads_per_job(board.jobs))
-    for message in _findings(runs, domains.names, choices):
+    worker.time_groups(board)
+    first = {config.method: config for config in reversed(configs)}
+    replaced = [replaced_lr(config, choices) for config in first.values()]
+    for message in filter(None, [*inactive_runs(configs, domains.names), *replaced]):
         warnings.warn(message, RunWarning, stacklevel=2)
     new = extend(Path(folder), runs, made_by)
     remember(Path(folder), {name for run in runs for name in run.config.part_names})
@@ -201,15 +194,20 @@ def run_sweep(
     Example:
         See :func:`plan_sweep`.
     """
+    from riskmatch.data.sources import missing_data
+
     planned = planned_runs(folder, trust)
     if retry:
         failed = status_of(planned, Path(folder) / RUNS).failed
         planned = [run for run in planned if run.config.id in failed]
         if not planned:
             return Board([], Path(folder) / RUNS)
+    if missing := missing_data({run.config.data for run in planned}, data_dir):
+        cures = " and ".join(f"{name} ({cure})" for name, cure in missing.items())
+        raise FileNotFoundError(f"Data of this plan are not on this machine. Get {cures}.")
     on_plan(planned)
     return run_all(
-        _configs(planned, data_dir),
+        [run.config for run in planned],
         Path(folder) / RUNS,
         launcher,
         data_dir=data_dir,
@@ -232,26 +230,21 @@ def planned_runs(folder: Path | str, trust: bool = False) -> list[PlannedRun]:
     folder = Path(folder)
     planned = read(folder)
     admit({name for run in planned for name in run.config.part_names}, folder / FILE, trust)
-    sources: dict[tuple[str, ...], str] = {}  # runs of a sweep have few parts
-    for run in planned:
-        if run.config.part_names not in sources:
-            sources[run.config.part_names] = with_source(run.config).source
-    now = {
-        run.config.id: replace(run.config, source=sources[run.config.part_names]) for run in planned
-    }
-    edited = [run.config for run in planned if run.config != now[run.config.id]]
-    if edited:
-        replan(folder, sources)
-        parts = dict.fromkeys(source_changes(config, now[config.id]) for config in edited)
-        warnings.warn(
-            f"The source or version of {' and '.join(parts)} has changed since the plan was "
-            f"written: {'1 run is' if len(edited) == 1 else f'{len(edited)} runs are'} planned "
-            "again.",
-            RunWarning,
-            stacklevel=3,
-        )
-        planned = read(folder)
-    return planned
+    by_parts = {run.config.part_names: run.config for run in planned}  # a sweep has few parts
+    now = {names: with_source(config) for names, config in by_parts.items()}
+    configs = [run.config for run in planned]
+    edited = [config for config in configs if config.source != now[config.part_names].source]
+    if not edited:
+        return planned
+    replan(folder, {names: config.source for names, config in now.items()})
+    parts = dict.fromkeys(source_changes(config, now[config.part_names]) for config in edited)
+    warnings.warn(
+        f"The source or version of {' and '.join(parts)} has changed since the plan was "
+        f"written: {'1 run is' if len(edited) == 1 else f'{len(edited)} runs are'} planned again.",
+        RunWarning,
+        stacklevel=3,
+    )
+    return read(folder)
 
 
 def sweep_status(folder: Path | str) -> SweepStatus:
@@ -291,57 +284,6 @@ def sweep_cost(
     )
 
 
-def run_all(
-    configs: Sequence[RunConfig],
-    out: Path,
-    launcher: Launcher | str = "local",
-    *,
-    data_dir: Path | None = None,
-    retry: bool = True,
-    predictions: bool = False,
-    on_change: OnChange = lambda board: None,
-    on_progress: OnProgress | None = None,
-) -> Board:
-    """Train every run that is not yet done, shared ERM phases first.
-
-    A run that fails does not stop the others. On Ctrl-C every run writes a checkpoint, from which
-    the next call resumes. Several calls on one folder at the same time share the work: a run that
-    another process trains is left to it.
-
-    Args:
-        configs: configurations of the runs.
-        out: folder of their records.
-        launcher: where to train: a launcher, or its name.
-        data_dir: folder searched first for the files of data sets.
-        retry: also train runs that failed before.
-        predictions: store the predictions of every sample at each evaluation.
-        on_change: called before the first run, during runs and after every run.
-        on_progress: called while data sets are loaded.
-
-    Raises:
-        OSError: ``out`` is a link.
-    """
-    refuse_link(out)
-    if retry:
-        reopen(configs, out)
-    board = Board.from_folder(configs, out)
-    settings = SweepSettings(out, data_dir, predictions)
-    try:
-        make_launcher(launcher).launch(board, settings, on_change, on_progress)
-    except KeyboardInterrupt:
-        board.interrupted = True
-    return board
-
-
-def reopen(configs: Sequence[RunConfig], out: Path) -> None:
-    """Mark failed runs and their ERM phases as unfinished, to resume from their checkpoints."""
-    for id in Board.from_folder(configs, out).failed:
-        with suppress(BusyError, OSError, ValueError), lock(out / id):
-            run = records.find(out / id)
-            if run is not None and run.status == "failed":
-                records.rewind(out / id, sys.maxsize)
-
-
 def _method_names(methods: object) -> tuple[str, ...]:
     try:
         return texts("methods", methods or ())
@@ -350,23 +292,3 @@ def _method_names(methods: object) -> tuple[str, ...]:
             f"{error} The plan of a sweep is a file: name a class, as in 'rdm' or "
             "'package.module:Class', and set its fields in choices."
         ) from None
-
-
-def _findings(
-    planned: Sequence[PlannedRun], domains: Sequence[str], given: Mapping[str, Any]
-) -> list[str]:
-    """Describe runs whose method never acts, and learning rates that are replaced."""
-    configs = [run.config for run in planned]
-    first = {config.method: config for config in reversed(configs)}
-    replaced = [message for config in first.values() if (message := replaced_lr(config, given))]
-    return [*inactive_runs(configs, domains), *replaced]
-
-
-def _configs(planned: Sequence[PlannedRun], data_dir: Path | None) -> list[RunConfig]:
-    """Return the configurations of runs, or raise an error if the data set of some is missing."""
-    from riskmatch.data import DATASETS
-
-    for name in {run.config.data for run in planned} & DATASETS.keys():
-        if cure := DATASETS[name].cure(data_dir):
-            raise FileNotFoundError(f"{name} is not on this machine. Get it with {cure}.")
-    return [run.config for run in planned]

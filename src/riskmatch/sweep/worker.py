@@ -8,7 +8,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -65,6 +65,8 @@ class Worker:
 
     settings: SweepSettings
     device: str = "cpu"
+    threads: int | None = None
+    """torch threads of this process during a run; None leaves them as they are."""
     _loaded: tuple[str, DomainSet] | None = field(default=None, init=False, repr=False)
 
     def domains(self, run: RunConfig, on_progress: OnProgress | None = None) -> DomainSet:
@@ -107,7 +109,7 @@ class Worker:
                 report(StepReport(progress.step, seconds))
 
         try:
-            with warnings.catch_warnings():
+            with torch_threads(self.threads), warnings.catch_warnings():
                 warnings.simplefilter("ignore", RunWarning)  # the plan warned of all runs together
                 train(
                     run,
@@ -128,14 +130,12 @@ class Worker:
         # Without a step, another process finished the run just before this one could lock it.
         return RunOutcome("done" if stepped else "locked")
 
-    def time_groups(
-        self, board: Board, threads: int, on_progress: OnProgress | None = None
-    ) -> None:
+    def time_groups(self, board: Board, on_progress: OnProgress | None = None) -> None:
         """Estimate the pace of every group of waiting runs that was never timed."""
         from riskmatch.engine.cost import run_cost
 
         start = time.monotonic()
-        with torch_threads(threads):
+        with torch_threads(self.threads):
             for run in {group_of(run): run for run in reversed(board.waiting)}.values():
                 if time.monotonic() - start > TIMING_LIMIT:
                     return
@@ -169,7 +169,7 @@ def record_failure(out: Path, run: RunConfig, cause: str) -> RunOutcome:
     return RunOutcome("failed", cause)
 
 
-def serve_runs(pipe: Connection, worker: Worker, threads: int) -> None:
+def serve_runs(pipe: Connection, worker: Worker) -> None:
     """Train the runs that arrive through ``pipe`` until None does, and send back the outcomes.
 
     Anything that arrives during a run interrupts it, and so does the end of the parent process.
@@ -185,21 +185,18 @@ def serve_runs(pipe: Connection, worker: Worker, threads: int) -> None:
             pass
         raise KeyboardInterrupt
 
-    with torch_threads(threads):
-        try:
-            while (run := pipe.recv()) is not None:
-                pipe.send(worker.train(run, report))
-        except (EOFError, OSError):
-            return
+    with suppress(EOFError, OSError):
+        while (run := pipe.recv()) is not None:
+            pipe.send(worker.train(run, report))
 
 
 @contextmanager
-def torch_threads(number: int) -> Iterator[None]:
-    """Set the number of torch threads within a ``with`` block."""
+def torch_threads(number: int | None) -> Iterator[None]:
+    """Set the number of torch threads, if given, within a ``with`` block."""
     import torch
 
     before = torch.get_num_threads()
-    torch.set_num_threads(number)
+    torch.set_num_threads(number or before)
     try:
         yield
     finally:

@@ -27,8 +27,7 @@ from riskmatch.contract import Eval, Memory, Objective, Terms
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
 from riskmatch.sweep.board import Board, with_erm_phases
-from riskmatch.sweep.launchers import Launcher
-from riskmatch.sweep.run import run_all
+from riskmatch.sweep.launchers import Launcher, run_all
 from riskmatch.sweep.worker import SweepSettings, Worker
 from riskmatch.testing.conformance import require
 

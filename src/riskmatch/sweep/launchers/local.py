@@ -6,9 +6,8 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -29,7 +28,6 @@ from riskmatch.sweep.worker import (
     Worker,
     record_failure,
     serve_runs,
-    torch_threads,
 )
 
 MEMORY_PER_RUN = 4 * 2**30
@@ -57,41 +55,36 @@ class Local(Launcher):
         on_progress: OnProgress | None = None,
     ) -> None:
         """Train every waiting run, dividing the cores among ``jobs`` processes."""
-        from riskmatch.device import resolve_device
-
-        device = resolve_device(self.device)
-        board.jobs = self.jobs_for(len(board.waiting), device)
-        threads, worker = threads_per_job(board.jobs), Worker(settings, device)
+        worker = self.worker(board, settings)
         if board.jobs > 1:
             forkserver.set_forkserver_preload(PRELOAD)
             _start_forkserver()  # imports while we time steps
-        worker.time_groups(board, threads, on_progress)
+        worker.time_groups(board, on_progress)
         on_change(board)
-        if board.jobs == 1:
-            _launch_here(board, worker, threads, on_change)
-        else:
-            _launch_processes(board, settings, device, threads, on_change)
+        (_launch_here if board.jobs == 1 else _launch_processes)(board, worker, on_change)
 
-    def jobs_for(self, runs: int, device: str = "cpu") -> int:
-        """Return how many of ``runs`` are trained at a time on ``device``."""
-        jobs = self.jobs
+    def worker(self, board: Board, settings: SweepSettings) -> Worker:
+        """Set ``board.jobs``, and return a worker with its share of the cores.
+
+        It has at most the threads that torch uses now.
+        """
+        import torch
+
+        from riskmatch.device import resolve_device
+
+        device, jobs = resolve_device(self.device), self.jobs
         if jobs is None:
             memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
             jobs = min(cores(), memory // MEMORY_PER_RUN) if device == "cpu" else 1
-        return max(1, min(jobs, runs))
+        board.jobs = max(1, min(jobs, len(board.waiting)))
+        threads = max(1, min(torch.get_num_threads(), cores() // board.jobs))
+        return Worker(settings, device, threads)
 
 
 def _start_forkserver() -> None:
     """Start the process that starts workers, unless it runs."""
     with outside_current_folder():
         forkserver.ensure_running()
-
-
-def threads_per_job(jobs: int) -> int:
-    """Return the torch threads of each of ``jobs`` processes, at most those torch uses now."""
-    import torch
-
-    return max(1, min(torch.get_num_threads(), cores() // jobs))
 
 
 def cores() -> int:
@@ -101,23 +94,22 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def _launch_here(board: Board, worker: Worker, threads: int, on_change: OnChange) -> None:
+def _launch_here(board: Board, worker: Worker, on_change: OnChange) -> None:
     """Train one run after another in this process."""
-    with torch_threads(threads):
-        while not board.interrupted:
-            run = board.start_next()
-            if run is not None:
+    while not board.interrupted:
+        run = board.start_next()
+        if run is not None:
 
-                def report(progress: StepReport, run: RunConfig = run) -> None:
-                    board.report_step(run, *progress)
-                    on_change(board)
+            def report(progress: StepReport, run: RunConfig = run) -> None:
+                board.report_step(run, *progress)
+                on_change(board)
 
-                board.close(run, worker.train(run, report))
-            elif board.external:
-                time.sleep(POLL_SECONDS)
-            on_change(board)
-            if not board.unfinished:
-                return
+            board.close(run, worker.train(run, report))
+        elif board.external:
+            time.sleep(POLL_SECONDS)
+        on_change(board)
+        if not board.unfinished:
+            return
 
 
 @dataclass
@@ -129,11 +121,11 @@ class _WorkerProcess:
     run: RunConfig | None = None
 
     @classmethod
-    def start(cls, settings: SweepSettings, device: str, threads: int) -> _WorkerProcess:
+    def start(cls, worker: Worker) -> _WorkerProcess:
         context = multiprocessing.get_context("forkserver")
         for _ in range(3):
             parent, child = context.Pipe()
-            arguments = (child, Worker(settings, device), threads)
+            arguments = (child, replace(worker))  # which has loaded no data
             process = context.Process(target=serve_runs, args=arguments, daemon=True)
             try:
                 _start_forkserver()
@@ -174,39 +166,33 @@ class _WorkerProcess:
             self.run = None
 
 
-def _launch_processes(
-    board: Board, settings: SweepSettings, device: str, threads: int, on_change: OnChange
-) -> None:
+def _launch_processes(board: Board, worker: Worker, on_change: OnChange) -> None:
     """Give runs to worker processes as they become free; a dead process is replaced."""
-    workers = [_WorkerProcess.start(settings, device, threads) for _ in range(board.jobs)]
+    children = [_WorkerProcess.start(worker) for _ in range(board.jobs)]
+    out = worker.settings.out
     try:
         while not board.interrupted:
-            for k, worker in enumerate(workers):
-                if worker.run is None and not worker.process.is_alive():
-                    workers[k] = worker = _WorkerProcess.start(settings, device, threads)
-                if worker.run is None and (run := board.start_next()) is not None:
-                    worker.run = run
-                    worker.pipe.send(run)
+            for k, child in enumerate(children):
+                if child.run is None and not child.process.is_alive():
+                    children[k] = child = _WorkerProcess.start(worker)
+                if child.run is None and (run := board.start_next()) is not None:
+                    child.run = run
+                    child.pipe.send(run)
             on_change(board)
             if not board.unfinished:
                 return
-            busy = [worker for worker in workers if worker.run is not None]
+            busy = [child for child in children if child.run is not None]
             timeout = POLL_SECONDS if board.external else CHANGE_SECONDS
-            ready = wait([worker.pipe for worker in busy], timeout)
-            for worker in busy:
-                if worker.pipe in ready:
-                    worker.receive(board, settings.out)
+            ready = wait([child.pipe for child in busy], timeout)
+            for child in busy:
+                if child.pipe in ready:
+                    child.receive(board, out)
     finally:
-        _stop(workers, board, settings.out)
-
-
-def _stop(workers: Sequence[_WorkerProcess], board: Board, out: Path) -> None:
-    """Stop all worker processes; those that train write a checkpoint first."""
-    for worker in workers:
-        with suppress(OSError):  # not only to those that seem alive: their helper may have died
-            worker.pipe.send(None)
-    for worker in workers:
-        while worker.run is not None:
-            worker.receive(board, out, stopping=True)
-        worker.process.join()
-        worker.pipe.close()
+        for child in children:
+            with suppress(OSError):  # not only to those that seem alive: their helper may have died
+                child.pipe.send(None)
+        for child in children:  # those that train write a checkpoint
+            while child.run is not None:
+                child.receive(board, out, stopping=True)
+            child.process.join()
+            child.pipe.close()

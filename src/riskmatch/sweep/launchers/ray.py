@@ -29,7 +29,7 @@ from riskmatch.sweep.launchers.base import (
     outside_current_folder,
     supervise,
 )
-from riskmatch.sweep.worker import SweepSettings, Worker, record_failure, torch_threads
+from riskmatch.sweep.worker import SweepSettings, Worker, record_failure
 
 Files = Mapping[str, bytes]
 """Contents of files by path, relative to the folder of the records."""
@@ -295,9 +295,9 @@ def _connection() -> Iterator[None]:
 
 
 @lru_cache(maxsize=1)
-def _worker(settings: SweepSettings, device: str) -> Worker:
+def _worker(settings: SweepSettings, device: str, threads: int) -> Worker:
     """Return the worker of this process, which keeps the data set between runs."""
-    return Worker(settings, device)
+    return Worker(settings, device, threads)
 
 
 def _train(
@@ -315,8 +315,8 @@ def _train(
     """
     if cwd.is_dir():
         os.chdir(cwd)
-    worker = _worker(settings, device)
-    with torch_threads(threads), ExitStack() as stack:
+    worker = _worker(settings, device, threads)
+    with ExitStack() as stack:
         # A node that shuts down terminates its workers. This interrupts the run; the SystemExit
         # that Ray's handler raises would fail it.
         handler = signal.signal(signal.SIGTERM, signal.default_int_handler)

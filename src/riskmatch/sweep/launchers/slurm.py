@@ -28,7 +28,7 @@ from riskmatch.sweep.launchers.base import (
     supervise,
 )
 from riskmatch.sweep.launchers.local import cores
-from riskmatch.sweep.worker import StepReport, SweepSettings, Worker, record_failure, torch_threads
+from riskmatch.sweep.worker import StepReport, SweepSettings, Worker, record_failure
 
 FOLDER = "slurm"
 """Folder of the files and logs of submitit, in the folder of the records."""
@@ -85,8 +85,8 @@ class Slurm(Launcher):
         make_folder(folder)
         try:
             executor = self._executor(folder)
-            worker = Worker(settings, "cuda" if self.gpus else "cpu")
-            submitted = _SlurmJobs(executor, worker, self.cores, self.cluster == "local")
+            worker = Worker(settings, "cuda" if self.gpus else "cpu", self.cores)
+            submitted = _SlurmJobs(executor, worker, self.cluster == "local")
             try:
                 supervise(board, submitted, lambda: jobs, on_change)
             finally:
@@ -127,7 +127,6 @@ class _SlurmJobs(Jobs):
 
     executor: Any
     worker: Worker
-    threads: int
     local: bool
     stop: Path = field(init=False)
     """File that asks the jobs to end."""
@@ -141,7 +140,7 @@ class _SlurmJobs(Jobs):
     def submit(self, runs: Sequence[RunConfig]) -> None:
         for first in range(0, len(runs), ARRAY):
             part = runs[first : first + ARRAY]
-            tasks = [_Task(self.worker, run, self.threads, self.stop, Path.cwd()) for run in part]
+            tasks = [_Task(self.worker, run, self.stop, Path.cwd()) for run in part]
             try:
                 with outside_current_folder():
                     jobs = self.executor.submit_array(tasks)
@@ -203,7 +202,6 @@ class _Task:
 
     worker: Worker
     run: RunConfig
-    threads: int
     stop: Path
     cwd: Path
 
@@ -224,8 +222,7 @@ class _Task:
             if signalled or self.stop.exists():
                 raise KeyboardInterrupt
 
-        with torch_threads(self.threads):
-            outcome = self.worker.train(self.run, report)
+        outcome = self.worker.train(self.run, report)
         if outcome.status != "interrupted" or not signalled or self.stop.exists():
             return outcome
         try:
