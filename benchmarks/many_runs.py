@@ -26,8 +26,8 @@ import numpy as np
 from PIL import Image
 
 from riskmatch.files import to_json
+from riskmatch.runs.lines import LEVELS, Evaluation, Score
 from riskmatch.runs.records import FILE
-from riskmatch.runs.scores import LEVELS, Evaluation, Score
 from riskmatch.sweep.plan import Protocol, extend
 
 DOMAINS = ("art_painting", "cartoon", "photo", "sketch")

@@ -3,8 +3,8 @@
 from riskmatch import selection
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.frame import frame_of
+from riskmatch.runs.lines import LEVELS, Evaluation, Score
 from riskmatch.runs.records import RunRecord
-from riskmatch.runs.scores import LEVELS, Evaluation, Score
 
 NOT_KNOWN = (float("nan"),) * len(LEVELS)
 

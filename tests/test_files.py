@@ -5,7 +5,7 @@ import time
 import pytest
 
 from riskmatch.files import file_lock, free_name, refuse_input, to_json, try_lock, write_whole
-from riskmatch.runs.lock import BusyError, is_locked, lock
+from riskmatch.runs.records import BusyError, is_locked, lock
 
 
 def hold(path, ready, done):

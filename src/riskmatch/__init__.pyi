@@ -39,7 +39,7 @@ from .report.render import write_report as write_report
 from .report.selected import find_run as find_run
 from .runs.domainbed import import_domainbed as import_domainbed
 from .runs.frame import results as results
-from .runs.lock import BusyError as BusyError
+from .runs.records import BusyError as BusyError
 from .selection import choose as choose
 from .selection import find_rule as find_rule
 from .sweep import Local as Local

@@ -43,8 +43,8 @@ from riskmatch import registry
 from riskmatch.runs.cases import CASE, cases, check_columns
 from riskmatch.runs.config import WINDOW_AVERAGES, RunConfig, acts_from
 from riskmatch.runs.frame import Paths, read_results
+from riskmatch.runs.lines import Evaluation, Split
 from riskmatch.runs.records import RunRecord
-from riskmatch.runs.scores import Evaluation, Split
 from riskmatch.validation import check_option
 
 __all__ = ["CASE", "RULES", "Rule", "best_step", "cases", "choose", "choose_among", "find_rule"]

@@ -38,7 +38,7 @@ from riskmatch.engine.loop import Keep, OnEvaluation, OnStep
 from riskmatch.engine.parallel import joined_processes
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning, replaced_lr
-from riskmatch.runs.scores import Evaluation
+from riskmatch.runs.lines import Evaluation
 from riskmatch.validation import check_option, texts
 
 if TYPE_CHECKING:

@@ -120,7 +120,7 @@ def check_values(name: str, values: Mapping[str, Any], types: Mapping[str, Any])
     """Raise ``ValueError`` where a value does not match its type annotation.
 
     Args:
-        name: what the values are options of.
+        name: what the values are options of; empty where they need no more words.
         values: values by name.
         types: annotations by name; a value without one is not checked.
 
@@ -129,12 +129,13 @@ def check_values(name: str, values: Mapping[str, Any], types: Mapping[str, Any])
         Traceback (most recent call last):
         ValueError: Unknown match of rdm 'wrost'. Did you mean 'worst'? Valid: 'worst', 'variance'.
     """
+    of = f" of {name}" if name else ""
     for option, value in values.items():
         type_ = types.get(option, Any)
-        if get_origin(type_) is Literal:
-            check_option(f"{option} of {name}", value, get_args(type_))
+        if _origin(type_) is Literal:
+            check_option(f"{option}{of}", value, get_args(type_))
         elif expected := mismatch(value, type_):
-            raise ValueError(f"{option} of {name} must be {expected}, got {shown(value)}.")
+            raise ValueError(f"{option}{of} must be {expected}, got {shown(value)}.")
 
 
 def check_json(value: Any, schema: Any, place: str = "") -> None:

@@ -6,7 +6,7 @@ from torch.nn.functional import cross_entropy
 
 from riskmatch.data import Domain
 from riskmatch.engine.evaluate import CHUNK, parts_of, predict, scores
-from riskmatch.runs.scores import LEVELS
+from riskmatch.runs.lines import LEVELS
 
 
 class Net(nn.Module):

@@ -17,7 +17,7 @@ from riskmatch.engine.load import final_predictions, load_run
 from riskmatch.engine.run import NoCheckpointError, train
 from riskmatch.models.mlp import ReLUDropout
 from riskmatch.runs import predictions, records
-from riskmatch.runs.lock import lock
+from riskmatch.runs.records import lock
 
 
 def stop_at(step):
@@ -157,7 +157,7 @@ def test_lock_excludes_other_processes_and_ends_with_its_holder(tmp_path):
     (tmp_path / config.id).mkdir()
     code = (
         "import pathlib, sys, time\n"
-        "from riskmatch.runs.lock import lock\n"
+        "from riskmatch.runs.records import lock\n"
         "with lock(pathlib.Path(sys.argv[1])):\n"
         "    print('locked', flush=True); time.sleep(60)\n"
     )

@@ -12,8 +12,8 @@ from riskmatch.experiments.table1 import (
     narrowed,
     select,
 )
+from riskmatch.runs.lines import Evaluation, Score
 from riskmatch.runs.records import RunRecord
-from riskmatch.runs.scores import Evaluation, Score
 
 BEST, LAST = RULES
 RUNS = grid_runs("paper", ["rdm"], [0, 1], ["erm"])

@@ -14,9 +14,8 @@ from riskmatch.runs.findings import (
     worse_fit_runs,
 )
 from riskmatch.runs.frame import results_of
-from riskmatch.runs.lines import DataIdentity
+from riskmatch.runs.lines import LEVELS, DataIdentity, Evaluation, Score
 from riskmatch.runs.records import RunRecord
-from riskmatch.runs.scores import LEVELS, Evaluation, Score
 
 RDM = RunConfig(
     "pacs", ("photo",), "rdm", {"weight": 5.0, "warmup": 60, "lr_after": 1e-5}, lr=1e-3, steps=100

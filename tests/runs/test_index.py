@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from made_records import evaluation, run
 
-from riskmatch.runs import index, records
+from riskmatch.runs import records, rows
 from riskmatch.runs.frame import frame_of, results
 from riskmatch.sweep.board import status_of
 from riskmatch.sweep.plan import PlannedRun
@@ -22,12 +22,12 @@ RUNS = sorted([ONE, replace(TWO, error="no “memory”"), EMPTY], key=lambda on
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder of runs with an index, although they are few and new."""
-    monkeypatch.setattr(index, "MANY", 1)
-    monkeypatch.setattr(index, "SETTLED", -1)
+    monkeypatch.setattr(rows, "MANY", 1)
+    monkeypatch.setattr(rows, "SETTLED", -1)
     for one in RUNS:
         records.write(tmp_path / one.config.id, one)
     results(tmp_path)
-    assert (tmp_path / index.INDEX).is_file()
+    assert (tmp_path / rows.INDEX).is_file()
     return tmp_path
 
 
@@ -37,13 +37,13 @@ def assert_correct(folder, runs=RUNS):
 
 def count_parsed(monkeypatch):
     """The runs whose records are parsed from now on."""
-    parsed, read_rows = [], index.read_rows
+    parsed, read_rows = [], rows.read_rows
 
     def read(folder):
         parsed.append(folder.name)
         return read_rows(folder)
 
-    monkeypatch.setattr(index, "read_rows", read)
+    monkeypatch.setattr(rows, "read_rows", read)
     return parsed
 
 
@@ -53,7 +53,7 @@ def test_runs_of_the_index_are_those_of_the_records_and_not_parsed(folder, monke
     assert_correct(folder)
     status = status_of(planned, folder)
     assert parsed == []
-    (folder / index.INDEX).unlink()
+    (folder / rows.INDEX).unlink()
     assert status_of(planned, folder) == status
     assert len(parsed) == len(RUNS)
 
@@ -105,7 +105,7 @@ def flipped(data):
 
 
 def sealed(body):
-    return body + index._checksum([body])
+    return body + rows._checksum([body])
 
 
 @pytest.mark.parametrize(
@@ -115,20 +115,23 @@ def sealed(body):
         lambda data: data[: len(data) // 2],
         flipped,
         lambda data: data.replace(b"riskmatch ", b"riskmatch 9.", 1),
-        lambda data: sealed(index._title() + b'{"names": [], "runs": {"a": 1}}\n'),
-        lambda data: sealed(data[:-4].replace(b'\\"data\\"', b'\\"else\\"')),
-        lambda data: sealed(index._title() + b"[" * 100_000 + b"\n"),
+        lambda data: sealed(rows._title() + b'{"methods": [], "runs": {"a": 1}}\n'),
+        lambda data: sealed(
+            rows._title() + b'{"methods": [], "runs": {"a": [[1, 2, 3, 4], 0, 9]}}\n'
+        ),
+        lambda data: sealed(data[:-4].replace(b"\xa4data", b"\xa4else")),
+        lambda data: sealed(rows._title() + b"[" * 100_000 + b"\n"),
     ],
 )
 def test_damaged_index_is_ignored_and_written_again(folder, damage):
-    file = folder / index.INDEX
+    file = folder / rows.INDEX
     file.write_bytes(damage(whole := file.read_bytes()))
     assert_correct(folder)
     assert file.read_bytes() == whole
 
 
 def test_index_that_is_a_link_is_not_followed(folder, tmp_path_factory, monkeypatch):
-    file = folder / index.INDEX
+    file = folder / rows.INDEX
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "file"
     file.rename(elsewhere)
     file.symlink_to(elsewhere)
@@ -140,22 +143,22 @@ def test_index_that_is_a_link_is_not_followed(folder, tmp_path_factory, monkeypa
 
 
 def test_no_index_is_written_through_a_link_to_the_folder(folder, tmp_path_factory):
-    (folder / index.INDEX).unlink()
+    (folder / rows.INDEX).unlink()
     link = tmp_path_factory.mktemp("elsewhere") / "runs"
     link.symlink_to(folder)
     assert_correct(link)
-    assert not (folder / index.INDEX).exists()
+    assert not (folder / rows.INDEX).exists()
 
 
 def test_folder_in_which_no_index_can_be_written_is_read(folder):
-    (folder / index.INDEX).unlink()
-    (folder / index.INDEX).mkdir()  # no file can take its place
+    (folder / rows.INDEX).unlink()
+    (folder / rows.INDEX).mkdir()  # no file can take its place
     assert_correct(folder)
 
 
 def test_records_that_have_just_changed_are_parsed_again(folder, monkeypatch):
-    monkeypatch.setattr(index, "SETTLED", 1000)
-    (folder / index.INDEX).unlink()
+    monkeypatch.setattr(rows, "SETTLED", 1000)
+    (folder / rows.INDEX).unlink()
     results(folder)
     parsed = count_parsed(monkeypatch)
     assert_correct(folder)

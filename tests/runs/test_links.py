@@ -13,7 +13,7 @@ from riskmatch.engine.loggers import TensorBoard
 from riskmatch.files import append_line, write_whole
 from riskmatch.runs import predictions, records
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.lock import is_locked, lock
+from riskmatch.runs.records import is_locked, lock
 from riskmatch.sweep import Slurm, run_all
 from riskmatch.sweep.board import RunOutcome
 from riskmatch.sweep.worker import record_failure

@@ -9,10 +9,9 @@ import pytest
 from riskmatch.files import append_line
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.lines import DataIdentity
+from riskmatch.runs.lines import DataIdentity, Evaluation, Score
 from riskmatch.runs.records import FILE, RecordError
 from riskmatch.runs.rows import read_rows
-from riskmatch.runs.scores import Evaluation, Score
 from riskmatch.sweep.board import Board
 
 CONFIG = RunConfig("colored-digits", ("0.1",), "rdm", {"weight": 3.0})

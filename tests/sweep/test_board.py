@@ -4,8 +4,8 @@ import pytest
 
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.lock import lock
-from riskmatch.runs.scores import Evaluation
+from riskmatch.runs.lines import Evaluation
+from riskmatch.runs.records import lock
 from riskmatch.sweep.board import ERM_PHASES, Board, RunOutcome, status_of, with_erm_phases
 from riskmatch.sweep.plan import Protocol
 

@@ -3,8 +3,7 @@
 import pytest
 
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.lock import FILE as LOCK
-from riskmatch.runs.records import FILE
+from riskmatch.runs.records import FILE, LOCK
 from riskmatch.sweep import Ray
 from riskmatch.sweep.launchers import ray
 

@@ -11,7 +11,7 @@ import pytest
 from riskmatch.objectives import VREx
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.lock import is_locked, lock
+from riskmatch.runs.records import is_locked, lock
 from riskmatch.sweep.board import RunOutcome, status_of
 from riskmatch.sweep.launchers import Local, reopen, run_all
 from riskmatch.sweep.plan import PlannedRun, extend

@@ -20,8 +20,8 @@ from riskmatch.engine.data_identity import identity_of
 from riskmatch.files import read_file, to_json, write_whole
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.frame import frame_of
+from riskmatch.runs.lines import Evaluation, Score, Split
 from riskmatch.runs.records import RunRecord
-from riskmatch.runs.scores import Evaluation, Score, Split
 from riskmatch.selection import choose
 
 SETTINGS: tuple[Mapping[str, Any], ...] = (

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from riskmatch.data import OnProgress
     from riskmatch.engine import Progress
     from riskmatch.runs.config import RunConfig
-    from riskmatch.runs.scores import Evaluation
+    from riskmatch.runs.lines import Evaluation
     from riskmatch.sweep import Board, PlannedRun
 
 __all__ = ["Display", "Rate", "RunDisplay", "SweepDisplay", "clock", "progress", "start_bar"]

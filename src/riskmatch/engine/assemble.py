@@ -42,7 +42,7 @@ from riskmatch.models.embedding import embed
 from riskmatch.registry import Part, PartError
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning
-from riskmatch.runs.scores import Split
+from riskmatch.runs.lines import Split
 from riskmatch.validation import check_option, listed
 
 

@@ -20,8 +20,8 @@ from riskmatch.device import device_of, fork_random
 from riskmatch.divergence.checks import NonFiniteError
 from riskmatch.engine.step import Stepper
 from riskmatch.runs.config import RunConfig
+from riskmatch.runs.lines import LEVELS, Score, Split
 from riskmatch.runs.predictions import ByDomain, Predictions
-from riskmatch.runs.scores import LEVELS, Score, Split
 
 CHUNK = 512
 """Most samples per forward pass."""

@@ -36,9 +36,9 @@ from riskmatch.files import read_file
 from riskmatch.models import Backbone, Head
 from riskmatch.runs import predictions, records
 from riskmatch.runs.findings import findings
+from riskmatch.runs.lines import LEVELS, Split
 from riskmatch.runs.predictions import Predictions
 from riskmatch.runs.records import StoredRun
-from riskmatch.runs.scores import LEVELS, Split
 from riskmatch.selection import best_step
 from riskmatch.trust import admit
 from riskmatch.validation import check_option

@@ -17,7 +17,7 @@ from riskmatch import registry
 from riskmatch.files import make_folder, read_file, refuse_link, write_whole
 from riskmatch.registry import PartError
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.scores import Evaluation
+from riskmatch.runs.lines import Evaluation
 
 
 class Logger(ABC):

@@ -35,8 +35,8 @@ from riskmatch.engine.step import DivergedError
 from riskmatch.pace import Pace
 from riskmatch.runs import predictions, records
 from riskmatch.runs.config import RunConfig, acts_from
+from riskmatch.runs.lines import Evaluation, Split
 from riskmatch.runs.predictions import Predictions
-from riskmatch.runs.scores import Evaluation, Split
 from riskmatch.selection import best_step
 
 

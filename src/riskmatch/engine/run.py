@@ -41,8 +41,7 @@ from riskmatch.runs import predictions as predictions_file
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning, inactive
-from riskmatch.runs.lock import lock
-from riskmatch.runs.records import RunRecord
+from riskmatch.runs.records import RunRecord, lock
 from riskmatch.validation import check_option
 
 

@@ -28,10 +28,10 @@ from riskmatch.report.samples import (
 from riskmatch.report.titles import part_titles
 from riskmatch.runs.config import RunConfig, acts_from
 from riskmatch.runs.findings import findings, worse_fit
+from riskmatch.runs.lines import Evaluation, Split
 from riskmatch.runs.predictions import ByDomain, Predictions
 from riskmatch.runs.records import RunRecord, StoredRun
 from riskmatch.runs.rows import rows_of
-from riskmatch.runs.scores import Evaluation, Split
 
 SPLITS: tuple[Split, ...] = ("train", "val")
 CALIBRATION_BINS = 15

@@ -42,8 +42,8 @@ from riskmatch.report.selected import (
 )
 from riskmatch.report.titles import page_title, part_titles, run_titles
 from riskmatch.runs.findings import findings
+from riskmatch.runs.lines import Evaluation
 from riskmatch.runs.records import RunRecord, StoredRun, checkpoints
-from riskmatch.runs.scores import Evaluation
 from riskmatch.trust import imports_nothing
 
 MAX_DETAILED = 12

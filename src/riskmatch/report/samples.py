@@ -19,9 +19,9 @@ from riskmatch.data import OnProgress
 from riskmatch.registry import INSTANCE
 from riskmatch.report.density import spread
 from riskmatch.runs import predictions
+from riskmatch.runs.lines import Split
 from riskmatch.runs.predictions import ByDomain, Predictions
 from riskmatch.runs.records import StoredRun, checkpoints
-from riskmatch.runs.scores import Split
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, get_args
 from riskmatch.registry import INSTANCE
 from riskmatch.report.published import METHODS
 from riskmatch.runs.config import Average, RunConfig, title
+from riskmatch.runs.lines import Split
 from riskmatch.runs.method import part_title
-from riskmatch.runs.scores import Split
 
 if TYPE_CHECKING:
     import pandas as pd

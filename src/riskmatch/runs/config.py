@@ -7,13 +7,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal, get_args
 
 from riskmatch.files import sha256
 from riskmatch.registry import INSTANCE
 from riskmatch.runs.method import MethodFacts, declared, facts_of
 from riskmatch.space import NOT_NEGATIVE, POSITIVE, TRAINING, Interval, bounded, check_valid
-from riskmatch.validation import check_option, mismatch, shown
+from riskmatch.validation import check_option, check_values, shown, type_hints
 
 Schedule = Literal["constant", "cosine", "cosine-after-warmup"]
 Risk = Literal["cross-entropy", "squared", "huber"]
@@ -98,14 +98,7 @@ class RunConfig:
     them; empty without any."""
 
     def __post_init__(self) -> None:
-        check_option("schedule", self.schedule, get_args(Schedule))
-        check_option("average", self.average, get_args(Average))
-        for name, type_ in _types().items():
-            value = getattr(self, name)
-            if type(value) is type_ is not float:
-                continue  # most of thousands of configurations
-            if expected := mismatch(value, type_):
-                raise ValueError(f"{name} must be {expected}, got {shown(value)}.")
+        check_values("", vars(self), type_hints(RunConfig))
         for name, options in (("risk", get_args(Risk)), ("optim", get_args(Optim))):
             if not getattr(self, name).startswith(INSTANCE):
                 check_option(name, getattr(self, name), options)
@@ -297,13 +290,3 @@ def warmup_of(config: RunConfig) -> int:
     """Steps of the warm-up of a method; 0 without one."""
     value = config.hparams.get(config.about.warmup)
     return int(value) if isinstance(value, int | float) and math.isfinite(value) else 0
-
-
-@cache
-def _types() -> dict[str, Any]:
-    """Annotations of the fields except those that are checked by name."""
-    return {
-        name: type_
-        for name, type_ in get_type_hints(RunConfig).items()
-        if name not in ("schedule", "average")
-    }

@@ -22,8 +22,8 @@ from riskmatch.files import check_regular
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.domainbed_line import BadLineError, read_line
+from riskmatch.runs.lines import Evaluation
 from riskmatch.runs.records import RunRecord
-from riskmatch.runs.scores import Evaluation
 from riskmatch.trust import imports_nothing
 
 FILE = "results.jsonl"

@@ -14,8 +14,8 @@ from riskmatch import registry
 from riskmatch.data.images.benchmark import BENCHMARKS, folded_name
 from riskmatch.files import finite
 from riskmatch.runs.config import RunConfig
+from riskmatch.runs.lines import LEVELS, Evaluation, Score, Split
 from riskmatch.runs.method import MethodFacts, facts_of
-from riskmatch.runs.scores import LEVELS, Evaluation, Score, Split
 
 STEPS, EVERY = 5001, {"domainnet": 1000}
 """DomainBed's values where ``args`` have null; elsewhere it evaluates every 300 steps."""

@@ -250,7 +250,8 @@ def compare_fits(
 
 def _points(rows: RunRows) -> list[Point]:
     points: list[Point] = []
-    for names, numbers in rows.blocks:
+    for block in rows.blocks:
+        names, numbers = block.names, block.numbers
         steps = rows.steps[len(points) : len(points) + len(numbers)]
         risk, accuracy, test_accuracy = (
             (numbers[:, places].sum(axis=1) / (len(places) or math.nan)).tolist()

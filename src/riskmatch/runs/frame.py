@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig, acts_from, short_hash, title, variant
 from riskmatch.runs.findings import fit_of
-from riskmatch.runs.index import indexed
 from riskmatch.runs.records import PLAN, RunRecord, StoredRun, read_plan
-from riskmatch.runs.rows import NUMBERS, RunRows, rows_of
+from riskmatch.runs.rows import NUMBERS, RunRows, indexed, rows_of
 from riskmatch.trust import is_own
 
 RUNS = "runs"
@@ -266,8 +265,9 @@ class _Columns:
         place = len(self._steps)
         self._steps.extend(rows.steps)
         self._worst.extend(self._same.setdefault(name, name) for name in rows.worst_domains)
-        for names, numbers in rows.blocks:
-            self._blocks.setdefault(names, []).append((place, numbers))
+        for block in rows.blocks:
+            numbers = block.numbers
+            self._blocks.setdefault(block.names, []).append((place, numbers))
             place += len(numbers)
 
     def runs(self) -> pd.DataFrame:

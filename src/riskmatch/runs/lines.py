@@ -1,16 +1,18 @@
-"""Read the lines of a record as typed values; whatever reads a record finds the same damage."""
+"""What the lines of a record hold, read once: whatever reads a record finds the same damage."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta, Raw, Struct
 
 from riskmatch.files import read_file
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.method import decode_facts
 
 FILE = "records.jsonl"
 """The record in the folder of a run."""
@@ -19,6 +21,9 @@ Number = float | None
 Step = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 MAX_CHANGES = 4
 """Most changes that a message lists."""
+LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+"""Levels of the quantiles in a :class:`Score`."""
+Split = Literal["train", "val"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,43 @@ class DataIdentity:
         return {**asdict(self), "classes": list(self.classes)}
 
 
+@dataclass(frozen=True)
+class Score:
+    """Score of a network on one split of one domain."""
+
+    accuracy: float
+    risk: float
+    """Mean risk."""
+    quantiles: tuple[float, ...]
+    """Quantiles of the risks at :data:`LEVELS`."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Evaluation of a run after a step."""
+
+    step: int
+    scores: Mapping[str, Mapping[Split, Score]]
+    """Scores by domain, training and test domains alike, and by split."""
+    loss: float
+    terms: Mapping[str, float]
+    """Terms of the last step; their sum is the loss."""
+    raw: Mapping[str, float]
+    """Unweighted penalties of the last step."""
+    worst_domain: str
+    """Training domain with the largest mean risk on its training split."""
+    seconds: float
+    """Seconds since the run started, over all its processes."""
+    seconds_per_step: float
+    """Mean over the steps since the previous evaluation, without evaluations and checkpoints."""
+    peak_memory: int
+    """Peak memory of the steps since the previous evaluation, in bytes: of the process, or of the
+    device if it is a GPU."""
+    gradients: Mapping[str, float] = field(default_factory=dict)
+    """Norms of the gradients of the ``risk`` and of the ``penalty`` of the next step, on a few
+    training samples; empty before a penalty acts."""
+
+
 class Header(Struct, tag_field="kind", tag="config"):
     """First line: the configuration, and what is known about it."""
 
@@ -83,7 +125,7 @@ class Header(Struct, tag_field="kind", tag="config"):
 
 
 class ScoreEntry(Struct, gc=False):
-    """A :class:`~riskmatch.runs.scores.Score`."""
+    """A :class:`Score`."""
 
     accuracy: Number
     risk: Number
@@ -91,7 +133,7 @@ class ScoreEntry(Struct, gc=False):
 
 
 class EvaluationLine(Struct, tag_field="kind", tag="evaluation", gc=False):
-    """An :class:`~riskmatch.runs.scores.Evaluation`."""
+    """An :class:`Evaluation`."""
 
     step: Step
     scores: dict[str, dict[str, ScoreEntry]]
@@ -123,14 +165,26 @@ class RecordError(ValueError):
     """The file of a run is damaged; the message names the line and the cure."""
 
 
-def read_lines(path: Path) -> tuple[Header, list[EvaluationLine], End | None] | None:
-    """The complete lines of a record; None without any.
+class Lines(NamedTuple):
+    """A record line by line."""
+
+    config: RunConfig
+    header: Header
+    evaluations: list[EvaluationLine]
+    end: End | None
+
+
+def read_lines(path: Path) -> Lines | None:
+    """The complete lines of a record; None if it has none or does not exist.
 
     Raises:
         RecordError: a line is damaged or out of place.
         OSError: the file cannot be read.
     """
-    data = read_file(path)
+    try:
+        data = read_file(path)
+    except FileNotFoundError:
+        return None
     data = data[: data.rfind(b"\n") + 1]
     try:
         lines = _LINE.decode_lines(data)
@@ -140,14 +194,19 @@ def read_lines(path: Path) -> tuple[Header, list[EvaluationLine], End | None] | 
         return None
     for number, line in enumerate(lines, 1):
         if isinstance(line, Header) != (number == 1):
-            raise damage(
+            raise _damage(
                 path, number, "is out of place: a record starts with its only configuration"
             )
     header, *others = lines
+    assert isinstance(header, Header)
     evaluations = [line for line in others if isinstance(line, EvaluationLine)]
     end = lines[-1] if isinstance(lines[-1], End) else None
-    assert isinstance(header, Header)
-    return header, evaluations, end
+    try:
+        config = RunConfig.from_json(header.config, decode_facts(bytes(header.method)))
+    except (TypeError, ValueError) as error:
+        raise _damage(path, 1, f"cannot be read ({str(error).rstrip('.')})") from error
+    vars(config)["id"] = header.id
+    return Lines(config, header, evaluations, end)
 
 
 def numbered(data: bytes) -> list[tuple[int, bytes]]:
@@ -155,7 +214,7 @@ def numbered(data: bytes) -> list[tuple[int, bytes]]:
     return list(enumerate(data.split(b"\n")[:-1], 1))
 
 
-def damage(path: Path, number: int, what: object) -> RecordError:
+def _damage(path: Path, number: int, what: object) -> RecordError:
     """Error for a damaged line, with the cure."""
     return RecordError(
         f"{path}, line {number}, {str(what).rstrip('.')}. "
@@ -168,6 +227,6 @@ def _decoded(path: Path, number: int, line: bytes) -> Line:
     try:
         return _LINE.decode(line)
     except msgspec.ValidationError as error:
-        raise damage(path, number, f"is not a line of a record: {error}") from error
+        raise _damage(path, number, f"is not a line of a record: {error}") from error
     except _DAMAGE as error:
-        raise damage(path, number, f"is not JSON: {error}") from error
+        raise _damage(path, number, f"is not JSON: {error}") from error

@@ -8,7 +8,6 @@ no class and are right for a method of the user's own.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from functools import cache, lru_cache
@@ -44,13 +43,8 @@ class MethodFacts:
         return asdict(self)
 
 
-def encode_facts(about: MethodFacts) -> str:
-    """The facts as JSON; the same object for the same text."""
-    return sys.intern(json.dumps(about.to_json()))
-
-
 @lru_cache(maxsize=1024)
-def decode_facts(text: str | bytes) -> MethodFacts:
+def decode_facts(text: bytes) -> MethodFacts:
     """The facts from JSON; the same object for the same text.
 
     Raises:

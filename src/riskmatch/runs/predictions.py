@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from riskmatch.files import make_folder, read_arrays, refuse_link, write_whole
 from riskmatch.limits import LimitError
-from riskmatch.runs.scores import Split
+from riskmatch.runs.lines import Split
 
 FOLDER = "predictions"
 MAX_SAMPLES = 5000

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -19,30 +19,32 @@ from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
-from riskmatch.files import append_line, make_folder, read_file, to_json, write_whole
+from riskmatch.files import append_line, make_folder, read_file, to_json, try_lock, write_whole
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.lines import FILE as FILE
 from riskmatch.runs.lines import (
     DataIdentity,
+    Evaluation,
     EvaluationLine,
-    Header,
-    damage,
+    Score,
+    Split,
     numbered,
     read_lines,
 )
 from riskmatch.runs.lines import RecordError as RecordError
-from riskmatch.runs.method import MethodFacts, decode_facts
-from riskmatch.runs.scores import Evaluation, Score, Split
+from riskmatch.runs.method import MethodFacts
 
+LOCK = "lock"
+"""The file in the folder of a run whose lock the process that trains it holds."""
 PLAN, CHECKPOINTS = "plan.jsonl", "checkpoints"
 """The plan in the folder of a sweep, and the checkpoints in the folder of a run."""
 SUFFIXES = (".json", ".jsonl", ".npz", ".safetensors")
 """Those of the files in the folders of runs, sweeps and models."""
 PREPROCESSING = "preprocessing.json"
 """The fitted preprocessing in the folder of a run on a table."""
+_PATIENCE = 0.2
+"""Seconds to wait for a process that only checks a lock."""
 _Result = TypeVar("_Result")
-
-
 Status = Literal["unfinished", "done", "failed"]
 
 
@@ -151,7 +153,7 @@ def write(folder: Path, run: RunRecord) -> bool:
 def rewind(folder: Path, step: int) -> None:
     """Remove evaluations of later steps, the final status and an incomplete last line."""
     read = read_lines(folder / FILE)
-    _, evaluations, _ = read or (None, [], None)
+    evaluations = read.evaluations if read else []
     first, *lines = numbered(read_file(folder / FILE))[: 1 + len(evaluations)]
     pairs = zip(lines, evaluations, strict=True)
     kept = [first, *(line for line, evaluation in pairs if evaluation.step <= step)]
@@ -164,35 +166,11 @@ def find(folder: Path) -> RunRecord | None:
     Raises:
         RecordError: a line is damaged.
     """
-    path = folder / FILE
-    try:
-        read = read_lines(path)
-    except FileNotFoundError:
+    if (read := read_lines(folder / FILE)) is None:
         return None
-    if read is None:
-        return None
-    header, lines, end = read
-    run = RunRecord(
-        read_config(path, header),
-        tuple(map(_evaluation, lines)),
-        data=header.data,
-        parts=header.parts,
-    )
-    return run if end is None else replace(run, **msgspec.structs.asdict(end))
-
-
-def read_config(path: Path, header: Header) -> RunConfig:
-    """The configuration in the first line of a record.
-
-    Raises:
-        RecordError: it is damaged.
-    """
-    try:
-        config = RunConfig.from_json(header.config, decode_facts(bytes(header.method)))
-    except (TypeError, ValueError) as error:
-        raise damage(path, 1, f"cannot be read ({str(error).rstrip('.')})") from error
-    vars(config)["id"] = header.id
-    return config
+    evaluations = tuple(map(_evaluation, read.evaluations))
+    run = RunRecord(read.config, evaluations, data=read.header.data, parts=read.header.parts)
+    return run if read.end is None else replace(run, **msgspec.structs.asdict(read.end))
 
 
 def _evaluation(line: EvaluationLine) -> Evaluation:
@@ -301,6 +279,37 @@ def read_plan(
                 "that line, or give another folder."
             ) from error
     return plan
+
+
+class BusyError(RuntimeError):
+    """Another process is training this run."""
+
+    code = 3
+    """Exit code of a command that ends with it."""
+
+
+@contextmanager
+def lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of the run in ``folder``; the system releases it when the process ends.
+
+    Raises:
+        BusyError: another process holds it.
+    """
+    with try_lock(folder / LOCK, _PATIENCE) as locked:
+        if not locked:
+            raise BusyError(f"Another process is training the run in {folder}.")
+        yield
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process is training the run in ``folder``."""
+    if not (folder / LOCK).exists():
+        return False
+    try:
+        with try_lock(folder / LOCK) as locked:
+            return not locked
+    except OSError:  # no permission, or a link or folder in its place: nobody can hold it
+        return False
 
 
 def _end(

@@ -1,25 +1,52 @@
-"""Runs as columns of numbers, without the quantiles of their risks: tables need no more."""
+"""Runs as columns of numbers, without the quantiles of their risks: tables need no more.
+
+Parsing the records of thousands of runs takes longer than any table of them, so a folder of many
+runs has an index: the file ``index.bin``, which can be removed at any time. An entry counts while
+size, times and inode of its record are those it was made from; other records are parsed, and the
+index is written again once that takes longer than writing it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from zlib import crc32
 
+import msgspec
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
+from riskmatch.files import SETTLED, Stamp, file_stamp, read_file, refuse_link, write_whole
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.lines import FILE, EvaluationLine, read_lines
-from riskmatch.runs.records import RunRecord, Status, read_config
-from riskmatch.runs.scores import Evaluation
+from riskmatch.runs.lines import FILE, Evaluation, EvaluationLine, read_lines
+from riskmatch.runs.method import MethodFacts
+from riskmatch.runs.records import RunRecord, Status
 
 NUMBERS = "loss", "seconds", "seconds_per_step", "peak_memory"
 """Numbers of an evaluation that every run has."""
-Block = tuple[tuple[str, ...], NDArray[np.float64]]
-"""Names of columns, and their numbers (evaluations, columns)."""
+INDEX = "index.bin"
+MANY = 1000
+"""An index is written when so many records had to be parsed."""
+
+
+class Block(Struct, array_like=True):
+    """Numbers of consecutive evaluations with the same columns."""
+
+    names: tuple[str, ...]
+    """Names of the columns."""
+    data: memoryview
+
+    @property
+    def numbers(self) -> NDArray[np.float64]:
+        """(evaluations, columns) the numbers; missing ones are NaN."""
+        return np.frombuffer(self.data).reshape(-1, len(self.names))
 
 
 @dataclass(frozen=True)
@@ -38,12 +65,17 @@ class RunRows:
     domains: tuple[str, ...] = ()
     """Domains that any evaluation scores, in the order of the data set."""
     blocks: Sequence[Block] = ()
-    """Numbers of consecutive evaluations with the same columns; missing ones are NaN."""
 
     def last(self, column: str) -> float:
         """Value of a column at the last evaluation; NaN where it has none."""
-        names, numbers = self.blocks[-1] if self.blocks else ((), np.zeros((0, 0)))
-        return float(numbers[-1, names.index(column)]) if column in names else np.nan
+        for block in self.blocks[-1:]:
+            if column in block.names:
+                return float(block.numbers[-1, block.names.index(column)])
+        return np.nan
+
+
+ReadRun = Callable[[Path], RunRows | None]
+"""Reads the run in a folder, as :func:`read_rows` does."""
 
 
 def read_rows(folder: Path) -> RunRows | None:
@@ -53,19 +85,13 @@ def read_rows(folder: Path) -> RunRows | None:
         RecordError: a line is damaged.
         OSError: the record cannot be read.
     """
-    path = folder / FILE
-    try:
-        read = read_lines(path)
-    except FileNotFoundError:
+    if (read := read_lines(folder / FILE)) is None:
         return None
-    if read is None:
-        return None
-    header, lines, end = read
-    classes = len(header.data.classes) if header.data else None
-    run = RunRows(header.id, read_config(path, header), classes=classes)
-    if end is not None:
-        run = replace(run, status=end.status, error=end.error)
-    return _with_rows(run, lines)
+    classes = len(read.header.data.classes) if read.header.data else None
+    run = RunRows(read.header.id, read.config, classes=classes)
+    if read.end is not None:
+        run = replace(run, status=read.end.status, error=read.end.error)
+    return _with_rows(run, read.evaluations)
 
 
 def rows_of(run: RunRecord) -> RunRows:
@@ -88,7 +114,7 @@ def _with_rows(run: RunRows, evaluations: Sequence[Evaluation | EvaluationLine])
         steps=[evaluation.step for evaluation in evaluations],
         worst_domains=[evaluation.worst_domain for evaluation in evaluations],
         domains=tuple(dict.fromkeys(d for evaluation in evaluations for d in evaluation.scores)),
-        blocks=[(names, np.array(numbers, float)) for names, numbers in blocks],
+        blocks=[Block(names, np.array(numbers, float).data) for names, numbers in blocks],
     )
 
 
@@ -122,3 +148,109 @@ def _names(
             for what in ("accuracy", "risk")
         ),
     )
+
+
+class _Entry(NamedTuple):
+    """A run in an index."""
+
+    stamp: Stamp
+    """That of the record."""
+    about: MethodFacts
+    """What is known about the method."""
+    encoded: bytes | memoryview
+    """:class:`RunRows` in MessagePack."""
+
+    def rows(self) -> RunRows:
+        """The rows, whose numbers stay where they are in memory."""
+        rows = _ROWS.decode(self.encoded)
+        rows.config.with_facts(self.about)
+        return rows
+
+
+class _Header(Struct):
+    """Second line of an index, after its version. The rows of all runs and a checksum follow."""
+
+    methods: list[MethodFacts]
+    runs: dict[str, tuple[Stamp, int, int]]
+    """Stamp, place of the method in the list, and length of the rows in bytes."""
+
+
+_ROWS = msgspec.msgpack.Decoder(RunRows)
+
+
+@contextmanager
+def indexed(folder: Path, runs: int) -> Iterator[ReadRun]:
+    """Read runs in a folder by its index, and update that; small folders have none.
+
+    Args:
+        folder: folder of the runs.
+        runs: how many will be read.
+    """
+    if runs < MANY:
+        yield read_rows
+        return
+    known, settled = _load(folder / INDEX), time.time_ns() - int(SETTLED * 1e9)
+    used: dict[str, _Entry] = {}
+    parsed = 0
+
+    def read_run(run: Path) -> RunRows | None:
+        nonlocal parsed
+        try:
+            stamp = file_stamp(run / FILE)
+        except OSError:
+            return read_rows(run)  # which raises an error with the cause
+        entry = known.pop(run.name, None)
+        if entry is not None and entry.stamp == stamp:
+            with suppress(msgspec.DecodeError):  # then the record is parsed
+                rows = entry.rows()
+                used[run.name] = entry
+                return rows
+        parsed += 1
+        read = read_rows(run)
+        if read is not None and max(stamp[1:3]) < settled:
+            used[run.name] = _Entry(stamp, read.config.about, msgspec.msgpack.encode(read))
+            return used[run.name].rows()
+        return read
+
+    yield read_run
+    if parsed >= MANY:
+        with suppress(OSError):  # such as a folder that may not be written
+            refuse_link(folder)
+            write_whole(folder / INDEX, *_encode(used))
+
+
+def _encode(entries: dict[str, _Entry]) -> list[bytes | memoryview]:
+    header = _Header([], {})
+    for run, (stamp, about, encoded) in entries.items():
+        if about not in header.methods:
+            header.methods.append(about)
+        header.runs[run] = stamp, header.methods.index(about), len(encoded)
+    parts = [_title(), msgspec.json.encode(header), b"\n", *(e.encoded for e in entries.values())]
+    return [*parts, _checksum(parts)]
+
+
+def _load(path: Path) -> dict[str, _Entry]:
+    """The entries of an index; none if it is missing, damaged or of another version."""
+    try:
+        refuse_link(path)
+        data, title = read_file(path), _title()
+        body = memoryview(data)[:-4]
+        if not data.startswith(title) or not data.endswith(_checksum([body])):
+            return {}
+        place = data.index(b"\n", len(title)) + 1
+        header = msgspec.json.decode(data[len(title) : place], type=_Header)
+        entries = {}
+        for run, (stamp, method, size) in header.runs.items():
+            entries[run] = _Entry(stamp, header.methods[method], body[place : place + size])
+            place += size
+    except (OSError, LookupError, ValueError):
+        return {}
+    return entries
+
+
+def _checksum(parts: Iterable[bytes | memoryview]) -> bytes:
+    return reduce(lambda total, part: crc32(part, total), parts, 0).to_bytes(4, "big")
+
+
+def _title() -> bytes:
+    return f"riskmatch {version('riskmatch')}\n".encode()

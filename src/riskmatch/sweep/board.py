@@ -12,9 +12,8 @@ from typing import Any, Literal, NamedTuple
 from riskmatch.pace import Pace
 from riskmatch.runs.config import RunConfig, variant
 from riskmatch.runs.findings import Fit, fit_of, inactive_runs, worse_fit_runs
-from riskmatch.runs.index import ReadRun, indexed
-from riskmatch.runs.lock import is_locked
-from riskmatch.runs.rows import RunRows, read_rows
+from riskmatch.runs.records import is_locked
+from riskmatch.runs.rows import ReadRun, RunRows, indexed, read_rows
 from riskmatch.sweep.plan import PlannedRun
 from riskmatch.trust import imports_nothing
 

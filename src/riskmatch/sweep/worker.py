@@ -18,7 +18,7 @@ from riskmatch.files import make_folder
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning
-from riskmatch.runs.lock import BusyError, lock
+from riskmatch.runs.records import BusyError, lock
 from riskmatch.sweep.board import Board, RunOutcome, group_of
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ import numpy as np
 
 from riskmatch.runs import predictions, records
 from riskmatch.runs.config import RunConfig
+from riskmatch.runs.lines import LEVELS, Evaluation, Score
 from riskmatch.runs.predictions import Predictions
 from riskmatch.runs.records import RunRecord, StoredRun
-from riskmatch.runs.scores import LEVELS, Evaluation, Score
 
 TRAINING, TEST = ("art", "photo"), "sketch"
 STEPS = (10, 20, 30)

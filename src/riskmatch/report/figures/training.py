@@ -27,9 +27,9 @@ from riskmatch.report.titles import DATA, data_title, in_order, part_titles, set
 from riskmatch.runs import predictions
 from riskmatch.runs.config import acts_from
 from riskmatch.runs.frame import Results
+from riskmatch.runs.lines import Split
 from riskmatch.runs.predictions import ByDomain
 from riskmatch.runs.records import StoredRun
-from riskmatch.runs.scores import Split
 from riskmatch.selection import RULES
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from riskmatch.files import refuse_link
 from riskmatch.registry import PartError, find
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.lock import BusyError, lock
+from riskmatch.runs.records import BusyError, lock
 from riskmatch.sweep.board import Board, OnChange
 from riskmatch.sweep.launchers.base import Launcher
 from riskmatch.sweep.launchers.local import Local

@@ -19,7 +19,7 @@ from riskmatch.data import OnProgress
 from riskmatch.files import make_folder, write_whole
 from riskmatch.runs import predictions, records
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.lock import BusyError, lock
+from riskmatch.runs.records import BusyError, lock
 from riskmatch.space import NOT_NEGATIVE, Interval, bounded
 from riskmatch.sweep.board import Board, OnChange, RunOutcome
 from riskmatch.sweep.launchers.base import (

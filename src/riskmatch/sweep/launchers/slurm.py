@@ -17,7 +17,7 @@ from typing import Any, Literal
 from riskmatch.data import OnProgress
 from riskmatch.files import make_folder
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.lock import is_locked
+from riskmatch.runs.records import is_locked
 from riskmatch.space import NOT_NEGATIVE, Interval, bounded
 from riskmatch.sweep.board import Board, OnChange, RunOutcome
 from riskmatch.sweep.launchers.base import (
