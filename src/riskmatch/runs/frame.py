@@ -19,7 +19,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig, acts_from, short_hash, title, variant
@@ -246,8 +245,9 @@ class _Columns:
         self._worst: list[str | None] = []
         self._same: dict[str | None, str | None] = {}
         """One object for each name of a domain."""
-        self._blocks: dict[tuple[str, ...], list[tuple[int, NDArray[np.float64]]]] = {NUMBERS: []}
-        """First row and numbers of blocks, by the names of their columns."""
+        self._blocks: dict[tuple[str, ...], tuple[array[int], array[float]]]
+        self._blocks = {NUMBERS: (array("q"), array("d"))}
+        """Rows of blocks and the numbers in them, by the names of the columns."""
 
     def add(self, rows: RunRows, folder: str = "") -> None:
         """Add a run with its evaluations, unless it is there already."""
@@ -266,9 +266,9 @@ class _Columns:
         self._steps.extend(rows.steps)
         self._worst.extend(self._same.setdefault(name, name) for name in rows.worst_domains)
         for block in rows.blocks:
-            numbers = block.numbers
-            self._blocks.setdefault(block.names, []).append((place, numbers))
-            place += len(numbers)
+            places, numbers = self._blocks.setdefault(block.names, (array("q"), array("d")))
+            places.extend(range(place, place := place + len(block.numbers)))
+            numbers.frombytes(block.data)
 
     def runs(self) -> pd.DataFrame:
         """A row for every run, in the order in which they were added."""
@@ -283,12 +283,9 @@ class _Columns:
         places = {name: place for place, name in enumerate(names)}
         # One array of all numbers: data frames of hundreds of single columns are slow.
         values = np.full((len(names), len(self._steps)), np.nan)
-        for columns, blocks in self._blocks.items():
-            if blocks:
-                rows = np.concatenate([np.arange(len(block)) + place for place, block in blocks])
-                numbers = np.concatenate([block for _, block in blocks])
-                for name, column in zip(columns, numbers.T, strict=True):
-                    values[places[name], rows] = column
+        for columns, (rows, numbers) in self._blocks.items():
+            block = np.asarray(numbers).reshape(-1, len(columns))
+            values[np.ix_([places[name] for name in columns], rows)] = block.T
         frame = pd.DataFrame(values.T, columns=names, copy=False)
         first = {
             "run": runs.repeat(list(self.ids.values())).reset_index(drop=True),

@@ -114,7 +114,7 @@ def _with_rows(run: RunRows, evaluations: Sequence[Evaluation | EvaluationLine])
         steps=[evaluation.step for evaluation in evaluations],
         worst_domains=[evaluation.worst_domain for evaluation in evaluations],
         domains=tuple(dict.fromkeys(d for evaluation in evaluations for d in evaluation.scores)),
-        blocks=[Block(names, np.array(numbers, float).data) for names, numbers in blocks],
+        blocks=[Block(names, np.array(numbers, float).data.cast("B")) for names, numbers in blocks],
     )
 
 
@@ -157,12 +157,12 @@ class _Entry(NamedTuple):
     """That of the record."""
     about: MethodFacts
     """What is known about the method."""
-    encoded: bytes | memoryview
+    encoded: memoryview
     """:class:`RunRows` in MessagePack."""
 
     def rows(self) -> RunRows:
         """The rows, whose numbers stay where they are in memory."""
-        rows = _ROWS.decode(self.encoded)
+        rows = _DECODER.decode(self.encoded)
         rows.config.with_facts(self.about)
         return rows
 
@@ -175,7 +175,7 @@ class _Header(Struct):
     """Stamp, place of the method in the list, and length of the rows in bytes."""
 
 
-_ROWS = msgspec.msgpack.Decoder(RunRows)
+_ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(RunRows)
 
 
 @contextmanager
@@ -191,7 +191,7 @@ def indexed(folder: Path, runs: int) -> Iterator[ReadRun]:
         return
     known, settled = _load(folder / INDEX), time.time_ns() - int(SETTLED * 1e9)
     used: dict[str, _Entry] = {}
-    parsed = 0
+    parsed, encoded, ends = 0, bytearray(), dict[str, tuple[Stamp, MethodFacts, int]]()
 
     def read_run(run: Path) -> RunRows | None:
         nonlocal parsed
@@ -208,15 +208,20 @@ def indexed(folder: Path, runs: int) -> Iterator[ReadRun]:
         parsed += 1
         read = read_rows(run)
         if read is not None and max(stamp[1:3]) < settled:
-            used[run.name] = _Entry(stamp, read.config.about, msgspec.msgpack.encode(read))
-            return used[run.name].rows()
+            _ENCODER.encode_into(read, encoded, -1)  # small objects would leave gaps in memory
+            ends[run.name] = stamp, read.config.about, len(encoded)
         return read
 
     yield read_run
     if parsed >= MANY:
+        start = 0
+        for name, (stamp, about, end) in ends.items():
+            used[name], start = _Entry(stamp, about, memoryview(encoded)[start:end]), end
         with suppress(OSError):  # such as a folder that may not be written
             refuse_link(folder)
             write_whole(folder / INDEX, *_encode(used))
+    used.clear()
+    encoded.clear()  # the caller still has read_run
 
 
 def _encode(entries: dict[str, _Entry]) -> list[bytes | memoryview]:
@@ -225,7 +230,8 @@ def _encode(entries: dict[str, _Entry]) -> list[bytes | memoryview]:
         if about not in header.methods:
             header.methods.append(about)
         header.runs[run] = stamp, header.methods.index(about), len(encoded)
-    parts = [_title(), msgspec.json.encode(header), b"\n", *(e.encoded for e in entries.values())]
+    parts: list[bytes | memoryview] = [_title(), msgspec.json.encode(header), b"\n"]
+    parts += (entry.encoded for entry in entries.values())
     return [*parts, _checksum(parts)]
 
 
