@@ -26,7 +26,6 @@ from riskmatch.syntax import (
     dotted_names,
     imported_names,
     methods_of,
-    text_of,
     tree_of,
 )
 
@@ -70,8 +69,7 @@ def source_hash(value: object, module: str = "", name: str = "") -> str | None:
             stacklevel=2,
         )
     text = "\n".join(f"{name}: {text}" for name, text in sorted(sources.texts.items()))
-    digest = sha256(text)
-    return digest[:DIGITS] if sources.texts else None
+    return sha256(text)[:DIGITS] if sources.texts else None
 
 
 def distribution_of(module: str) -> str | None:
@@ -137,7 +135,7 @@ class _Sources:
                 self.missing.append(name)
                 self.texts[name] = ""
             return
-        key = f"{name} {text_of(tree)}"
+        key = f"{name} {ast.unparse(tree)}"
         if key in self.texts:
             return
         self.texts[key] = ""
@@ -151,27 +149,18 @@ class _Sources:
         else:
             self.add_name(value.__module__, root)
 
-    def add_name(self, module: str, name: str) -> None:
-        """Add the statements of a module that define or change a name, and what they use."""
+    def add_name(self, module: str, name: str = "") -> None:
+        """Add what a module says about a name, or all of it without one, and what that uses."""
         key = f"{module}:{name}"
         if key in self.texts:
             return
         self.texts[key] = ""
         for statement in body(module) or ():
-            if concerns(statement, name):
-                self.texts[key] += text_of(statement) + "\n"
+            if not name or concerns(statement, name):
+                self.texts[key] += ast.unparse(statement) + "\n"
                 self._add_used(statement, module)
-        if not self.texts[key]:  # imported there
+        if name and not self.texts[key]:  # imported there
             self._add_used(ast.parse(name), module)
-
-    def add_module(self, module: str) -> None:
-        """Add all of a module."""
-        if f"{module}:" in self.texts:
-            return
-        self.texts[f"{module}:"] = ""
-        for statement in body(module) or ():
-            self.texts[f"{module}:"] += text_of(statement) + "\n"
-            self._add_used(statement, module)
 
     def _add_used(self, tree: ast.AST, module: str) -> None:
         """Add what the names in a tree stand for: in its module, or in one that is imported."""
@@ -192,10 +181,7 @@ class _Sources:
                 continue
             if names and body(f"{home}.{name}") is not None:  # a module of a package
                 home, name = f"{home}.{name}", attributes[0] if attributes else ""
-            if name:
-                self.add_name(home, name)
-            else:
-                self.add_module(home)
+            self.add_name(home, name)
 
     def _add_values(self, tree: ast.AST, namespace: dict[str, Any], module: str) -> None:
         """Add the values of names that have no file to look them up in."""

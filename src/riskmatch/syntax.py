@@ -25,29 +25,24 @@ class EditedError(ValueError):
     """A file was edited after Python had imported it."""
 
 
-@cache
-def _body_of(text: str) -> tuple[ast.stmt, ...] | None:
-    tree = _parsed(text)
-    return None if tree is None else tuple(tree.body)
-
-
-def body(module: str) -> tuple[ast.stmt, ...] | None:
+def body(module: str) -> list[ast.stmt] | None:
     """Statements of the file of a module; None where it has none."""
-    file = getattr(sys.modules.get(module), "__file__", None)
-    if file is None and module not in sys.modules:
+    loaded = sys.modules.get(module)
+    file, spec = getattr(loaded, "__file__", None), getattr(loaded, "__spec__", None)
+    if loaded is None:
         with suppress(ImportError, ValueError, AttributeError):
-            spec = find_spec(module)
-            file = spec.origin if spec is not None and spec.has_location else None
-    if file is None or not str(file).endswith(".py"):
+            found = find_spec(module)
+            file = found.origin if found is not None and found.has_location else None
+    if file is None or not file.endswith(".py"):
         return None
-    linecache.checkcache(str(file))
-    text = "".join(linecache.getlines(str(file)))
-    if spec := getattr(sys.modules.get(module), "__spec__", None):
-        known_spec, known_text = _first.get(str(file), (None, ""))
+    text = _text(file)
+    if spec is not None:
+        known_spec, known_text = _first.get(file, (None, ""))
         if known_text != text if known_spec is spec else _differs_from_bytecode(spec, text):
-            raise _edited(str(file))
-        _first[str(file)] = spec, text
-    return _body_of(text)
+            raise _edited(file)
+        _first[file] = spec, text
+    tree = _parsed(text)
+    return None if tree is None else tree.body
 
 
 def _differs_from_bytecode(spec: Any, text: str) -> bool:
@@ -131,7 +126,7 @@ def tree_of(value: Any) -> ast.AST | None:
     methods = [value] if isinstance(value, FunctionType) else methods_of(value)
     module = sys.modules.get(value.__module__)
     file = methods[0].__code__.co_filename if methods else getattr(module, "__file__", None)
-    if file is None or (tree := _tree(file)) is None:
+    if file is None or (tree := _parsed(_text(file))) is None:
         return None
     _check_current(file, module, methods)
     if isinstance(value, FunctionType):
@@ -170,24 +165,33 @@ def _first_line(node: Any) -> int:
     return min(lines)
 
 
-def _tree(file: str) -> ast.Module | None:
+def _text(file: str) -> str:
+    """Text of a file, or of a cell of a notebook, as it is now."""
     linecache.checkcache(file)
-    return _parsed("".join(linecache.getlines(file)))
+    return "".join(linecache.getlines(file))
 
 
 @cache
 def _parsed(text: str) -> ast.Module | None:
+    """Syntax tree of a text without docstrings; None where it is empty or no Python."""
+    if not text:
+        return None
     try:
-        return ast.parse(text) if text else None
+        tree = ast.parse(text)
     except (SyntaxError, ValueError):
         return None
+    for node in ast.walk(tree):
+        statements = getattr(node, "body", None)
+        if isinstance(statements, list):
+            statements[:] = [entry for entry in statements if not _is_docstring(entry)]
+    return tree
 
 
 def _check_current(file: str, module: ModuleType | None, functions: list[FunctionType]) -> None:
     """Raise unless the code of functions is what their file would compile to now."""
     if type(getattr(module, "__loader__", None)) is not SourceFileLoader:
         return  # a notebook, or a loader that changes the code
-    codes = _codes("".join(linecache.getlines(file)), file)
+    codes = _codes(_text(file), file)
     if any(function.__code__ not in codes for function in functions):
         raise _edited(file)
 
@@ -223,16 +227,6 @@ def dotted_names(tree: ast.AST) -> Iterator[list[str]]:
             inside.add(node)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             yield [node.id, *attributes]
-
-
-def text_of(tree: ast.AST) -> str:
-    """Source of a tree without docstrings and comments, whatever its layout."""
-    tree = ast.parse(ast.unparse(tree))  # a copy
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            node.body = [entry for entry in body if not _is_docstring(entry)]  # type: ignore[attr-defined]
-    return ast.unparse(tree)
 
 
 def _is_docstring(node: ast.stmt) -> bool:
