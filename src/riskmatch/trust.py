@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from riskmatch.files import make_folder, read_file, try_lock, user_folder, write_whole
 
@@ -206,14 +206,9 @@ def state_file() -> Path:
 
 def _read(file: Path) -> dict[str, list[str]]:
     """Remembered names by folder; empty where the file is missing or damaged."""
+    from msgspec.json import decode
+
     try:
-        values: Any = json.loads(read_file(file))
+        return decode(read_file(file), type=dict[str, list[str]])
     except (OSError, ValueError, RecursionError):
         return {}
-    if not isinstance(values, dict):
-        return {}
-    return {
-        folder: [name for name in names if isinstance(name, str)]
-        for folder, names in values.items()
-        if isinstance(names, list)
-    }

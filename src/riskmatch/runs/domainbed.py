@@ -160,36 +160,31 @@ def _read_file(path: Path) -> tuple[list[RunRecord], list[Fault]]:
     problems: dict[str, list[int]] = defaultdict(list)
     configs: dict[str, RunConfig] = {}
     logged: dict[str, dict[int, tuple[int, Evaluation]]] = defaultdict(dict)  # by run and step
-    empty, number = True, 0
-    lines = _read_lines(path)
-    while True:
-        number += 1
-        try:
-            line = next(lines, None)
-        except OSError as error:
-            return [], [Fault(path, error.strerror or str(error))]
-        if line is None:
-            break
-        if not line.strip():
-            continue
-        empty = False
-        if len(line) == MAX_LINE:
-            return [], [Fault(path, f"line {number} has more than {MAX_LINE:,} bytes")]
-        try:
-            config, evaluation = read_line(line)
-        except BadLineError as error:
-            cut = not line.endswith(b"\n") and line.startswith(b"{") and str(error) == "not JSON"
-            reason = "incomplete: the file ends within a line" if cut else str(error)
-            problems[reason].append(number)
-            continue
-        # A run resumed with more steps is the same run.
-        run = _key(config, steps=1, eval_every=1)
-        configs[run] = max(configs.get(run, config), config, key=lambda known: known.steps)
-        steps = logged[run]
-        if evaluation.step in steps:
-            problems["ignored: the step is logged again below"].append(steps[evaluation.step][0])
-        steps[evaluation.step] = number, evaluation
-    if empty:
+    try:
+        for number, line in enumerate(_read_lines(path), 1):
+            if not line.strip():
+                continue
+            if len(line) == MAX_LINE:
+                return [], [Fault(path, f"line {number} has more than {MAX_LINE:,} bytes")]
+            try:
+                config, evaluation = read_line(line)
+            except BadLineError as error:
+                cut = (
+                    not line.endswith(b"\n") and line.startswith(b"{") and str(error) == "not JSON"
+                )
+                reason = "incomplete: the file ends within a line" if cut else str(error)
+                problems[reason].append(number)
+                continue
+            # A run resumed with more steps is the same run.
+            run = _key(config, steps=1, eval_every=1)
+            configs[run] = max(configs.get(run, config), config, key=lambda known: known.steps)
+            if evaluation.step in (steps := logged[run]):
+                earlier, _ = steps[evaluation.step]
+                problems["ignored: the step is logged again below"].append(earlier)
+            steps[evaluation.step] = number, evaluation
+    except OSError as error:
+        return [], [Fault(path, error.strerror or str(error))]
+    if not configs and not problems:
         return [], [Fault(path, "empty")]
     done = len(configs) == 1 and (path.parent / "done").exists()
     read = [_record(config, logged[run], done, problems) for run, config in configs.items()]

@@ -205,8 +205,6 @@ def _config(
             trial=_integer(args, "trial_seed", 0),
             data_options=finite(data_options),
         )
-    except BadLineError:
-        raise
     except ValueError as error:
         raise BadLineError(str(error)) from error
     return config.with_facts(_facts(method, config.hparams)), domains

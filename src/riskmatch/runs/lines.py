@@ -165,7 +165,7 @@ class RecordError(ValueError):
     """The file of a run is damaged; the message names the line and the cure."""
 
 
-class Lines(NamedTuple):
+class RecordLines(NamedTuple):
     """A record line by line."""
 
     config: RunConfig
@@ -174,7 +174,7 @@ class Lines(NamedTuple):
     end: End | None
 
 
-def read_lines(path: Path) -> Lines | None:
+def read_lines(path: Path) -> RecordLines | None:
     """The complete lines of a record; None if it has none or does not exist.
 
     Raises:
@@ -206,7 +206,7 @@ def read_lines(path: Path) -> Lines | None:
     except (TypeError, ValueError) as error:
         raise _damage(path, 1, f"cannot be read ({str(error).rstrip('.')})") from error
     vars(config)["id"] = header.id
-    return Lines(config, header, evaluations, end)
+    return RecordLines(config, header, evaluations, end)
 
 
 def numbered(data: bytes) -> list[tuple[int, bytes]]:
