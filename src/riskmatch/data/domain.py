@@ -232,6 +232,11 @@ class DomainSet:
         return tuple(self.domains[0].x.shape[1:])
 
     @property
+    def label_names(self) -> tuple[str, ...]:
+        """Class names by label; the labels as text where the classes have no names."""
+        return self.class_names or tuple(map(str, range(self.classes)))
+
+    @property
     def outputs(self) -> int:
         """Number of outputs of a network: one per class, or one for a regression."""
         return self.classes or 1

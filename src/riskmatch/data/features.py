@@ -164,7 +164,7 @@ def _read_parquet(path: Path, wanted: Sequence[str]) -> _Columns:
 def _columns(domains: DomainSet, domain: Domain) -> _Columns:
     features = domain.x[:].cpu().numpy().astype(np.float32)
     n, views = len(domain), 1 if features.ndim == 2 else features.shape[1]
-    names = np.array(domains.class_names or [str(label) for label in range(domains.classes)])
+    names = np.array(domains.label_names)
     labels = domain.y.cpu().numpy().repeat(views)
     return {
         "domain": np.full(n * views, domain.name),

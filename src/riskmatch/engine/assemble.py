@@ -303,8 +303,7 @@ def _check_classes(domains: DomainSet, training: tuple[str, ...]) -> None:
     seen = set().union(*(labels[name] for name in training))
     for name, classes in labels.items():
         if name not in training and (unseen := sorted(classes - seen)):
-            names = domains.class_names or tuple(map(str, range(domains.classes)))
-            missing = listed([names[label] for label in unseen])
+            missing = listed([domains.label_names[label] for label in unseen])
             warnings.warn(
                 f"No training domain of '{domains.name}' has the class {missing} of the test "
                 f"domain '{name}', so it cannot be predicted.",

@@ -41,7 +41,7 @@ def identity_of(domains: DomainSet) -> DataIdentity:
             schema = [json.dumps([columns, dict(domains.texts)])]
         parts = [part for domain in domains.domains for part in _with_validation(domain)]
         _identities[domains] = DataIdentity(
-            domains.class_names or tuple(map(str, range(domains.classes))),
+            domains.label_names,
             {domain.name: sum(map(len, _with_validation(domain))) for domain in domains.domains},
             _hash(
                 *schema,

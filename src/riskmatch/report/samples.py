@@ -204,7 +204,7 @@ TakeExamples = Callable[[str, Split, Sequence[int]], Sequence[Example]]
 
 def examples_in_memory(domains: DomainSet, trial: int) -> Examples:
     """Examples of a data set of tensors."""
-    classes = domains.class_names or tuple(map(str, range(domains.classes)))
+    classes = domains.label_names
     return Examples(classes, {d.name: d for d in domains.domains}, trial, example_of_tensor)
 
 
