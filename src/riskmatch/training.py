@@ -19,7 +19,7 @@ from riskmatch.data import DomainSet, OnProgress, load_data
 from riskmatch.data.catalogue import known_domains
 from riskmatch.data.convert import table_options
 from riskmatch.defaults import Setting, check_mappings, field_names, resolve, run_config
-from riskmatch.deployment.expected import Expected
+from riskmatch.deployment.folder import Expected
 from riskmatch.device import keep_freed_memory, resolve_device
 from riskmatch.engine import run as runs
 from riskmatch.engine.cost import Cost, run_cost

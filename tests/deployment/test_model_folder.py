@@ -257,7 +257,7 @@ def test_advice_is_read_as_it_was_written(tmp_path):
         ({"format": "riskmatch advice 2"}, "riskmatch advice 2"),
         ({"options": {"stesp": 900}}, "'steps'"),
         ({"method": 3}, "method"),
-        ({"expected": {"accuracy": 0.8}}, "level"),
+        ({"expected": {"accuracy": 0.8}}, "expected.low is missing"),
         ({"expected": {"accuracy": 0.5, "low": 0.6, "high": 0.9, "level": 0.9}}, "low ≤ accuracy"),
     ],
 )

@@ -17,7 +17,7 @@ from riskmatch import load_model, train
 from riskmatch.advice.advice import Advice, write_advice
 from riskmatch.contract import Objective, Terms
 from riskmatch.data import load_data
-from riskmatch.deployment.expected import Expected
+from riskmatch.deployment.folder import Expected
 from riskmatch.engine import InstanceError, UnfinishedError, load_run
 from riskmatch.engine import run as runs
 from riskmatch.engine.instances import Instances, fingerprint, named_objective

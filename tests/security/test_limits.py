@@ -21,7 +21,7 @@ from pyarrow import parquet
 from riskmatch import limits
 from riskmatch.cli import main
 from riskmatch.data.table_files import read_table
-from riskmatch.deployment.model import BATCH
+from riskmatch.deployment.inputs import BATCH
 from riskmatch.files import read_arrays
 from riskmatch.limits import FIELD, LimitError, check_fields
 from riskmatch.models.weights import bounded_build

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from riskmatch.defaults import field_names
-from riskmatch.deployment.expected import Expected, expected_from_json
-from riskmatch.deployment.folder import check_format
+from riskmatch.deployment.folder import Expected, check_format
 from riskmatch.files import read_file, to_json, write_whole
 from riskmatch.runs.config import RunConfig
 from riskmatch.trust import admit
-from riskmatch.validation import check_option, check_values
+from riskmatch.validation import check_json, check_option
 
 FORMAT = "riskmatch advice 1"
+_SCHEMA = {
+    "data": str,
+    "method": str,
+    "hparams": Mapping[str, Any],
+    "options": Mapping[str, Any],
+    "expected": Mapping[str, Any] | None,
+}
 
 
 @dataclass(frozen=True)
@@ -57,18 +63,11 @@ class Advice:
             ValueError: the format is another, or a value is missing or wrong.
         """
         check_format(values, FORMAT)
-        names = [item.name for item in fields(cls)]
-        for name in names:
-            if name not in values:
-                raise ValueError(f"'{name}' is missing.")
-        known = {name: values[name] for name in names}
-        types = {"data": str, "method": str, "hparams": Mapping[str, Any]}
-        check_values("the advice", known, {**types, "options": Mapping[str, Any]})
-        for name in known["options"]:
+        check_json(values, _SCHEMA)
+        for name in values["options"]:
             check_option("option in the advice", name, field_names())
-        if known["expected"] is not None:
-            known["expected"] = expected_from_json(known["expected"])
-        return cls(**known)
+        known = {name: values[name] for name in _SCHEMA}
+        return cls(**known | {"expected": Expected.from_json(values["expected"])})
 
 
 def read_advice(path: Path | str, *, trust: bool = False) -> Advice:

@@ -1,7 +1,7 @@
 from .evaluation import evaluate as evaluate
-from .expected import Expected as Expected
 from .exporting import Exported as Exported
 from .exporting import export as export
+from .folder import Expected as Expected
 from .folder import ModelError as ModelError
 from .model import TrainedModel as TrainedModel
 from .model import load_model as load_model

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +18,7 @@ from riskmatch.data.domain import DomainSet, StoredImages
 from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.data.table import encoded
 from riskmatch.deployment.inputs import (
+    BATCH,
     ImagePreprocessing,
     InputSamples,
     OnSkip,
@@ -27,7 +26,7 @@ from riskmatch.deployment.inputs import (
     release_tables,
     samples,
 )
-from riskmatch.deployment.model import BATCH, TrainedModel, load_model
+from riskmatch.deployment.model import TrainedModel, load_model
 from riskmatch.engine.evaluate import predictions_of
 from riskmatch.runs.predictions import Predictions
 from riskmatch.statistics import normal_quantile, share_interval
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LEVEL = 0.95
+NO_LABELS = "Without labels, monitor --unlabelled (labelled=False) compares confidences."
 
 
 def evaluate(
@@ -96,8 +96,8 @@ def evaluate(
         raise ValueError(f"level must be in (0, 1), got {level}.")
     if not isinstance(model, TrainedModel):
         model = load_model(model, trust=trust)
-    reading = Reading(label, domain, options, data_dir, batch_size, on_skip, on_progress)
-    scored = score_domains(model, read_domains(model, data, reading), reading)
+    domains = read_domains(model, data, label, domain, options, data_dir, on_progress)
+    scored = score_domains(model, domains, batch_size, on_skip, on_progress)
     rows = [
         {"domain": name, "trained_on": name in model.domains, **_row(scores, level)}
         for name, scores in scored.items()
@@ -105,60 +105,58 @@ def evaluate(
     return pd.DataFrame(rows)
 
 
-class MissingLabels(ValueError):
-    """Data have no labels where they are expected."""
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How labelled data are read; see the arguments of :func:`evaluate`."""
-
-    label: str | None
-    domain: str | None
-    options: Mapping[str, Any] | None
-    data_dir: Path | None
-    batch_size: int
-    on_skip: OnSkip | None
-    on_progress: OnProgress | None
-
-
 LabelledInputs = tuple[str, InputSamples, Tensor]
 """Name, inputs and labels of a domain, labels as those of the model."""
 
 
-def read_domains(model: TrainedModel, data: Any, reading: Reading) -> list[LabelledInputs]:
-    """The domains of labelled data; image files are found but not read."""
+def read_domains(
+    model: TrainedModel,
+    data: Any,
+    label: str | None,
+    domain: str | None,
+    options: Mapping[str, Any] | None,
+    data_dir: Path | None,
+    on_progress: OnProgress | None,
+) -> list[LabelledInputs]:
+    """The domains of labelled data; image files are found but not read.
+
+    Arguments are those of :func:`evaluate`.
+    """
     if isinstance(data, str | Path) and is_path(str(data)) and not Path(data).exists():
         raise FileNotFoundError(
             f"There is no {data}. Give the path of labelled data, or the name of a data set."
         )
     if isinstance(model.preprocessing, TablePreprocessing):
-        return list(_table(model, data, reading))
-    for option, value in (("label", reading.label), ("domain", reading.domain)):
+        return list(_table(model, data, label, domain))
+    for option, value in (("label", label), ("domain", domain)):
         if value is not None:
             raise ValueError(
                 f"{option} is for models of tables, and this one takes {model.preprocessing.kind}: "
                 f"leave out {option}."
             )
     if isinstance(data, str | Path) and isinstance(model.preprocessing, ImagePreprocessing):
-        return list(_images(model, str(data), reading))
-    return list(_domains(model, data, reading))
+        return list(_images(model, str(data), data_dir))
+    if isinstance(data, str | Path):
+        if options is None and str(data) == model.config.data:
+            options = model.config.data_options
+        data = load_data(data, options=options, data_dir=data_dir, on_progress=on_progress)
+    return list(_domains(model, load_data(data, on_progress=on_progress)))
 
 
 def score_domains(
-    model: TrainedModel, domains: Sequence[LabelledInputs], reading: Reading
+    model: TrainedModel,
+    domains: Sequence[LabelledInputs],
+    batch_size: int,
+    on_skip: OnSkip | None,
+    on_progress: OnProgress | None,
 ) -> dict[str, Predictions]:
     """Scores of every sample of labelled data by domain, without features."""
     scored = {}
     for name, inputs, y in domains:
         outputs = model.outputs(
-            inputs,
-            batch_size=reading.batch_size,
-            on_skip=reading.on_skip,
-            on_progress=reading.on_progress,
+            inputs, batch_size=batch_size, on_skip=on_skip, on_progress=on_progress
         )
-        labels = y[list(outputs.rows)]
-        scored[name] = predictions_of(outputs.logits, labels, model.risk)
+        scored[name] = predictions_of(outputs.logits, y[list(outputs.rows)], model.risk)
     return scored
 
 
@@ -182,16 +180,18 @@ def _row(scores: Predictions, level: float) -> dict[str, float]:
     }
 
 
-def _table(model: TrainedModel, data: Any, reading: Reading) -> Iterator[LabelledInputs]:
+def _table(
+    model: TrainedModel, data: Any, label: str | None, domain: str | None
+) -> Iterator[LabelledInputs]:
     assert isinstance(model.preprocessing, TablePreprocessing)
     frame = with_text_names(read_frame(data))
     name = Path(data).stem if isinstance(data, str | Path) else "table"
     columns, usual = list(frame.columns), model.table.get("domain")
-    label, domain = reading.label or model.table.get("label"), reading.domain
+    label = label or model.table.get("label")
     if label not in columns:
-        raise MissingLabels(
+        raise ValueError(
             f"The table has no column '{label}', the label. Name it with --label (label=…), one of "
-            f"{listed(columns)}."
+            f"{listed(columns)}. {NO_LABELS}"
         )
     if domain is not None:
         check_option(f"column of '{name}'", domain, columns)
@@ -211,12 +211,11 @@ def _table(model: TrainedModel, data: Any, reading: Reading) -> Iterator[Labelle
         yield name, samples(x[rows], model.preprocessing), y[rows]
 
 
-def _images(model: TrainedModel, data: str, reading: Reading) -> Iterator[LabelledInputs]:
-    named = resolve(data)
+def _images(model: TrainedModel, data: str, data_dir: Path | None) -> Iterator[LabelledInputs]:
     try:
-        index = named.index(reading.data_dir)
+        index = resolve(data).index(data_dir)
     except ValueError as error:  # images that are not in folders of classes
-        raise MissingLabels(str(error)) from error
+        raise ValueError(f"{error} {NO_LABELS}") from error
     labels, numbers = torch.tensor(index.labels), np.array(index.domains)
     y = _relabelled(labels, index.class_names, model, index.name)
     for number, name in enumerate(index.domain_names):
@@ -225,43 +224,27 @@ def _images(model: TrainedModel, data: str, reading: Reading) -> Iterator[Labell
         yield name, samples(files, model.preprocessing), y[rows]
 
 
-def _domains(model: TrainedModel, data: Any, reading: Reading) -> Iterator[LabelledInputs]:
-    named: dict[str, Any] = {}
-    if isinstance(data, str | Path):
-        options = reading.options
-        if options is None and str(data) == model.config.data:
-            options = model.config.data_options
-        named = {"options": options, "data_dir": reading.data_dir}
-    domains = load_data(data, **named, on_progress=reading.on_progress)
+def _domains(model: TrainedModel, domains: DomainSet) -> Iterator[LabelledInputs]:
     if bool(domains.classes) != bool(model.classes):
         kinds = ("a regression", "a classifier")
         raise ValueError(
             f"The model is {kinds[bool(model.classes)]}, and the labels of '{domains.name}' are "
             f"those of {kinds[bool(domains.classes)]}."
         )
-    names = domains.class_names or tuple(map(str, range(domains.classes)))
+    images = isinstance(model.preprocessing, ImagePreprocessing)
     for domain in domains.domains:
-        y = _relabelled(domain.y, names, model, domains.name) if model.classes else domain.y
-        yield domain.name, _inputs(domain.x, domains, model), y
-
-
-def _inputs(x: Any, domains: DomainSet, model: TrainedModel) -> InputSamples:
-    if isinstance(x, StoredImages):
-        names = [str(row) for row in range(len(x))]
-        return InputSamples("row", names, read=partial(_stored, x))
-    if not isinstance(x, Tensor):
-        raise ValueError(f"The model does not take the inputs of '{domains.name}'.")
-    return samples(x, model.preprocessing)
-
-
-def _stored(x: StoredImages, row: int) -> Tensor:
-    return x[row : row + 1][0]
+        if not isinstance(domain.x, Tensor | StoredImages if images else Tensor):
+            raise ValueError(f"The model does not take the inputs of '{domains.name}'.")
+        y = domain.y
+        if model.classes:
+            y = _relabelled(y, domains.label_names, model, domains.name)
+        yield domain.name, samples(domain.x, model.preprocessing), y
 
 
 def _relabelled(y: Tensor, names: tuple[str, ...], model: TrainedModel, data: str) -> Tensor:
     """Labels of the model for the classes ``names`` of the data."""
-    used = y.unique().tolist()
-    for label in used:
+    number = {}
+    for label in y.unique().tolist():
         check_option(f"class of '{data}' for this model", names[label], model.classes)
-    number = {label: model.classes.index(names[label]) for label in used}
+        number[label] = model.classes.index(names[label])
     return torch.tensor([number[label] for label in y.tolist()])

@@ -19,7 +19,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +59,48 @@ SCHEMA: dict[str, Any] = {
     "classes": Sequence[str],
     "domains": {str: {"trained_on": bool}},
     "expected": Mapping[str, float] | None,
+    "licence": str | None,
     "run": {"config": Mapping[str, Any], "method": Mapping[str, Any]},
+    "versions": {str: str},
 }
 """Values of ``model.json`` that loading a model reads, and their types."""
+_IDENTITY: dict[str, Any] = {
+    "format": str,
+    "files": {str: str},
+    "run": {"id": str, "config": {"data": str, "method": str}},
+}
+"""Values that writing over a model reads."""
+_EXPECTED = dict.fromkeys(("accuracy", "low", "high", "level"), float)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Accuracy to expect on an unseen domain, with a prediction interval."""
+
+    accuracy: float
+    low: float
+    high: float
+    level: float = 0.9
+    """Probability that the accuracy on one new domain is between ``low`` and ``high``."""
+
+    def __post_init__(self) -> None:
+        check_json(vars(self), _EXPECTED, "expected")
+        if not 0 <= self.low <= self.accuracy <= self.high <= 1 or not 0 < self.level < 1:
+            raise ValueError(
+                "expected needs 0 ≤ low ≤ accuracy ≤ high ≤ 1 and a level in (0, 1), got "
+                f"{vars(self)}."
+            )
+
+    def __str__(self) -> str:
+        return f"{self.accuracy:.3f} [{self.low:.3f}, {self.high:.3f}] ({self.level:.0%})"
+
+    @classmethod
+    def from_json(cls, values: Any) -> Expected | None:
+        """Expected accuracy from JSON values, of which further ones are ignored; None from null."""
+        if values is None:
+            return None
+        check_json(values, _EXPECTED, "expected")
+        return cls(*(values[name] for name in _EXPECTED))
 
 
 class ModelError(ValueError):
@@ -94,7 +133,7 @@ def write_folder(
     content["sha256"] = own_checksum(content)
     content = json.loads(to_json(content))
     files = {**files, MODEL: (to_json(content, indent=2) + "\n").encode()}
-    before = check_writable(path, content["run"], overwrite)
+    before = check_writable(path, content, overwrite)
     make_folder(path.parent)
     if not path.exists():
         _stage(path.with_name(f".{path.name}.riskmatch.tmp"), path, files)
@@ -102,14 +141,12 @@ def write_folder(
     _finish(path)
     before = before or content
     other = _difference(before, content)
-    if other and not overwrite:
-        raise another_model(path, other)
     current = {name: read_file(path / name) for name in files if (path / name).exists()}
     changed = {name: data for name, data in files.items() if current.get(name) != data}
     sentences = []
     for name in (CARD, FIGURE):
-        ours = name not in current or sha256(current[name]) == before["files"].get(name)
-        if ours or name not in changed:
+        edited = name in current and sha256(current[name]) != before["files"].get(name)
+        if not edited or name not in changed:
             continue
         if other:
             copy = free_name(path / name)
@@ -123,20 +160,20 @@ def write_folder(
         _stage(path / f"{STAGED}.tmp", path / STAGED, changed)
         _finish(path)
     for name in EXPORTS if other else ():
-        if is_export(path / name, str(before["run"].get("id"))):
+        if is_export(path / name, before["run"]["id"]):
             (path / name).unlink()
             sentences.append(f"{path / name} was exported from the replaced model and is removed.")
     return sentences
 
 
 def check_writable(
-    path: Path, run: Mapping[str, Any] | None = None, overwrite: bool = False
+    path: Path, content: Mapping[str, Any], overwrite: bool = False
 ) -> dict[str, Any] | None:
     """Check that a model can be written to ``path``.
 
     Args:
         path: the folder.
-        run: entries of ``run`` in ``model.json`` that are known, such as the id.
+        content: what is known of the new ``model.json``, at least the id of the run.
         overwrite: allow another model there.
 
     Returns:
@@ -148,16 +185,18 @@ def check_writable(
     refuse_link(path)
     if not path.exists() or (path.is_dir() and not {*os.listdir(path)} - {f"{STAGED}.tmp"}):
         return None
-    before: dict[str, Any] = {}
-    with suppress(OSError, ValueError, TypeError, RecursionError):
-        before = dict(json.loads(read_file(_place(path, MODEL))))
-    ours = str(before.get("format")).startswith(FORMAT[:-1])
-    if not ours or not all(isinstance(before.get(key), dict) for key in ("run", "files")):
-        raise ModelError(f"{path} exists and is no model folder. Give another path.")
+    try:
+        before: dict[str, Any] = json.loads(read_file(_place(path, MODEL)))
+        check_json(before, _IDENTITY)
+        if not before["format"].startswith(FORMAT[:-1]):  # any version
+            raise ValueError(f"its format is {before['format']!r}")
+    except (OSError, ValueError, RecursionError) as error:
+        message = f"{path} exists and is no model folder. Give another path."
+        raise ModelError(message) from error
     for name in (MODEL, WEIGHTS, HELD_OUT, CARD, FIGURE):
         if (path / name).is_dir():
             raise ModelError(f"{path / name} is a folder in place of a file. Move it away.")
-    if run and not overwrite and (other := _difference(before, {"run": run})):
+    if not overwrite and (other := _difference(before, content)):
         raise another_model(path, other)
     return before
 
@@ -165,10 +204,8 @@ def check_writable(
 def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """What the model in a folder is, where it is another one; empty if it is the same."""
     old, new = before["run"], after["run"]
-    if old.get("id") != new["id"]:
-        config = old.get("config")
-        known = config if isinstance(config, dict) else {}
-        return f"{known.get('method')} on {known.get('data')}, run {old.get('id')}"
+    if old["id"] != new["id"]:
+        return f"{old['config']['method']} on {old['config']['data']}, run {old['id']}"
     if "data" in new and old.get("data") != new["data"]:
         return "the same run on other data"
     if "step" in new and old.get("step") != new["step"]:

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     )
     """A path, image files, a tensor or array (n, …), a data frame, or a data set."""
 
+BATCH = 32
+"""Inputs per forward pass, unless the caller gives another number."""
 OnSkip = Callable[[str, str], None]
 """Called with the name of an input that cannot be read, and the cause."""
 Rows = Sequence[int]
@@ -58,13 +60,10 @@ class ImagePreprocessing:
             raise ValueError(f"preprocessing.resize must have one side, got {values['resize']}.")
         return cls(values["resize"][0]["side"])
 
-    def read(self, file: Path) -> Tensor:
-        """The image of a file, (3, side, side) bytes.
-
-        Raises:
-            ImageError: it cannot be read as an image.
-        """
-        return torch.from_numpy(decode(file, self.side).copy()).permute(2, 0, 1)
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+        return (3, self.side, self.side)
 
 
 @dataclass(frozen=True)
@@ -111,32 +110,37 @@ def preprocessing_of(domains: DomainSet) -> Preprocessing:
 
 
 def preprocessing_from_json(values: Mapping[str, Any]) -> Preprocessing:
-    """Preprocessing from the JSON values of any of its classes."""
-    check_option("kind of preprocessing", values["kind"], _KINDS)
-    made: Preprocessing = _KINDS[values["kind"]].from_json(values)
-    return made
+    """Preprocessing that ``model.json`` describes.
 
-
-@dataclass(frozen=True)
-class RowNames(Sequence[str]):
-    """Names of the rows of a table: their numbers, from 1."""
-
-    rows: int
-
-    def __len__(self) -> int:
-        return self.rows
-
-    def __getitem__(self, place: Any) -> Any:
-        return str(range(1, self.rows + 1)[place])
+    Raises:
+        ValueError: network, preprocessing and classes do not belong together.
+    """
+    network, stated = values["network"], values["preprocessing"]
+    check_option("kind of preprocessing", stated["kind"], _KINDS)
+    preprocessing: Preprocessing = _KINDS[stated["kind"]].from_json(stated)
+    if not any(entry["trained_on"] for entry in values["domains"].values()):
+        raise ValueError("it was trained on none of its domains.")
+    if isinstance(preprocessing, TablePreprocessing):
+        codes = list(preprocessing.cardinalities)
+        if codes and network["options"].get("cardinalities", codes) != codes:
+            raise ValueError(f"the network does not take {codes} codes of categories.")
+    shape, made = tuple(network["input_shape"]), preprocessing.shape
+    if made not in (shape, shape[-1:]):  # of several views of features one is used
+        raise ValueError(f"the network takes inputs {shape}, and the preprocessing makes {made}.")
+    if network["outputs"] != (len(values["classes"]) or 1):
+        raise ValueError(
+            f"the network has {network['outputs']} outputs for {len(values['classes'])} classes."
+        )
+    return preprocessing
 
 
 @dataclass(frozen=True)
 class InputSamples:
-    """Inputs that are read in batches."""
+    """Inputs that are read in batches, from ``x`` or one by one."""
 
     column: str
     """What the names are: ``path``, ``row`` or ``sample``."""
-    names: Sequence[str]
+    names: Sequence[str | int]
     read: Callable[[int], Tensor] | None = None
     """Reads one input; None where ``x`` has them all."""
     x: Tensor | None = None
@@ -149,10 +153,10 @@ class InputSamples:
         """The samples at ``rows``."""
         names = [self.names[row] for row in rows]
         if self.x is not None:
-            return InputSamples(self.column, names, x=self.x[list(rows)])
+            return replace(self, names=names, x=self.x[list(rows)])
         read = self.read
         assert read is not None
-        return InputSamples(self.column, names, read=lambda row: read(rows[row]))
+        return replace(self, names=names, read=lambda row: read(rows[row]))
 
     def batches(self, size: int, on_skip: OnSkip) -> Iterator[tuple[Rows, Tensor]]:
         """Positions and inputs of each batch; images of the next one are decoded meanwhile."""
@@ -165,32 +169,34 @@ class InputSamples:
                 finite = x.flatten(1).isfinite().all(1)
                 if not finite.all():
                     for row in itertools.compress(rows, ~finite):
-                        cause = "a value is not a finite number"
-                        on_skip(self.names[row], f"{self.column} {self.names[row]}: {cause}.")
+                        name = str(self.names[row])
+                        on_skip(name, f"{self.column} {name}: a value is not a finite number.")
                     rows, x = list(itertools.compress(rows, finite)), x[finite]
                 if rows:
                     yield rows, x
             return
-        assert self.read is not None
+        read = self.read
+        assert read is not None
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            starts = range(0, len(self), size)
-            chunks = [range(start, min(start + size, len(self))) for start in starts]
-            ahead: list[list[Future[Tensor]]] = []
-            for number, chunk in enumerate(chunks):
-                for later in chunks[number + len(ahead) : number + 2]:
-                    ahead.append([pool.submit(self.read, row) for row in later])
-                kept, images = list[int](), list[Tensor]()
-                for row, future in zip(chunk, ahead.pop(0), strict=True):
+
+            def submitted(start: int) -> dict[int, Future[Tensor]]:
+                rows = range(start, min(start + size, len(self)))
+                return {row: pool.submit(read, row) for row in rows}
+
+            waiting = submitted(0)
+            for start in range(0, len(self), size):
+                current, waiting = waiting, submitted(start + size)
+                images = dict[int, Tensor]()
+                for row, future in current.items():
                     try:
-                        images.append(future.result())
-                        kept.append(row)
+                        images[row] = future.result()
                     except FileNotFoundError as error:
                         cause = f"{error.filename} does not exist. Restore it, or do not list it."
-                        on_skip(self.names[row], cause)
+                        on_skip(str(self.names[row]), cause)
                     except (ImageError, OSError) as error:
-                        on_skip(self.names[row], str(error))
-                if kept:
-                    yield kept, torch.stack(images)
+                        on_skip(str(self.names[row]), str(error))
+                if images:
+                    yield list(images), torch.stack([*images.values()])
 
 
 def samples(inputs: Inputs, preprocessing: Preprocessing) -> InputSamples:
@@ -203,17 +209,21 @@ def samples(inputs: Inputs, preprocessing: Preprocessing) -> InputSamples:
     if isinstance(preprocessing, ImagePreprocessing):
         if isinstance(inputs, str | Path):
             return _image_files(Path(inputs), preprocessing)
+        if isinstance(inputs, StoredImages):
+            rows = range(1, len(inputs) + 1)
+            return InputSamples("row", rows, read=lambda row: inputs[row : row + 1][0])
         if isinstance(inputs, Sequence):
             return _files([str(path) for path in inputs], Path(), preprocessing)
         x = _numbers(inputs)
         if x.ndim != 4 or x.shape[1] != 3:
             raise ValueError(f"Images must have the shape (n, 3, h, w), got {tuple(x.shape)}.")
-        return _tensor(x)
-    if isinstance(preprocessing, TablePreprocessing):
-        return _tensor(_rows(inputs, preprocessing))
-    if isinstance(inputs, str | Path | DomainSet):
+    elif isinstance(preprocessing, TablePreprocessing):
+        x = _rows(inputs, preprocessing)
+    elif isinstance(inputs, str | Path | DomainSet):
         return _domains(load_data(inputs), preprocessing)
-    return _tensor(_checked(_numbers(inputs), preprocessing))
+    else:
+        x = _checked(_numbers(inputs), preprocessing.shape, preprocessing.dtype)
+    return InputSamples("row", range(1, len(x) + 1), x=x)
 
 
 def _numbers(inputs: Any) -> Tensor:
@@ -229,29 +239,25 @@ def _numbers(inputs: Any) -> Tensor:
     return x
 
 
-def _tensor(x: Tensor) -> InputSamples:
-    return InputSamples("row", RowNames(len(x)), x=x)
-
-
-def _checked(x: Tensor, preprocessing: TensorPreprocessing) -> Tensor:
+def _checked(x: Tensor, shape: tuple[int, ...], dtype: str) -> Tensor:
     """Inputs in the type that the model takes; ``ValueError`` if they have another shape.
 
     Of several views of features, (n, views, d), the first is used.
     """
-    if len(preprocessing.shape) == 1 and x.ndim == 3:
+    if len(shape) == 1 and x.ndim == 3:
         x = x[:, 0]
-    if tuple(x.shape[1:]) != preprocessing.shape:
+    if tuple(x.shape[1:]) != shape:
         raise ValueError(
-            f"The model takes inputs of shape (n, {', '.join(map(str, preprocessing.shape))}), got "
+            f"The model takes inputs of shape (n, {', '.join(map(str, shape))}), got "
             f"{tuple(x.shape)}."
         )
-    return x.to(getattr(torch, preprocessing.dtype))
+    return x.to(getattr(torch, dtype))
 
 
 def _rows(inputs: Inputs, preprocessing: TablePreprocessing) -> Tensor:
     """Prepared rows of a table; a tensor must have them already."""
     if isinstance(inputs, Tensor):
-        x = _checked(_numbers(inputs), TensorPreprocessing((preprocessing.width,), "float32"))
+        x = _checked(_numbers(inputs), preprocessing.shape, "float32")
         sizes = preprocessing.cardinalities
         codes = x[:, x.shape[1] - len(sizes) :]
         if not ((codes >= 0) & (codes < torch.tensor(sizes)) & (codes % 1 == 0)).all():
@@ -305,7 +311,7 @@ def _domains(domains: DomainSet, preprocessing: TensorPreprocessing) -> InputSam
                 f"'{domains.name}' has no tensors of shape {preprocessing.shape}, which this model "
                 "takes."
             )
-        parts.append(_checked(domain.x, preprocessing))
+        parts.append(_checked(domain.x, preprocessing.shape, preprocessing.dtype))
         names += [f"{domain.name}/{row}" for row in range(len(domain))]
     return InputSamples("sample", names, x=torch.cat(parts))
 
@@ -326,7 +332,11 @@ def _image_files(path: Path, preprocessing: ImagePreprocessing) -> InputSamples:
 
 
 def _files(names: Sequence[str], root: Path, preprocessing: ImagePreprocessing) -> InputSamples:
-    return InputSamples("path", names, read=lambda row: preprocessing.read(root / names[row]))
+    def read(row: int) -> Tensor:
+        pixels = decode(root / names[row], preprocessing.side)
+        return torch.from_numpy(pixels.copy()).permute(2, 0, 1)
+
+    return InputSamples("path", names, read)
 
 
 def _scan(root: Path) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,22 +22,22 @@ from riskmatch import models
 from riskmatch.contract import RiskFunction, outputs, risk_function
 from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.preprocessing import TablePreprocessing
-from riskmatch.deployment.expected import Expected, expected_from_json
 from riskmatch.deployment.folder import (
     HELD_OUT,
     HELD_OUT_COLUMNS,
     MODEL,
     WEIGHTS,
+    Expected,
     ModelError,
     damaged,
     read_folder,
 )
 from riskmatch.deployment.inputs import (
+    BATCH,
     ImagePreprocessing,
     InputSamples,
     OnSkip,
     Preprocessing,
-    TensorPreprocessing,
     preprocessing_from_json,
     samples,
 )
@@ -48,13 +49,16 @@ from riskmatch.models.weights import bounded_build, check_finite
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.method import MethodFacts
 from riskmatch.runs.predictions import Predictions
-from riskmatch.trust import UntrustedError, admit
+from riskmatch.trust import admit
 
 if TYPE_CHECKING:
     from riskmatch.deployment.inputs import Inputs
 
-BATCH = 32
-"""Inputs per forward pass, unless the caller gives another number."""
+_MISFITS = (
+    *(AttributeError, LookupError, MemoryError, OverflowError, RuntimeError, TypeError),
+    SafetensorError,
+)
+"""Errors of a network that cannot be built from its options, or has other weights."""
 
 Array = NDArray[Any]
 
@@ -70,11 +74,6 @@ class Outputs:
     """(n, classes), or (n, 1) for a regression."""
     features: Tensor | None = None
     """(n, d) features, where they were asked for and the network returns them."""
-
-    @property
-    def names(self) -> list[str]:
-        """(n,) names of the inputs."""
-        return [self.samples.names[row] for row in self.rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,20 +233,19 @@ def load_model(
     """
     path = Path(path)
     values, files = read_folder(path)
+    if network is None:
+        admit([values["network"]["name"]], path / MODEL, trust)
     try:
-        if network is None:
-            admit([str(values["network"]["name"])], path / MODEL, trust)
         about = msgspec.convert(values["run"]["method"], MethodFacts)
         config = RunConfig.from_json(values["run"]["config"], about)
-        preprocessing = preprocessing_from_json(values["preprocessing"])
-        _check_fit(values, preprocessing)
-    except UntrustedError:
-        raise
+        preprocessing = preprocessing_from_json(values)
+        expected = Expected.from_json(values["expected"])
     except ValueError as error:
         raise damaged(path / MODEL, str(error).rstrip(".")) from error
     try:
+        if isinstance(preprocessing, ImagePreprocessing):
+            _check_image_size(preprocessing.side)
         built = _build(values["network"], network, len(files[WEIGHTS]))
-        _check_image_size(preprocessing, built)
         weights = from_bytes(files[WEIGHTS])
         built.load_state_dict(weights)
         check_finite(weights, built)
@@ -257,7 +255,7 @@ def load_model(
             classes=tuple(values["classes"]),
             domains=tuple(n for n, entry in values["domains"].items() if entry["trained_on"]),
             held_out=_read_held_out(list(values["domains"]), from_bytes(files[HELD_OUT])),
-            expected=None if values["expected"] is None else expected_from_json(values["expected"]),
+            expected=expected,
             config=config,
             values=values,
             own_risk=risk,
@@ -265,44 +263,19 @@ def load_model(
     except ValueError as error:
         raise ModelError(f"{path} cannot be loaded: {error}") from error
     except _MISFITS as error:
-        cause = " ".join(str(error).split()) or type(error).__name__
-        cause = f"missing {cause}" if isinstance(error, KeyError) else cause
-        cause = cause if len(cause) <= 300 else f"{cause[:300]} …"
+        cause = shorten(f"{type(error).__name__}: {error}", 300, placeholder=" …")
+        versions = ", ".join(f"{name} {number}" for name, number in values["versions"].items())
         raise ModelError(
             f"{path} does not fit this version of riskmatch or of the network's package "
-            f"({cause}). Use the versions it was written with, {_described(values.get('versions'))}"
-            ", or train the model again."
+            f"({cause}). Use the versions it was written with, {versions}, or train it again."
         ) from error
     return model
 
 
-_MISFITS = (
-    *(AttributeError, LookupError, MemoryError, OverflowError, RuntimeError, TypeError),
-    SafetensorError,
-)
-"""Errors where a network cannot be built from its options, or has other weights."""
-
-
-def _check_fit(values: Mapping[str, Any], preprocessing: Preprocessing) -> None:
-    """Raise ``ValueError`` unless network, preprocessing and classes belong together."""
-    network, shape = values["network"], tuple(values["network"]["input_shape"])
-    if not any(entry["trained_on"] for entry in values["domains"].values()):
-        raise ValueError("it was trained on none of its domains.")
-    made: tuple[int, ...]
-    if isinstance(preprocessing, TablePreprocessing):
-        made, codes = (preprocessing.width,), list(preprocessing.cardinalities)
-        if codes and network["options"].get("cardinalities", codes) != codes:
-            raise ValueError(f"the network does not take {codes} codes of categories.")
-    elif isinstance(preprocessing, TensorPreprocessing):
-        made = preprocessing.shape
-    else:
-        made = (3, preprocessing.side, preprocessing.side)
-    if made not in (shape, shape[-1:]):  # of several views of features one is used
-        raise ValueError(f"the network takes inputs {shape}, and the preprocessing makes {made}.")
-    if network["outputs"] != (len(values["classes"]) or 1):
-        raise ValueError(
-            f"the network has {network['outputs']} outputs for {len(values['classes'])} classes."
-        )
+def _check_image_size(side: int) -> None:
+    """Raise ``LimitError`` if a batch of images does not fit into the memory that it may take."""
+    subject = f"a batch of {BATCH} images of {side:,} × {side:,} pixels takes"
+    check_limit(subject, BATCH * 3 * side**2 * 4, MEMORY)
 
 
 def _read_held_out(names: list[str], tensors: Mapping[str, Tensor]) -> dict[str, Predictions]:
@@ -314,31 +287,21 @@ def _read_held_out(names: list[str], tensors: Mapping[str, Tensor]) -> dict[str,
                 f"the scores of '{name}' in {HELD_OUT} have different shapes. Copy the folder "
                 "again, or train the model again."
             )
-        arrays = (part.numpy() for part in (*columns, features))
+        arrays = [part.numpy() for part in (*columns, features)]
         scores[name] = Predictions(np.arange(len(features)), *arrays)
     return scores
-
-
-def _check_image_size(preprocessing: Preprocessing, network: nn.Module) -> None:
-    """Raise ``LimitError`` if a batch of images does not fit into the memory that it may take."""
-    sides = [preprocessing.side] if isinstance(preprocessing, ImagePreprocessing) else []
-    if isinstance(network, Backbone):
-        sides.append(network.trunk.preprocess.size)
-    for side in sides:
-        subject = f"a batch of {BATCH} images of {side:,} × {side:,} pixels takes"
-        check_limit(subject, BATCH * 3 * side**2 * 4, MEMORY)
 
 
 def _build(values: Mapping[str, Any], given: nn.Module | None, stored: int) -> nn.Module:
     """Build the network; ``stored`` is the number of bytes of its weights."""
     name, options = values["name"], dict(values["options"])
-    if given is not None or is_instance(name):
-        if given is None:
-            raise ModelError(
-                f"The network of this model is an object of the class {name.partition(':')[2]}, "
-                "which its folder does not hold: pass one as load_model(path, network=…)."
-            )
+    if given is not None:
         return copy.deepcopy(given).cpu()
+    if is_instance(name):
+        raise ModelError(
+            f"The network of this model is an object of the class {name.partition(':')[2]}, "
+            "which its folder does not hold: pass one as load_model(path, network=…)."
+        )
     if models.is_backbone(name):  # all weights come from the folder
         options |= {"pretrained": False, "weights": None}
     for option, value in options.items():
@@ -347,15 +310,12 @@ def _build(values: Mapping[str, Any], given: nn.Module | None, stored: int) -> n
     shape = tuple(values["input_shape"])
     with bounded_build("its network takes", max(MEMORY, EXPANSION * stored)):
         network = models.build(name, shape, values["outputs"], values["dropout"], options)
-    if isinstance(network, Backbone) and repr(network.trunk.preprocess) != values["preprocess"]:
-        raise ModelError(
-            f"The installed package of {name} prepares images as {network.trunk.preprocess!r}, the "
-            f"model was trained with {values['preprocess']}. Install the version "
-            "the model was trained with."
-        )
+    if isinstance(network, Backbone):
+        installed = network.trunk.preprocess
+        _check_image_size(installed.size)
+        if repr(installed) != values["preprocess"]:
+            raise ModelError(
+                f"The installed package of {name} prepares images as {installed!r}, the model was "
+                f"trained with {values['preprocess']}. Install the version it was trained with."
+            )
     return network
-
-
-def _described(versions: Any) -> str:
-    known = versions if isinstance(versions, Mapping) else {}
-    return ", ".join(f"{name} {number}" for name, number in known.items()) or "unknown versions"

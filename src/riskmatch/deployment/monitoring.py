@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,22 +14,21 @@ from numpy.typing import NDArray
 from riskmatch.data import OnProgress
 from riskmatch.data.images.index import EXTENSIONS
 from riskmatch.data.images.manifest import listed_files
-from riskmatch.deployment.evaluation import MissingLabels, Reading, read_domains, score_domains
-from riskmatch.deployment.inputs import ImagePreprocessing, OnSkip, samples
-from riskmatch.deployment.model import BATCH, Outputs, TrainedModel, load_model
+from riskmatch.deployment.evaluation import read_domains, score_domains
+from riskmatch.deployment.inputs import BATCH, ImagePreprocessing, OnSkip, samples
+from riskmatch.deployment.model import Outputs, TrainedModel, load_model
 from riskmatch.files import refuse_input
 from riskmatch.report.density import bin_edges, kernel_matrix
 from riskmatch.report.figures.canvas import save
 from riskmatch.report.figures.plot import Curve, Lines
 from riskmatch.report.figures.risks import distribution_function
 from riskmatch.report.style import domain_style
-from riskmatch.statistics import holm, superiority, two_sample_test
+from riskmatch.statistics import Array, holm, superiority, two_sample_test
 from riskmatch.validation import mismatch
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = NDArray[np.float64]
 Quantity = Literal["risk", "confidence", "features"]
 LEVEL = 0.05
 PERMUTATIONS = 1000
@@ -163,43 +162,49 @@ def monitor(
         model = load_model(model, trust=trust)
     if figure is not None:
         _check_figure(figure, model, data, labelled)
-    sites: dict[str, dict[Quantity, Array | LazyFeatures]] = {}
+    rng, rows = np.random.default_rng(seed), list[dict[str, Any]]()
+    curves: dict[str, dict[str, Array]] = {}
+    sites: Iterable[tuple[str, Quantity, Array]]
     if labelled:
-        reading = Reading(label, domain, options, data_dir, batch_size, on_skip, on_progress)
-        for name, risks in _risks(model, data, reading, permutations, level).items():
-            sites[name] = {"risk": risks}
+        domains = read_domains(model, data, label, domain, options, data_dir, on_progress)
+        _check_permutations(permutations, level, len(domains))
+        scored = score_domains(model, domains, batch_size, on_skip, on_progress)
+        sites = [(name, "risk", scores.risk.astype(float)) for name, scores in scored.items()]
     else:
-        name = "new site"
+        wide = any(_held_out(model, name, "features").shape[1] for name in model.held_out)
+        if not (model.classes or wide):
+            raise ValueError(
+                "The model is a regression whose network returns no features: data without labels "
+                "have nothing to compare."
+            )
+        _check_permutations(permutations, level, bool(model.classes) + wide)
+        inputs = samples(data, model.preprocessing)
+        outputs = model.outputs(
+            inputs,
+            batch_size=batch_size,
+            features=len(inputs) <= MAX_SITE,
+            on_skip=on_skip,
+            on_progress=on_progress,
+        )
+        site = "new site"
         if isinstance(data, str | Path):
-            name = Path(data).stem if Path(data).is_file() else Path(data).name
-        _check_permutations(permutations, level, bool(model.classes) + _has_features(model))
-        sites[name] = _unlabelled(model, data, batch_size, on_skip, on_progress)
-    rng, rows = np.random.default_rng(seed), []
-    for site, quantities in sites.items():
-        for quantity, values in quantities.items():
-            reference = {name: _held_out(model, name, quantity) for name in model.domains}
-            _check_sizes({site: values, **reference})
-            compared = compare(values, reference, permutations, rng)
-            rows += [{"site": site, "quantity": quantity, **row} for row in compared]
+            site = Path(data).stem if Path(data).is_file() else Path(data).name
+        sites = _unlabelled(site, model, outputs, wide, batch_size, rng)
+    for site, quantity, values in sites:
+        reference = {name: _held_out(model, name, quantity) for name in model.domains}
+        for name, array in {site: values, **reference}.items():
+            if len(array) < 2:
+                raise ValueError(f"'{name}' has {len(array)} samples; a test needs at least 2.")
+        compared = compare(values, reference, permutations, rng)
+        rows += [{"site": site, "quantity": quantity, **row} for row in compared]
+        if quantity != "features":
+            curves[site] = {**reference, site + NEW: values}
     tests = pd.DataFrame(rows)
     pooled = tests["against"] == POOL
     for part in (pooled, ~pooled):
         tests.loc[part, "p_adjusted"] = holm(tests.loc[part, "p"].to_list())
-    result = Monitoring(
-        bool((tests.loc[pooled, "p_adjusted"] <= level).any()),
-        level,
-        labelled,
-        tests,
-        {
-            site: {
-                **{domain: _held_out(model, domain, quantity) for domain in model.domains},
-                site + NEW: values,
-            }
-            for site, quantities in sites.items()
-            for quantity, values in quantities.items()
-            if isinstance(values, np.ndarray) and values.ndim == 1
-        },
-    )
+    alarm = bool((tests.loc[pooled, "p_adjusted"] <= level).any())
+    result = Monitoring(alarm, level, labelled, tests, curves)
     if figure is not None:
         save(result.figure().draw(), figure)
     return result
@@ -218,26 +223,8 @@ def _check_figure(file: Path, model: TrainedModel, data: Any, labelled: bool) ->
             refuse_input(file, *listed_files(Path(data)))
 
 
-@dataclass(frozen=True)
-class LazyFeatures:
-    """Features (n, d) of many inputs, computed for the rows that a test draws."""
-
-    model: TrainedModel
-    outputs: Outputs
-    batch_size: int
-
-    def __len__(self) -> int:
-        return len(self.outputs.rows)
-
-    def __getitem__(self, rows: NDArray[np.intp]) -> Array:
-        chosen = self.outputs.samples.take([self.outputs.rows[row] for row in rows])
-        features = self.model.outputs(chosen, batch_size=self.batch_size, features=True).features
-        assert features is not None
-        return features.numpy().astype(float)
-
-
 def compare(
-    values: Array | LazyFeatures,
+    values: Array,
     reference: Mapping[str, Array],
     permutations: int,
     rng: np.random.Generator,
@@ -263,8 +250,8 @@ def compare(
     Statistics*, JSPI 2013.
     """
     each = min(MAX_POOL // len(reference), *map(len, reference.values()))
-    site = _subsample(values, MAX_SITE, rng)
-    parts = [_subsample(part, each, rng) for part in reference.values()]
+    site = values[_drawn(len(values), MAX_SITE, rng)]
+    parts = [part[_drawn(len(part), each, rng)] for part in reference.values()]
     joined, n = np.concatenate([site, *parts]), len(site)
     scalars = joined.ndim == 1
     distances = np.empty((0, 0)) if scalars else _distances(joined)
@@ -295,49 +282,24 @@ def compare(
     return rows
 
 
-def _risks(
-    model: TrainedModel, data: Any, reading: Reading, permutations: int, level: float
-) -> dict[str, Array]:
-    """Risks of the samples of every site."""
-    try:
-        domains = read_domains(model, data, reading)
-    except MissingLabels as error:
-        cure = "Without labels, compare confidences and features: --unlabelled (labelled=False)"
-        raise ValueError(f"{error} {cure}.") from error
-    _check_permutations(permutations, level, len(domains))
-    scored = score_domains(model, domains, reading)
-    return {name: scores.risk.astype(float) for name, scores in scored.items()}
-
-
 def _unlabelled(
+    site: str,
     model: TrainedModel,
-    data: Any,
+    outputs: Outputs,
+    wide: bool,
     batch_size: int,
-    on_skip: OnSkip | None,
-    on_progress: OnProgress | None,
-) -> dict[Quantity, Array | LazyFeatures]:
-    inputs = samples(data, model.preprocessing)
-    few = len(inputs) <= MAX_SITE
-    outputs = model.outputs(
-        inputs, batch_size=batch_size, features=few, on_skip=on_skip, on_progress=on_progress
-    )
-    quantities: dict[Quantity, Array | LazyFeatures] = {}
+    rng: np.random.Generator,
+) -> Iterator[tuple[str, Quantity, Array]]:
+    """Confidences, and features if they are ``wide``; of many inputs features of a draw alone."""
     if model.classes:
-        quantities["confidence"] = model.predictions(outputs.logits)[1].numpy().astype(float)
-    if outputs.features is not None:
-        quantities["features"] = outputs.features.numpy().astype(float)
-    elif not few and _has_features(model):
-        quantities["features"] = LazyFeatures(model, outputs, batch_size)
-    if not quantities:
-        raise ValueError(
-            "The model is a regression whose network returns no features: data without labels "
-            "have nothing to compare."
-        )
-    return quantities
-
-
-def _has_features(model: TrainedModel) -> bool:
-    return any(_held_out(model, name, "features").shape[1] for name in model.held_out)
+        yield site, "confidence", model.predictions(outputs.logits)[1].numpy().astype(float)
+    features = outputs.features
+    if features is None and wide:
+        rows = _drawn(len(outputs.rows), MAX_SITE, rng)
+        chosen = outputs.samples.take([outputs.rows[row] for row in rows])
+        features = model.outputs(chosen, batch_size=batch_size, features=True).features
+    if features is not None:
+        yield site, "features", features.numpy().astype(float)
 
 
 def _held_out(model: TrainedModel, domain: str, quantity: Quantity) -> Array:
@@ -354,16 +316,9 @@ def _check_permutations(permutations: int, level: float, tests: int) -> None:
         )
 
 
-def _check_sizes(samples: Mapping[str, Sized]) -> None:
-    for name, values in samples.items():
-        if len(values) < 2:
-            raise ValueError(f"'{name}' has {len(values)} samples; a test needs at least 2.")
-
-
-def _subsample(values: Array | LazyFeatures, limit: int, rng: np.random.Generator) -> Array:
-    if len(values) > limit:
-        return values[rng.permutation(len(values))[:limit]]
-    return values if isinstance(values, np.ndarray) else values[np.arange(len(values))]
+def _drawn(n: int, limit: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Numbers of at most ``limit`` of ``n`` samples, drawn without replacement."""
+    return rng.permutation(n)[:limit] if n > limit else np.arange(n)
 
 
 def _distances(x: Array) -> Array:

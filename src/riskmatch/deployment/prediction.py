@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from riskmatch.data import OnProgress
-from riskmatch.deployment.inputs import OnSkip
-from riskmatch.deployment.model import BATCH, Outputs, TrainedModel, load_model
+from riskmatch.deployment.inputs import BATCH, OnSkip
+from riskmatch.deployment.model import TrainedModel, load_model
 from riskmatch.files import csv_text, refuse_input, write_whole
 from riskmatch.validation import check_option
 
@@ -62,25 +62,35 @@ def predict(
         >>> list(predict(folder, torch.zeros(3, 2, 8, 8)).columns)
         ['row', 'class', 'confidence', 'p_0', 'p_1']
     """
+    import pandas as pd
+
     if out is not None:
-        check_table_file(Path(out))
-        refuse_input(Path(out), *([inputs] if isinstance(inputs, str | Path) else []))
+        out = Path(out)
+        check_option("file type", out.suffix, SUFFIXES)
+        if out.suffix == ".parquet" and find_spec("pyarrow") is None:
+            raise ImportError(
+                "Parquet files need pip install 'riskmatch[parquet]'; or write a .csv."
+            )
+        refuse_input(out, *([inputs] if isinstance(inputs, str | Path) else []))
     if not isinstance(model, TrainedModel):
         model = load_model(model, trust=trust)
     outputs = model.outputs(
         inputs, batch_size=batch_size, on_skip=on_skip or _warn, on_progress=on_progress
     )
-    table = _table(model, outputs)
+    predicted, _ = model.predictions(outputs.logits)
+    names = [_safe(str(outputs.samples.names[row])) for row in outputs.rows]
+    columns: dict[str, object] = {outputs.samples.column: names}
+    if model.classes:
+        probabilities = outputs.logits.softmax(1).numpy()
+        columns["class"] = [model.classes[label] for label in predicted.tolist()]
+        columns["confidence"] = probabilities.max(1)
+        columns |= {f"p_{name}": probabilities[:, k] for k, name in enumerate(model.classes)}
+    else:
+        columns["prediction"] = predicted.numpy()
+    table = pd.DataFrame(columns)
     if out is not None:
-        write_table(table, Path(out))
+        write_table(table, out)
     return table
-
-
-def check_table_file(path: Path) -> None:
-    """Raise unless a table can be written to a file of this name."""
-    check_option("file type", path.suffix, SUFFIXES)
-    if path.suffix == ".parquet" and find_spec("pyarrow") is None:
-        raise ImportError("Parquet files need pip install 'riskmatch[parquet]'; or write a .csv.")
 
 
 def write_table(table: pd.DataFrame, path: Path) -> None:
@@ -95,20 +105,6 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
         table.to_parquet(file, index=False)
         data = file.getvalue()
     write_whole(path, data)
-
-
-def _table(model: TrainedModel, outputs: Outputs) -> pd.DataFrame:
-    import pandas as pd
-
-    predicted, _ = model.predictions(outputs.logits)
-    columns: dict[str, object] = {outputs.samples.column: list(map(_safe, outputs.names))}
-    if not model.classes:
-        return pd.DataFrame({**columns, "prediction": predicted.numpy()})
-    columns["class"] = [model.classes[label] for label in predicted.tolist()]
-    probabilities = outputs.logits.softmax(1).numpy()
-    columns["confidence"] = probabilities.max(1)
-    columns |= {f"p_{name}": probabilities[:, k] for k, name in enumerate(model.classes)}
-    return pd.DataFrame(columns)
 
 
 def _safe(name: str) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import platform
+import re
 import warnings
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,35 +16,39 @@ from typing import Any
 import msgspec
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import save as to_bytes
-from torch import Tensor, nn
+from torch import nn
 
 from riskmatch import data
 from riskmatch.data import OnProgress
 from riskmatch.data.domain import DomainSet
 from riskmatch.data.table import TableDomains
-from riskmatch.deployment.card import card, risk_figure
-from riskmatch.deployment.expected import Expected
 from riskmatch.deployment.folder import (
     CARD,
     FIGURE,
     HELD_OUT,
     HELD_OUT_COLUMNS,
     WEIGHTS,
+    Expected,
     another_model,
     check_writable,
     write_folder,
 )
-from riskmatch.deployment.inputs import preprocessing_of
-from riskmatch.deployment.model import BATCH, Array
+from riskmatch.deployment.inputs import BATCH, preprocessing_of
 from riskmatch.engine.assemble import domains_of, is_frozen, model_options, risk_of, split_all
 from riskmatch.engine.data_identity import check_unchanged, identity_of, identity_of_files
 from riskmatch.engine.evaluate import score_samples
+from riskmatch.engine.instances import is_instance
 from riskmatch.engine.load import Run, load_run
 from riskmatch.engine.loop import AFTER_WARMUP
 from riskmatch.models import Backbone
 from riskmatch.models.embedding import embed
-from riskmatch.runs.config import RunConfig, acts_from
+from riskmatch.report.figures.canvas import render
+from riskmatch.report.figures.risks import TEST, density_plot
+from riskmatch.report.tables import Column, Table
+from riskmatch.report.titles import data_title
+from riskmatch.runs.config import WINDOW_AVERAGES, RunConfig, acts_from, title
 from riskmatch.runs.findings import RunWarning
 from riskmatch.runs.lines import DataIdentity
 from riskmatch.runs.predictions import Predictions
@@ -104,7 +112,7 @@ def save_model(
     path = Path(path)
     if not isinstance(run, Run):
         run = load_run(run, trust=trust)
-    check_writable(path, {"id": run.config.id}, overwrite)
+    check_writable(path, {"run": {"id": run.config.id}}, overwrite)
     run.admit(run.config.model, run.config.data)
     if run.record.status != "done":
         raise ValueError(f"The run in {run.folder} is not finished. Train it to its end first.")
@@ -125,7 +133,7 @@ def save_model(
         "network": _network_values(config, network, domains),
         "preprocessing": preprocessing.to_json(),
         "table": _table_columns(run),
-        "classes": _classes(domains),
+        "classes": list(domains.label_names),
         "domains": {
             domain.name: {
                 "samples": len(domain),
@@ -144,19 +152,25 @@ def save_model(
             "step_chosen_by": rule,
             "data": identity_of(domains).to_json(),
         },
-        "versions": _versions(),
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("riskmatch", "torch", "numpy", "safetensors")},
+        },
     }
     tensors = {
         f"{number}/{column}": torch.from_numpy(_stored(getattr(scores, column)))
         for number, scores in enumerate(held_out.values())
         for column in HELD_OUT_COLUMNS
     }
-    weights = {name: value.detach().cpu().contiguous() for name, value in _state(network).items()}
+    weights = {  # tensors may share no memory
+        name: value.cpu().clone(memory_format=torch.contiguous_format)
+        for name, value in network.state_dict().items()
+    }
     files = {
         WEIGHTS: to_bytes(weights),
         HELD_OUT: to_bytes(tensors),
-        FIGURE: risk_figure(held_out, training, config.risk),
-        CARD: card(values, config, held_out).encode(),
+        FIGURE: _risk_figure(held_out, training, config.risk),
+        CARD: _card(values, config, held_out).encode(),
     }
     sentences = write_folder(path, values, files, overwrite)
     remember(path, [config.model, config.data])
@@ -175,12 +189,12 @@ def check_destination(
     Raises:
         ModelError: there is another model, or something else, at ``path``.
     """
-    before = check_writable(path, {"id": config.id}, overwrite)
+    before = check_writable(path, {"run": {"id": config.id}}, overwrite)
     if before is None or overwrite:
         return
     current, changes = identity_of_files(config, data_dir), ""
-    with suppress(AttributeError, KeyError, TypeError, ValueError):  # a damaged model.json
-        stored = msgspec.convert(before["run"]["data"], DataIdentity)
+    with suppress(ValueError):  # a damaged model.json
+        stored = msgspec.convert(before["run"].get("data"), DataIdentity)
         changes = stored.changes(current) if current else ""
     if changes:
         raise another_model(path, f"the same run on other data: {changes}")
@@ -190,13 +204,13 @@ def _chosen_step(run: Run, after_warmup: bool) -> tuple[int, str]:
     """The step to ship, and the rule that chose it."""
     start, last = acts_from(run.config), run.record.evaluations[-1].step
     best = best_step(run.record, after_warmup)
-    acts = start == 0 or (start is not None and (last if best is None else best) > start)
+    step = last if best is None else best
+    acts = start is not None and (start == 0 or step > start)
     if after_warmup and not acts:
         raise ValueError(
             f"The method {run.config.method} never acts in {run.folder}: train more steps than its "
             "warm-up, or leave out after_warmup."
         )
-    step = last if best is None else best
     if not acts:
         when = "never acts" if start is None else f"acts from step {start}"
         warnings.warn(
@@ -240,7 +254,7 @@ def _held_out(
     return scored
 
 
-def _stored(values: Array) -> Array:
+def _stored(values: NDArray[Any]) -> NDArray[Any]:
     """Features in half precision where they fit, others as they are."""
     if values.ndim == 2 and np.abs(values).max(initial=0) < np.finfo(np.float16).max:
         return values.astype(np.float16)
@@ -261,15 +275,63 @@ def _network_values(config: RunConfig, network: nn.Module, domains: DomainSet) -
     }
 
 
-def _state(network: nn.Module) -> dict[str, Tensor]:
-    """State dict whose tensors share no memory, as safetensors requires."""
-    return {name: value.clone() for name, value in network.state_dict().items()}
+def _risk_figure(held_out: Mapping[str, Predictions], training: Sequence[str], risk: str) -> bytes:
+    """PNG of the densities of held-out risks by domain; test domains are marked."""
+    labelled = {
+        name + TEST * (name not in training): scores.risk.astype(np.float64)
+        for name, scores in held_out.items()
+    }
+    title = "Held-out risks by domain; ticks mark the means"
+    plot = density_plot({"held-out samples": labelled}, title, "", list(held_out))
+    name = "your own" if is_instance(risk) else risk
+    return render(replace(plot, xlabel=f"risk of a sample ({name})").draw(), "png")
 
 
-def _classes(domains: DomainSet) -> list[str]:
-    return list(domains.class_names) or [str(label) for label in range(domains.classes)]
+def _card(values: Mapping[str, Any], config: RunConfig, held_out: Mapping[str, Predictions]) -> str:
+    """The card in Markdown, with the metadata that model hubs read at its top.
+
+    Args:
+        values: contents of ``model.json``.
+        config: configuration of the run.
+        held_out: scores of the held-out samples by domain.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("riskmatch.deployment", ""),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"json": json.dumps, "plain": _plain}
+    domains, start, run = values["domains"], acts_from(config), values["run"]
+    mark = {True: "", False: " (not trained on)"}
+
+    def accuracy(row: tuple[str, Predictions]) -> float | None:
+        correct = row[1].predicted == row[1].label
+        return 100 * float(np.mean(correct)) if values["classes"] else None
+
+    columns = [
+        Column("domain", lambda row: _plain(row[0]) + mark[domains[row[0]]["trained_on"]]),
+        Column("samples", lambda row: domains[row[0]]["samples"]),
+        Column("held out", lambda row: len(row[1].risk)),
+        Column("accuracy, %", accuracy, optional=True),
+        Column("mean risk", lambda row: f"{np.mean(row[1].risk):.4f}"),
+    ]
+    return environment.get_template("card.md").render(
+        values,
+        config=config,
+        data=data_title(config.data),
+        method=title(config),
+        trained=sum(entry["trained_on"] for entry in domains.values()),
+        table=Table.of("", columns, held_out.items()).markdown().strip(),
+        figure=FIGURE,
+        acts_from=start,
+        early=start is None or 0 < start >= run["step"],
+        by_score=run["step_chosen_by"] != "last" and config.average not in WINDOW_AVERAGES,
+    )
 
 
-def _versions() -> dict[str, str]:
-    packages = ("riskmatch", "torch", "numpy", "safetensors")
-    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+def _plain(text: str) -> str:
+    """Text without characters that Markdown or HTML would interpret."""
+    return re.sub(r"[\\`*_\[\]<>|#]", r"\\\g<0>", text)
