@@ -31,13 +31,12 @@ from riskmatch.data.domain import DomainSet
 from riskmatch.data.sampler import check_size
 from riskmatch.data.table import TableDomains
 from riskmatch.defaults import check_mappings, field_names, resolve
-from riskmatch.deployment.expected import Expected
-from riskmatch.deployment.folder import own_checksum
+from riskmatch.deployment.folder import Expected, own_checksum
 from riskmatch.files import read_file, to_json, write_whole
 from riskmatch.report.selected import select
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning
-from riskmatch.runs.frame import Results, read_results
+from riskmatch.runs.frame import read_results
 from riskmatch.sweep import Launcher, PlannedRun, Protocol, run_all
 from riskmatch.sweep.board import OnChange
 from riskmatch.sweep.plan import RUNS, check_outputs, extend, held_out, known_ids
@@ -167,18 +166,16 @@ def advise(
     remember(out, {name for run in planned for name in run.config.part_names})
     if siblings is not None:
         write_whole(out / SIBLINGS, to_json({data: siblings}).encode())
-    alone = [run for run in planned if run.config.test_domains in set(groups)]
-    pairs = [run for run in planned if run.config.test_domains not in set(groups)]
     failures = []
-    for runs, stored in ((alone, True), (pairs, False)):
-        if runs:
+    for alone in (True, False):  # pairs of domains last, without predictions
+        if runs := [run for run in planned if (run.config.test_domains in groups) == alone]:
             on_plan(runs)
             board = run_all(
                 [run.config for run in runs],
                 out / RUNS,
                 launcher,
                 data_dir=data_dir,
-                predictions=stored,
+                predictions=alone,
                 on_change=on_change,
                 on_progress=on_progress,
             )
@@ -186,7 +183,11 @@ def advise(
                 if board.interrupted:
                     raise UnfinishedAdvice(f"{error} Repeat the same command to continue.")
                 failures.append(error)
-    (selected,) = select(_results(out, planned), selection).values()
+    # Calls with other options may have left more runs in the folder.
+    results, configs = read_results([out]), {run.config.id: run.config for run in planned}
+    rows = results.runs[results.runs["run"].isin(configs.keys())]
+    results = replace(results, runs=rows, plan=tuple(configs.values()))
+    (selected,) = select(results, selection).values()
     accuracies = {
         key.variant: {
             domain: value / 100 for (domain, _), value in selected.accuracies(key).items()
@@ -258,17 +259,6 @@ def advice_for(config: RunConfig, expected: Expected) -> Advice:
         config.hparams,
         {f.name: getattr(config, f.name) for f in fields(RunConfig) if f.name not in _ARGUMENTS},
         expected,
-    )
-
-
-def _results(out: Path, planned: Sequence[PlannedRun]) -> Results:
-    """The planned runs alone: calls with other options may have left more in the folder."""
-    results, ids = read_results([out]), {run.config.id for run in planned}
-    return replace(
-        results,
-        runs=results.runs[results.runs["run"].isin(ids)],
-        evaluations=results.evaluations[results.evaluations["run"].isin(ids)],
-        plan=tuple(run.config for run in planned),
     )
 
 

@@ -118,13 +118,11 @@ class _Store:
         return self._scores[key]
 
     def _train(self, left_out: list[str], setting: Mapping[str, Any]) -> Scores:
-        from sklearn.ensemble import (  # type: ignore[import-untyped]
-            HistGradientBoostingClassifier,
-        )
+        from sklearn import ensemble  # type: ignore[import-untyped]
 
-        training = [self._parts[name]["train"] for name in self._parts if name not in left_out]
+        training = [parts["train"] for name, parts in self._parts.items() if name not in left_out]
         x, y = (np.concatenate(part) for part in zip(*training, strict=True))
-        model = HistGradientBoostingClassifier(
+        model = ensemble.HistGradientBoostingClassifier(
             categorical_features=self._categories, random_state=0, **setting
         ).fit(x, y)
         scores: dict[str, dict[Split, float]] = {name: {} for name in self._parts}

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
-from riskmatch.deployment.expected import Expected
+from riskmatch.deployment.folder import Expected
 from riskmatch.report.density import finite_risks
 from riskmatch.report.figures.canvas import render
-from riskmatch.report.figures.risks import Risks, density_plot, label_risks
+from riskmatch.report.figures.risks import density_plot, label_risks
 from riskmatch.report.selected import RowKey, Selected, choices_by_run
-from riskmatch.report.tables import Column, Gain, Table
+from riskmatch.report.tables import Gain
 from riskmatch.report.titles import method_title
 from riskmatch.runs import predictions
 from riskmatch.runs.config import variant
@@ -77,7 +77,7 @@ class Harm:
     domain: str
     accuracy: float
     erm_accuracy: float
-    interval: float | None
+    interval: float | None = None
     """Half of the 95 % interval of the difference, paired over samples; None without predictions,
     where a loss of more than ``TOLERANCE`` counts."""
     risk: float | None = None
@@ -186,21 +186,13 @@ def best_draw(
     """
     runs = {run.config.id: run for run in planned if variant(run.config) == name}
     chosen = choices_by_run(selected)
-    columns = (chosen[column].tolist() for column in ("run", "test_domain", "accuracy"))
-    accuracies: dict[int, dict[str, float]] = {}
-    for id, domain, accuracy in zip(*columns, strict=True):
-        if id in runs:
-            accuracies.setdefault(runs[id].draw, {})[domain] = accuracy
+    chosen = chosen[chosen["run"].isin(runs.keys())]
+    draws = chosen["run"].map({id: run.draw for id, run in runs.items()})
     group = {domain: number for number, domains in enumerate(left_out) for domain in domains}
-
-    def score(draw: int) -> tuple[int, float]:
-        """Number of groups in which no run failed, and the mean of their mean accuracies."""
-        by_group: dict[int, list[float]] = {}
-        for domain, accuracy in accuracies[draw].items():
-            by_group.setdefault(group[domain], []).append(accuracy)
-        return len(by_group), fmean(map(fmean, by_group.values()))
-
-    best = max(sorted(accuracies), key=score)
+    by_group = chosen["accuracy"].groupby([draws, chosen["test_domain"].map(group)]).agg(fmean)
+    # Where runs failed, a draw with more groups is better; of equal draws the first is chosen.
+    by_draw = {draw: (len(means), fmean(means)) for draw, means in by_group.groupby(level=0)}
+    best = max(by_draw, key=by_draw.__getitem__)
     return next(run for run in runs.values() if run.draw == best)
 
 
@@ -218,26 +210,21 @@ def held_out_checks(selected: Selected, name: str) -> dict[str, tuple[Expected, 
     key = RowKey(name, "")
     cases = selected.part(key, selected.cases)
     draws = dict(zip(cases["run"], cases["draw"], strict=True))
-    pairs = cases[cases["test_domain"].isna()]
-    evaluations = selected.results.evaluations.set_index(["run", "step"])
+    pairs: list[Any] = list(cases[cases["test_domain"].isna()].itertuples())
+    evaluations: Any = selected.results.evaluations.set_index(["run", "step"])
+    reported = selected.rule.reported
     checks = {}
-    for domain, (run, step, accuracy, _) in _chosen(selected, name).items():
-        partners = [
-            (str(pair), other)
-            for pair, tests, draw in zip(
-                pairs["run"], pairs["test_domains"], pairs["draw"], strict=True
-            )
-            if domain in tests and draw == draws[run]
-            for other in tests
+    for domain, choice in _chosen(selected, name).items():
+        values = [
+            float(evaluations.at[(pair.run, choice.step), f"accuracy/{reported}/{other}"])
+            for pair in pairs
+            if domain in pair.test_domains
+            if pair.draw == draws[choice.run] and (pair.run, choice.step) in evaluations.index
+            for other in pair.test_domains
             if other != domain
         ]
-        values = [
-            evaluations[f"accuracy/{selected.rule.reported}/{other}"].to_dict()[(pair, step)]
-            for pair, other in partners
-            if (pair, step) in evaluations.index
-        ]
         if len(values) > 1:
-            checks[domain] = prediction_interval(values), accuracy
+            checks[domain] = prediction_interval(values), choice.accuracy
     return checks
 
 
@@ -249,68 +236,38 @@ def harms(selected: Selected, runs: Path, domains: Sequence[str]) -> Iterator[Ha
         runs: folder of the runs.
         domains: all domains of the data set.
     """
-    erm = _chosen(selected, "erm")
-    for key in selected.rows:
-        if key.variant.split()[0] == "rdm":
-            for domain, (run, step, accuracy, acts) in _chosen(selected, key.variant).items():
-                erm_run, erm_step, erm_accuracy, _ = erm[domain]
-                try:
-                    mine = predictions.read(runs / run, step)
-                    theirs = predictions.read(runs / erm_run, erm_step)
-                except (OSError, ValueError):
-                    if erm_accuracy - accuracy > TOLERANCE:
-                        yield Harm(key.variant, domain, accuracy, erm_accuracy, None, acts=acts)
-                    continue
-                ours, before = (part[domain][selected.rule.reported] for part in (mine, theirs))
-                change = (ours.predicted == ours.label) * 1.0 - (before.predicted == before.label)
-                half = float(1.96 * change.std() / math.sqrt(len(change)))
-                if change.mean() + half < 0:
-                    panels = {
-                        "ERM": label_risks(theirs, [domain]),
-                        method_title(key.variant): label_risks(mine, [domain]),
-                    }
-                    yield Harm(
-                        key.variant,
-                        domain,
-                        accuracy,
-                        erm_accuracy,
-                        half,
-                        float(np.mean(finite_risks(ours))),
-                        float(np.mean(finite_risks(before))),
-                        acts,
-                        _figure(panels, domain, domains),
-                    )
+    erm, reported = _chosen(selected, "erm"), selected.rule.reported
+    matching = [key.variant for key in selected.rows if key.variant.split()[0] == "rdm"]
+    for name, choices in ((name, _chosen(selected, name)) for name in matching):
+        for domain, choice in choices.items():
+            base = erm[domain]
+            harm = Harm(name, domain, choice.accuracy, base.accuracy, acts=choice.acts)
+            try:
+                after = predictions.read(runs / choice.run, choice.step)
+                before = predictions.read(runs / base.run, base.step)
+            except (OSError, ValueError):
+                if base.accuracy - choice.accuracy > TOLERANCE:
+                    yield harm
+                continue
+            ours, theirs = after[domain][reported], before[domain][reported]
+            change = (ours.predicted == ours.label) * 1.0 - (theirs.predicted == theirs.label)
+            half = float(1.96 * change.std() / math.sqrt(len(change)))
+            if change.mean() + half < 0:
+                panels = {
+                    "ERM": label_risks(before, [domain]),
+                    method_title(name): label_risks(after, [domain]),
+                }
+                title = f"Risks with {domain} left out; ticks mark the means"
+                yield replace(
+                    harm,
+                    interval=half,
+                    risk=float(np.mean(finite_risks(ours))),
+                    erm_risk=float(np.mean(finite_risks(theirs))),
+                    figure=render(density_plot(panels, title, "", domains).draw(), "png"),
+                )
 
 
-def _chosen(selected: Selected, name: str) -> dict[str, tuple[str, int, float, bool]]:
-    """Run, step and accuracy that the rule chose for a method, and whether it acts, by domain."""
-    chosen = selected.part(RowKey(name, ""), selected.chosen)
-    columns = (chosen[column].tolist() for column in ("run", "step", "accuracy", "acts"))
-    return dict(zip(chosen["test_domain"].tolist(), zip(*columns, strict=True), strict=True))
-
-
-def _figure(panels: Risks, domain: str, domains: Sequence[str]) -> bytes:
-    title = f"Risks with {domain} left out; ticks mark the means"
-    return render(density_plot(panels, title, "", domains).draw(), "png")
-
-
-def results_table(results: Sequence[MethodResult], caption: str) -> Table:
-    """Accuracy by method and domain in per cent, the prediction interval, and the gain over ERM."""
-
-    def column(domain: str) -> Column:
-        return Column(domain, lambda one: 100 * one.accuracies[domain])
-
-    def interval(one: MethodResult) -> str:
-        return f"{100 * one.expected.low:.1f} to {100 * one.expected.high:.1f}"
-
-    return Table.of(
-        caption,
-        [
-            Column("method", lambda one: one.title),
-            *map(column, results[0].accuracies),
-            Column("average", lambda one: 100 * one.expected.accuracy),
-            Column("90 % prediction interval", interval),
-            Column("gain over ERM", lambda one: one.gain),
-        ],
-        results,
-    )
+def _chosen(selected: Selected, name: str) -> dict[str, Any]:
+    """Row of :attr:`Selected.chosen` of a method by domain."""
+    choices: Any = selected.part(RowKey(name, ""), selected.chosen).itertuples()
+    return {choice.test_domain: choice for choice in choices}

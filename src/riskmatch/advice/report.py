@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from riskmatch.advice.advice import Advice
-from riskmatch.advice.judging import BOOSTING, Harm, MethodResult, recommended, results_table
-from riskmatch.deployment.expected import Expected
-from riskmatch.deployment.folder import own_checksum
+from riskmatch.advice.judging import BOOSTING, Harm, MethodResult, recommended
+from riskmatch.deployment.folder import Expected, own_checksum
 from riskmatch.report.render import render_advice
 from riskmatch.report.run_tables import settings_table
-from riskmatch.report.tables import Table
+from riskmatch.report.tables import Column, Table
 from riskmatch.report.titles import data_title
 from riskmatch.selection import RULES
 
@@ -97,6 +96,12 @@ class Advised:
     def notes(self) -> list[str]:
         """How the numbers were computed."""
         n = len(self.left_out)
+        inside = [one.low <= accuracy <= one.high for one, accuracy in self.checks.values()]
+        coverage = (
+            f"Check of the interval: estimated without a domain, it contains the accuracy of "
+            f"{self.best.title} on that domain in {sum(inside)} of {len(inside)} cases; 90 % are "
+            "promised."
+        )
         together = [" and ".join(group) for group in self.left_out if len(group) > 1]
         return [
             f"Each of {n} domains was left out in turn; hyper-parameters and steps were chosen by "
@@ -108,25 +113,30 @@ class Advised:
             "mean, and takes domains for independent and normally distributed.",
             "Gain over ERM: mean paired difference over domains ± half of its 95 % t-interval, for "
             "each method by itself.",
-            *([self._coverage] if self.checks else []),
+            *([coverage] if inside else []),
             *([_OPTIMISTIC] if self.best.variant != "erm" else []),
             *(f"{message} Failed runs are left out." for message in self.failures),
         ]
 
     @property
-    def _coverage(self) -> str:
-        inside = [e.low <= accuracy <= e.high for e, accuracy in self.checks.values()]
-        return (
-            f"Check of the interval: estimated without a domain, it contains the accuracy of "
-            f"{self.best.title} on that domain in {sum(inside)} of {len(inside)} cases; 90 % are "
-            "promised."
-        )
-
-    @property
     def table(self) -> Table:
-        """Accuracy by method and domain left out."""
+        """Accuracy by method and domain left out, prediction interval, and gain over ERM."""
+
+        def accuracy(domain: str) -> Column:
+            return Column(domain, lambda one: 100 * one.accuracies[domain])
+
+        columns = [
+            Column("method", lambda one: one.title),
+            *map(accuracy, self.best.accuracies),
+            Column("average", lambda one: 100 * one.expected.accuracy),
+            Column(
+                "90 % prediction interval",
+                lambda one: f"{100 * one.expected.low:.1f} to {100 * one.expected.high:.1f}",
+            ),
+            Column("gain over ERM", lambda one: one.gain),
+        ]
         title = f"{data_title(self.advice.data)}: accuracy on the domain left out in per cent."
-        return results_table(self.results, title)
+        return Table.of(title, columns, self.results)
 
     def to_json(self) -> dict[str, Any]:
         """Contents of ``advice.json``: those of the advice, and the results."""
