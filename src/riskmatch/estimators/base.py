@@ -38,6 +38,16 @@ from riskmatch.objectives import RDM
 _EVALUATION_STEPS = 10
 """Steps between two evaluations of early stopping."""
 _PREDICTION_ROWS = 1 << 16
+_COUNT = {"target_type": Integral, "min_val": 1}
+_OPEN = {"target_type": Real, "min_val": 0, "include_boundaries": "neither"}
+_RANGES: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("max_iter", "batch_size", "n_iter_no_change"), _COUNT),
+    "warmup": {"target_type": Integral, "min_val": 0},
+    "weight": {"target_type": Real, "min_val": 0},
+    "lr": {**_OPEN, "max_val": math.inf},
+    "validation_fraction": {**_OPEN, "max_val": 1},
+}
+"""Valid values of parameters, as :func:`sklearn.utils.check_scalar` takes them."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -119,8 +129,9 @@ class RiskMatchingEstimator(BaseEstimator):  # type: ignore[misc]
         if sample_domain is not None:
             check_consistent_length(X, y, sample_domain)
             name, labels = "sample_domain", column_or_1d(sample_domain)
-            if (targets := _are_negative(labels)).any():
-                rows = np.flatnonzero(~targets)
+            targets = [isinstance(label, Real) and label < 0 for label in labels.tolist()]
+            if any(targets):
+                rows = np.flatnonzero(~np.array(targets))
                 if not len(rows):
                     raise ValueError(
                         "sample_domain has no source domain: all labels are negative, which marks "
@@ -196,19 +207,8 @@ class RiskMatchingEstimator(BaseEstimator):  # type: ignore[misc]
         return training, Batch.join(validation)
 
     def _check_parameters(self) -> None:
-        check_scalar(self.warmup, "warmup", Integral, min_val=0)
-        for name in ("max_iter", "batch_size", "n_iter_no_change"):
-            check_scalar(getattr(self, name), name, Integral, min_val=1)
-        check_scalar(self.weight, "weight", Real, min_val=0)
-        for name, bound in (("lr", math.inf), ("validation_fraction", 1)):
-            check_scalar(
-                getattr(self, name),
-                name,
-                Real,
-                min_val=0,
-                max_val=bound,
-                include_boundaries="neither",
-            )
+        for name, values in _RANGES.items():
+            check_scalar(getattr(self, name), name, **values)
         sizes = self.hidden_layer_sizes
         valid = isinstance(sizes, Sequence | np.ndarray) and len(sizes) > 0
         if not valid or not all(isinstance(size, Integral) and size > 0 for size in sizes):
@@ -233,10 +233,3 @@ class RiskMatchingEstimator(BaseEstimator):  # type: ignore[misc]
         inputs = torch.tensor(validate_data(self, X, reset=False), dtype=torch.float64)
         with torch.no_grad():
             return torch.cat([self.network_(rows)[1] for rows in inputs.split(_PREDICTION_ROWS)])
-
-
-def _are_negative(labels: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which labels are negative numbers, whatever the type of the array."""
-    if labels.dtype.kind in "if":
-        return np.asarray(labels < 0)
-    return np.array([isinstance(label, Real) and label < 0 for label in labels], dtype=bool)
