@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import stdev
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,6 +93,38 @@ def superiority(x: Array, y: Array) -> float:
     from scipy.stats import mannwhitneyu
 
     return float(mannwhitneyu(x, y, method="asymptotic").statistic) / (len(x) * len(y))
+
+
+def subsample(x: NDArray[Any], limit: int, rng: np.random.Generator) -> NDArray[Any]:
+    """At most ``limit`` rows of x, drawn without replacement."""
+    return x[rng.permutation(len(x))[:limit]] if len(x) > limit else x
+
+
+def distances(x: Array) -> Array:
+    """Euclidean distances (n, n) of the rows of x (n, d)."""
+    x = x - x.mean(0)  # the smaller the norms, the less their difference is rounded
+    norms = (x**2).sum(1)
+    squares = norms[:, None] + norms
+    squares -= 2 * x @ x.T  # in place: it is the largest array here
+    np.maximum(0, squares, out=squares)
+    np.fill_diagonal(squares, 0)
+    return np.asarray(np.sqrt(squares, out=squares))
+
+
+def median_kernel(distances: Array) -> Array:
+    """Kernel matrix exp(−d² / median d²) of samples with these distances (n, n)."""
+    squares = distances**2
+    different = squares[~np.eye(len(squares), dtype=bool)]
+    typical = float(np.median(different, overwrite_input=True))
+    squares /= -(typical or 1.0)
+    return np.asarray(np.exp(squares, out=squares))
+
+
+def separation(distances: Array, x: NDArray[np.intp], y: NDArray[np.intp]) -> float:
+    """1 − (d̄_xx + d̄_yy) / (2 d̄_xy) of the rows x and y, at least 0."""
+    within = sum(distances[np.ix_(k, k)].sum() / (len(k) * (len(k) - 1)) for k in (x, y))
+    across = float(distances[np.ix_(x, y)].mean())
+    return max(0.0, 1 - float(within) / (2 * across)) if across > 0 else 0.0
 
 
 class TwoSampleTest(NamedTuple):

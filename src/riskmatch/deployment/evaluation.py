@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -31,9 +32,6 @@ from riskmatch.engine.evaluate import predictions_of
 from riskmatch.runs.predictions import Predictions
 from riskmatch.statistics import normal_quantile, share_interval
 from riskmatch.validation import check_option, listed
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LEVEL = 0.95
 NO_LABELS = "Without labels, monitor --unlabelled (labelled=False) compares confidences."
@@ -90,8 +88,6 @@ def evaluate(
         >>> evaluate(folder, {"C": (x - 1, y)})[["domain", "trained_on", "samples"]].values.tolist()
         [['C', False, 40]]
     """
-    import pandas as pd
-
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got {level}.")
     if not isinstance(model, TrainedModel):
@@ -100,7 +96,7 @@ def evaluate(
     scored = score_domains(model, domains, batch_size, on_skip, on_progress)
     rows = [
         {"domain": name, "trained_on": name in model.domains, **_row(scores, level)}
-        for name, scores in scored.items()
+        for name, scores in scored
     ]
     return pd.DataFrame(rows)
 
@@ -149,15 +145,18 @@ def score_domains(
     batch_size: int,
     on_skip: OnSkip | None,
     on_progress: OnProgress | None,
-) -> dict[str, Predictions]:
-    """Scores of every sample of labelled data by domain, without features."""
-    scored = {}
+) -> Iterator[tuple[str, Predictions]]:
+    """Name of each domain of labelled data, and scores of its samples, without features."""
+    if model.risk is None:
+        raise ValueError(
+            "The model was trained with a risk of your own, which its folder does not hold: pass "
+            "it as load_model(path, risk=…)."
+        )
     for name, inputs, y in domains:
         outputs = model.outputs(
             inputs, batch_size=batch_size, on_skip=on_skip, on_progress=on_progress
         )
-        scored[name] = predictions_of(outputs.logits, y[list(outputs.rows)], model.risk)
-    return scored
+        yield name, predictions_of(outputs.logits, y[list(outputs.rows)], model.risk)
 
 
 def _row(scores: Predictions, level: float) -> dict[str, float]:

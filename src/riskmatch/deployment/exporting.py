@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -97,8 +98,11 @@ def export(
             f"{path} was not exported by riskmatch. Replace it with --overwrite (overwrite=True), "
             "or give another file with --out (out=…)."
         )
-    if format == "onnx":
-        _check_packages()
+    packages = ("onnx", "onnxruntime", "onnxscript") if format == "onnx" else ()
+    if missing := [name for name in packages if find_spec(name) is None]:
+        raise ImportError(
+            f"ONNX needs pip install 'riskmatch[export]': {', '.join(missing)} is missing."
+        )
     if not isinstance(model, TrainedModel):
         model = load_model(model, trust=trust)
     if inputs is None:
@@ -248,12 +252,3 @@ def _difference(network: _Exportable, apply: Apply, x: Tensor) -> float:
         pairs = zip(_apply(network, part), apply(part), strict=True)
         differences.append(max(float((abs(a - b) / np.maximum(1, abs(a))).max()) for a, b in pairs))
     return max(differences)
-
-
-def _check_packages() -> None:
-    try:
-        import onnx  # noqa: F401
-        import onnxruntime  # noqa: F401
-        import onnxscript  # noqa: F401
-    except ImportError as error:
-        raise ImportError(f"ONNX needs pip install 'riskmatch[export]': {error}.") from error

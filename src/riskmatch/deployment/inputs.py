@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from riskmatch.data.images.index import EXTENSIONS, is_image, is_junk
 from riskmatch.data.images.manifest import is_manifest, manifest_paths
 from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.data.table_files import SUFFIXES, read_table
+from riskmatch.limits import MEMORY, check_limit
 from riskmatch.validation import check_json, check_option, shown
 
 if TYPE_CHECKING:
@@ -64,6 +66,11 @@ class ImagePreprocessing:
     def shape(self) -> tuple[int, ...]:
         """Shape of one input."""
         return (3, self.side, self.side)
+
+    def check_memory(self) -> None:
+        """Raise ``LimitError`` if a batch takes more memory than it may."""
+        subject = f"a batch of {BATCH} images of {self.side:,} × {self.side:,} pixels takes"
+        check_limit(subject, BATCH * math.prod(self.shape) * 4, MEMORY)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
@@ -54,13 +53,8 @@ from riskmatch.trust import admit
 if TYPE_CHECKING:
     from riskmatch.deployment.inputs import Inputs
 
-_MISFITS = (
-    *(AttributeError, LookupError, MemoryError, OverflowError, RuntimeError, TypeError),
-    SafetensorError,
-)
+_MISFITS = (AttributeError, LookupError, MemoryError, OverflowError, RuntimeError, TypeError)
 """Errors of a network that cannot be built from its options, or has other weights."""
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,29 +94,20 @@ class TrainedModel:
     """Configuration of the run."""
     values: Mapping[str, Any] = field(repr=False)
     """All of ``model.json``."""
-    own_risk: RiskFunction | None = field(default=None, repr=False)
+    risk: RiskFunction | None = field(default=None, repr=False)
+    """The per-sample loss; None where it is one of the user's own that was not passed."""
 
     @property
     def table(self) -> Mapping[str, str]:
         """Columns ``label`` and ``domain`` of the table of training; empty for other data."""
         return self.values.get("table") or {}
 
-    @cached_property
-    def risk(self) -> RiskFunction:
-        """The per-sample loss."""
-        if self.own_risk is None and is_instance(self.config.risk):
-            raise ValueError(
-                "The model was trained with a risk of your own, which its folder does not hold: "
-                "pass it as load_model(path, risk=…)."
-            )
-        return self.own_risk or risk_function(self.config.risk)
-
-    def predict(self, inputs: Inputs, *, batch_size: int = BATCH) -> Array:
+    def predict(self, inputs: Inputs, *, batch_size: int = BATCH) -> NDArray[Any]:
         """(n,) names of the predicted classes, or the predictions of a regression."""
         predicted, _ = self.predictions(self.outputs(inputs, batch_size=batch_size).logits)
         return np.array(self.classes)[predicted.numpy()] if self.classes else predicted.numpy()
 
-    def predict_proba(self, inputs: Inputs, *, batch_size: int = BATCH) -> Array:
+    def predict_proba(self, inputs: Inputs, *, batch_size: int = BATCH) -> NDArray[Any]:
         """(n, classes) probabilities of the classes.
 
         Raises:
@@ -131,8 +116,7 @@ class TrainedModel:
         if not self.classes:
             raise ValueError("This model is a regression, which has no probabilities: use predict.")
         logits = self.outputs(inputs, batch_size=batch_size).logits
-        probabilities: Array = logits.softmax(1).numpy()
-        return probabilities
+        return np.asarray(logits.softmax(1).numpy())
 
     def predictions(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """(n,) predicted labels and their probabilities.
@@ -244,7 +228,7 @@ def load_model(
         raise damaged(path / MODEL, str(error).rstrip(".")) from error
     try:
         if isinstance(preprocessing, ImagePreprocessing):
-            _check_image_size(preprocessing.side)
+            preprocessing.check_memory()
         built = _build(values["network"], network, len(files[WEIGHTS]))
         weights = from_bytes(files[WEIGHTS])
         built.load_state_dict(weights)
@@ -258,11 +242,11 @@ def load_model(
             expected=expected,
             config=config,
             values=values,
-            own_risk=risk,
+            risk=risk or (None if is_instance(config.risk) else risk_function(config.risk)),
         )
     except ValueError as error:
         raise ModelError(f"{path} cannot be loaded: {error}") from error
-    except _MISFITS as error:
+    except (SafetensorError, *_MISFITS) as error:
         cause = shorten(f"{type(error).__name__}: {error}", 300, placeholder=" …")
         versions = ", ".join(f"{name} {number}" for name, number in values["versions"].items())
         raise ModelError(
@@ -272,21 +256,13 @@ def load_model(
     return model
 
 
-def _check_image_size(side: int) -> None:
-    """Raise ``LimitError`` if a batch of images does not fit into the memory that it may take."""
-    subject = f"a batch of {BATCH} images of {side:,} × {side:,} pixels takes"
-    check_limit(subject, BATCH * 3 * side**2 * 4, MEMORY)
-
-
 def _read_held_out(names: list[str], tensors: Mapping[str, Tensor]) -> dict[str, Predictions]:
     scores = {}
     for number, name in enumerate(names):
         *columns, features = (tensors[f"{number}/{column}"] for column in HELD_OUT_COLUMNS)
         if {part.shape for part in columns} != {features.shape[:1]} or features.ndim != 2:
-            raise ValueError(
-                f"the scores of '{name}' in {HELD_OUT} have different shapes. Copy the folder "
-                "again, or train the model again."
-            )
+            shapes = f"the scores of '{name}' in {HELD_OUT} have different shapes"
+            raise ValueError(f"{shapes}. Copy the folder again, or train the model again.")
         arrays = [part.numpy() for part in (*columns, features)]
         scores[name] = Predictions(np.arange(len(features)), *arrays)
     return scores
@@ -312,7 +288,7 @@ def _build(values: Mapping[str, Any], given: nn.Module | None, stored: int) -> n
         network = models.build(name, shape, values["outputs"], values["dropout"], options)
     if isinstance(network, Backbone):
         installed = network.trunk.preprocess
-        _check_image_size(installed.size)
+        ImagePreprocessing(installed.size).check_memory()
         if repr(installed) != values["preprocess"]:
             raise ModelError(
                 f"The installed package of {name} prepares images as {installed!r}, the model was "

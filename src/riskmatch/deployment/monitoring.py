@@ -6,29 +6,27 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
 
+from riskmatch import statistics
 from riskmatch.data import OnProgress
 from riskmatch.data.images.index import EXTENSIONS
 from riskmatch.data.images.manifest import listed_files
 from riskmatch.deployment.evaluation import read_domains, score_domains
 from riskmatch.deployment.inputs import BATCH, ImagePreprocessing, OnSkip, samples
-from riskmatch.deployment.model import Outputs, TrainedModel, load_model
+from riskmatch.deployment.model import TrainedModel, load_model
 from riskmatch.files import refuse_input
-from riskmatch.report.density import bin_edges, kernel_matrix
+from riskmatch.report.density import kernel_matrix
 from riskmatch.report.figures.canvas import save
-from riskmatch.report.figures.plot import Curve, Lines
-from riskmatch.report.figures.risks import distribution_function
+from riskmatch.report.figures.plot import Lines
+from riskmatch.report.figures.risks import cdf_plot
 from riskmatch.report.style import domain_style
-from riskmatch.statistics import Array, holm, superiority, two_sample_test
 from riskmatch.validation import mismatch
 
-if TYPE_CHECKING:
-    import pandas as pd
-
+Array = statistics.Array
 Quantity = Literal["risk", "confidence", "features"]
 LEVEL = 0.05
 PERMUTATIONS = 1000
@@ -72,20 +70,13 @@ class Monitoring:
         labels = list(dict.fromkeys(label for panel in self.values.values() for label in panel))
         styles = {label: domain_style(label, labels, label.endswith(NEW)) for label in labels}
         name = "risk" if self.labelled else "confidence"
-        samples = [values for panel in self.values.values() for values in panel.values()]
-        right = bin_edges(samples)[-1] if self.labelled else 1.0
-        return Lines(
-            title=f"{name.capitalize()}s of new sites beside held-out ones of training",
-            xlabel=f"{name} of a sample",
-            note=f"{'Alarm' if self.alarm else 'No alarm'} at level {self.level:g}",
-            ylabel="fraction of samples",
-            panels={
-                site: [
-                    Curve(label, *distribution_function(values, right), styles[label])
-                    for label, values in panel.items()
-                ]
-                for site, panel in self.values.items()
-            },
+        return cdf_plot(
+            self.values,
+            styles,
+            f"{name.capitalize()}s of new sites beside held-out ones of training",
+            f"{name} of a sample",
+            f"{'Alarm' if self.alarm else 'No alarm'} at level {self.level:g}",
+            None if self.labelled else 1.0,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -152,8 +143,6 @@ def monitor(
         >>> monitor(folder, {"C": (x, 1 - y)}).alarm  # labels are wrong
         True
     """
-    import pandas as pd
-
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got {level:g}.")
     if mismatch(seed, int) or seed < 0:
@@ -161,15 +150,23 @@ def monitor(
     if not isinstance(model, TrainedModel):
         model = load_model(model, trust=trust)
     if figure is not None:
-        _check_figure(figure, model, data, labelled)
+        if not (labelled or model.classes):
+            raise ValueError(
+                "The figure shows risks or confidences, and a regression without labels has "
+                "neither: leave out figure."
+            )
+        if isinstance(data, str | Path):
+            refuse_input(figure, data, within=EXTENSIONS)
+            if figure.exists() and isinstance(model.preprocessing, ImagePreprocessing):
+                refuse_input(figure, *listed_files(Path(data)))
     rng, rows = np.random.default_rng(seed), list[dict[str, Any]]()
     curves: dict[str, dict[str, Array]] = {}
     sites: Iterable[tuple[str, Quantity, Array]]
     if labelled:
         domains = read_domains(model, data, label, domain, options, data_dir, on_progress)
-        _check_permutations(permutations, level, len(domains))
         scored = score_domains(model, domains, batch_size, on_skip, on_progress)
-        sites = [(name, "risk", scores.risk.astype(float)) for name, scores in scored.items()]
+        sites = ((name, "risk", scores.risk.astype(float)) for name, scores in scored)
+        pooled_tests = len(domains)
     else:
         wide = any(_held_out(model, name, "features").shape[1] for name in model.held_out)
         if not (model.classes or wide):
@@ -177,19 +174,14 @@ def monitor(
                 "The model is a regression whose network returns no features: data without labels "
                 "have nothing to compare."
             )
-        _check_permutations(permutations, level, bool(model.classes) + wide)
-        inputs = samples(data, model.preprocessing)
-        outputs = model.outputs(
-            inputs,
-            batch_size=batch_size,
-            features=len(inputs) <= MAX_SITE,
-            on_skip=on_skip,
-            on_progress=on_progress,
+        sites = _unlabelled(model, data, wide, batch_size, on_skip, on_progress, rng)
+        pooled_tests = bool(model.classes) + wide
+    least = math.ceil(pooled_tests / level) - 1  # else no adjusted p-value could raise the alarm
+    if permutations < least:
+        raise ValueError(
+            f"At level {level:g} with {pooled_tests} test{'s' * (pooled_tests > 1)} against the "
+            f"pool, permutations must be at least {least}, got {permutations}."
         )
-        site = "new site"
-        if isinstance(data, str | Path):
-            site = Path(data).stem if Path(data).is_file() else Path(data).name
-        sites = _unlabelled(site, model, outputs, wide, batch_size, rng)
     for site, quantity, values in sites:
         reference = {name: _held_out(model, name, quantity) for name in model.domains}
         for name, array in {site: values, **reference}.items():
@@ -202,25 +194,12 @@ def monitor(
     tests = pd.DataFrame(rows)
     pooled = tests["against"] == POOL
     for part in (pooled, ~pooled):
-        tests.loc[part, "p_adjusted"] = holm(tests.loc[part, "p"].to_list())
+        tests.loc[part, "p_adjusted"] = statistics.holm(tests.loc[part, "p"].to_list())
     alarm = bool((tests.loc[pooled, "p_adjusted"] <= level).any())
     result = Monitoring(alarm, level, labelled, tests, curves)
     if figure is not None:
         save(result.figure().draw(), figure)
     return result
-
-
-def _check_figure(file: Path, model: TrainedModel, data: Any, labelled: bool) -> None:
-    """Raise before any work if the figure cannot be drawn, or its file is an input."""
-    if not labelled and not model.classes:
-        raise ValueError(
-            "The figure shows risks or confidences, and a regression without labels has neither: "
-            "leave out figure."
-        )
-    if isinstance(data, str | Path):
-        refuse_input(file, data, within=EXTENSIONS)
-        if file.exists() and isinstance(model.preprocessing, ImagePreprocessing):
-            refuse_input(file, *listed_files(Path(data)))
 
 
 def compare(
@@ -250,22 +229,22 @@ def compare(
     Statistics*, JSPI 2013.
     """
     each = min(MAX_POOL // len(reference), *map(len, reference.values()))
-    site = values[_drawn(len(values), MAX_SITE, rng)]
-    parts = [part[_drawn(len(part), each, rng)] for part in reference.values()]
+    site = statistics.subsample(values, MAX_SITE, rng)
+    parts = [statistics.subsample(part, each, rng) for part in reference.values()]
     joined, n = np.concatenate([site, *parts]), len(site)
     scalars = joined.ndim == 1
-    distances = np.empty((0, 0)) if scalars else _distances(joined)
-    gram = kernel_matrix(joined) if scalars else _feature_kernel(distances)
+    apart = np.empty((0, 0)) if scalars else statistics.distances(joined)
+    gram = kernel_matrix(joined) if scalars else statistics.median_kernel(apart)
     others = np.arange(n, len(joined)).reshape(len(parts), each)
     rows = []
     for name, members in [(POOL, others.ravel()), *zip(reference, others, strict=True)]:
         both = np.concatenate([np.arange(n), members])
         part = gram if name == POOL else gram[np.ix_(both, both)]
-        mmd2, p = two_sample_test(part, n, permutations, rng)
+        mmd2, p = statistics.two_sample_test(part, n, permutations, rng)
         effect = (
-            superiority(site, joined[members])
+            statistics.superiority(site, joined[members])
             if scalars
-            else _separation(distances, np.arange(n), members)
+            else statistics.separation(apart, np.arange(n), members)
         )
         rows.append(
             {
@@ -283,20 +262,28 @@ def compare(
 
 
 def _unlabelled(
-    site: str,
     model: TrainedModel,
-    outputs: Outputs,
+    data: Any,
     wide: bool,
     batch_size: int,
+    on_skip: OnSkip | None,
+    on_progress: OnProgress | None,
     rng: np.random.Generator,
 ) -> Iterator[tuple[str, Quantity, Array]]:
     """Confidences, and features if they are ``wide``; of many inputs features of a draw alone."""
+    site, inputs = "new site", samples(data, model.preprocessing)
+    few = len(inputs) <= MAX_SITE
+    if isinstance(data, str | Path):
+        site = Path(data).stem if Path(data).is_file() else Path(data).name
+    outputs = model.outputs(
+        inputs, batch_size=batch_size, features=few, on_skip=on_skip, on_progress=on_progress
+    )
     if model.classes:
         yield site, "confidence", model.predictions(outputs.logits)[1].numpy().astype(float)
     features = outputs.features
     if features is None and wide:
-        rows = _drawn(len(outputs.rows), MAX_SITE, rng)
-        chosen = outputs.samples.take([outputs.rows[row] for row in rows])
+        rows = statistics.subsample(np.array(outputs.rows), MAX_SITE, rng)
+        chosen = outputs.samples.take(rows.tolist())
         features = model.outputs(chosen, batch_size=batch_size, features=True).features
     if features is not None:
         yield site, "features", features.numpy().astype(float)
@@ -304,44 +291,3 @@ def _unlabelled(
 
 def _held_out(model: TrainedModel, domain: str, quantity: Quantity) -> Array:
     return np.asarray(getattr(model.held_out[domain], quantity), float)
-
-
-def _check_permutations(permutations: int, level: float, tests: int) -> None:
-    """Raise ``ValueError`` if no p-value, adjusted for so many tests, could raise the alarm."""
-    least = math.ceil(tests / level) - 1
-    if permutations < least:
-        raise ValueError(
-            f"At level {level:g} with {tests} test{'s' * (tests > 1)} against the pool, "
-            f"permutations must be at least {least}, got {permutations}."
-        )
-
-
-def _drawn(n: int, limit: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Numbers of at most ``limit`` of ``n`` samples, drawn without replacement."""
-    return rng.permutation(n)[:limit] if n > limit else np.arange(n)
-
-
-def _distances(x: Array) -> Array:
-    """Euclidean distances (n, n) of the rows of x (n, d)."""
-    x = x - x.mean(0)  # the smaller the norms, the less their difference is rounded
-    norms = (x**2).sum(1)
-    squares = norms[:, None] + norms
-    squares -= 2 * x @ x.T  # in place: it is the largest array here
-    np.maximum(0, squares, out=squares)
-    np.fill_diagonal(squares, 0)
-    return np.asarray(np.sqrt(squares, out=squares))
-
-
-def _feature_kernel(distances: Array) -> Array:
-    squares = distances**2
-    different = squares[~np.eye(len(squares), dtype=bool)]
-    typical = float(np.median(different, overwrite_input=True))
-    squares /= -(typical or 1.0)
-    return np.asarray(np.exp(squares, out=squares))
-
-
-def _separation(distances: Array, x: NDArray[np.intp], y: NDArray[np.intp]) -> float:
-    """1 − (d̄_xx + d̄_yy) / (2 d̄_xy) of the rows x and y, at least 0."""
-    within = sum(distances[np.ix_(k, k)].sum() / (len(k) * (len(k) - 1)) for k in (x, y))
-    across = float(distances[np.ix_(x, y)].mean())
-    return max(0.0, 1 - float(within) / (2 * across)) if across > 0 else 0.0

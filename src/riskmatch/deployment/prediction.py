@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 from riskmatch.data import OnProgress
 from riskmatch.deployment.inputs import BATCH, OnSkip
 from riskmatch.deployment.model import TrainedModel, load_model
@@ -15,8 +17,6 @@ from riskmatch.files import csv_text, refuse_input, write_whole
 from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from riskmatch.deployment.inputs import Inputs
 
 SUFFIXES = (".csv", ".parquet")
@@ -62,8 +62,6 @@ def predict(
         >>> list(predict(folder, torch.zeros(3, 2, 8, 8)).columns)
         ['row', 'class', 'confidence', 'p_0', 'p_1']
     """
-    import pandas as pd
-
     if out is not None:
         out = Path(out)
         check_option("file type", out.suffix, SUFFIXES)

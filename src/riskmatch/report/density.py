@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from riskmatch.files import finite
 from riskmatch.runs.predictions import Predictions
-from riskmatch.statistics import TwoSampleTest, two_sample_test
+from riskmatch.statistics import TwoSampleTest, subsample, two_sample_test
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
@@ -211,7 +211,7 @@ def pairwise_mmd(samples: Sequence[Array]) -> list[list[TwoSampleTest]]:
     """
     limit = min(MAX_SAMPLES, MAX_POOL // max(1, len(samples)))
     rng = np.random.default_rng(0)
-    taken = [rng.permutation(x)[:limit] if len(x) > limit else x for x in samples]
+    taken = [subsample(x, limit, rng) for x in samples]
     stops = np.cumsum([len(x) for x in taken])
     rows = [np.arange(stop - len(x), stop) for x, stop in zip(taken, stops, strict=True)]
     gram = kernel_matrix(np.concatenate(taken)) if taken else np.empty((0, 0))

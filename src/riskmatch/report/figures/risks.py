@@ -75,21 +75,30 @@ def cdf(runs: Runs, load: Callable[[StoredRun], ByDomain] = last_predictions) ->
     """Empirical distribution functions of the validation risks of every domain."""
     risks = _last_risks(runs, load)
     styles = domain_styles(risks, all_domains(runs))
-    right = bin_edges([values for panel in risks.values() for values in panel.values()])[-1]
+    return cdf_plot(
+        risks, styles, "Cumulative distribution of risks by domain", XLABEL, note_on(runs)
+    )
+
+
+def cdf_plot(
+    samples: Risks,
+    styles: Mapping[str, LineStyle],
+    title: str,
+    xlabel: str,
+    note: str,
+    right: float | None = None,
+) -> Lines:
+    """Distribution functions from 0 to ``right``, by default to where almost all values are."""
+    if right is None:
+        right = bin_edges([values for panel in samples.values() for values in panel.values()])[-1]
     panels = {
-        title: [
+        name: [
             Curve(label, *distribution_function(values, right), styles[label])
             for label, values in panel.items()
         ]
-        for title, panel in risks.items()
+        for name, panel in samples.items()
     }
-    return Lines(
-        title="Cumulative distribution of risks by domain",
-        xlabel=XLABEL,
-        note=note_on(runs),
-        ylabel="fraction of samples",
-        panels=panels,
-    )
+    return Lines(title=title, xlabel=xlabel, note=note, ylabel="fraction of samples", panels=panels)
 
 
 def density_plot(risks: Risks, title: str, note: str, domains: Sequence[str]) -> Densities:
