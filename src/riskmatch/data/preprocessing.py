@@ -138,9 +138,14 @@ class TablePreprocessing(msgspec.Struct, eq=False):
         return tuple(len(values) + FIRST for values in self.categories)
 
     @property
+    def width(self) -> int:
+        """Number of inputs."""
+        return len(self.medians) + len(self.missing) + len(self.categories)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one input."""
-        return (len(self.medians) + len(self.missing) + len(self.categories),)
+        return (self.width,)
 
     def transform(self, frame: DataFrame) -> Tensor:
         """(n, width) inputs of a network; other columns of the table are ignored.
@@ -156,7 +161,7 @@ class TablePreprocessing(msgspec.Struct, eq=False):
         rows = len(values[0])
         if not rows:
             raise ValueError("The table has no rows.")
-        x = torch.empty(rows, *self.shape)
+        x = torch.empty(rows, self.width)
         for start in range(0, rows, BLOCK):
             block = slice(start, start + BLOCK)
             x[block] = self._transform_block([column[block] for column in values])
