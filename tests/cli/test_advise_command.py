@@ -17,7 +17,7 @@ from riskmatch.advice.advising import advice_for
 from riskmatch.advice.judging import harms, prediction_interval
 from riskmatch.cli import main
 from riskmatch.cli.progress import SweepDisplay
-from riskmatch.cli.train_options import parse_train
+from riskmatch.cli.train import Train
 from riskmatch.deployment import Expected
 from riskmatch.files import to_json
 from riskmatch.report.selected import select
@@ -93,7 +93,7 @@ def test_train_with_advice_has_the_configuration_that_was_compared(riskmatch, da
     choices = {"match": "variance", **frozen, "data_options": table}
     for run in Protocol(data, ("rdm",), (("A",),), draws=3, trials=1, choices=choices).runs():
         write_advice(advice_for(run.config, Expected(0.5, 0.4, 0.6)), "advice.json")
-        command = parse_train([data, "--all-domains", "--advice", "advice.json"])
+        command = Train.parse("train", [data, "--all-domains", "--advice", "advice.json"])
         assert command.config == replace(run.config, test_domains=())
 
 

@@ -97,10 +97,10 @@ def test_debug_shows_the_traceback(riskmatch):
 
 
 def test_unexpected_error_has_no_traceback(riskmatch, monkeypatch):
-    def broken(argv):
+    def broken(command):
         raise LookupError("lost")
 
-    monkeypatch.setattr("riskmatch.cli.methods.run", broken)
+    monkeypatch.setattr("riskmatch.cli.methods.Methods.execute", broken)
     done = riskmatch("methods")
     assert done.code == 3
     assert done.err == "riskmatch: LookupError: lost (--debug shows the traceback)\n"

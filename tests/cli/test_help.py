@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from riskmatch.cli.train_options import parse_train
+from riskmatch.cli.train import Train
 
 CALL = """
 import sys
@@ -78,7 +78,7 @@ def test_examples_of_the_help_are_valid(riskmatch):
     examples = riskmatch("--help").out.split("examples\n")[1].split("\n\n")[0].splitlines()
     _, describe, train = (line.split()[1:] for line in examples)
     assert riskmatch(*describe).code == 0
-    assert parse_train(train[1:]).config.method == "rdm"
+    assert Train.parse("train", train[1:]).config.method == "rdm"
 
 
 def test_version(riskmatch):

@@ -4,9 +4,9 @@ from typing import Any, Literal
 
 import pytest
 
-from riskmatch.cli.errors import BadInput, HelpPrinted
+from riskmatch.cli.errors import BadInput, Ended
 from riskmatch.cli.options import Positional, options_of
-from riskmatch.cli.parser import Parser, parse
+from riskmatch.cli.parser import Command, Parser
 from riskmatch.cli.train_options import Setup, _parser
 from riskmatch.objectives import methods
 
@@ -18,9 +18,10 @@ class Base:
 
 
 @dataclass
-class Command(Base):
+class Something(Base, Command):
     """Does something."""
 
+    execute = None
     name: Positional[str | None] = None
     """Name of something."""
     rate: float = 0.5
@@ -35,7 +36,8 @@ class Command(Base):
 
 
 @dataclass
-class Copy:
+class Copy(Command):
+    execute = None
     source: Positional[str]
     """What to copy."""
     target: Positional[str]
@@ -44,7 +46,7 @@ class Copy:
 
 @pytest.fixture
 def parser():
-    size, *others = options_of(Command)
+    size, *others = options_of(Something)
     parser = Parser("riskmatch test", "Does something.", [size])
     parser.add("other", [replace(option, negatable=option.name == "on") for option in others])
     return parser
@@ -84,18 +86,18 @@ def test_parse_known_ignores_other_words():
 
 
 def test_dataclass_as_a_command():
-    assert parse(Command, "test", ["a", "--rate", "2"]) == Command(3, "a", 2.0)
-    assert parse(Copy, "copy", ["here", "there"]) == Copy("here", "there")
+    assert Something.parse("test", ["a", "--rate", "2"]) == Something(3, "a", 2.0)
+    assert Copy.parse("copy", ["here", "there"]) == Copy("here", "there")
     with pytest.raises(BadInput, match=r"^riskmatch copy needs TARGET: Where to\.$"):
-        parse(Copy, "copy", ["here"])
+        Copy.parse("copy", ["here"])
     with pytest.raises(BadInput, match=r"^riskmatch copy takes SOURCE TARGET, got a b c\. See"):
-        parse(Copy, "copy", ["a", "b", "c"])
+        Copy.parse("copy", ["a", "b", "c"])
 
 
 @pytest.mark.parametrize("columns", ["60", "80", "200"])
 def test_docstrings_are_the_help(parser, capsys, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
-    with pytest.raises(HelpPrinted):
+    with pytest.raises(Ended):
         parser.parse(["--help"])
     shown = capsys.readouterr()
     assert shown.err == ""

@@ -3,7 +3,7 @@ import sys
 import pytest
 
 from riskmatch.cli import progress as module
-from riskmatch.cli.progress import Display, Rate, RunDisplay, SweepDisplay, progress
+from riskmatch.cli.progress import Display, Rate, RunDisplay, SweepDisplay
 from riskmatch.engine import Progress
 from riskmatch.runs.config import RunConfig
 from riskmatch.sweep import Board, PlannedRun, RunOutcome
@@ -53,11 +53,11 @@ def test_rate_of_a_resumed_download_counts_new_bytes(clock):
 
 
 def test_log_has_a_line_every_few_seconds_and_at_the_end(clock, capsys):
-    with progress("images") as on_progress:
+    with Display() as display:
         for done in range(1, 101):
-            on_progress("decoding", done, 100)
+            display.progress("decoding", done, 100)
             clock.now += 0.125
-        on_progress("waiting", 0, None)
+        display.progress("waiting", 0, None)
     shown = capsys.readouterr()
     assert shown.out == ""
     lines = shown.err.splitlines()
@@ -67,8 +67,8 @@ def test_log_has_a_line_every_few_seconds_and_at_the_end(clock, capsys):
 
 def test_quiet_shows_nothing(monkeypatch, capsys):
     use_terminal(monkeypatch)
-    with progress("bytes", quiet=True) as on_progress:
-        assert on_progress is None
+    with Display(quiet=True, unit="bytes") as display:
+        display.progress("decoding", 2, 2)
     with SweepDisplay([PLANNED], quiet=True) as display:
         display.progress("decoding", 1, 2)
         display.change(Board([RUN]))
@@ -77,9 +77,9 @@ def test_quiet_shows_nothing(monkeypatch, capsys):
 
 def test_terminal_has_a_bar(monkeypatch, capsys):
     use_terminal(monkeypatch)
-    with progress("images") as on_progress:
-        on_progress("decoding images", 3, 9)
-        on_progress("waiting [for] another", 0, None)
+    with Display() as display:
+        display.progress("decoding images", 3, 9)
+        display.progress("waiting [for] another", 0, None)
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "waiting [for] another" in shown.err

@@ -16,7 +16,7 @@ from tiny import DATA
 from riskmatch import load_model
 from riskmatch.advice import Advice, write_advice
 from riskmatch.cli import main
-from riskmatch.cli.train_options import parse_train
+from riskmatch.cli.train import Train
 from riskmatch.deployment import Expected
 
 NETWORK = (
@@ -60,9 +60,9 @@ def test_options_that_are_given_win_over_the_advice(tmp_path):
     advice = Advice("colored-digits", "rdm", {"weight": 5.0}, {"steps": 60, "lr": 0.1})
     write_advice(advice, tmp_path / "advice.json")
     words = [*DATA, "--all-domains", "--advice", str(tmp_path / "advice.json"), "--lr", "0.2"]
-    config = parse_train(words).config
+    config = Train.parse("train", words).config
     assert (config.method, config.hparams["weight"], config.steps, config.lr) == ("rdm", 5, 60, 0.2)
-    other = parse_train([*words, "--method", "erm"]).config
+    other = Train.parse("train", [*words, "--method", "erm"]).config
     assert (other.method, other.hparams, other.steps) == ("erm", {}, 60)
 
 
@@ -86,7 +86,7 @@ def test_expected_accuracy_is_of_a_run_that_follows_the_advice(tmp_path, changes
     words = ["colored-digits", "--all-domains", "--advice", str(tmp_path / "advice.json")]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        command = parse_train([*words, *changes.split()])
+        command = Train.parse("train", [*words, *changes.split()])
     assert command.prepared.expected == (None if why else advice.expected)
     causes = [str(one.message).partition(", and ")[2] for one in caught]
     assert [cause for cause in causes if cause] == ([f"{why}."] if why else [])

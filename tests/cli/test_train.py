@@ -10,7 +10,7 @@ import pytest
 from tiny import train
 
 from riskmatch.cli.errors import BadInput
-from riskmatch.cli.train_options import parse_train
+from riskmatch.cli.train import Train
 from riskmatch.defaults import resolve, values_of
 from riskmatch.engine.loggers import CSV
 from riskmatch.runs import records
@@ -137,28 +137,29 @@ def test_command_line_wins_over_toml_file(riskmatch):
         'data = "colored-digits"\nmethod = "rdm"\ntest-domain = ["0.1"]\nlr_after = 1e-4\n'
         "weight = 2\nsteps = 20\nrescale = true\n[data-option]\nsamples = 100\n"
     )
-    config = parse_train(["--config", "run.toml", "--weight", "7", "--steps=10"]).config
+    config = Train.parse("train", ["--config", "run.toml", "--weight", "7", "--steps=10"]).config
     assert (config.data, config.method, config.test_domains) == ("colored-digits", "rdm", ("0.1",))
     assert (config.hparams["weight"], config.hparams["lr_after"]) == (7.0, 1e-4)
     assert config.hparams["rescale"] is True
     assert (config.steps, config.data_options) == (10, {"samples": 100})
-    other = parse_train(["--config", "run.toml", "--test-domain", "0.9", "--no-rescale"]).config
+    words = ["--config", "run.toml", "--test-domain", "0.9", "--no-rescale"]
+    other = Train.parse("train", words).config
     assert other.test_domains == ("0.9",)
     assert other.hparams["rescale"] is False
 
 
 def test_options_win_over_preset_and_preset_over_defaults():
     words = ["domainnet", "--test-domain", "sketch", "--method", "rdm", "--preset", "paper"]
-    config = parse_train(words).config
+    config = Train.parse("train", words).config
     assert (config.hparams["kernel"], config.schedule) == ("paper", "constant")
     assert config.hparams["warmup"] == 2400  # the data set's, which no preset touches
-    assert (
-        parse_train([*words, "--kernel", "authors-code"]).config.hparams["kernel"] == "authors-code"
-    )
+    config = Train.parse("train", [*words, "--kernel", "authors-code"]).config
+    assert config.hparams["kernel"] == "authors-code"
 
 
 def test_defaults_apply_without_options():
-    config = parse_train(["colored-digits", "--test-domain", "0.1", "--method", "rdm"]).config
+    words = ["colored-digits", "--test-domain", "0.1", "--method", "rdm"]
+    config = Train.parse("train", words).config
     usual = values_of(resolve("rdm", "colored-digits"))
     assert dict(config.hparams) == {name: usual[name] for name in config.hparams}
     assert (config.batch_size, config.lr, config.steps) == (0, 1e-3, 350)
@@ -166,13 +167,13 @@ def test_defaults_apply_without_options():
 
 def test_backbone_is_an_alias_of_model():
     words = ["colored-mnist", "--test-domain", "0.9", "--method", "erm"]
-    plain = parse_train(words).config
-    config = parse_train([*words, "--backbone", "lite0", "--frozen"]).config
+    plain = Train.parse("train", words).config
+    config = Train.parse("train", [*words, "--backbone", "lite0", "--frozen"]).config
     assert config.model == "lite0"
     assert config.model_options == {"frozen": True}  # without those of the multi-layer perceptron
     assert "frozen" not in plain.model_options
     with pytest.raises(BadInput, match="frozen needs a backbone, such as lite0"):
-        parse_train([*words, "--frozen"])
+        Train.parse("train", [*words, "--frozen"])
 
 
 def test_tensorboard_events_contain_every_evaluation(riskmatch):

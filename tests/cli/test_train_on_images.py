@@ -12,7 +12,7 @@ pytest.importorskip("efficientnet_lite_pytorch", reason="needs the extra riskmat
 
 from pets import DOMAINS, draw_pets
 
-from riskmatch.cli.train_options import parse_train
+from riskmatch.cli.train import Train
 from riskmatch.runs.findings import RunWarning
 
 RUN = shlex.split(
@@ -45,7 +45,7 @@ def test_run_id_does_not_depend_on_the_current_folder(riskmatch, pets, monkeypat
     assert set(first["evaluation"]["scores"]) == set(DOMAINS)
     monkeypatch.chdir(pets)
     for path in (".", "../pets/", str(pets)):
-        assert parse_train([*words[1:], path]).config.id == first["id"]
+        assert Train.parse("train", [*words[1:], path]).config.id == first["id"]
 
 
 @pytest.mark.parametrize("network", ["mlp", "cnn", "linear"])
@@ -128,16 +128,17 @@ def test_missing_package_is_named_before_any_image_is_decoded(
 
 def test_frozen_scales_learning_rates_unless_given(riskmatch):
     words = ["pacs", "--method", "rdm", "--test-domain", "sketch"]
-    whole, head = parse_train(words).config, parse_train([*words, "--frozen"]).config
+    whole = Train.parse("train", words).config
+    head = Train.parse("train", [*words, "--frozen"]).config
     assert (whole.model, whole.lr) == ("lite0", 5e-5)
     assert (head.model, head.lr) == ("lite0", 1e-3)
     assert (whole.steps, whole.eval_every) == (head.steps, head.eval_every) == (5000, 300)
     assert (head.hparams["warmup"], head.hparams["lr_after"]) == (300, 3e-4)
     assert head.hparams["weight"] == whole.hparams["weight"]
     with pytest.warns(RunWarning, match="lr_after"):
-        assert parse_train([*words, "--frozen", "--lr", "0.1"]).config.lr == 0.1
+        assert Train.parse("train", [*words, "--frozen", "--lr", "0.1"]).config.lr == 0.1
     Path("run.toml").write_text("frozen = true\n")
-    assert parse_train([*words, "--config", "run.toml"]).config == head
+    assert Train.parse("train", [*words, "--config", "run.toml"]).config == head
 
 
 def test_help_shows_the_defaults_of_a_frozen_backbone(riskmatch):

@@ -10,7 +10,7 @@ pytest.importorskip("PIL", reason="needs the extra riskmatch[images]")
 
 from pets import DOMAINS, draw_pets
 
-from riskmatch.cli.train_options import parse_train
+from riskmatch.cli.train import Train
 from riskmatch.data.catalogue import known_domains
 
 RUN = shlex.split("--method erm --test-domain oil")
@@ -31,14 +31,14 @@ def test_link_to_a_manifest_keeps_its_folder(pets, tmp_path):
             rows.writerow([path.relative_to(tmp_path), path.parts[-2], path.parts[-3]])
     (tmp_path / "pets.csv").symlink_to("store/v1.csv")
     (tmp_path / "linked").symlink_to(tmp_path)
-    data = parse_train(["linked/pets.csv", *RUN]).config.data
+    data = Train.parse("train", ["linked/pets.csv", *RUN]).config.data
     assert data == str(tmp_path / "pets.csv")
     assert known_domains(data) == DOMAINS
 
 
 def test_link_to_a_folder_is_resolved(pets, tmp_path):
     (tmp_path / "linked").symlink_to(pets)
-    assert parse_train(["linked", *RUN]).config.data == str(pets)
+    assert Train.parse("train", ["linked", *RUN]).config.data == str(pets)
 
 
 def test_names_of_domains_are_normalised(pets):
@@ -47,7 +47,9 @@ def test_names_of_domains_are_normalised(pets):
         (pets / "oil").rename(pets / name)
         assert known_domains(str(pets)) == (shown, "ink", "photo")
         words = ["pets", "--method", "erm", "--test-domain"]
-        domains = {parse_train([*words, given]).config.test_domains for given in (name, shown)}
+        domains = {
+            Train.parse("train", [*words, given]).config.test_domains for given in (name, shown)
+        }
         assert domains == {(shown,)}
         (pets / name).rename(pets / "oil")
 

@@ -8,7 +8,7 @@ import pytest
 from tiny_runs import assert_same_run, tiny
 
 from riskmatch import train as train_by_name
-from riskmatch.cli.train_options import parse_train
+from riskmatch.cli.train import Train
 from riskmatch.data import load
 from riskmatch.defaults import resolve
 from riskmatch.engine import load_run
@@ -123,7 +123,7 @@ def test_head_on_a_file_of_features_stops_early_unless_steps_are_given(tmp_path)
     other = train_by_name(data, "erm", "a", out=tmp_path, eval_every=2, lr=1e-9, steps=20)
     assert other.record.evaluations[-1].step == 20
     words = [str(data), "--method", "erm", "--test-domain", "a"]
-    assert parse_train(words).config.patience == run.config.patience > 0
+    assert Train.parse("train", words).config.patience == run.config.patience > 0
     assert plan_sweep(tmp_path / "s", str(data), ["erm"], draws=1).runs[0].config.patience == 0
 
 

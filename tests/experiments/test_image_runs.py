@@ -2,8 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from riskmatch.cli.run_options import parse_planned
-from riskmatch.cli.sweep import PlanOptions
+from riskmatch.cli.sweep import Plan
 from riskmatch.data import DATASETS
 from riskmatch.experiments import EXPERIMENTS, Scope
 from riskmatch.experiments.catalogue import name_of
@@ -29,14 +28,14 @@ def ids(runs):
 @pytest.mark.parametrize("data", ["pacs", "terraincognita"])
 def test_laptop_plans_the_runs_of_a_sweep_on_frozen_features(data):
     words = f"DIR --data {data} --frozen --draws 5 --steps 1000 --eval-every 60".split()
-    options, choices = parse_planned(PlanOptions, "sweep plan", words)
+    options = Plan.parse("sweep plan", words)
     swept = Protocol(
         data,
         tuple(sorted(methods().keys() - CONTROLS)),
         tuple(held_out(DATASETS[data].domains)),
         options.draws,
         options.trials,
-        choices={**choices, "model_options": {"frozen": options.frozen}},
+        choices={**options.choices, "model_options": {"frozen": options.frozen}},
     ).runs()
     assert len(swept) == 14 * 4 * 5 * 3
     assert ids(swept) == ids(plan(data, "laptop"))

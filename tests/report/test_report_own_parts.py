@@ -13,7 +13,7 @@ import pytest
 import riskmatch
 from riskmatch import report
 from riskmatch.cli import main
-from riskmatch.cli.train_options import parse_train
+from riskmatch.cli.train import Train
 from riskmatch.report.page import page_data
 from riskmatch.runs import records
 
@@ -90,7 +90,7 @@ def test_titles_name_the_parts_and_the_configuration_has_their_full_names(run):
 
 def test_command_to_reproduce_gives_the_same_run(run):
     (page,) = page_data(run.folder)["runs"]
-    assert parse_train(shlex.split(page["reproduce"])[2:]).config == run.config
+    assert Train.parse("train", shlex.split(page["reproduce"])[2:]).config == run.config
 
 
 def test_comparison_with_erm(run):

@@ -28,13 +28,13 @@
 A command's module is imported when the command is called, and torch only where it is needed, so
 that ``--help`` is fast.
 
-A new command is a module here with a dataclass and a function ``run``, and an entry in
-:data:`riskmatch.cli.app.COMMANDS`. The docstring of the dataclass is the help; a field is an
-option, its docstring the help of the option. A field marked
-:data:`~riskmatch.cli.options.Positional` is a positional argument; one without a default must be
-given. ``run`` takes the words after the command, parses them with
-:func:`riskmatch.cli.parser.parse` and returns the exit code. A command with verbs, such as
-``data get``, passes one such function per verb to :func:`riskmatch.cli.app.call_verb`.
+A new command is a module here with a dataclass of the capitalised name of the command, derived from
+:class:`~riskmatch.cli.parser.Command`, and an entry in :data:`riskmatch.cli.app.COMMANDS`. The
+docstring of the dataclass is the help; a field is an option, its docstring the help of the option.
+A field marked :data:`~riskmatch.cli.options.Positional` is a positional argument; one without a
+default must be given. ``execute`` calls the library and prints; wrong values, missing files and
+missing packages become one line in :func:`riskmatch.cli.app.main`. The module of a command with
+verbs, such as ``data get``, has one such class per verb in ``VERBS``, and an ``EXAMPLE``.
 """
 
 from __future__ import annotations

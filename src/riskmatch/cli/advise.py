@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import riskmatch
-from riskmatch.cli.errors import bad_input
-from riskmatch.cli.options import Positional, arguments
+from riskmatch.cli.options import Positional
+from riskmatch.cli.parser import PlanningCommand
 from riskmatch.cli.printer import print_json, printable
 from riskmatch.cli.progress import SweepDisplay
-from riskmatch.cli.run_options import parse_planned
 
 
-@dataclass(frozen=True)
-class Advise:
+@dataclass
+class Advise(PlanningCommand):
     """Advise which method to train, and what accuracy to expect on an unseen domain.
 
     Every domain is left out in turn, and methods are trained on the others with a small search:
@@ -56,27 +55,23 @@ class Advise:
     json: bool = False
     """Print the contents of advice.json."""
 
-
-def run(words: Sequence[str]) -> int:
-    """Train what is not yet trained, and print the advice."""
-    options, given = parse_planned(Advise, "advise", words)
-    together = [group.split("+") for group in options.leave_out_together]
-    renamed = ("select", "leave_out_together", "options", "jobs", "device")
-    with bad_input(), SweepDisplay(quiet=options.quiet) as display:
-        advised = riskmatch.advise(
-            **arguments(options, *renamed),
-            selection=options.select,
-            leave_out_together=together or None,
-            choices={**options.options, **given},
-            launcher=riskmatch.Local(options.jobs, options.device),
-            **display.callbacks,
-        )
-    if options.json:
-        print_json(advised.to_json())
-    elif not options.quiet:
-        print(advised.table.markdown(), end="\n\n")
-        print("\n".join(map(printable, advised.sentences)), end="\n\n")
-        print("\n".join(map(printable, advised.notes)), end="\n\n")
-        print(f"Report: {printable(advised.page)}")
-        print(f"Train {advised.best.title} on all domains: {printable(advised.command)}")
-    return 0
+    def execute(self) -> None:
+        """Train what is not yet trained, and print the advice."""
+        renamed = ("select", "leave_out_together", "options", "jobs", "device")
+        with SweepDisplay(quiet=self.quiet) as display:
+            advised = riskmatch.advise(
+                **self.arguments(*renamed),
+                selection=self.select,
+                leave_out_together=[group.split("+") for group in self.leave_out_together] or None,
+                choices=self.choices,
+                launcher=riskmatch.Local(self.jobs, self.device),
+                **display.callbacks,
+            )
+        if self.json:
+            print_json(advised.to_json())
+        elif not self.quiet:
+            print(advised.table.markdown(), end="\n\n")
+            print("\n".join(map(printable, advised.sentences)), end="\n\n")
+            print("\n".join(map(printable, advised.notes)), end="\n\n")
+            print(f"Report: {printable(advised.page)}")
+            print(f"Train {advised.best.title} on all domains: {printable(advised.command)}")

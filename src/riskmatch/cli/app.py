@@ -9,7 +9,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from importlib import import_module
 from keyword import iskeyword
@@ -93,46 +93,39 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except Exception as error:
         from riskmatch.cli.errors import CommandError
-        from riskmatch.registry import PartError
 
-        if isinstance(error, CommandError | PartError):
-            return _fail(error, str(error), getattr(error, "code", 2), debug)
+        if isinstance(error, CommandError):
+            return _fail(error, str(error), error.code, debug)
         cause = f"{type(error).__name__}: {error} (--debug shows the traceback)"
         return _fail(error, cause, 3, debug)
 
 
 def _run(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
-        width = max(map(len, COMMANDS))
-        rows = (f"  {name:<{width}}   {summary}" for name, summary in COMMANDS.items())
-        print(HELP.format(commands="\n".join(rows)), end="")
+        print(HELP.format(commands=_listed(COMMANDS)), end="")
         return 0
     if words[0] == "--version":
         from importlib.metadata import version
 
         print(f"riskmatch {version('riskmatch')}")
         return 0
-    command, *rest = words
-    if command not in COMMANDS:
-        from riskmatch.cli.errors import unknown
+    from riskmatch.cli.errors import BadInput, RunFailed, bad_input, unknown
 
+    command = words[0]
+    if command not in COMMANDS:
         noun = "option" if command.startswith("-") else "command"
         raise unknown(noun, command, ["--help", "--version"] if noun == "option" else COMMANDS)
-    from riskmatch.cli.errors import BadInput, HelpPrinted, RunFailed
-
-    verb = [word for word in words if word != "--trust"][:2]
-    if "--trust" in rest and (command in READING or verb in READING):
+    rest = [word for word in words[1:] if word != "--trust"]
+    trusted = len(rest) < len(words) - 1
+    if trusted and (command in READING or [command, *rest[:1]] in READING):
         raise BadInput(f"riskmatch {command} imports no part that a file names: leave out --trust.")
     if command in COMPUTING:
         from riskmatch.device import keep_freed_memory
 
         keep_freed_memory()
-    module = import_module(f"riskmatch.cli.{command}{'_' * iskeyword(command)}")
     try:
-        with _plain_warnings("--quiet" in rest), trust.command(rest, "--trust" in rest):
-            code: int = module.run([word for word in rest if word != "--trust"])
-    except HelpPrinted:
-        return 0
+        with _plain_warnings("--quiet" in rest), trust.command(rest, trusted), bad_input():
+            return _execute(command, rest)
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):  # rich ends so where a pipe is closed
             raise end.__context__ from None
@@ -140,32 +133,34 @@ def _run(words: list[str]) -> int:
             f"Code of a part ended the program with SystemExit({end.code!r}); it should return, or "
             "raise an error."
         ) from end
-    return code
 
 
-def call_verb(
-    command: str,
-    verbs: Mapping[str, Callable[[Sequence[str]], int]],
-    words: Sequence[str],
-    example: str,
-) -> int:
-    """Run the verb that the words begin with, as in ``riskmatch data get``.
+def _execute(command: str, words: list[str]) -> int:
+    """Parse the words after a command, or after a verb of it, and run it."""
+    from riskmatch.cli.errors import Ended
+    from riskmatch.validation import check_option
 
-    Without a verb, print a list of verbs. A verb is a function from the words after it to an exit
-    code; its docstring is its line in the list.
-    """
-    if words and words[0] not in ("-h", "--help"):
-        from riskmatch.cli.errors import check_name
+    module = import_module(f"riskmatch.cli.{command}{'_' * iskeyword(command)}")
+    if verbs := getattr(module, "VERBS", None):
+        if not words or words[0] in ("-h", "--help"):
+            print(f"usage: riskmatch {command} {'|'.join(verbs)} [options]\n")
+            print(_listed({name: verb.execute.__doc__ for name, verb in verbs.items()}))
+            print(f"\nOptions of each: riskmatch {command} {next(iter(verbs))} --help")
+            print(f"\nexample\n  {module.EXAMPLE}")
+            return 0
+        check_option(f"command of riskmatch {command}", words[0], verbs)
+        cls, command, words = verbs[words[0]], f"{command} {words[0]}", words[1:]
+    else:
+        cls = getattr(module, command.capitalize())
+    try:
+        return cls.parse(command, words).execute() or 0
+    except Ended as end:
+        return end.code
 
-        check_name(f"command of riskmatch {command}", words[0], verbs)
-        return verbs[words[0]](words[1:])
-    width = max(map(len, verbs))
-    print(f"usage: riskmatch {command} {'|'.join(verbs)} [options]\n")
-    for name, run in verbs.items():
-        print(f"  {name:<{width}}   {run.__doc__}")
-    print(f"\nOptions of each: riskmatch {command} {next(iter(verbs))} --help")
-    print(f"\nexample\n  {example}")
-    return 0
+
+def _listed(summaries: Mapping[str, str]) -> str:
+    width = max(map(len, summaries))
+    return "\n".join(f"  {name:<{width}}   {text}" for name, text in summaries.items())
 
 
 @contextmanager

@@ -10,26 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import riskmatch
-from riskmatch.cli.app import call_verb
-from riskmatch.cli.errors import RunFailed, bad_input, prepare_output
+from riskmatch.cli.errors import RunFailed, prepare_output
 from riskmatch.cli.options import Positional
-from riskmatch.cli.parser import parse
+from riskmatch.cli.parser import Command, TableColumns
 from riskmatch.cli.printer import Column, print_json, print_line, print_table, printable
-from riskmatch.cli.progress import progress
-from riskmatch.cli.run_options import TableColumns
+from riskmatch.cli.progress import Display
 
 if TYPE_CHECKING:
     from riskmatch.data.doctor import Examination
 
 
-def run(words: Sequence[str]) -> int:
-    """List, fetch or examine data sets."""
-    verbs = {"list": _list, "get": _get, "doctor": _doctor}
-    return call_verb("data", verbs, words, "riskmatch data get mnist")
-
-
-@dataclass(frozen=True)
-class List(TableColumns):
+@dataclass
+class List(TableColumns, Command):
     """List the data sets: domains, classes, size, licence, whether each is on this machine.
 
     Data sets that installed packages announce are listed with their package. With DATA, list that
@@ -46,9 +38,22 @@ class List(TableColumns):
     json: bool = False
     """Print JSON."""
 
+    def execute(self) -> None:
+        """List the data sets, and whether each is on this machine."""
+        rows = riskmatch.describe_data(self.data, self.data_options, self.data_dir)
+        if self.json:
+            print_json(rows)
+            return
+        print_table(_COLUMNS, rows)
+        for row in rows:
+            if columns := row.get("columns"):
+                print_table(_TABLE_COLUMNS, columns)
+        if cures := _cures(rows):
+            print("\nTo make the others available:", *cures, sep="\n  ")
 
-@dataclass(frozen=True)
-class Get:
+
+@dataclass
+class Get(Command):
     """Download the files of a data set and verify them.
 
     An interrupted download continues where it stopped.
@@ -66,9 +71,21 @@ class Get:
     quiet: bool = False
     """Print nothing but errors."""
 
+    def execute(self) -> None:
+        """Download the files of a data set and verify them."""
+        try:
+            with Display(self.quiet, "bytes") as display:
+                folder = riskmatch.download_data(**self.arguments(), on_progress=display.progress)
+        except KeyboardInterrupt as error:
+            raise RunFailed(
+                f"Interrupted. To continue the download: riskmatch data get {self.name}"
+            ) from error
+        if not self.quiet:
+            print(f"{self.name} is in {printable(folder)}, verified")
 
-@dataclass(frozen=True)
-class Doctor(TableColumns):
+
+@dataclass
+class Doctor(TableColumns, Command):
     """Examine every image of a data set and list faults, each with its path and its cure.
 
     Counts are compared with the published ones. Of a table: columns that determine the label or
@@ -92,66 +109,29 @@ class Doctor(TableColumns):
     json: bool = False
     """Print JSON."""
 
-
-def _list(words: Sequence[str]) -> int:
-    """List the data sets, and whether each is on this machine."""
-    options = parse(List, "data list", words)
-    with bad_input():
-        rows = riskmatch.describe_data(options.data, options.data_options, options.data_dir)
-    if options.json:
-        print_json(rows)
-        return 0
-    print_table(_COLUMNS, rows)
-    for row in rows:
-        if columns := row.get("columns"):
-            print_table(_TABLE_COLUMNS, columns)
-    if cures := _cures(rows):
-        print("\nTo make the others available:", *cures, sep="\n  ")
-    return 0
-
-
-def _get(words: Sequence[str]) -> int:
-    """Download the files of a data set and verify them."""
-    options = parse(Get, "data get", words)
-    try:
-        with bad_input(), progress("bytes", options.quiet) as on_progress:
-            folder = riskmatch.download_data(
-                options.name, options.data_dir, options.mirrors, on_progress
+    def execute(self) -> int:
+        """Examine the images of a data set: each fault with its path and its cure."""
+        sheet = self.sheet
+        if sheet is not None:
+            lower = sheet.parent / (sheet.stem + sheet.suffix.lower())
+            prepare_output(lower, "--sheet", (".png",))
+        with Display(self.quiet) as display:
+            examination = riskmatch.examine_data(
+                self.data, self.data_dir, options=self.data_options, on_progress=display.progress
             )
-    except KeyboardInterrupt as error:
-        raise RunFailed(
-            f"Interrupted. To continue the download: riskmatch data get {options.name}"
-        ) from error
-    if not options.quiet:
-        print(f"{options.name} is in {printable(folder)}, verified")
-    return 0
-
-
-def _doctor(words: Sequence[str]) -> int:
-    """Examine the images of a data set: each fault with its path and its cure."""
-    options = parse(Doctor, "data doctor", words)
-    sheet = options.sheet
-    if sheet is not None:
-        lower = sheet.parent / (sheet.stem + sheet.suffix.lower())
-        prepare_output(lower, "--sheet", (".png",))
-    with bad_input(), progress("images", options.quiet) as on_progress:
-        examination = riskmatch.examine_data(
-            options.data,
-            options.data_dir,
-            options=options.data_options,
-            on_progress=on_progress,
-        )
-    if options.json:
-        print(examination.to_json())
-    elif not options.quiet:
-        print_examination(examination)
-    if sheet is not None:
-        with bad_input():
+        if self.json:
+            print(examination.to_json())
+        elif not self.quiet:
+            print_examination(examination)
+        if sheet is not None:
             examination.contact_sheet(sheet)
-        if not (options.json or options.quiet):
-            print(f"The contact sheet is {printable(sheet)}")
-    return examination.exit_code
+            if not (self.json or self.quiet):
+                print(f"The contact sheet is {printable(sheet)}")
+        return examination.exit_code
 
+
+VERBS = {"list": List, "get": Get, "doctor": Doctor}
+EXAMPLE = "riskmatch data get mnist"
 
 _COLUMNS = [
     Column("data set", lambda row: row["name"]),

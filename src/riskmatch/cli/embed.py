@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import riskmatch
-from riskmatch.cli.errors import RunFailed, bad_input, prepare_output
-from riskmatch.cli.options import Positional, arguments
-from riskmatch.cli.parser import parse
+from riskmatch.cli.errors import RunFailed, prepare_output
+from riskmatch.cli.options import Positional
+from riskmatch.cli.parser import Command
 from riskmatch.cli.printer import printable
-from riskmatch.cli.progress import progress
+from riskmatch.cli.progress import Display
 
 
-@dataclass(frozen=True)
-class Embed:
+@dataclass
+class Embed(Command):
     """Embed the images of a data set with a frozen backbone, and write the features to a file.
 
     One row per image and view: domain, label, class, view, features. The file can be given as DATA
@@ -47,21 +47,18 @@ class Embed:
     quiet: bool = False
     """Print nothing but errors."""
 
-
-def run(words: Sequence[str]) -> int:
-    """Embed, write the file, and print its size."""
-    options = parse(Embed, "embed", words)
-    prepare_output(options.out, "--out", (".parquet", ".npz"))
-    try:
-        with bad_input(), progress("images", options.quiet) as on_progress:
-            rows, width = riskmatch.embed_to_file(
-                file=options.out,
-                options=options.model_options,
-                on_progress=on_progress,
-                **arguments(options, "out", "model_options"),
-            )
-    except KeyboardInterrupt as error:
-        raise RunFailed("Interrupted. The same command continues from the cache.") from error
-    if not options.quiet:
-        print(f"{printable(options.out)} has {rows:,} rows of {width:,} features")
-    return 0
+    def execute(self) -> None:
+        """Embed, write the file, and print its size."""
+        prepare_output(self.out, "--out", (".parquet", ".npz"))
+        try:
+            with Display(self.quiet) as display:
+                rows, width = riskmatch.embed_to_file(
+                    file=self.out,
+                    options=self.model_options,
+                    on_progress=display.progress,
+                    **self.arguments("out", "model_options"),
+                )
+        except KeyboardInterrupt as error:
+            raise RunFailed("Interrupted. The same command continues from the cache.") from error
+        if not self.quiet:
+            print(f"{printable(self.out)} has {rows:,} rows of {width:,} features")

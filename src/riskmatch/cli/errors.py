@@ -25,8 +25,12 @@ class CommandError(Exception):
     code = 2
 
 
-class HelpPrinted(Exception):
-    """The help was printed, and the command ends."""
+class Ended(Exception):
+    """The command ends with an exit code, and there is nothing to print."""
+
+    def __init__(self, code: int = 0) -> None:
+        super().__init__()
+        self.code = code
 
 
 class BadInput(CommandError):
@@ -53,6 +57,8 @@ def bad_input() -> Iterator[None]:
     """
     try:
         yield
+    except BrokenPipeError:  # of the reader of the output
+        raise
     except (ValueError, OSError, ImportError, RuntimeError) as error:
         code = 3 if isinstance(error, ChildProcessError) else getattr(error, "code", 2)
         if isinstance(error, RuntimeError) and not hasattr(error, "code"):
@@ -75,12 +81,6 @@ def cause_of(error: BaseException) -> str:
     return str(error)
 
 
-def check_name(noun: str, name: str, names: Iterable[str]) -> None:
-    """Raise :class:`BadInput` with the nearest name unless ``name`` is one of ``names``."""
-    with bad_input():
-        check_option(noun, name, names)
-
-
 def unknown(noun: str, name: str, names: Iterable[str], command: str = "riskmatch") -> BadInput:
     """The error for a name that is not among ``names``, which are too many to list.
 
@@ -101,7 +101,7 @@ def prepare_output(file: Path, option: str, suffixes: tuple[str, ...]) -> None:
 
     Called before any work, so that no work is lost.
     """
-    check_name(f"file type of {option}", file.suffix, suffixes)
+    check_option(f"file type of {option}", file.suffix, suffixes)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         if not os.access(file.parent, os.W_OK):

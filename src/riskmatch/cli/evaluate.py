@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import riskmatch
-from riskmatch.cli.errors import bad_input
-from riskmatch.cli.options import Positional, arguments
-from riskmatch.cli.parser import parse
+from riskmatch.cli.options import Positional
+from riskmatch.cli.parser import Command
 from riskmatch.cli.printer import Column, print_json, print_line, print_table
 from riskmatch.cli.progress import Display
 
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
     from riskmatch.deployment import TrainedModel
 
 
-@dataclass(frozen=True)
-class Labelled:
+@dataclass
+class Labelled(Command):
     """Options of commands that read labelled data."""
 
     model: Positional[Path]
@@ -43,14 +42,14 @@ class Labelled:
     def reading(self, display: Display) -> dict[str, Any]:
         """Arguments of :func:`riskmatch.evaluate` and :func:`riskmatch.monitor` but the model."""
         return {
-            **arguments(self, "model", "data_options", "unlabelled"),
+            **self.arguments("model", "data_options", "unlabelled"),
             "options": self.data_options or None,
             "on_skip": display.skip,
             "on_progress": display.progress,
         }
 
 
-@dataclass(frozen=True)
+@dataclass
 class Evaluate(Labelled):
     """Evaluate a model on every domain of labelled data, with intervals.
 
@@ -65,19 +64,16 @@ class Evaluate(Labelled):
     json: bool = False
     """Print the table as JSON."""
 
-
-def run(words: Sequence[str]) -> int:
-    """Evaluate and print a row per domain."""
-    options = parse(Evaluate, "evaluate", words)
-    with bad_input(), Display(options.quiet, "samples") as display:
-        model = riskmatch.load_model(options.model)
-        table = riskmatch.evaluate(model, **options.reading(display))
-    if options.json:
-        expected = model.values["expected"]
-        print_json({"domains": table.to_dict("records"), "expected": expected})
-    else:
-        _print(table, model, options.level)
-    return 0
+    def execute(self) -> None:
+        """Evaluate and print a row per domain."""
+        with Display(self.quiet, "samples") as display:
+            model = riskmatch.load_model(self.model)
+            table = riskmatch.evaluate(model, **self.reading(display))
+        if self.json:
+            expected = model.values["expected"]
+            print_json({"domains": table.to_dict("records"), "expected": expected})
+        else:
+            _print(table, model, self.level)
 
 
 def _print(table: pd.DataFrame, model: TrainedModel, level: float) -> None:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import riskmatch
-from riskmatch.cli.errors import bad_input, prepare_output
-from riskmatch.cli.options import Positional, arguments
-from riskmatch.cli.parser import parse
+from riskmatch.cli.errors import prepare_output
+from riskmatch.cli.options import Positional
+from riskmatch.cli.parser import Command
 from riskmatch.cli.printer import print_json, printable
 
 
-@dataclass(frozen=True)
-class Export:
+@dataclass
+class Export(Command):
     """Export a model for programs without riskmatch, and check it on real inputs.
 
     The file takes batches of any size; normalisation is inside. How images are resized, and the
@@ -42,24 +41,20 @@ class Export:
     json: bool = False
     """Print path, check and metadata as JSON."""
 
-
-def run(words: Sequence[str]) -> int:
-    """Export, check and print the path."""
-    options = parse(Export, "export", words)
-    if options.out is not None:
-        prepare_output(options.out, "--out", (".onnx", ".pt2"))
-    with bad_input():
-        exported = riskmatch.export(**arguments(options))
-    if options.json:
-        print_json({**vars(exported), "path": str(exported.path)})
-    elif not options.quiet:
-        taken = exported.metadata["input"]
-        shape = ", ".join(map(str, taken["shape"]))
-        what = {
-            "images": "RGB images, resized as its metadata state",
-            "table": "rows of load_model(…).preprocessing.transform(table)",
-        }.get(exported.metadata["preprocessing"]["kind"], "inputs of the network")
-        print(f"{printable(exported.path)} takes ({shape}), {taken['dtype']}: {what}")
-        agreement = f"{exported.difference:.1g} on {exported.checked} real inputs"
-        print(f"outputs agree with torch to {agreement}")
-    return 0
+    def execute(self) -> None:
+        """Export, check and print the path."""
+        if self.out is not None:
+            prepare_output(self.out, "--out", (".onnx", ".pt2"))
+        exported = riskmatch.export(**self.arguments())
+        if self.json:
+            print_json({**vars(exported), "path": str(exported.path)})
+        elif not self.quiet:
+            taken = exported.metadata["input"]
+            shape = ", ".join(map(str, taken["shape"]))
+            what = {
+                "images": "RGB images, resized as its metadata state",
+                "table": "rows of load_model(…).preprocessing.transform(table)",
+            }.get(exported.metadata["preprocessing"]["kind"], "inputs of the network")
+            print(f"{printable(exported.path)} takes ({shape}), {taken['dtype']}: {what}")
+            agreement = f"{exported.difference:.1g} on {exported.checked} real inputs"
+            print(f"outputs agree with torch to {agreement}")

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import riskmatch
-from riskmatch.cli.errors import BadInput, bad_input, prepare_output
+from riskmatch.cli.errors import BadInput, prepare_output
 from riskmatch.cli.options import Positional
-from riskmatch.cli.parser import parse
+from riskmatch.cli.parser import Command
 from riskmatch.cli.printer import printable
-from riskmatch.cli.progress import progress
+from riskmatch.cli.progress import Display
 
 TEXT = """\
 Draw a figure from the records and predictions of runs, or from a JSON file with its numbers, as
@@ -28,9 +27,11 @@ Examples:
 """
 
 
-@dataclass(frozen=True)
-class Draw:
+@dataclass
+class Figure(Command):
     """Options of ``riskmatch figure``."""
+
+    help_without_words: ClassVar[bool] = True
 
     name: Positional[str | None] = None
     """Name of a figure, or a JSON file."""
@@ -45,27 +46,21 @@ class Draw:
     quiet: bool = False
     """Print nothing but errors."""
 
+    @classmethod
+    def help(cls) -> str:
+        """The text, with the figures that there are."""
+        summaries = riskmatch.list_figures()
+        width = max(map(len, summaries))
+        figures = (f"  {name:<{width}}   {text}" for name, text in summaries.items())
+        return TEXT.format(figures="\n".join(figures))
 
-def run(words: Sequence[str]) -> int:
-    """Draw a figure, or list the figures."""
-    summaries = riskmatch.list_figures()
-    width = max(map(len, summaries))
-    figures = "\n".join(f"  {name:<{width}}   {text}" for name, text in summaries.items())
-    text = TEXT.format(figures=figures)
-    options = parse(Draw, "figure", words or ["--help"], text)
-    if options.name is None:
-        raise BadInput("Give the name of a figure; riskmatch figure --help lists them.")
-    out = options.out or Path(Path(options.name).stem + ".png")
-    prepare_output(out, "--out", (".png", ".svg", ".pdf", ".json"))
-    with bad_input(), progress("samples", options.quiet) as on_progress:
-        riskmatch.draw_figure(
-            options.name,
-            options.runs,
-            out,
-            width=options.width,
-            data_dir=options.data_dir,
-            on_progress=on_progress,
-        )
-    if not options.quiet:
-        print(printable(out))
-    return 0
+    def execute(self) -> None:
+        """Draw a figure."""
+        if self.name is None:
+            raise BadInput("Give the name of a figure; riskmatch figure --help lists them.")
+        out = self.out or Path(Path(self.name).stem + ".png")
+        prepare_output(out, "--out", (".png", ".svg", ".pdf", ".json"))
+        with Display(self.quiet, "samples") as display:
+            riskmatch.draw_figure(**{**self.arguments(), "out": out}, on_progress=display.progress)
+        if not self.quiet:
+            print(printable(out))

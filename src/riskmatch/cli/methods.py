@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import riskmatch
-from riskmatch.cli.errors import bad_input
 from riskmatch.cli.options import Positional
-from riskmatch.cli.parser import parse
+from riskmatch.cli.parser import Command
 from riskmatch.cli.printer import (
     Column,
     format_value,
@@ -21,8 +20,8 @@ from riskmatch.cli.printer import (
 )
 
 
-@dataclass(frozen=True)
-class Methods:
+@dataclass
+class Methods(Command):
     """List the methods, or describe one: formula, hyper-parameters, defaults and search ranges.
 
     Methods that installed packages announce are listed with their package; one of your own is named
@@ -37,24 +36,21 @@ class Methods:
     json: bool = False
     """Print JSON."""
 
-
-def run(words: Sequence[str]) -> int:
-    """List the methods, or describe one."""
-    options = parse(Methods, "methods", words)
-    with bad_input():
-        name = options.name
-        described = riskmatch.describe_method(name) if name else riskmatch.describe_methods()
-    if options.json:
-        print_json(described)
-    elif isinstance(described, dict):
-        _print_method(described)
-    else:
-        print_table(_COLUMNS, [method for method in described if "error" not in method])
-        for method in described:
+    def execute(self) -> None:
+        """List the methods, or describe one."""
+        if self.name:
+            method = riskmatch.describe_method(self.name)
+            (print_json if self.json else _print_method)(method)
+            return
+        methods = riskmatch.describe_methods()
+        if self.json:
+            print_json(methods)
+            return
+        print_table(_COLUMNS, [method for method in methods if "error" not in method])
+        for method in methods:
             if "error" in method:
                 print_line(f"{method['name']}: {method['error']}")
         print_line("Formula, citation, settings: riskmatch methods NAME", "dim")
-    return 0
 
 
 _COLUMNS = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import starmap
 from operator import itemgetter
@@ -10,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import riskmatch
-from riskmatch.cli.errors import bad_input, prepare_output
+from riskmatch.cli.errors import prepare_output
 from riskmatch.cli.evaluate import Labelled
 from riskmatch.cli.options import Positional
-from riskmatch.cli.parser import parse
 from riskmatch.cli.printer import Column, print_json, print_line, print_table
 from riskmatch.cli.progress import Display
 
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from riskmatch.deployment import Monitoring
 
 
-@dataclass(frozen=True)
+@dataclass
 class Monitor(Labelled):
     """Test whether the risks of a new site are distributed like those of training.
 
@@ -51,21 +49,19 @@ class Monitor(Labelled):
     json: bool = False
     """Print the tests as JSON."""
 
-
-def run(words: Sequence[str]) -> int:
-    """Test, print the tests, and return 1 where there is an alarm."""
-    options = parse(Monitor, "monitor", words)
-    if options.figure is not None:
-        prepare_output(options.figure, "--figure", (".png", ".svg", ".pdf"))
-    with bad_input(), Display(options.quiet, "samples") as display:
-        monitoring = riskmatch.monitor(
-            options.model, labelled=not options.unlabelled, **options.reading(display)
-        )
-    if options.json:
-        print_json(monitoring.to_json())
-    elif not options.quiet:
-        _print(monitoring)
-    return int(monitoring.alarm)
+    def execute(self) -> int:
+        """Test, print the tests, and return 1 where there is an alarm."""
+        if self.figure is not None:
+            prepare_output(self.figure, "--figure", (".png", ".svg", ".pdf"))
+        with Display(self.quiet, "samples") as display:
+            monitoring = riskmatch.monitor(
+                self.model, labelled=not self.unlabelled, **self.reading(display)
+            )
+        if self.json:
+            print_json(monitoring.to_json())
+        elif not self.quiet:
+            _print(monitoring)
+        return int(monitoring.alarm)
 
 
 _NUMBERS = {"mmd2": "MMD²", "effect": "effect", "p": "p", "p_adjusted": "p (Holm)"}

@@ -117,14 +117,6 @@ def options_of(cls: type) -> list[Option]:
     ]
 
 
-def arguments(command: object, *excluded: str) -> dict[str, Any]:
-    """Options of a command by name, as arguments of the function that it calls.
-
-    Those that control what is printed, and those in ``excluded``, are left out.
-    """
-    return {n: v for n, v in vars(command).items() if n not in ("quiet", "json", *excluded)}
-
-
 def element(type_: Any) -> Any:
     """Type of one value of an option: without None, and of one entry of a tuple.
 

@@ -1,51 +1,155 @@
-"""Parse the words of a command with argparse; errors are one line."""
+"""Commands as dataclasses, their words parsed with argparse; errors are one line."""
 
 from __future__ import annotations
 
 import argparse
 import inspect
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn, TypeVar
+import shlex
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from riskmatch.cli.errors import BadInput, HelpPrinted, unknown
+from riskmatch.cli.errors import BadInput, Ended, unknown
 from riskmatch.cli.options import Option, options_of
+from riskmatch.runs.config import RunConfig
 
-Command = TypeVar("Command")
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from riskmatch.sweep import Launcher
+
+DERIVED = ("data", "method", "hparams", "source")
+"""Fields of a run that are no options of it."""
+PLANNED = ("test_domains", "seed", "trial")
+"""Fields that differ between the runs of a plan."""
 
 
-def parse(
-    command: type[Command],
-    name: str,
-    words: Sequence[str],
-    text: str | None = None,
-) -> Command:
-    """Parse the words after ``riskmatch NAME`` into a value of the dataclass ``command``.
+class Command(ABC):
+    """Base class of commands, which are dataclasses.
 
-    Its fields are the options; one without a default must be given. The help is ``text``, by
-    default the docstring of ``command``.
+    Fields are options; one without a default must be given. The docstring is the help.
     """
-    return parse_groups(command, name, words, {}, text)[0]
+
+    line: str
+    """The command line, to copy."""
+    given: dict[str, Any]
+    """Given values of the options of :meth:`groups`."""
+
+    help_without_words: ClassVar[bool] = False
+    """Whether the command without words prints its help."""
+
+    @abstractmethod
+    def execute(self) -> int | None:
+        """Call the library and print; an exit code other than 0 is returned."""
+
+    @classmethod
+    def help(cls) -> str:
+        """Text of ``--help`` above the options."""
+        return inspect.getdoc(cls) or ""
+
+    @classmethod
+    def groups(cls, words: Sequence[str]) -> Mapping[str, Iterable[Option]]:
+        """Further groups of options by title; ``words`` may decide which there are."""
+        return {}
+
+    @classmethod
+    def parse(cls, name: str, words: Sequence[str]) -> Self:
+        """Parse the words after ``riskmatch NAME``."""
+        options = options_of(cls)
+        parser = Parser(f"riskmatch {name}", cls.help(), options)
+        for title, group in cls.groups(words).items():
+            parser.add(title, group)
+        given = parser.parse(words or ["--help"] * cls.help_without_words)
+        for option in options:
+            if option.required and option.name not in given:
+                raise BadInput(f"{parser.prog} needs {option.label}: {option.help}")
+        command = cls(**{o.name: given.pop(o.name) for o in options if o.name in given})
+        command.line = shlex.join(["riskmatch", *name.split(), *words])
+        command.given = given
+        return command
+
+    def arguments(self, *excluded: str) -> dict[str, Any]:
+        """Values of the options by name, as arguments of the function that the command calls.
+
+        Those that control what is printed, and those in ``excluded``, are left out.
+        """
+        names = {item.name for item in fields(self)}  # type: ignore[arg-type]
+        return {n: getattr(self, n) for n in names - {"quiet", "json", *excluded}}
 
 
-def parse_groups(
-    command: type[Command],
-    name: str,
-    words: Sequence[str],
-    groups: Mapping[str, Iterable[Option]],
-    text: str | None = None,
-) -> tuple[Command, dict[str, Any]]:
-    """As :func:`parse`, with further groups of options, whose given values are returned by name."""
-    options = options_of(command)
-    parser = Parser(f"riskmatch {name}", text or inspect.getdoc(command) or "", options)
-    for title, group in groups.items():
-        parser.add(title, group)
-    given = parser.parse(words)
-    for option in options:
-        if option.required and option.name not in given:
-            raise BadInput(f"{parser.prog} needs {option.label}: {option.help}")
-    fields = {option.name: given.pop(option.name) for option in options if option.name in given}
-    return command(**fields), given
+@dataclass
+class TableColumns:
+    """Options that name the columns of a table, a CSV or Parquet file."""
+
+    label: str | None = None
+    """Column of the class, or of the target of a regression."""
+    domain: str | None = None
+    """Column of the domain."""
+    ignore: tuple[str, ...] = ()
+    """Column to leave out."""
+
+    @property
+    def data_options(self) -> dict[str, Any]:
+        """Those that are given, as options of the data set."""
+        given = {"label": self.label, "domain": self.domain, "ignore": list(self.ignore)}
+        return {name: value for name, value in given.items() if value}
+
+
+class PlanningCommand(Command):
+    """A command that plans runs: fields of a run are options of all of them."""
+
+    options: Mapping[str, Any]
+    """Fields of the methods that have them."""
+
+    @classmethod
+    def groups(cls, words: Sequence[str]) -> Mapping[str, Iterable[Option]]:
+        """The fields of a run, and the columns of a table."""
+        run = [replace(option, default=None) for option in run_options(PLANNED)]
+        return {"run": run, "table": options_of(TableColumns)}
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """Fields of the runs or of their methods that are given."""
+        return {**self.options, **with_columns(self.given)}
+
+
+class LaunchingCommand(Command):
+    """A command whose options include those of the launcher that it names."""
+
+    launcher: str
+    """Name of the launcher."""
+
+    @classmethod
+    def groups(cls, words: Sequence[str]) -> Mapping[str, Iterable[Option]]:
+        """The fields of the launcher."""
+        from riskmatch.sweep.launchers import launcher_class
+
+        named = [option for option in options_of(cls) if option.name == "launcher"]
+        name = Parser("", "", named, help=False).parse_known(words).get("launcher", "local")
+        return {"launching": options_of(launcher_class(name))}
+
+    def make_launcher(self) -> Launcher:
+        """The launcher with its options."""
+        from riskmatch.sweep.launchers import make_launcher
+
+        return make_launcher(self.launcher, self.given)
+
+
+def run_options(excluded: Sequence[str] = ()) -> Iterator[Option]:
+    """Options for the fields of a run but those in ``excluded``."""
+    for option in options_of(RunConfig):
+        if option.name not in (*DERIVED, *excluded):
+            yield replace(option, negatable=option.type_ is bool)
+
+
+def with_columns(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Values that are given, with the columns of a table among the options of the data set."""
+    names = {item.name for item in fields(TableColumns)}
+    columns = TableColumns(**{name: given[name] for name in names & given.keys()}).data_options
+    others = {name: value for name, value in given.items() if name not in names}
+    return {**others, "data_options": {**given.get("data_options", {}), **columns}}
 
 
 class Parser(argparse.ArgumentParser):
@@ -120,4 +224,4 @@ class Parser(argparse.ArgumentParser):
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         """End the command after its help."""
-        raise HelpPrinted
+        raise Ended

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import riskmatch
-from riskmatch.cli.errors import bad_input, prepare_output
+from riskmatch.cli.errors import prepare_output
 from riskmatch.cli.options import Positional
-from riskmatch.cli.parser import parse
+from riskmatch.cli.parser import Command
 from riskmatch.cli.printer import printable
 from riskmatch.cli.progress import Display
 
 
-@dataclass(frozen=True)
-class Predict:
+@dataclass
+class Predict(Command):
     """Predict with a model, and write a row per input: class, confidence, probabilities.
 
     INPUT is a folder of images at any depth, a manifest (a CSV, JSON or Parquet file with a column
@@ -37,21 +36,16 @@ class Predict:
     quiet: bool = False
     """Print nothing but errors."""
 
-
-def run(words: Sequence[str]) -> int:
-    """Predict, write the table, and print how many inputs it has."""
-    options = parse(Predict, "predict", words)
-    prepare_output(options.out, "--out", (".csv", ".parquet"))
-    with bad_input(), Display(options.quiet, "samples") as display:
-        table = riskmatch.predict(
-            options.model,
-            options.input,
-            options.out,
-            batch_size=options.batch_size,
-            on_skip=display.skip,
-            on_progress=display.progress,
-        )
-    if not options.quiet:
-        note = f"; {display.skipped:,} could not be read" if display.skipped else ""
-        print(f"{printable(options.out)} has {len(table):,} predictions{note}")
-    return 0
+    def execute(self) -> None:
+        """Predict, write the table, and print how many inputs it has."""
+        prepare_output(self.out, "--out", (".csv", ".parquet"))
+        with Display(self.quiet, "samples") as display:
+            table = riskmatch.predict(
+                **self.arguments("input"),
+                inputs=self.input,
+                on_skip=display.skip,
+                on_progress=display.progress,
+            )
+        if not self.quiet:
+            note = f"; {display.skipped:,} could not be read" if display.skipped else ""
+            print(f"{printable(self.out)} has {len(table):,} predictions{note}")

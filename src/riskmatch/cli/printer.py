@@ -6,26 +6,13 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from riskmatch.files import printable, to_json
-from riskmatch.report.tables import Amount, Column, Table
-from riskmatch.report.titles import part_titles
-from riskmatch.validation import format_value
-
-__all__ = [
-    "Amount",
-    "Column",
-    "Table",
-    "format_value",
-    "part_titles",
-    "plain_text",
-    "print_differences",
-    "print_facts",
-    "print_json",
-    "print_line",
-    "print_table",
-    "print_text",
-    "printable",
-]
+from riskmatch.files import printable as printable
+from riskmatch.files import to_json
+from riskmatch.report.tables import Amount as Amount
+from riskmatch.report.tables import Column as Column
+from riskmatch.report.tables import Table as Table
+from riskmatch.report.titles import part_titles as part_titles
+from riskmatch.validation import format_value as format_value
 
 
 def print_json(value: Any) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from math import isnan
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,13 +15,12 @@ if TYPE_CHECKING:
     import rich.progress
     from typing_extensions import Self
 
-    from riskmatch.data import OnProgress
     from riskmatch.engine import Progress
     from riskmatch.runs.config import RunConfig
     from riskmatch.runs.lines import Evaluation
     from riskmatch.sweep import Board, PlannedRun
 
-__all__ = ["Display", "Rate", "RunDisplay", "SweepDisplay", "clock", "progress", "start_bar"]
+__all__ = ["Display", "Rate", "RunDisplay", "SweepDisplay", "clock", "start_bar"]
 
 Unit = Literal["images", "samples", "bytes"]
 
@@ -32,19 +30,16 @@ SILENT_SECONDS = 30.0
 """Most seconds without a log line while runs train."""
 
 
-@contextmanager
-def progress(unit: Unit, quiet: bool = False) -> Iterator[OnProgress | None]:
-    """Give the function to call with the progress of a task; None if ``quiet``."""
-    with Display(quiet, unit) as display:
-        yield None if quiet else display.progress
-
-
 class Display:
     """Shows one task at a time.
 
     Args:
         quiet: show nothing.
         unit: what :meth:`progress` counts.
+
+    Example:
+        >>> with Display(quiet=True) as display:
+        ...     display.progress("decoding", 32, 9991)
     """
 
     def __init__(self, quiet: bool = False, unit: Unit = "images") -> None:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import riskmatch
-from riskmatch.cli.errors import bad_input, prepare_output
+from riskmatch.cli.errors import prepare_output
 from riskmatch.cli.options import Positional
-from riskmatch.cli.parser import parse
+from riskmatch.cli.parser import Command
 from riskmatch.cli.printer import printable
-from riskmatch.cli.progress import progress
+from riskmatch.cli.progress import Display
 
 
-@dataclass(frozen=True)
-class Report:
+@dataclass
+class Report(Command):
     """Write one HTML file about a run, several runs or a sweep.
 
     It shows accuracy by selection rule, risk distributions and their distances over the steps, the
@@ -37,19 +35,16 @@ class Report:
     quiet: bool = False
     """Print nothing but errors."""
 
-
-def run(words: Sequence[str]) -> int:
-    """Write the report and print its path and size."""
-    options = parse(Report, "report", words)
-    prepare_output(options.out, "--out", (".html",))
-    with bad_input(), progress("images", options.quiet) as on_progress:
-        file = riskmatch.write_report(
-            options.dirs,
-            options.out,
-            data_dir=options.data_dir,
-            command=shlex.join(["riskmatch", "report", *words]),
-            on_progress=on_progress,
-        )
-    if not options.quiet:
-        print(f"{printable(file)} ({file.stat().st_size / 1e6:.1f} MB): open it in a browser")
-    return 0
+    def execute(self) -> None:
+        """Write the report and print its path and size."""
+        prepare_output(self.out, "--out", (".html",))
+        with Display(self.quiet) as display:
+            file = riskmatch.write_report(
+                self.dirs,
+                self.out,
+                data_dir=self.data_dir,
+                command=self.line,
+                on_progress=display.progress,
+            )
+        if not self.quiet:
+            print(f"{printable(file)} ({file.stat().st_size / 1e6:.1f} MB): open it in a browser")

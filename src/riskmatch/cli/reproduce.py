@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import riskmatch
-from riskmatch.cli.errors import BadInput, RunFailed, bad_input
-from riskmatch.cli.options import Positional, arguments
-from riskmatch.cli.parser import parse
+from riskmatch.cli.errors import BadInput, RunFailed
+from riskmatch.cli.options import Positional
+from riskmatch.cli.parser import Command
 from riskmatch.cli.printer import Column, print_json, print_table, printable
 from riskmatch.cli.progress import SweepDisplay
 
@@ -24,8 +22,8 @@ SINGLE = ("data", "methods", "seeds", "search_seeds", "init", "preset")
 """Options of single tables and figures, which do not go with ``all``."""
 
 
-@dataclass(frozen=True)
-class Reproduce:
+@dataclass
+class Reproduce(Command):
     """Reproduce a table or figure of the paper, or all of them.
 
     The same command again continues after an interruption and trains no run twice. All results in
@@ -78,66 +76,74 @@ class Reproduce:
     json: bool = False
     """Print the result as JSON."""
 
+    help_without_words: ClassVar[bool] = True
 
-def run(words: Sequence[str]) -> int:
-    """Reproduce a table or figure, or list them."""
-    options = parse(Reproduce, "reproduce", words or ["--help"])
-    if options.list:
-        _list(options)
-        return 0
-    if options.name is None:
-        raise BadInput("Give the NAME of a table or figure, or all; --list shows the names.")
-    command = shlex.join(["riskmatch", "reproduce", *words])
-    if options.budget is None:
-        raise BadInput("Give --budget smoke, laptop or paper.")
-    (_reproduce_all if options.name == ALL else _reproduce)(options, command)
-    return 0
+    def execute(self) -> None:
+        """Reproduce a table or figure, or list them."""
+        if self.list:
+            self._list()
+        elif self.name is None:
+            raise BadInput("Give the NAME of a table or figure, or all; --list shows the names.")
+        elif self.budget is None:
+            raise BadInput("Give --budget smoke, laptop or paper.")
+        else:
+            (self._reproduce_all if self.name == ALL else self._reproduce)()
 
-
-def _reproduce(options: Reproduce, command: str) -> None:
-    with bad_input(), SweepDisplay(quiet=options.quiet) as display:
-        outcome = riskmatch.reproduce(**arguments(options, "list"), **_callbacks(display))
-    if options.json:
+    def _reproduce(self) -> None:
+        with SweepDisplay(quiet=self.quiet) as display:
+            outcome = riskmatch.reproduce(**self.arguments("list"), **_callbacks(display))
         if outcome.output is not None:
-            print_json(outcome.to_json())
-    elif outcome.output is not None and not options.quiet:
-        print(outcome.output.text, end="\n\n")
-        print("\n".join(map(printable, outcome.output.files)))
-    if outcome.error:
-        action = "continue" if outcome.interrupted else "try again"
-        raise RunFailed(f"{outcome.error} To {action}: {command}")
-
-
-def _reproduce_all(options: Reproduce, command: str) -> None:
-    for option in SINGLE:
-        if getattr(options, option) != getattr(Reproduce, option):
-            flag = option.replace("_", "-")
-            raise BadInput(f"all does not take --{flag}; name a single table or figure.")
-    results: dict[str, Any] = {}
-    failed: list[str] = []
-    display = SweepDisplay(quiet=options.quiet)
-
-    def start(name: str, number: int, total: int) -> None:
-        if not options.quiet:
-            print(f"[{number}/{total}] {name}", file=sys.stderr, flush=True)
-
-    common = arguments(options, "name", "list", *SINGLE)
-    outcomes = riskmatch.reproduce_all(**common, on_start=start, **_callbacks(display))
-    for name, outcome in outcomes:
-        display.close()
-        if outcome.output is not None:
-            results[name] = outcome.to_json()
-            if not (options.quiet or options.json):
-                print("\n".join(map(printable, outcome.output.files)), flush=True)
+            if self.json:
+                print_json(outcome.to_json())
+            elif not self.quiet:
+                print(outcome.output.text, end="\n\n")
+                print("\n".join(map(printable, outcome.output.files)))
         if outcome.error:
-            print(f"riskmatch: {name}: {printable(outcome.error)}", file=sys.stderr)
-            failed.append(name)
-    if options.json:
-        print_json(results)
-    if failed:
-        raise RunFailed(f"Incomplete: {', '.join(failed)}. To continue: {command}")
+            action = "continue" if outcome.interrupted else "try again"
+            raise RunFailed(f"{outcome.error} To {action}: {self.line}")
+
+    def _reproduce_all(self) -> None:
+        for option in SINGLE:
+            if getattr(self, option) != getattr(Reproduce, option):
+                flag = option.replace("_", "-")
+                raise BadInput(f"all does not take --{flag}; name a single table or figure.")
+        results: dict[str, Any] = {}
+        failed = []
+        display = SweepDisplay(quiet=self.quiet)
+
+        def start(name: str, number: int, total: int) -> None:
+            if not self.quiet:
+                print(f"[{number}/{total}] {name}", file=sys.stderr, flush=True)
+
+        common = self.arguments("name", "list", *SINGLE)
+        outcomes = riskmatch.reproduce_all(**common, on_start=start, **_callbacks(display))
+        for name, outcome in outcomes:
+            display.close()
+            if outcome.output is not None:
+                results[name] = outcome.to_json()
+                if not (self.quiet or self.json):
+                    print("\n".join(map(printable, outcome.output.files)), flush=True)
+            if outcome.error:
+                print(f"riskmatch: {name}: {printable(outcome.error)}", file=sys.stderr)
+                failed.append(name)
+        if self.json:
+            print_json(results)
+        if failed:
+            raise RunFailed(f"Incomplete: {', '.join(failed)}. To continue: {self.line}")
+
+    def _list(self) -> None:
+        infos = riskmatch.list_experiments(self.data_dir)
+        if self.json:
+            print_json({info.name: asdict(info) for info in infos})
+            return
+        print_table(_COLUMNS, infos)
+        cures = {name: cure for info in infos for name, cure in info.data.items() if cure}
+        if cures:
+            print("\nData to get:", *map(": ".join, cures.items()), sep="\n  ")
+        print(f"\n{STAND_IN}")
 
 
+STAND_IN = "If no images are available, the budget smoke uses scikit-learn's handwritten digits."
 _COLUMNS = [
     Column("name", lambda info: info.name),
     Column("shows", lambda info: f"{info.paper}: {info.summary}"),
@@ -154,15 +160,3 @@ def _callbacks(display: SweepDisplay) -> dict[str, Any]:
         **display.callbacks,
         "on_plan": lambda scope, runs: display.plan(runs, scope.data_note),
     }
-
-
-def _list(options: Reproduce) -> None:
-    infos = riskmatch.list_experiments(options.data_dir)
-    if options.json:
-        print_json({info.name: asdict(info) for info in infos})
-        return
-    print_table(_COLUMNS, infos)
-    cures = {name: cure for info in infos for name, cure in info.data.items() if cure}
-    if cures:
-        print("\nData to get:", *(f"{name}: {cure}" for name, cure in cures.items()), sep="\n  ")
-    print("\nIf no images are available, the budget smoke uses scikit-learn's handwritten digits.")

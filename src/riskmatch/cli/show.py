@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import riskmatch
-from riskmatch.cli.errors import bad_input
 from riskmatch.cli.options import Positional
-from riskmatch.cli.parser import parse
+from riskmatch.cli.parser import Command
 from riskmatch.cli.printer import (
     Amount,
     Column,
@@ -27,8 +26,8 @@ MAX_COLUMNS = 8
 """Most columns of a table that fits 80 characters."""
 
 
-@dataclass(frozen=True)
-class Show:
+@dataclass
+class Show(Command):
     """Show the accuracy on the test domain by selection rule, and the risks of every domain.
 
     Several runs are compared by method.
@@ -49,22 +48,18 @@ class Show:
     json: bool = False
     """Print JSON."""
 
-
-def run(words: Sequence[str]) -> int:
-    """Print a summary of runs."""
-    options = parse(Show, "show", words)
-    with bad_input():
-        path = riskmatch.find_run(options.run, options.out)
-        summary = riskmatch.summarise(path, data_dir=options.data_dir)
-    if options.json:
-        values = {
-            name: value.to_json() if isinstance(value, Table) else value
-            for name, value in summary.items()
-        }
-        print_json(values)
-    else:
-        _print(summary)
-    return 0
+    def execute(self) -> None:
+        """Print a summary of runs."""
+        path = riskmatch.find_run(self.run, self.out)
+        summary = riskmatch.summarise(path, data_dir=self.data_dir)
+        if self.json:
+            values = {
+                name: value.to_json() if isinstance(value, Table) else value
+                for name, value in summary.items()
+            }
+            print_json(values)
+        else:
+            _print(summary)
 
 
 def _print(summary: Mapping[str, Any]) -> None:

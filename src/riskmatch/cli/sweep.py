@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import riskmatch
-from riskmatch.cli.app import call_verb
-from riskmatch.cli.errors import RunFailed, bad_input
-from riskmatch.cli.options import Positional, arguments
-from riskmatch.cli.parser import parse
+from riskmatch.cli.errors import RunFailed
+from riskmatch.cli.options import Positional
+from riskmatch.cli.parser import Command, LaunchingCommand, PlanningCommand
 from riskmatch.cli.printer import Column, print_json, print_line, print_table, printable
-from riskmatch.cli.progress import SweepDisplay, clock, progress
-from riskmatch.cli.run_options import parse_planned, parse_with_launcher
+from riskmatch.cli.progress import Display, SweepDisplay, clock
 
 if TYPE_CHECKING:
     from riskmatch.sweep import Launcher, SweepStatus
     from riskmatch.sweep.board import State
 
 
-@dataclass(frozen=True)
-class PlanOptions:
+@dataclass
+class Plan(PlanningCommand):
     """Write the runs of a sweep to DIR/plan.jsonl, and estimate how long they take.
 
     Each domain is left out in turn. Hyper-parameters are drawn at random; the first draw is the
@@ -71,9 +69,43 @@ class PlanOptions:
     quiet: bool = False
     """Print nothing but errors."""
 
+    def execute(self) -> None:
+        """Write the plan and estimate how long the runs take."""
+        if self.settings:
+            self._print_settings()
+            return
+        renamed = ("dir", "leave_out_together", "options", "settings", "cost")
+        with Display(self.quiet) as display:
+            plan = riskmatch.plan_sweep(
+                self.dir,
+                **self.arguments(*renamed),
+                leave_out_together=[group.split("+") for group in self.leave_out_together],
+                choices=self.choices,
+                made_by=self.line,
+                on_progress=display.progress,
+            )
+        if not self.quiet:
+            known = len(plan.runs) - len(plan.new)
+            already = f" ({known} were planned already)" if known else ""
+            time = "" if plan.unfinished else " All of them are done."
+            if plan.seconds:
+                time = f" About {clock(plan.seconds)} on this machine, {plan.jobs} at a time."
+            print(f"Added {len(plan.new)} runs to {printable(plan.file)}{already}.{time}")
+            if plan.unfinished:
+                print(f"Start them: {_command('run', self.dir)}")
+        if self.cost:
+            _print_cost(self)
 
-@dataclass(frozen=True)
-class RunOptions:
+    def _print_settings(self) -> None:
+        settings = riskmatch.sweep_settings(
+            self.data, self.methods, choices=self.choices, preset=self.preset, frozen=self.frozen
+        )
+        for method, values in settings.items():
+            print("\n".join([method, *(f"  {line}" for line in riskmatch.setting_lines(values))]))
+
+
+@dataclass
+class Run(LaunchingCommand):
     """Train the planned runs in DIR that are not yet done.
 
     Interrupted runs resume from their last checkpoints; failed runs are left alone. Several such
@@ -91,14 +123,43 @@ class RunOptions:
     quiet: bool = False
     """Print nothing but errors."""
 
+    retry: ClassVar[bool] = False
+    """Whether to train the failed runs instead."""
 
-@dataclass(frozen=True)
-class RetryOptions(RunOptions):
+    def execute(self) -> None:
+        """Train the runs that are not yet done."""
+        launcher = self.make_launcher()
+        if self.cost:
+            _print_cost(self, launcher, self.retry)
+            return
+        with SweepDisplay(quiet=self.quiet) as display:
+            board = riskmatch.run_sweep(
+                self.dir, launcher, retry=self.retry, data_dir=self.data_dir, **display.callbacks
+            )
+        if error_message := board.error_message(display.planned):
+            status, retry = _command("status", self.dir), _command("retry", self.dir)
+            cure = f"List all failures: {status}. To retry: {retry}"
+            if board.interrupted:
+                cure = f"To continue: {_command('run', self.dir)}"
+            raise RunFailed(f"{error_message} {cure}")
+        if not self.quiet:
+            table = f"All {board.total} runs are done. Tabulate them: {_command('table', self.dir)}"
+            print(table if board.total else "No run has failed.")
+
+
+@dataclass
+class Retry(Run):
     """Train the failed runs in DIR again, from their last checkpoints."""
 
+    retry: ClassVar[bool] = True
 
-@dataclass(frozen=True)
-class StatusOptions:
+    def execute(self) -> None:
+        """Train the failed runs again."""
+        super().execute()
+
+
+@dataclass
+class Status(Command):
     """Count the runs of each method that are done, running, failed or waiting; list failures."""
 
     dir: Positional[Path]
@@ -106,9 +167,17 @@ class StatusOptions:
     json: bool = False
     """Print JSON."""
 
+    def execute(self) -> None:
+        """Count the runs that are done, running, failed and waiting."""
+        status = riskmatch.sweep_status(self.dir)
+        if self.json:
+            print_json(status.to_json())
+        else:
+            _print_status(status)
 
-@dataclass(frozen=True)
-class TableOptions:
+
+@dataclass
+class Tabulate(Command):
     """Print accuracy by method and test domain, one table per data set, from the runs so far.
 
     DIR can be any folder of runs, imported ones too; without a plan all runs in it count.
@@ -135,121 +204,29 @@ class TableOptions:
     json: bool = False
     """Print JSON."""
 
-
-def run(words: Sequence[str]) -> int:
-    """Run the verb that the words begin with."""
-    verbs = {"plan": _plan, "run": _run, "status": _status, "retry": _retry, "table": _table}
-    return call_verb(
-        "sweep", verbs, words, "riskmatch sweep plan sweep --data pacs --methods erm,rdm"
-    )
-
-
-def _plan(words: Sequence[str]) -> int:
-    """Write the plan and estimate how long the runs take."""
-    options, given = parse_planned(PlanOptions, "sweep plan", words)
-    choices = {**options.options, **given}
-    if options.settings:
-        with bad_input():
-            settings = riskmatch.sweep_settings(
-                options.data,
-                options.methods,
-                choices=choices,
-                preset=options.preset,
-                frozen=options.frozen,
-            )
-        for method, values in settings.items():
-            print("\n".join([method, *(f"  {line}" for line in riskmatch.setting_lines(values))]))
-        return 0
-    renamed = ("dir", "leave_out_together", "options", "settings", "cost")
-    with bad_input(), progress("images", options.quiet) as on_progress:
-        plan = riskmatch.plan_sweep(
-            options.dir,
-            **arguments(options, *renamed),
-            leave_out_together=[group.split("+") for group in options.leave_out_together],
-            choices=choices,
-            made_by=shlex.join(["riskmatch", "sweep", "plan", *words]),
-            on_progress=on_progress,
-        )
-    if not options.quiet:
-        known = len(plan.runs) - len(plan.new)
-        already = f" ({known} were planned already)" if known else ""
-        time = "" if plan.unfinished else " All of them are done."
-        if plan.seconds:
-            time = f" About {clock(plan.seconds)} on this machine, {plan.jobs} at a time."
-        print(f"Added {len(plan.new)} runs to {printable(plan.file)}{already}.{time}")
-        if plan.unfinished:
-            print(f"Start them: {_command('run', options.dir)}")
-    if options.cost:
-        _print_cost(options)
-    return 0
+    def execute(self) -> None:
+        """Print accuracy by method and test domain, beside the paper's."""
+        tables = riskmatch.tables_of(self.dir, self.select, self.costs, self.after_warmup)
+        if self.json:
+            print_json([table.to_json() for table in tables])
+        else:
+            print("\n\n".join(getattr(table, self.format)() for table in tables))
 
 
-def _run(words: Sequence[str]) -> int:
-    """Train the runs that are not yet done."""
-    return _train(RunOptions, "sweep run", words)
+VERBS = {"plan": Plan, "run": Run, "status": Status, "retry": Retry, "table": Tabulate}
+EXAMPLE = "riskmatch sweep plan sweep --data pacs --methods erm,rdm"
 
 
-def _retry(words: Sequence[str]) -> int:
-    """Train the failed runs again."""
-    return _train(RetryOptions, "sweep retry", words)
-
-
-def _status(words: Sequence[str]) -> int:
-    """Count the runs that are done, running, failed and waiting."""
-    options = parse(StatusOptions, "sweep status", words)
-    with bad_input():
-        status = riskmatch.sweep_status(options.dir)
-    if options.json:
-        print_json(status.to_json())
-    else:
-        _print_status(status)
-    return 0
-
-
-def _table(words: Sequence[str]) -> int:
-    """Print accuracy by method and test domain, beside the paper's."""
-    options = parse(TableOptions, "sweep table", words)
-    with bad_input():
-        tables = riskmatch.tables_of(
-            options.dir, options.select, options.costs, options.after_warmup
-        )
-    if options.json:
-        print_json([table.to_json() for table in tables])
-    else:
-        print("\n\n".join(getattr(table, options.format)() for table in tables))
-    return 0
-
-
-def _train(command: type[RunOptions], name: str, words: Sequence[str]) -> int:
-    options, launcher = parse_with_launcher(command, name, words)
-    if options.cost:
-        _print_cost(options, launcher)
-        return 0
-    with bad_input(), SweepDisplay(quiet=options.quiet) as display:
-        board = riskmatch.run_sweep(
-            options.dir,
-            launcher,
-            retry=command is RetryOptions,
-            data_dir=options.data_dir,
-            **display.callbacks,
-        )
-    if error_message := board.error_message(display.planned):
-        status, retry = _command("status", options.dir), _command("retry", options.dir)
-        cure = f"List all failures: {status}. To retry: {retry}"
-        if board.interrupted:
-            cure = f"To continue: {_command('run', options.dir)}"
-        raise RunFailed(f"{error_message} {cure}")
-    if not options.quiet:
-        table = f"All {board.total} runs are done. Tabulate them: {_command('table', options.dir)}"
-        print(table if board.total else "No run has failed.")
-    return 0
-
-
-def _print_cost(options: PlanOptions | RunOptions, launcher: Launcher | str = "local") -> None:
-    retry = isinstance(options, RetryOptions)
-    with bad_input(), progress("images", options.quiet) as on_progress:
+def _print_cost(
+    command: Plan | Run, launcher: Launcher | str = "local", retry: bool = False
+) -> None:
+    with Display(command.quiet) as display:
         cost = riskmatch.sweep_cost(
-            options.dir, launcher, retry=retry, data_dir=options.data_dir, on_progress=on_progress
+            command.dir,
+            launcher,
+            retry=retry,
+            data_dir=command.data_dir,
+            on_progress=display.progress,
         )
     nothing = "No run has failed." if retry else "No run is left to train."
     print(cost.text() if cost.runs else nothing)

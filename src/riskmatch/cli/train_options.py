@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import inspect
 import json
-import shlex
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, Literal
 
 from riskmatch import trust
-from riskmatch.advice.advice import Advice, read_advice
-from riskmatch.cli.errors import BadInput, bad_input
+from riskmatch.advice.advice import read_advice
+from riskmatch.cli.errors import BadInput
 from riskmatch.cli.options import Option, metavar, options_of
-from riskmatch.cli.parser import Parser
-from riskmatch.cli.run_options import TableColumns, run_options, with_columns
+from riskmatch.cli.parser import Parser, TableColumns, run_options, with_columns
 from riskmatch.defaults import (
     factory,
     method_class,
@@ -55,7 +53,7 @@ examples
   riskmatch train visits.csv --label late --domain airport --method rdm --test-domain JFK"""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Setup:
     """Options that decide which further options there are, and their defaults."""
 
@@ -73,7 +71,7 @@ class Setup:
     """TOML file with any of these options; the command line wins."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Execution:
     """Options that do not change the result of a run."""
 
@@ -117,67 +115,40 @@ class Execution:
     """Print the last evaluation as JSON."""
 
 
-@dataclass(frozen=True)
-class TrainCommand(Execution):
-    """A parsed command line."""
-
-    prepared: PreparedRun = field(kw_only=True)
-    command: str = field(kw_only=True)
-    """The command line, to copy."""
-
-    @property
-    def config(self) -> RunConfig:
-        """Configuration of the run."""
-        return self.prepared.config
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the run."""
-        return self.out / self.config.id
-
-    @property
-    def model(self) -> Path:
-        """The model folder."""
-        return self.save or self.folder / "model"
-
-    @property
-    def resume_command(self) -> str:
-        """The command that continues the run."""
-        words = [word for word in shlex.split(self.command) if word != "--restart"]
-        return shlex.join(words if self.resume else [*words, "--resume"])
-
-
-def parse_train(words: Sequence[str]) -> TrainCommand:
-    """Parse the words after ``riskmatch train``; ``--help`` prints the help and ends the process.
-
-    Example:
-        >>> command = parse_train("pacs --method rdm --test-domain sketch --weight 3".split())
-        >>> command.config.hparams["weight"]
-        3.0
-    """
+def parse_train(words: Sequence[str]) -> tuple[PreparedRun, dict[str, Any]]:
+    """Parse the words after ``riskmatch train``: the run, and the given fields of Execution."""
     parse_setup = Parser("riskmatch train", "", options_of(Setup), help=False).parse_known
     given = parse_setup(words)
     written = toml_words(given["config"]) if "config" in given else []
-    setup = Setup(**{**(parse_setup(written) if written else {}), **given})
-    advice = None
-    with bad_input():
-        if setup.advice is not None:
-            advice = read_advice(setup.advice)
-            setup = replace(setup, method=setup.method or advice.method)
-        parser = _parser(setup)
+    setup = Setup(**{**parse_setup(written), **given})
+    advice = None if setup.advice is None else read_advice(setup.advice)
+    if advice is not None:
+        setup.method = setup.method or advice.method
+    parser = _parser(setup)
     without_help = [word for word in words if word not in ("-h", "--help")]
     given = parser.parse(without_help)
-    if written:
-        try:
-            _check_repeated(parser, written)
-            given = {**parser.parse(written), **given}
-        except BadInput as error:
-            raise BadInput(f"{setup.config}: {error}") from error
+    try:
+        _check_repeated(parser, written)
+        given = {**parser.parse(written), **given}
+    except BadInput as error:
+        raise BadInput(f"{setup.config}: {error}") from error
     if len(without_help) < len(words):
-        with bad_input():
-            parser = _parser(setup, given.get("data"), given.get("model"))
-        parser.parse(["--help"])
-    return _command(setup, advice, with_columns(given), shlex.join(["riskmatch", "train", *words]))
+        _parser(setup, given.get("data"), given.get("model")).parse(["--help"])
+    _check_together(setup, given)
+    execution = {item.name: given[item.name] for item in fields(Execution) if item.name in given}
+    used = {"data", "test_domains", *execution, *(item.name for item in fields(Setup))}
+    from riskmatch.training import prepare
+
+    prepared = prepare(
+        given["data"],
+        setup.method,
+        given.get("test_domains", ()),
+        preset=setup.preset,
+        frozen=setup.frozen,
+        advice=advice,
+        **{name: value for name, value in given.items() if name not in used},
+    )
+    return prepared, execution
 
 
 def _parser(setup: Setup, data: str | None = None, model: str | None = None) -> Parser:
@@ -238,9 +209,8 @@ def _options_of_others(method: str) -> dict[str, str]:
     }
 
 
-def _command(
-    setup: Setup, advice: Advice | None, given: dict[str, Any], command: str
-) -> TrainCommand:
+def _check_together(setup: Setup, given: Mapping[str, Any]) -> None:
+    """Raise for options that are missing, or that do not go together."""
     if "data" not in given:
         raise BadInput("Give a data set, such as colored-digits; riskmatch data list lists them.")
     if setup.method is None:
@@ -248,8 +218,11 @@ def _command(
     if given.get("all_domains") and given.get("test_domains"):
         raise BadInput("--all-domains leaves no test domain: leave out one of the two options.")
     if not given.keys() & {"test_domains", "all_domains", "settings"}:
-        names = ", ".join(_domains(given))
-        raise BadInput(f"Give --test-domain, one of {names}; or --all-domains.")
+        from riskmatch.data.catalogue import known_domains, load
+
+        options, data_dir = with_columns(given)["data_options"], given.get("data_dir")
+        names = known_domains(given["data"]) or load(given["data"], options, data_dir).names
+        raise BadInput(f"Give --test-domain, one of {', '.join(names)}; or --all-domains.")
     if "memory" in given and not given.get("cost"):
         raise BadInput("--memory is an option of --cost; a run is divided with --accumulate.")
     if given.get("memory", 1) <= 0:
@@ -258,31 +231,6 @@ def _command(
         if name in given and not given.get("all_domains"):
             flag = name.replace("_", "-")
             raise BadInput(f"--{flag} is an option of the model folder: add --all-domains.")
-    execution = {item.name: given[item.name] for item in fields(Execution) if item.name in given}
-    others = {"data", "test_domains", *execution, *(item.name for item in fields(Setup))}
-    values = {name: value for name, value in given.items() if name not in others}
-    from riskmatch.training import prepare
-
-    with bad_input():
-        prepared = prepare(
-            given["data"],
-            setup.method,
-            given.get("test_domains", ()),
-            preset=setup.preset,
-            frozen=setup.frozen,
-            advice=advice,
-            **values,
-        )
-    return TrainCommand(prepared=prepared, command=command, **execution)
-
-
-def _domains(given: dict[str, Any]) -> Sequence[str]:
-    from riskmatch.data.catalogue import known_domains, load
-
-    data = given["data"]
-    with bad_input():
-        names = known_domains(data)
-        return names or load(data, given.get("data_options"), given.get("data_dir")).names
 
 
 def toml_words(path: Path) -> list[str]:
@@ -298,14 +246,12 @@ def toml_words(path: Path) -> list[str]:
             words += _toml_option(key.replace("_", "-"), value)
     except OSError as error:
         raise BadInput(f"--config {path}: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadInput(f"--config {path} is not TOML: {error}.") from error
     except RecursionError as error:
         raise BadInput(f"--config {path} nests values too deeply. Write them flat.") from error
     except TypeError as error:  # a date, which JSON does not have
         raise BadInput(f"--config {path}: {error}. Write it as a text in quotes.") from error
-    except ValueError as error:  # Python converts no longer ones
-        raise BadInput(f"--config {path}: a number has thousands of digits; shorten it.") from error
+    except ValueError as error:  # also numbers of thousands of digits
+        raise BadInput(f"--config {path} is not TOML: {error}.") from error
     trust.type_names(words)  # the user typed the name of the file
     return words
 
@@ -339,15 +285,9 @@ def describe_keywords(function: Callable[..., Any]) -> list[str]:
         default = parameter.default
         none = default in (None, (), parameter.empty)
         shown = "" if none else f"(default {format_value(default)})"
-        doc = docs.get(parameter.name, "").rstrip(".")
-        lines.append(
-            "  ".join(
-                [
-                    f"{parameter.name}={metavar(types_.get(parameter.name, str))}",
-                    f"{doc} {shown}".strip(),
-                ]
-            ).rstrip()
-        )
+        text = f"{docs.get(parameter.name, '').rstrip('.')} {shown}".strip()
+        value = metavar(types_.get(parameter.name, str))
+        lines.append(f"{parameter.name}={value}  {text}".rstrip())
     return lines
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from riskmatch.cli.train_options import parse_train
+from riskmatch.cli.train import Train
 from riskmatch.defaults import run_config
 from riskmatch.objectives import methods
 from riskmatch.report.details import train_command
@@ -19,7 +19,7 @@ def config_of(method, data, frozen=False, **values):
 def parsed(config):
     words = shlex.split(train_command(config))
     assert words[:2] == ["riskmatch", "train"]
-    return parse_train(words[2:]).config
+    return Train.parse("train", words[2:]).config
 
 
 DEFAULTS = [*((name, "colored-mnist", False) for name in sorted(methods())), ("rdm", "pacs", True)]
