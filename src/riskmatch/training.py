@@ -287,13 +287,9 @@ def prepare(
     method: str | Objective | None = None,
     test_domains: str | float | Iterable[str | float] = (),
     *,
-    model: str | nn.Module | None = None,
     preset: str | None = None,
     frozen: bool = False,
-    risk: str | RiskFunction | None = None,
-    optim: str | OptimFactory | None = None,
     advice: Advice | Path | str | None = None,
-    seed: int = 0,
     label: str | None = None,
     domain: str | None = None,
     ignore: Sequence[str] = (),
@@ -310,28 +306,30 @@ def prepare(
     domains = None
     if not isinstance(data, str | Path):
         domains = load_data(data, **columns, on_progress=on_progress)
+        if "data_options" in options:
+            raise ValueError("data_options are for data sets by name; leave them out here.")
     elif columns:
         options["data_options"] = {**options.get("data_options", {}), **columns}
     advised = read_advice(advice) if isinstance(advice, str | Path) else advice
     if method is None:
         method = advised.method if advised else "rdm"
-    _check_parts(domains, method, model, frozen, risk, optim, options)
+    defaults = {"model": None, "risk": None, "optim": None, "seed": 0}
+    options = {k: v for k, v in options.items() if k not in defaults or v != defaults[k]}
+    objects: dict[str, Any] = {
+        name: options.pop(name)
+        for name in ("model", "risk", "optim")
+        if name in options and not isinstance(options[name], str)
+    }
+    _check_parts(method, objects, frozen, options)
     named, hparams = method, dict[str, Any]()
     if isinstance(method, Objective):
         named, hparams = named_objective(method) or (method, hparams)
-    explicit = {**hparams, **options, **({"seed": seed} if seed != 0 else {})}
-    named_parts = {"model": model, "risk": risk, "optim": optim}
-    explicit |= {name: part for name, part in named_parts.items() if isinstance(part, str)}
-    if callable(optim):
-        spec = OptimSpec.of(optim, [torch.zeros(size).requires_grad_() for size in ((1, 1), (1,))])
+    explicit = {**hparams, **options}
+    if "optim" in objects:
+        weights = [torch.zeros(size).requires_grad_() for size in ((1, 1), (1,))]
+        spec = OptimSpec.of(objects["optim"], weights)
         explicit |= {"lr": spec.lr, "weight_decay": spec.weight_decay}
-    instances = Instances(
-        domains,
-        named if isinstance(named, Objective) else None,
-        model if isinstance(model, nn.Module) else None,
-        risk if callable(risk) else None,
-        optim if callable(optim) else None,
-    )
+    instances = Instances(domains, named if isinstance(named, Objective) else None, **objects)
     given = explicit
     if advised is not None:
         given = with_advice(advised, named if isinstance(named, str) else None, explicit)
@@ -357,33 +355,30 @@ def prepare(
 
 
 def _check_parts(
-    data: DomainSet | None,
-    method: object,
-    model: object,
-    frozen: bool,
-    risk: object,
-    optim: object,
-    options: Mapping[str, Any],
+    method: object, objects: Mapping[str, object], frozen: bool, options: Mapping[str, Any]
 ) -> None:
-    """Raise unless the parts have the right types and no option belongs to an object."""
+    """Raise unless objects have the right types, and no option belongs to one of them."""
     if not isinstance(method, str | Objective):
         raise TypeError(f"method must be a name or an Objective, got {method!r}.")
-    if not isinstance(model, str | nn.Module | None):
+    model = objects.get("model")
+    if not isinstance(model, nn.Module | None):
         raise TypeError(f"model must be a name or a torch.nn.Module, got {model!r}.")
-    for name, part in (("risk", risk), ("optim", optim)):
-        if not (part is None or isinstance(part, str) or callable(part)):
-            raise TypeError(f"{name} must be a name or a function, got {part!r}.")
+    for name in objects.keys() - {"model"}:
+        if not callable(objects[name]):
+            raise TypeError(f"{name} must be a name or a function, got {objects[name]!r}.")
+    hparams = [item.name for item in fields(method)] if isinstance(method, Objective) else []
+    places = dict.fromkeys(hparams, "on the objective that is passed as method")
+    if model is not None:
+        places |= dict.fromkeys(
+            ("dropout", "model_options"), "in the network that is passed as model"
+        )
+        if frozen:
+            raise ValueError("frozen needs a backbone by name, such as lite0.")
+    if "optim" in objects:
+        places |= dict.fromkeys(("lr", "weight_decay"), "in the optimiser that is passed as optim")
     for name in options:
-        if isinstance(method, Objective) and name in (item.name for item in fields(method)):
-            raise ValueError(f"Set {name} on the objective that is passed as method.")
-        if isinstance(model, nn.Module) and name in ("dropout", "model", "model_options"):
-            raise ValueError(f"Set {name} in the network that is passed as model.")
-        if callable(optim) and name in ("lr", "weight_decay"):
-            raise ValueError(f"Set {name} in the optimiser that is passed as optim.")
-    if data is not None and "data_options" in options:
-        raise ValueError("data_options are for data sets by name; leave them out here.")
-    if isinstance(model, nn.Module) and frozen:
-        raise ValueError("frozen needs a backbone by name, such as lite0.")
+        if name in places:
+            raise ValueError(f"Set {name} {places[name]}.")
 
 
 def _config(
@@ -419,8 +414,7 @@ def _config(
 
 def _check_test_domains(config: RunConfig) -> None:
     """Refuse an unknown test domain before any image is decoded."""
-    if is_instance(config.data):
-        return
     with suppress(OSError):  # the record of a finished run can be shown without its data
-        for name in config.test_domains if (names := known_domains(config.data)) else ():
+        names = None if is_instance(config.data) else known_domains(config.data)
+        for name in config.test_domains if names else ():
             check_option(f"domain of '{config.data}'", name, names or ())

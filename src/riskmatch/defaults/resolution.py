@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from riskmatch import registry
-from riskmatch.defaults.sources import with_source
 from riskmatch.defaults.values import (
     FACTORS,
     FEATURES,
@@ -18,7 +16,6 @@ from riskmatch.defaults.values import (
     ON_DATA,
     PATIENCE,
     PRESETS,
-    TABLE,
     TITLES,
     choices_for,
     data_key,
@@ -26,10 +23,8 @@ from riskmatch.defaults.values import (
 from riskmatch.registry import PartError
 from riskmatch.runs.config import RunConfig
 from riskmatch.space import TRAINING, Tuned, defaults, ranges, times
-from riskmatch.trust import is_own, may_import
 from riskmatch.validation import (
     check_option,
-    check_options,
     check_values,
     format_value,
     plain,
@@ -43,8 +38,9 @@ if TYPE_CHECKING:
     Method = str | type[Objective]
     """The name of a method, or its class."""
 
-_OPTIONS = ("data_options", "model_options")
-_ARGUMENTS = ("data", "test_domains", "method", "hparams", "source")
+OPTIONS = ("data_options", "model_options")
+"""Fields of a run that are merged key by key."""
+ARGUMENTS = ("data", "test_domains", "method", "hparams", "source")
 """Fields of a run that :func:`run_config` takes as arguments or derives."""
 
 
@@ -89,7 +85,8 @@ def resolve(
         Setting(value=3.0, source='given')
     """
     given = given or {}
-    frozen = frozen or _is_frozen(given)
+    check_mappings(given)
+    frozen = frozen or bool(given.get("model_options", {}).get("frozen"))
     settings: dict[str, Setting] = {}
     for source, layer in _layers(method, data, preset):
         settings = _overlay(settings, layer, source)
@@ -114,14 +111,14 @@ def _layers(
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Defaults with their source; later ones win."""
     key = data_key(data)
-    default = f"{_name(method)}'s default" if method else "default"
+    default = f"{name_of(method)}'s default" if method else "default"
     yield "default", _declared(RunConfig)
     yield default, _declared(method_class(method)) if method else {}
     space, place = _space(method, data), f" on {TITLES.get(key, key)}"
     yield default, defaults(space)
     yield default + place, defaults({n: t for n, t in space.items() if data in t.by_data}, data)
     yield "default" + place, ON_DATA.get(key, {}).get(None, {})
-    yield default + place, ON_DATA.get(key, {}).get(_name(method), {}) if method else {}
+    yield default + place, ON_DATA.get(key, {}).get(name_of(method), {}) if method else {}
     choices = _preset(method, preset, data)
     yield (
         f"default of preset {preset}",
@@ -137,71 +134,6 @@ def values_of(settings: Mapping[str, Setting]) -> dict[str, Any]:
     return {name: setting.value for name, setting in settings.items()}
 
 
-def run_config(
-    method: Method,
-    data: str,
-    test_domains: Iterable[str],
-    *,
-    preset: str | None = None,
-    frozen: bool = False,
-    single: bool = False,
-    given: Mapping[str, Any] | None = None,
-) -> RunConfig:
-    """Configuration of a run; arguments as of :func:`resolve`.
-
-    A path is made absolute, so that the same run has the same id from any folder.
-
-    Raises:
-        ValueError: a name is unknown, or a value has the wrong type or is out of range.
-
-    Example:
-        >>> config = run_config("rdm", "pacs", ["sketch"], given={"weight": 1.0})
-        >>> config.model, config.hparams["weight"], config.hparams["warmup"]
-        ('lite0', 1.0, 1500)
-    """
-    from riskmatch.data.catalogue import check_table_options, is_path
-    from riskmatch.data.images.index import normalised_name
-
-    values = values_of(
-        resolve(method, data, preset=preset, frozen=frozen, single=single, given=given)
-    )
-    if values["model_options"].get("frozen") and data_key(data) in (FEATURES, TABLE):
-        contents = "features already" if data_key(data) == FEATURES else "a table, not images"
-        raise ValueError(f"{data} holds {contents}; leave out frozen.")
-    cls = method_class(method)
-    hparams = {name: values.pop(name) for name in _fields(cls) if name in values}
-    if missing := [name for name in _fields(cls) if name not in hparams]:
-        raise ValueError(f"Give {missing[0]}: the method '{_name(method)}' has no default for it.")
-    cls(**hparams)  # refuses values that the method checks itself
-    for kind, name, options in (
-        ("data", data, values["data_options"]),
-        ("model", values["model"], values["model_options"]),
-    ):
-        if options:
-            try:
-                make = factory(kind, name)  # type: ignore[arg-type]
-                if kind == "model" and options.get("frozen"):
-                    _check_has_backbone(name, make)
-                if kind == "data":
-                    check_table_options(name, options)
-                check_options(name, options, make)
-            except ValueError:
-                if not data.startswith(registry.INSTANCE):
-                    factory("data", data)  # a misspelt name has the defaults of no data set
-                if is_path(data) and not Path(data).exists():
-                    raise FileNotFoundError(f"There is no {data}.") from None
-                raise
-    return with_source(
-        RunConfig(
-            data=_absolute(data),
-            test_domains=tuple(map(normalised_name, test_domains)),
-            method=_name(method),
-            hparams=hparams,
-            **values,
-        )
-    )
-
-
 def check_mappings(given: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` unless the options of data set and network, where given, are mappings.
 
@@ -210,45 +142,11 @@ def check_mappings(given: Mapping[str, Any]) -> None:
         Traceback (most recent call last):
         ValueError: model_options must map names to values, as {'name': value} does, got 5.
     """
-    for name in _OPTIONS:
+    for name in OPTIONS:
         if not isinstance(options := given.get(name, {}), Mapping):
             raise ValueError(
                 f"{name} must map names to values, as {{'name': value}} does, got {shown(options)}."
             )
-
-
-def _is_frozen(given: Mapping[str, Any]) -> bool:
-    check_mappings(given)
-    return bool(given.get("model_options", {}).get("frozen"))
-
-
-def given_for(config: RunConfig) -> dict[str, Any]:
-    """Values to give to :func:`run_config` so that it returns a run like ``config``.
-
-    Every value is given where the method may not be imported, see :mod:`riskmatch.trust`.
-
-    Example:
-        >>> given_for(run_config("rdm", "pacs", ["sketch"], given={"weight": 1.0}))
-        {'weight': 1.0}
-    """
-    frozen = bool(config.model_options.get("frozen"))
-    stored = config.to_json()
-    hparams = {**config.about.defaults, **stored.pop("hparams")}
-    usual: dict[str, Any] = {name: {} for name in _OPTIONS}
-    if not is_own(config.method) or may_import(config.method):
-        network = {"model": config.model}
-        usual = values_of(resolve(config.method, config.data, frozen=frozen, given=network))
-        usual["model"] = resolve(config.method, config.data)["model"].value
-    values = {**hparams, **{name: stored[name] for name in stored if name not in _ARGUMENTS}}
-    different = {name: value for name, value in values.items() if value != usual.get(name)}
-    for name in _OPTIONS:
-        if name in different:
-            mine, theirs = values[name], usual[name]
-            keys = (key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key))
-            different[name] = {key: mine.get(key) for key in keys}
-    if frozen:
-        different["model_options"] = {**different.get("model_options", {}), "frozen": True}
-    return different
 
 
 def search_space(
@@ -286,7 +184,7 @@ def _space(method: Method | None, data: str | None, preset: str | None = None) -
 
 def on_data(method: Method | None, data: str | None) -> dict[str, Any]:
     """Values of :data:`ON_DATA` for a method on a data set."""
-    return choices_for(_name(method) if method else None, ON_DATA.get(data_key(data), {}))
+    return choices_for(name_of(method) if method else None, ON_DATA.get(data_key(data), {}))
 
 
 def field_names(method: Method | None = None) -> list[str]:
@@ -296,8 +194,8 @@ def field_names(method: Method | None = None) -> list[str]:
         >>> set(field_names("groupdro")) - set(field_names())
         {'eta'}
     """
-    run = [name for name in _fields(RunConfig) if name not in _ARGUMENTS]
-    return [*(_fields(method_class(method)) if method else []), *run]
+    run = [name for name in fields_of(RunConfig) if name not in ARGUMENTS]
+    return [*(fields_of(method_class(method)) if method else []), *run]
 
 
 def method_class(method: Method) -> type[Objective]:
@@ -324,60 +222,32 @@ def method_class(method: Method) -> type[Objective]:
     return cls
 
 
-def factory(kind: Literal["data", "model"], name: str) -> Callable[..., Any]:
-    """Function that makes a data set or network; its keyword-only parameters are the options.
-
-    Example:
-        >>> "widths" in inspect.signature(factory("model", "mlp")).parameters
-        True
-    """
-    if kind == "data":
-        from riskmatch.data import catalogue
-
-        return catalogue.resolve(name).source.load
-    from riskmatch.models import find_network
-
-    network: Callable[..., Any] = find_network(name).value
-    return network
-
-
-def _check_has_backbone(name: str, make: Callable[..., Any]) -> None:
-    if "frozen" not in inspect.signature(make).parameters:
-        raise ValueError(f"frozen needs a backbone, such as lite0, and the network is {name}.")
-
-
 def _checked(method: Method | None, given: Mapping[str, Any]) -> dict[str, Any]:
     """Given values as Python values, with integers as floats where the field is a float."""
     given = {name: plain(value) for name, value in given.items()}
     valid = field_names(method)
     for name in given:
-        check_option(f"option of {_name(method)}" if method else "option", name, valid)
+        check_option(f"option of {name_of(method)}" if method else "option", name, valid)
     types = type_hints(RunConfig)
     if method:
         cls = method_class(method)
-        hparam_types = type_hints(cls)
-        values = {k: v for k, v in given.items() if k in hparam_types}
-        check_values(_name(method), values, hparam_types)
-        _check_plain(cls, values)
-        types = {**types, **hparam_types}
+        types = {**types, **type_hints(cls)}
+        values = {name: given[name] for name in fields_of(cls) if name in given}
+        check_values(name_of(method), values, types)
+        for name, value in values.items():
+            try:
+                json.dumps(value)
+            except TypeError:
+                raise ValueError(
+                    f"{name} must be a plain value, with which the run is stored, got {value!r}. "
+                    f"Pass an object as method={cls.__name__}({name}=…), or name its class, as in "
+                    f"{name}='package.module:Name'."
+                ) from None
     # The id of a run is a hash of its JSON, in which 3 and 3.0 differ.
     return {
         name: float(value) if types.get(name) is float and type(value) is int else value
         for name, value in given.items()
     }
-
-
-def _check_plain(method: type[Objective], values: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` unless the values of a method can be stored with the run."""
-    for name, value in values.items():
-        try:
-            json.dumps(value)
-        except TypeError:
-            raise ValueError(
-                f"{name} must be a plain value, with which the run is stored, got {value!r}. Pass "
-                f"an object as method={method.__name__}({name}=…), or name its class, as in "
-                f"{name}='package.module:Name'."
-            ) from None
 
 
 def _overlay(
@@ -388,17 +258,14 @@ def _overlay(
     if "model" in merged and layer.get("model", merged["model"].value) != merged["model"].value:
         merged["model_options"] = Setting({}, source)
     for name, value in layer.items():
-        if name in _OPTIONS and name in merged:
+        if name not in OPTIONS or name not in merged:
+            merged[name] = Setting(value, source)
+        elif value:
             usual, before = merged[name]
             removed = {key for key in usual if key in value and value[key] is None}
             options = {k: v for k, v in {**usual, **value}.items() if k not in removed}
-            if value and options:
-                sources = [before, source] if usual and before != source else [source]
-                merged[name] = Setting(options, "; ".join(sources))
-            elif value:
-                merged[name] = Setting(options, source)
-        else:
-            merged[name] = Setting(value, source)
+            both = options and usual and before != source
+            merged[name] = Setting(options, f"{before}; {source}" if both else source)
     return merged
 
 
@@ -406,30 +273,16 @@ def _preset(method: Method | None, preset: str | None, data: str | None) -> dict
     if preset is None:
         return {}
     check_option("preset", preset, PRESETS)
-    return PRESETS[preset].on(_name(method) if method else None, data)
+    return PRESETS[preset].on(name_of(method) if method else None, data)
 
 
-def _name(method: Method) -> str:
+def name_of(method: Method) -> str:
+    """Name of a method, also if it is given as a class."""
     return method if isinstance(method, str) else f"{method.__module__}:{method.__qualname__}"
 
 
-def _absolute(data: str) -> str:
-    """A path made absolute; a name as it is."""
-    from riskmatch.data.catalogue import is_path
-
-    if not is_path(data):
-        return data
-    path = Path(data)
-    # A link to a manifest stays: paths in it are relative to the folder of the link.
-    absolute = str(path.resolve() if path.is_dir() else path.parent.resolve() / path.name)
-    try:
-        absolute.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"The path {absolute!r} must be UTF-8. Rename it.") from None
-    return absolute
-
-
-def _fields(cls: type) -> list[str]:
+def fields_of(cls: type) -> list[str]:
+    """Names of the fields of a dataclass that its constructor takes."""
     return [item.name for item in fields(cls) if item.init]
 
 
