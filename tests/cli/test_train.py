@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from tiny import train
 
-from riskmatch.cli.errors import BadInput
 from riskmatch.cli.train import Train
 from riskmatch.defaults import resolve, values_of
 from riskmatch.engine.loggers import CSV
@@ -172,7 +171,7 @@ def test_backbone_is_an_alias_of_model():
     assert config.model == "lite0"
     assert config.model_options == {"frozen": True}  # without those of the multi-layer perceptron
     assert "frozen" not in plain.model_options
-    with pytest.raises(BadInput, match="frozen needs a backbone, such as lite0"):
+    with pytest.raises(ValueError, match="frozen needs a backbone, such as lite0"):
         Train.parse("train", [*words, "--frozen"])
 
 

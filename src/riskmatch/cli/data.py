@@ -13,7 +13,7 @@ import riskmatch
 from riskmatch.cli.errors import RunFailed, prepare_output
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import Command, TableColumns
-from riskmatch.cli.printer import Column, print_json, print_line, print_table, printable
+from riskmatch.cli.printer import Column, counted, print_json, print_line, print_table, printable
 from riskmatch.cli.progress import Display
 
 if TYPE_CHECKING:
@@ -206,17 +206,13 @@ def print_examination(examination: Examination) -> None:
         examination.findings, lambda finding: (finding.severity, finding.kind)
     ):
         findings = list(group)
-        print_line(f"{type_}  {_number(len(findings), severity)}", styles[severity])
+        print_line(f"{type_}  {counted(len(findings), severity)}", styles[severity])
         for place, finding in enumerate(findings, 1):
             print_line(f"  {finding.subject} {finding.message}")
             if place == len(findings) or findings[place].cure != finding.cure:
                 print_line(f"  → {finding.cure}", "green")
     tally = examination.tally()
-    parts = [_number(count, severity) for severity, count in tally.items() if count]
+    parts = [counted(count, severity) for severity, count in tally.items() if count]
     verdict = "" if tally["fault"] else "; no fault"
     line = f"{', '.join(parts)}{verdict}." if parts else "No faults, warnings or notes."
     print_line(line, "red" if tally["fault"] else "green")
-
-
-def _number(count: int, severity: str) -> str:
-    return f"{count:,} {severity}{'s' * (count != 1)}"

@@ -10,7 +10,7 @@ from pathlib import Path
 import riskmatch
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import Command
-from riskmatch.cli.printer import print_json, printable
+from riskmatch.cli.printer import counted, print_json, printable
 
 
 @dataclass
@@ -55,10 +55,10 @@ class DomainBed(Command):
         elif not self.quiet:
             known = len(sweep.runs) - changed
             already = f", {known} of them there already" if known else ""
-            runs, files = _count(len(sweep.runs), "run"), _count(sweep.files, "file")
+            runs, files = counted(len(sweep.runs), "run"), counted(sweep.files, "file")
             print(f"Read {runs} from {files} into {printable(self.out)}{already}.")
             if sweep.faults:
-                print(f"{_count(len(sweep.faults), 'fault')} listed above.")
+                print(f"{counted(len(sweep.faults), 'fault')} listed above.")
             for table in tables:
                 print(f"\n{table.markdown()}")
             more = printable(shlex.join(["riskmatch", "sweep", "table", str(self.out)]))
@@ -67,7 +67,3 @@ class DomainBed(Command):
 
 VERBS = {"domainbed": DomainBed}
 EXAMPLE = "riskmatch import domainbed train_output --out runs"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"

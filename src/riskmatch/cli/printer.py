@@ -49,6 +49,16 @@ def _print(value: Any) -> None:
     Console(highlight=False).print(value, soft_wrap=not isinstance(value, RichTable))
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    Example:
+        >>> counted(1, "run"), counted(1200, "fault")
+        ('1 run', '1,200 faults')
+    """
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def print_facts(facts: Any) -> None:
     """Print the verdict of a summary, without its rule."""
     from riskmatch.report.facts import lines

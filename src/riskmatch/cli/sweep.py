@@ -105,7 +105,7 @@ class Plan(PlanningCommand):
 
 
 @dataclass
-class Run(LaunchingCommand):
+class RunSweep(LaunchingCommand):
     """Train the planned runs in DIR that are not yet done.
 
     Interrupted runs resume from their last checkpoints; failed runs are left alone. Several such
@@ -148,7 +148,7 @@ class Run(LaunchingCommand):
 
 
 @dataclass
-class Retry(Run):
+class Retry(RunSweep):
     """Train the failed runs in DIR again, from their last checkpoints."""
 
     retry: ClassVar[bool] = True
@@ -213,12 +213,12 @@ class Tabulate(Command):
             print("\n\n".join(getattr(table, self.format)() for table in tables))
 
 
-VERBS = {"plan": Plan, "run": Run, "status": Status, "retry": Retry, "table": Tabulate}
+VERBS = {"plan": Plan, "run": RunSweep, "status": Status, "retry": Retry, "table": Tabulate}
 EXAMPLE = "riskmatch sweep plan sweep --data pacs --methods erm,rdm"
 
 
 def _print_cost(
-    command: Plan | Run, launcher: Launcher | str = "local", retry: bool = False
+    command: Plan | RunSweep, launcher: Launcher | str = "local", retry: bool = False
 ) -> None:
     with Display(command.quiet) as display:
         cost = riskmatch.sweep_cost(

@@ -66,9 +66,7 @@ def run_config(
     cls = method_class(method)
     hparams = {name: values.pop(name) for name in fields_of(cls) if name in values}
     if missing := [name for name in fields_of(cls) if name not in hparams]:
-        raise ValueError(
-            f"Give {missing[0]}: the method '{name_of(method)}' has no default for it."
-        )
+        raise ValueError(f"Give {missing[0]}: {name_of(method)} has no default for it.")
     cls(**hparams)  # refuses values that the method checks itself
     for kind, name, options in (
         ("data", data, values["data_options"]),
