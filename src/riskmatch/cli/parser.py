@@ -132,9 +132,9 @@ class LaunchingCommand(Command):
 
     def make_launcher(self) -> Launcher:
         """The launcher with its options."""
-        from riskmatch.sweep.launchers import make_launcher
+        from riskmatch.sweep.launchers import launcher_class
 
-        return make_launcher(self.launcher, self.given)
+        return launcher_class(self.launcher)(**self.given)
 
 
 def run_options(excluded: Sequence[str] = ()) -> Iterator[Option]:
