@@ -24,7 +24,9 @@ from riskmatch import source, syntax, trust
 from riskmatch.trust import is_own
 from riskmatch.validation import check_option
 
-Kind = Literal["method", "data", "model", "divergence", "selection", "launcher", "logger"]
+Kind = Literal[
+    "method", "data", "model", "task", "metric", "divergence", "selection", "launcher", "logger"
+]
 
 
 class _Home(NamedTuple):
@@ -43,6 +45,8 @@ _HOMES: dict[Kind, _Home] = {
     "method": _Home("method", "riskmatch.methods", "riskmatch.objectives:methods"),
     "data": _Home("data set", "riskmatch.data", "riskmatch.data.catalogue:DATASETS"),
     "model": _Home("network", "riskmatch.models", "riskmatch.models:NETWORKS"),
+    "task": _Home("task", "riskmatch.tasks", "riskmatch.contract.task:TASKS"),
+    "metric": _Home("metric", "riskmatch.metrics", "riskmatch.metrics:METRICS"),
     "divergence": _Home("divergence", "riskmatch.divergences", "riskmatch.divergence:DIVERGENCES"),
     "selection": _Home("selection rule", "riskmatch.selections", "riskmatch.selection:RULES"),
     "launcher": _Home("launcher", "riskmatch.launchers", "riskmatch.sweep.launchers:LAUNCHERS"),

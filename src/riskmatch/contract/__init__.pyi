@@ -13,3 +13,6 @@ from .objective import checked_terms as checked_terms
 from .risks import RiskFunction as RiskFunction
 from .risks import cross_entropy_risks as cross_entropy_risks
 from .risks import risk_function as risk_function
+from .task import TASKS as TASKS
+from .task import Task as Task
+from .task import find_task as find_task

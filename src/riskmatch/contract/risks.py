@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from torch import Tensor
-from torch.nn.functional import cross_entropy, huber_loss, mse_loss
+from torch.nn.functional import (
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    huber_loss,
+    mse_loss,
+)
 
 from riskmatch.runs.config import Risk
 from riskmatch.validation import check_option
@@ -40,8 +45,30 @@ def huber_risks(outputs: Tensor, y: Tensor) -> Tensor:
     return _per_sample(huber_loss, outputs, y)
 
 
+def binary_cross_entropy_risks(logits: Tensor, y: Tensor) -> Tensor:
+    """(n,) the mean binary cross-entropy over the tags of each sample that are known.
+
+    Tags ``y`` (n, k) are 0, 1 or NaN where they are missing; a sample without any has the risk 0.
+
+    Example:
+        >>> import torch
+        >>> y = torch.tensor([[1.0, torch.nan], [0.0, 1.0]])
+        >>> binary_cross_entropy_risks(torch.zeros(2, 2), y)
+        tensor([0.6931, 0.6931])
+    """
+    if logits.shape != y.shape:
+        raise ValueError(
+            f"Tags need one output each: outputs have the shape {tuple(logits.shape)}, tags "
+            f"{tuple(y.shape)}."
+        )
+    known = ~y.isnan()
+    losses = binary_cross_entropy_with_logits(logits, y.nan_to_num(), reduction="none")
+    return (losses * known).sum(1) / known.sum(1).clamp(min=1)
+
+
 RISKS: dict[Risk, RiskFunction] = {
     "cross-entropy": cross_entropy_risks,
+    "binary-cross-entropy": binary_cross_entropy_risks,
     "squared": squared_risks,
     "huber": huber_risks,
 }

@@ -16,7 +16,7 @@ from riskmatch.space import NOT_NEGATIVE, POSITIVE, TRAINING, Interval, bounded,
 from riskmatch.validation import check_option, check_values, shown, type_hints
 
 Schedule = Literal["constant", "cosine", "cosine-after-warmup"]
-Risk = Literal["cross-entropy", "squared", "huber"]
+Risk = Literal["cross-entropy", "binary-cross-entropy", "squared", "huber"]
 Optim = Literal["adam", "adamw", "sgd"]
 Average = Literal["none", "ema", "swa", "swad"]
 _SEEDS = Interval(0, 2**63, "left")
