@@ -9,8 +9,8 @@ from riskmatch.contract import Eval, Memory, Objective, Terms
 from riskmatch.objectives import EQRM, RDM, CausIRL, methods
 from riskmatch.registry import PartError
 from riskmatch.space import LogUniform, tuned
+from riskmatch.testing import ConformanceError
 from riskmatch.testing import objectives as suite
-from riskmatch.testing.conformance import ConformanceError
 from riskmatch.testing.objectives import CHECKS
 
 VARIANTS = {

@@ -13,8 +13,7 @@ from PIL import Image
 from riskmatch.data import Domain, DomainSet, load_data
 from riskmatch.data.catalogue import resolve
 from riskmatch.data.colored_digits import colored_digits
-from riskmatch.testing import datasets
-from riskmatch.testing.conformance import ConformanceError
+from riskmatch.testing import ConformanceError, datasets
 from riskmatch.testing.datasets import CHECKS
 
 X, Y = torch.randn(6, 3, generator=torch.Generator().manual_seed(0)), torch.arange(6) % 2

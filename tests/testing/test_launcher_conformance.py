@@ -8,8 +8,7 @@ import pytest
 
 from riskmatch.sweep import Launcher, Local, RunOutcome, Worker
 from riskmatch.sweep.launchers.base import Jobs, supervise
-from riskmatch.testing import launchers
-from riskmatch.testing.conformance import ConformanceError
+from riskmatch.testing import ConformanceError, launchers
 from riskmatch.testing.launchers import CHECKS
 
 

@@ -9,8 +9,7 @@ from torch import nn
 
 from riskmatch.models import NETWORKS
 from riskmatch.models.backbone import backbone
-from riskmatch.testing import networks
-from riskmatch.testing.conformance import ConformanceError
+from riskmatch.testing import ConformanceError, networks
 from riskmatch.testing.networks import CHECKS
 
 SMALL = {"pretrained": False, "size": 32}

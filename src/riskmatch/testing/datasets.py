@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from riskmatch.data import Domain, DomainSet, split
-from riskmatch.testing.conformance import ConformanceError, name_of, require, require_documented
+from riskmatch.testing import ConformanceError, checks_in, name_of, require, require_documented
 
 Load = Callable[[], DomainSet]
 Check = Callable[[Load], None]
@@ -165,21 +165,8 @@ def augmentation_follows_its_generator(load: Load) -> None:
     require(finite, load, "augment must return finite floating-point inputs.")
 
 
-CHECKS: tuple[Check, ...] = (
-    options_are_documented,
-    domains_are_named,
-    domains_for_tests_exist,
-    inputs_have_one_shape,
-    inputs_are_finite,
-    labels_are_classes,
-    class_names_match_classes,
-    loads_the_same_twice,
-    splits_cover_each_sample_once,
-    rows_can_be_taken_and_moved,
-    survives_pickling,
-    augmentation_follows_its_generator,
-)
-"""Every check."""
+CHECKS: tuple[Check, ...] = checks_in(globals())
+"""All checks."""
 
 
 def _loaded(load: Load) -> DomainSet:

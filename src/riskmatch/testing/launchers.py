@@ -29,7 +29,7 @@ from riskmatch.runs.config import RunConfig
 from riskmatch.sweep.board import Board, with_erm_phases
 from riskmatch.sweep.launchers import Launcher, run_all
 from riskmatch.sweep.worker import SweepSettings, Worker
-from riskmatch.testing.conformance import require
+from riskmatch.testing import checks_in, require
 
 Make = Callable[[], Launcher]
 Check = Callable[[Make], None]
@@ -148,14 +148,7 @@ def recovers_runs_of_killed_workers(make: Make) -> None:
         _require_equal_records(make, folder, reference)
 
 
-CHECKS: tuple[Check, ...] = (
-    is_described,
-    completes_every_run,
-    trains_every_run_once,
-    continues_after_a_failure,
-    resumes_after_an_interrupt,
-    recovers_runs_of_killed_workers,
-)
+CHECKS: tuple[Check, ...] = checks_in(globals())
 """All checks."""
 
 

@@ -35,7 +35,7 @@ from riskmatch.data.domain import Batch
 from riskmatch.engine import DivergedError, StepSettings, fit
 from riskmatch.objectives import methods
 from riskmatch.registry import PartError
-from riskmatch.testing.conformance import ConformanceError, name_of, require, require_documented
+from riskmatch.testing import ConformanceError, checks_in, name_of, require, require_documented
 
 Factory = Callable[..., nn.Module]
 Check = Callable[[Factory], None]
@@ -176,18 +176,7 @@ def trains_with_finite_weights(factory: Factory) -> None:
             require(bool(torch.isfinite(weight).all()), factory, f"{name} is not finite.")
 
 
-CHECKS: tuple[Check, ...] = (
-    options_are_documented,
-    returns_features_and_logits,
-    same_seed_same_weights,
-    evaluation_is_deterministic,
-    evaluation_ignores_the_rest_of_the_batch,
-    dropout_acts_only_in_training,
-    gradients_reach_every_weight,
-    state_dict_round_trip,
-    copies_are_independent,
-    trains_with_finite_weights,
-)
+CHECKS: tuple[Check, ...] = checks_in(globals())
 """All checks."""
 
 

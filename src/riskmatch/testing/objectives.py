@@ -28,7 +28,7 @@ from riskmatch.data.domain import Batch
 from riskmatch.engine import Stepper
 from riskmatch.models import MLP
 from riskmatch.space import draw, ranges
-from riskmatch.testing.conformance import require
+from riskmatch.testing import checks_in, require
 
 Check = Callable[[Objective], None]
 
@@ -144,19 +144,8 @@ def running_statistics_see_the_batch_once(objective: Objective) -> None:
         require(same, objective, f"step {step} disturbs the running statistics of the model.")
 
 
-CHECKS: tuple[Check, ...] = (
-    is_described,
-    defaults_lie_in_their_ranges,
-    trains_on_ragged_batches,
-    trains_on_one_domain,
-    same_seed_same_bits,
-    resumes_with_the_same_bits,
-    gradients_reach_every_weight,
-    zero_weights_are_not_computed,
-    one_forward_pass,
-    running_statistics_see_the_batch_once,
-)
-"""Every check."""
+CHECKS: tuple[Check, ...] = checks_in(globals())
+"""All checks."""
 
 
 class _NormalisedNetwork(nn.Module):
@@ -192,11 +181,6 @@ def _batches(sizes: tuple[int, ...] = _RAGGED, dtype: torch.dtype = torch.float3
     return batches
 
 
-def _with_short_warmup(objective: Objective) -> Objective:
-    warms_up = any(item.name == "warmup" for item in fields(objective))
-    return replace(objective, **{"warmup": _WARMUP}) if warms_up else objective
-
-
 def _phases(objective: Objective) -> tuple[int, int]:
     """The first step, and the first one after the warm-up."""
     return 0, getattr(objective, "warmup", 0)
@@ -214,7 +198,9 @@ def _train(
     assert isinstance(batches[0].x, Tensor)
     model = _network().to(batches[0].x.dtype)
     memory = Memory(OptimSpec(lr=0.01, weight_decay=0.001))
-    stepper = Stepper(model, _with_short_warmup(objective), memory)
+    if hasattr(objective, "warmup"):
+        objective = replace(objective, **{"warmup": _WARMUP})
+    stepper = Stepper(model, objective, memory)
     for number, batch in enumerate(batches):
         if number == interruption:
             stepper.memory = _restored(stepper.memory)
