@@ -5,38 +5,28 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from riskmatch import registry
 from riskmatch.distributed import average_over_processes, gather_risks
-from riskmatch.divergence import MMD, Divergence, DomainIndex, Pool
+from riskmatch.divergence import Divergence, DomainIndex, Pool, resolve_divergence
 from riskmatch.divergence.checks import at_least_float32, check_option, check_scalars
-from riskmatch.divergence.matched import (
-    Match,
-    NonFinite,
-    known_terms,
-    matched_domains,
-    matched_variance,
-    penalty_to_pool,
-)
-from riskmatch.divergence.numpy_forms import ValueAndGrad
-from riskmatch.terms import Terms
+from riskmatch.divergence.matched import Match, MatchedRisks, NonFinite, matched_domains
+from riskmatch.terms import KnownTerms, Terms, total
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-_MMD = MMD()
+Domains = Tensor | Sequence[int] | Sequence[str] | DomainIndex
 _MATCHES, _POOLS, _NONFINITE = get_args(Match), get_args(Pool), get_args(NonFinite)
 
 
 def risk_matching_penalty(
     risks: Tensor,
-    domains: Tensor | Sequence[int] | Sequence[str] | DomainIndex,
+    domains: Domains,
     *,
     match: Match = "worst",
     divergence: str | Divergence = "mmd",
@@ -80,12 +70,12 @@ def risk_matching_penalty(
     Reference: Nguyen et al., *Domain Generalisation via Risk Distribution Matching*, WACV 2024.
     """
     _check_options(match, pool, nonfinite)
-    distance = _resolve(divergence)
+    distance = resolve_divergence(divergence)
     check_scalars("risks", risks)
     groups = DomainIndex.of_risks(risks, domains)
     risks = at_least_float32(risks)
     which = matched_domains(risks, groups, match, nonfinite)
-    return penalty_to_pool(risks, groups, which, pool, distance)
+    return MatchedRisks(risks, groups, pool, which).penalty(distance)
 
 
 @dataclass(frozen=True)
@@ -101,12 +91,10 @@ class Matching:
     """() the divergence of the risk distributions, without its weight."""
     variance: Tensor
     """() the variance that is regularised, without its weight; 0 where its weight is 0."""
-    domains: Tensor | tuple[str, ...]
-    """(m,) the labels of the domains in the batch, ascending."""
-    domain_risks: Tensor
-    """(m,) the mean risk of each of them."""
-    worst: Tensor
-    """() the label of the domain with the largest mean risk; its place where labels are strings."""
+    risks: Tensor
+    """(n,) the risks of the batch; those of all processes where they are gathered."""
+    groups: DomainIndex
+    """The domains of these risks."""
 
     @property
     def loss(self) -> Tensor:
@@ -115,10 +103,27 @@ class Matching:
         return sum(others, start=first)
 
     @property
+    def domains(self) -> Tensor | tuple[str, ...]:
+        """(m,) the labels of the domains in the batch, ascending."""
+        return self.groups.names or self.groups.labels
+
+    @property
+    def domain_risks(self) -> Tensor:
+        """(m,) the mean risk of each of them."""
+        means: Tensor = self.groups.means(self.risks)
+        return means
+
+    @property
+    def worst(self) -> Tensor:
+        """() the label of the domain with the largest mean risk; its place if labels are text."""
+        place = self.domain_risks.detach().argmax(0, keepdim=True)
+        return self.groups.labels.index_select(0, place).squeeze(0)
+
+    @property
     def worst_domain(self) -> int | str:
         """The label of the domain with the largest mean risk, as a Python value."""
         place = int(self.worst)
-        return self.domains[place] if isinstance(self.domains, tuple) else place
+        return self.groups.names[place] if self.groups.names else place
 
 
 class RiskMatching(nn.Module):
@@ -180,7 +185,7 @@ class RiskMatching(nn.Module):
         _check_options(match, pool, nonfinite)
         self.weight = weight
         self.match: Match = match
-        self.divergence = _resolve(divergence)
+        self.divergence = resolve_divergence(divergence)
         self.variance_weight = variance_weight
         self.rescale = rescale
         self.pool: Pool = pool
@@ -189,14 +194,10 @@ class RiskMatching(nn.Module):
 
     if TYPE_CHECKING:
 
-        def __call__(
-            self, risks: Tensor, domains: Tensor | Sequence[int] | Sequence[str] | DomainIndex
-        ) -> Matching:
+        def __call__(self, risks: Tensor, domains: Domains) -> Matching:
             """The type that ``nn.Module`` hides from type checkers."""
 
-    def forward(
-        self, risks: Tensor, domains: Tensor | Sequence[int] | Sequence[str] | DomainIndex
-    ) -> Matching:
+    def forward(self, risks: Tensor, domains: Domains) -> Matching:
         """The objective of ``risks`` (n,) of samples from ``domains`` (n,)."""
         if self.group is None:
             _warn_of_processes()
@@ -205,49 +206,55 @@ class RiskMatching(nn.Module):
             risks = average_over_processes(risks, self.group)
             risks, domains = gather_risks(risks, labels, self.group)
         check_scalars("risks", risks)
-        return self.compute(risks, DomainIndex.of_risks(risks, domains))
-
-    def compute(self, risks: Tensor, groups: DomainIndex) -> Matching:
-        """The objective of risks (n,) that are grouped and, over processes, gathered already."""
+        groups = DomainIndex.of_risks(risks, domains)
         risks = at_least_float32(risks)
-        which = matched_domains(risks, groups, self.match, self.nonfinite)
-        domain_risks = groups.means(risks)
-        risk, worst = domain_risks.mean(), domain_risks.detach().argmax(0, keepdim=True)
-        penalty = variance = risk.new_zeros(())
-        if self.weight:
-            penalty = penalty_to_pool(risks, groups, which, self.pool, self.divergence)
-        if self.variance_weight:
-            variance = matched_variance(risks, groups, which, self.pool)
-        terms = {"risk": risk, "matching": penalty, "variance": variance}
+        terms = self._by_autograd(self._matched(risks, groups))
+        zero = risks.new_zeros(())
         return Matching(
-            parts={name: factor * terms[name] for name, factor in self.factors.items()},
-            risk=risk,
-            penalty=penalty,
-            variance=variance,
-            domains=groups.names or groups.labels,
-            domain_risks=domain_risks,
-            worst=groups.labels.index_select(0, worst).squeeze(0),
+            parts=self._weighted(terms),
+            risk=terms["risk"],
+            penalty=terms.get("matching", zero),
+            variance=terms.get("variance", zero),
+            risks=risks,
+            groups=groups,
         )
 
     def terms(self, risks: Tensor, groups: DomainIndex) -> Terms:
-        """The terms of a step: those of :meth:`compute`, sooner where risks are few."""
-        risks = at_least_float32(risks)
-        which = matched_domains(risks, groups, self.match, self.nonfinite)
+        """The terms of a step on grouped risks; of few, the gradient is computed at once."""
+        matched = self._matched(at_least_float32(risks), groups)
         divergence = self.divergence if self.weight else None
-        known = known_terms(
-            risks, groups, which, self.pool, divergence, with_variance=self.variance_weight > 0
+        known = matched.known(divergence, with_variance=self.variance_weight > 0)
+        if known is None:
+            terms = self._by_autograd(matched)
+            return Terms(self._weighted(terms), _raw(terms))
+        values = {name: term.value for name, term in known.items()}
+        gradients = {name: term.gradient for name, term in known.items()}
+        return KnownTerms(
+            _tensors(self._weighted(values)),
+            _tensors(_raw(values)),
+            risks=matched.risks,
+            gradient=torch.from_numpy(total(self._weighted(gradients))),
+            by_autograd=lambda: total(self._weighted(self._by_autograd(matched))),
         )
-        if known is not None:
-            return _KnownTerms(self, risks, groups, known)
-        matching = self.compute(risks, groups)
-        return Terms(matching.parts, {"matching": matching.penalty} if self.weight else {})
 
-    @property
-    def factors(self) -> dict[str, float]:
-        """The weights of the terms, except 0."""
+    def _matched(self, risks: Tensor, groups: DomainIndex) -> MatchedRisks:
+        which = matched_domains(risks, groups, self.match, self.nonfinite)
+        return MatchedRisks(risks, groups, self.pool, which)
+
+    def _by_autograd(self, matched: MatchedRisks) -> dict[str, Tensor]:
+        """The terms without their weights; those of weight 0 are left out."""
+        terms = {"risk": matched.groups.means(matched.risks).mean()}
+        if self.weight:
+            terms["matching"] = matched.penalty(self.divergence)
+        if self.variance_weight:
+            terms["variance"] = matched.variance()
+        return terms
+
+    def _weighted(self, terms: Mapping[str, Any]) -> dict[str, Any]:
+        """Terms times their weights."""
         scale = 1 / self.weight if self.rescale and self.weight > 1 else 1.0
         weights = {"risk": 1.0, "matching": self.weight, "variance": self.variance_weight}
-        return {name: scale * weight for name, weight in weights.items() if weight}
+        return {name: scale * weights[name] * term for name, term in terms.items()}
 
     def extra_repr(self) -> str:
         """The settings, for ``print``."""
@@ -257,67 +264,19 @@ class RiskMatching(nn.Module):
         )
 
 
-class _KnownTerms(Terms):
-    """Terms of few risks with their gradients: backward starts at the risks, without a graph."""
+def _raw(terms: Mapping[str, Any]) -> dict[str, Any]:
+    """Terms to log without their weights."""
+    return {name: term for name, term in terms.items() if name == "matching"}
 
-    _criterion: RiskMatching
-    _risks: Tensor
-    _groups: DomainIndex
-    _known: Mapping[str, ValueAndGrad]
-    _factors: Mapping[str, float]
 
-    def __init__(
-        self,
-        criterion: RiskMatching,
-        risks: Tensor,
-        groups: DomainIndex,
-        known: Mapping[str, ValueAndGrad],
-    ) -> None:
-        self.__dict__.update(_criterion=criterion, _risks=risks, _groups=groups, _known=known)
-        self.__dict__["_factors"] = criterion.factors
-
-    @cached_property
-    def parts(self) -> Mapping[str, Tensor]:
-        """Their sum is the loss."""
-        return self._criterion.compute(self._risks, self._groups).parts
-
-    @cached_property
-    def raw(self) -> Mapping[str, Tensor]:
-        """The penalty without its weight."""
-        if "matching" not in self._known:
-            return {}
-        return {"matching": torch.from_numpy(np.asarray(self._known["matching"].value))}
-
-    def values(self) -> dict[str, float]:
-        """Values of the parts."""
-        return {name: self._factors[name] * term.value for name, term in self._known.items()}
-
-    def backward(self) -> None:
-        """Add the gradient of the loss to the weights."""
-        first, *others = (self._factors[name] * term.gradient for name, term in self._known.items())
-        gradient = torch.from_numpy(sum(others, start=first))
-        self._risks.backward(gradient.to(self._risks.dtype))
+def _tensors(values: Mapping[str, float]) -> dict[str, Tensor]:
+    return {name: torch.from_numpy(np.asarray(value)) for name, value in values.items()}
 
 
 def _check_options(match: str, pool: str, nonfinite: str) -> None:
     check_option("match", match, _MATCHES)
     check_option("pool", pool, _POOLS)
     check_option("nonfinite", nonfinite, _NONFINITE)
-
-
-def _resolve(divergence: str | Divergence) -> Divergence:
-    if isinstance(divergence, Divergence):
-        return divergence
-    if not isinstance(divergence, str):
-        raise TypeError(
-            f"divergence must be a name or a riskmatch.divergence.Divergence, got {divergence!r}."
-        )
-    if divergence == "mmd":
-        return _MMD
-    made = registry.find("divergence", divergence).value()
-    if not isinstance(made, Divergence):
-        raise TypeError(f"{divergence} must make a riskmatch.divergence.Divergence, got {made!r}.")
-    return made
 
 
 def _integers(domains: Any) -> Tensor:

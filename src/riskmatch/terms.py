@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import Tensor
 
@@ -42,8 +43,8 @@ class Terms:
     @property
     def loss(self) -> Tensor:
         """() the sum of the parts."""
-        first, *others = self.parts.values()
-        return sum(others, start=first)
+        loss: Tensor = total(self.parts)
+        return loss
 
     def values(self) -> dict[str, float]:
         """Values of the parts."""
@@ -52,3 +53,38 @@ class Terms:
     def backward(self) -> None:
         """Add the gradient of the loss to the weights."""
         self.loss.backward()
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownTerms(Terms):
+    """Terms whose gradient is known: ``backward`` starts at the risks, without a graph of theirs.
+
+    The parts are values alone.
+    """
+
+    risks: Tensor
+    """(n,) what the terms are functions of."""
+    gradient: Tensor
+    """(n,) the gradient of the loss by the risks."""
+    by_autograd: Callable[[], Tensor]
+    """Computes the loss with a graph."""
+
+    @property
+    def loss(self) -> Tensor:
+        """() the sum of the parts."""
+        return self.by_autograd()
+
+    def backward(self) -> None:
+        """Add the gradient of the loss to the weights."""
+        self.risks.backward(self.gradient.to(self.risks.dtype))
+
+
+def total(parts: Mapping[str, Any]) -> Any:
+    """The sum of tensors or arrays.
+
+    Example:
+        >>> total({"risk": 1.0, "penalty": 0.5})
+        1.5
+    """
+    first, *others = parts.values()
+    return sum(others, start=first)

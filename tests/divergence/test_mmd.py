@@ -11,7 +11,7 @@ from torch.autograd import gradcheck
 from torch.nn import functional as F
 
 from riskmatch import RBFMixture, mmd2
-from riskmatch.divergence import MMD, dense
+from riskmatch.divergence import MMD, forms
 
 KERNELS = [RBFMixture.authors_code(), RBFMixture.paper(), RBFMixture(0.5)]
 METHODS = ["dense", "grid"]
@@ -141,7 +141,7 @@ def test_dense_does_not_depend_on_its_blocks(monkeypatch):
     x, y = (part.requires_grad_() for part in drawn(50, 33))
     whole = mmd2(x, y, method="dense")
     (whole_grad,) = torch.autograd.grad(whole, x)
-    monkeypatch.setattr(dense, "_BLOCK_ELEMENTS", 8 * 83 * 7)  # seven rows, and a rest of six
+    monkeypatch.setattr(forms, "_BLOCK_ELEMENTS", 8 * 83 * 7)  # seven rows, and a rest of six
     parts = mmd2(x, y, method="dense")
     (parts_grad,) = torch.autograd.grad(parts, x)
     assert torch.allclose(whole, parts, rtol=1e-13)

@@ -238,7 +238,7 @@ def checked_terms(terms: object, objective: object) -> Terms:
                 fault = f"a term '{name}' of shape {tuple(part.shape)}; reduce it, by .mean() say"
         if not terms.parts:
             fault = "no terms; return at least the risk, Terms({'risk': ev.risk})"
-        elif not fault and not any(part.requires_grad for part in terms.parts.values()):
+        elif not fault and not terms.loss.requires_grad:
             fault = "terms that do not depend on the weights; return them with their graph"
     if fault:
         raise PartError(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -46,23 +44,14 @@ def is_traced(values: Tensor) -> bool:
     )
 
 
-def is_small(samples: Tensor) -> bool:
-    """Whether NumPy, whose calls cost less than those of torch, can and should take ``samples``."""
-    return samples.numel() <= _SMALL and samples.device == _CPU and not is_traced(samples)
-
-
-def all_finite(values: Tensor) -> bool:
-    """Whether every value is finite; True where the values are traced."""
-    if is_traced(values):
-        return True
-    values = values.detach()
-    # The sum is one operation, and not finite where a value is not; it may also overflow.
-    return math.isfinite(values.sum().item()) or bool(torch.isfinite(values).all())
+def is_small(values: Tensor) -> bool:
+    """Whether NumPy, whose calls cost less than those of torch, is faster on untraced values."""
+    return values.numel() <= _SMALL and values.device == _CPU
 
 
 def check_finite(name: str, values: Tensor) -> None:
     """Raise :class:`NonFiniteError` with the count of NaN and infinite values, if there are any."""
-    if all_finite(values):
+    if is_traced(values) or bool(torch.isfinite(values.detach()).all()):
         return
     raise NonFiniteError(f"{name} has {describe_nonfinite(values)} among {values.numel()} values.")
 

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from riskmatch.divergence.checks import is_small
+from riskmatch.divergence.checks import is_small, is_traced
 
 Pool = Literal["domains", "samples"]
 """What has equal weight in the pool of all risks: every domain, or every sample."""
@@ -42,22 +42,15 @@ class DomainIndex:
     @classmethod
     def of(cls, labels: Tensor) -> DomainIndex:
         """Group samples by ``labels`` (n,) of type int64."""
-        if is_small(labels):
-            return _of_small(labels.numpy().tobytes())
-        if torch.compiler.is_compiling():  # sorting needs no number on the host
+        if is_traced(labels):  # sorting needs no number on the host
             distinct, index = labels.unique(return_inverse=True)
             counts = torch.zeros_like(distinct).index_add(0, index, torch.ones_like(index))
             return cls(distinct, index, counts)
-        low, high = (int(bound) for bound in torch.aminmax(labels))
-        if high - low > _SHORT_RANGE:
-            distinct, index = labels.unique(return_inverse=True)
-            return cls(distinct, index, index.bincount(minlength=distinct.numel()))
-        index = (labels - low if low else labels).long()
-        sizes = index.bincount()
-        used = sizes.nonzero()[:, 0]
-        if used.numel() < sizes.numel():  # close the gaps between the labels
-            index, sizes = (sizes > 0).cumsum(0)[index] - 1, sizes[used]
-        return cls((used + low).to(labels.dtype), index, sizes)
+        if is_small(labels):
+            return _of_small(labels.numpy().tobytes())
+        groups = _grouped(labels.cpu().numpy())
+        device = labels.device
+        return cls(groups.labels.to(device), groups.index.to(device), groups.sizes.to(device))
 
     @classmethod
     def of_risks(cls, risks: Tensor, domains: Any) -> DomainIndex:
@@ -102,11 +95,8 @@ class DomainIndex:
             >>> DomainIndex.in_order((1, 2), torch.device("cpu")).index
             tensor([0, 1, 1])
         """
-        with torch.inference_mode(False):  # what is kept may be trained with later
-            labels = torch.arange(len(sizes), device=device)
-            counts = torch.tensor(sizes, device=device)
-            index = labels.repeat_interleave(counts)
-        return cls(labels, index, counts)
+        labels = np.arange(len(sizes)).repeat(sizes)
+        return cls.of(torch.from_numpy(labels).to(device))
 
     def __len__(self) -> int:
         """How many groups there are."""
@@ -147,10 +137,9 @@ class DomainIndex:
         """(k, m) float64 on the CPU: the weights of each group of ``which`` minus the pool's."""
         if isinstance(which, Tensor):
             return self._contrasts(pool)[which.cpu()]
-        rows: NDArray[np.float64] = self._kept(
-            ("contrasts", pool), lambda: self._contrasts(pool).numpy()
-        )
-        return torch.from_numpy(rows[which])
+        key = "contrasts", pool, tuple(which)
+        rows: Tensor = self._kept(key, lambda: self._contrasts(pool)[which])
+        return rows
 
     def _contrasts(self, pool: Pool) -> Tensor:
         return (1 / self.sizes.cpu().double()).diag() - self.weights(pool)
@@ -178,25 +167,29 @@ class DomainIndex:
     def _kept(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
         kept = self.__dict__.setdefault("_made", {})
         if key not in kept:
-            kept[key] = make()
+            with torch.inference_mode(False):  # what is kept may be trained with later
+                kept[key] = make()
         return kept[key]
 
 
 @lru_cache(maxsize=64)
 def _of_small(labels: bytes) -> DomainIndex:
     """Index of few int64 labels; cached, as the batches of a loop often have the same labels."""
-    arrays = _grouped(np.frombuffer(labels, np.int64))
-    with torch.inference_mode(False):  # what is kept may be trained with later
-        distinct, index, sizes = map(torch.from_numpy, arrays)
-    return DomainIndex(distinct, index, sizes)
+    return _grouped(np.frombuffer(labels, np.int64))
 
 
-def _grouped(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-    """Distinct labels, their positions and their counts; short where the labels have no gaps."""
+def _grouped(labels: NDArray[np.int64]) -> DomainIndex:
+    """Index of int64 labels: they are counted, or sorted where they lie far apart."""
     low = int(labels.min())
-    if int(labels.max()) - low < len(labels):
+    if int(labels.max()) - low <= _SHORT_RANGE:
         index = labels - low
-        sizes = np.bincount(index)
-        if sizes.all():
-            return np.arange(low, low + len(sizes)), index, sizes
-    return np.unique(labels, return_inverse=True, return_counts=True)
+        counts = np.bincount(index)
+        (used,) = counts.nonzero()
+        distinct, sizes = used + low, counts[used]
+        if len(used) < len(counts):  # close the gaps between the labels
+            index = (counts > 0).cumsum()[index] - 1
+    else:
+        distinct, index, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    with torch.inference_mode(False):  # what is kept may be trained with later
+        parts = [torch.from_numpy(part) for part in (distinct, index, sizes)]
+    return DomainIndex(parts[0], parts[1], parts[2])

@@ -128,11 +128,6 @@ class RBFMixture:
         """The factor before each kernel: 1/B for the mean, 1 for the sum."""
         return 1.0 / len(self.bandwidths) if self.reduction == "mean" else 1.0
 
-    @property
-    def peak(self) -> float:
-        """k(0)."""
-        return self.weight * len(self.bandwidths)
-
     def __call__(self, distance: Tensor) -> Tensor:
         """k(d) for a tensor of distances, of any shape."""
         square = distance.square()

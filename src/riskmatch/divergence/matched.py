@@ -1,8 +1,9 @@
-"""The terms of a batch of risks: their mean, and the penalty and variance of matched domains."""
+"""Matched domains of a batch of risks: their penalty and their variance."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +13,6 @@ from torch import Tensor
 from riskmatch.divergence.checks import NonFiniteError, describe_nonfinite, is_small, is_traced
 from riskmatch.divergence.divergence import Divergence
 from riskmatch.divergence.domain_index import DomainIndex, Places, Pool
-from riskmatch.divergence.moments import mean_and_variance
 from riskmatch.divergence.numpy_forms import ValueAndGrad
 
 Match = Literal["worst", "variance"]
@@ -22,8 +22,8 @@ NonFinite = Literal["raise", "propagate"]
 def matched_domains(
     risks: Tensor, groups: DomainIndex, match: Match, nonfinite: NonFinite
 ) -> Places | None:
-    """The domains to match with the pool; None where a risk is not finite."""
-    if is_traced(risks) or is_traced(groups.index):
+    """The domains to match with the pool, for :class:`MatchedRisks`."""
+    if is_traced(risks):
         every = torch.arange(len(groups), device=risks.device)
         return groups.means(risks.detach()).argmax(0, keepdim=True) if match == "worst" else every
     values: Any = risks.detach()
@@ -43,77 +43,101 @@ def matched_domains(
     )
 
 
-def penalty_to_pool(
-    risks: Tensor, groups: DomainIndex, which: Places | None, pool: Pool, divergence: Divergence
-) -> Tensor:
-    """() the mean divergence of the domains ``which`` from the pool; NaN where they are None."""
-    if which is None:
-        return risks.sum() * torch.nan
-    if isinstance(which, list) and len(groups) == 1:
-        return (risks * 0).sum()
-    _check_divergence(groups, which, divergence)
-    return divergence.to_pool(risks, groups, which, pool)
+@dataclass(frozen=True)
+class MatchedRisks:
+    """Risks by domain, and the domains that are matched with the pool."""
 
+    risks: Tensor
+    """(n,) in float32 or float64."""
+    groups: DomainIndex
+    pool: Pool
+    which: Places | None
+    """The domains that are matched; None where a risk is not finite, and terms are then NaN."""
 
-def matched_variance(
-    risks: Tensor, groups: DomainIndex, which: Places | None, pool: Pool
-) -> Tensor:
-    """() the variance of :func:`.mean_and_variance`; NaN where ``which`` is None."""
-    if which is None:
-        return risks.sum() * torch.nan
-    _check_variance(groups, which)
-    variance: Tensor = mean_and_variance(risks, groups, which, pool)[2]
-    return variance
+    def penalty(self, divergence: Divergence) -> Tensor:
+        """() the mean divergence of the matched domains from the pool."""
+        if self.which is None:
+            return self.risks.sum() * torch.nan
+        if isinstance(self.which, list) and len(self.groups) == 1:
+            return (self.risks * 0).sum()
+        if (least := divergence.min_samples) > 1:
+            cure = "a divergence that needs one alone, such as 'mmd'"
+            self._check_sizes(least, type(divergence).__name__, cure)
+        return divergence.to_pool(self.risks, self.groups, self.which, self.pool)
 
+    def variance(self) -> Tensor:
+        """() the variance of the pool plus the mean variance of the matched domains."""
+        if self.which is None:
+            return self.risks.sum() * torch.nan
+        self._check_sizes_for_variance()
+        variance: Tensor = _mean_and_variance(self.risks, self.groups, self.which, self.pool)[2]
+        return variance
 
-def known_terms(
-    risks: Tensor,
-    groups: DomainIndex,
-    which: Places | None,
-    pool: Pool,
-    divergence: Divergence | None,
-    with_variance: bool,
-) -> dict[str, ValueAndGrad] | None:
-    """Mean ``risk`` of the domains, penalty ``matching`` and ``variance``, if asked for, in NumPy.
+    def known(
+        self, divergence: Divergence | None, with_variance: bool
+    ) -> dict[str, ValueAndGrad] | None:
+        """Mean ``risk`` of the domains, ``matching`` and ``variance`` if asked for, in NumPy.
 
-    None where the risks are not few, or the gradient of the divergence is left to autograd.
-    """
-    if not isinstance(which, list) or len(groups) == 1 or not is_small(risks):
-        return None
-    values = risks.detach().numpy().astype(np.float64)
-    if with_variance:
-        _check_variance(groups, which)
-    mean, weights, variance, slopes = mean_and_variance(
-        values, groups, which if with_variance else [], pool
-    )
-    terms = {"risk": ValueAndGrad(float(mean), weights)}
-    if divergence is not None:
-        _check_divergence(groups, which, divergence)
-        penalty = divergence.value_and_grad(values, groups, which, pool, risks.dtype)
-        if penalty is None:
+        None where the risks are not few, or the gradient of the divergence is left to autograd.
+        """
+        if not isinstance(self.which, list) or len(self.groups) == 1 or not is_small(self.risks):
             return None
-        terms["matching"] = penalty
-    if with_variance:
-        terms["variance"] = ValueAndGrad(float(variance), slopes)
-    return terms
-
-
-def _check_variance(groups: DomainIndex, which: Places) -> None:
-    _check_sizes(groups, which, 2, "variance regularisation", "variance_weight=0")
-
-
-def _check_divergence(groups: DomainIndex, which: Places, divergence: Divergence) -> None:
-    cure = "a divergence that needs one alone, such as 'mmd'"
-    _check_sizes(groups, which, divergence.min_samples, type(divergence).__name__, cure)
-
-
-def _check_sizes(groups: DomainIndex, which: Places, least: int, purpose: str, cure: str) -> None:
-    if least == 1 or isinstance(which, Tensor):
-        return
-    sizes = groups.sizes.tolist()
-    place = min(which, key=sizes.__getitem__)
-    if sizes[place] < least:
-        raise ValueError(
-            f"Domain {groups.name(place)} has {sizes[place]} sample in this batch, and {purpose} "
-            f"needs {least} per domain. Take larger batches, or {cure}."
+        if with_variance:
+            self._check_sizes_for_variance()
+        values = self.risks.detach().numpy().astype(np.float64)
+        mean, weights, variance, slopes = _mean_and_variance(
+            values, self.groups, self.which if with_variance else [], self.pool
         )
+        terms = {"risk": ValueAndGrad(mean, weights)}
+        if divergence is not None:
+            penalty = divergence.value_and_grad(
+                values, self.groups, self.which, self.pool, self.risks.dtype
+            )
+            if penalty is None:
+                return None
+            terms["matching"] = penalty
+        if with_variance:
+            terms["variance"] = ValueAndGrad(variance, slopes)
+        return terms
+
+    def _check_sizes_for_variance(self) -> None:
+        self._check_sizes(2, "variance regularisation", "variance_weight=0")
+
+    def _check_sizes(self, least: int, purpose: str, cure: str) -> None:
+        if not isinstance(self.which, list):
+            return
+        sizes = self.groups.sizes.tolist()
+        place = min(self.which, key=sizes.__getitem__)
+        if sizes[place] < least:
+            raise ValueError(
+                f"Domain {self.groups.name(place)} has {sizes[place]} sample in this batch, and "
+                f"{purpose} needs {least} per domain. Take larger batches, or {cure}."
+            )
+
+
+def _mean_and_variance(values: Any, groups: DomainIndex, which: Places, pool: Pool) -> list[Any]:
+    """The mean of the groups' means and its gradient; a variance and its gradient.
+
+    The variance is that of the pool, Σ w(r − μ)² / (1 − Σ w²) with the samples' weights w, plus
+    the mean unbiased variance of the groups ``which``.
+
+    Args:
+        values: (n,) a tensor or, for few samples, an array.
+        groups: the groups of the samples.
+        which: some of the groups; without any there is no variance.
+        pool: what has equal weight in the pool.
+
+    Returns:
+        () and (n,) twice.
+    """
+    weights, outer, inner = groups.factors(values, which, pool)
+    # Products and sums: autocast would compute a dot product in half precision.
+    mean = (weights * values).sum()
+    if isinstance(which, list) and not which:
+        return [mean, weights, None, None]
+    apart = values - (mean if pool == "domains" else (outer * values).sum() / outer.sum())
+    index = groups.index if isinstance(values, Tensor) else groups.index.numpy()
+    within = values - groups.means(values)[index]
+    outer_slopes, inner_slopes = outer * apart, inner * within
+    variance = (outer_slopes * apart + inner_slopes * within).sum()
+    return [mean, weights, variance, 2 * (outer_slopes + inner_slopes)]

@@ -83,17 +83,15 @@ class MMD(Divergence):
 
     def between(self, x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
         """MMD² of two samples that have been checked."""
-        if weights is not None:  # one group per value of y
-            left = torch.cat([weights.new_full((1,), 1 / len(x)), torch.zeros_like(weights)])
-            right = torch.cat([weights.new_zeros(1), weights])
-            sizes = torch.ones(len(y) + 1, dtype=torch.long, device="cpu")
-            sizes[0] = len(x)
-            groups = torch.arange(1 - len(x), len(y) + 1, device=x.device).clamp(min=0)
+        if weights is None:  # two groups; with weights, one per value of y
+            last, weights = 1, y.new_full((1,), 1 / len(y), dtype=torch.float64)
         else:
-            groups = (torch.arange(len(x) + len(y), device=x.device) >= len(x)).long()
-            sizes = torch.tensor([len(x), len(y)], device="cpu")
-            left, right = 1 / sizes.double() * torch.eye(2, device="cpu")
-        left, right = left.double().cpu()[None], right.double().cpu()[None]
+            last = len(y)
+        groups = torch.arange(1 - len(x), len(y) + 1, device=x.device).clamp(0, last)
+        sizes = groups.cpu().bincount()
+        right = torch.cat([weights.new_zeros(1), weights]).double().cpu()[None]
+        left = torch.zeros_like(right)
+        left[0, 0] = 1 / len(x)
         forms: Forms = groups, left - right, None, self.kernel, self.method
         if self.unbiased:
             forms = self._unbiased(groups, sizes, left, right)
@@ -103,7 +101,13 @@ class MMD(Divergence):
         self, risks: Tensor, groups: DomainIndex, which: Places, pool: Pool = "domains"
     ) -> Tensor:
         """The mean of MMD² between each group of ``which`` and the pool: one pass for all."""
-        return kernel_forms(risks, *self._forms_to_pool(groups, which, pool))
+        rows = groups.contrasts(which, pool)
+        if not self.unbiased:
+            return kernel_forms(risks, groups.index, rows, None, self.kernel, self.method)
+        right = groups.weights(pool).expand_as(rows)
+        return kernel_forms(
+            risks, *self._unbiased(groups.index, groups.sizes.cpu(), rows + right, right)
+        )
 
     def value_and_grad(
         self, risks: Array, groups: DomainIndex, which: list[int], pool: Pool, dtype: torch.dtype
@@ -113,13 +117,6 @@ class MMD(Divergence):
             return None
         rows = groups.contrasts(which, pool).numpy()
         return numpy_forms.evaluate(risks, groups.index.numpy(), rows, self.kernel, dtype)
-
-    def _forms_to_pool(self, groups: DomainIndex, which: Places, pool: Pool) -> Forms:
-        rows = groups.contrasts(which, pool)
-        if not self.unbiased:
-            return groups.index, rows, None, self.kernel, self.method
-        right = groups.weights(pool).expand_as(rows)
-        return self._unbiased(groups.index, groups.sizes.cpu(), rows + right, right)
 
     def _unbiased(self, groups: Tensor, sizes: Tensor, left: Tensor, right: Tensor) -> Forms:
         """The mean over k pairs of distributions, each a row of weights (k, m) on the groups."""

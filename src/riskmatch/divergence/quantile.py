@@ -43,7 +43,7 @@ def kde_quantile(samples: Tensor, alpha: float) -> Tensor:
             f"A quantile level must lie strictly between 0 and 1, got {alpha!r}; for levels too "
             "close to 1 for a float use kde_tail_quantile with log(1 − α)."
         )
-    return _located(samples, lambda standard: _standard_quantile(standard, alpha))
+    return _located(samples, lambda standard: _quantile(standard, alpha))
 
 
 def kde_tail_quantile(samples: Tensor, log_tail: float) -> Tensor:
@@ -78,13 +78,9 @@ def _located(samples: Tensor, quantile: Callable[[Tensor], Tensor]) -> Tensor:
     return mean + bandwidth * quantile((samples - mean) / bandwidth)
 
 
-def _standard_quantile(samples: Tensor, alpha: float) -> Tensor:
-    """() the quantile of kernels of unit bandwidth on ``samples`` (m,)."""
-    value: Tensor = _StandardQuantile.apply(samples, alpha)  # type: ignore[no-untyped-call]
-    return value
-
-
 class _StandardQuantile(torch.autograd.Function):
+    """() the quantile of kernels of unit bandwidth on ``samples`` (m,)."""
+
     @staticmethod
     def forward(ctx: FunctionCtx, samples: Tensor, alpha: float) -> Tensor:
         # Solved in the lower tail, by mirroring: small probabilities keep their digits there.
@@ -105,3 +101,6 @@ class _StandardQuantile(torch.autograd.Function):
     def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor, None]:
         (density,) = ctx.saved_tensors  # type: ignore[attr-defined]
         return grad * density, None
+
+
+_quantile: Callable[[Tensor, float], Tensor] = _StandardQuantile.apply
