@@ -10,11 +10,8 @@ LABEL to ``results/bench/large_inputs.json``. Memory is the peak of the process.
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import measure
@@ -53,16 +50,14 @@ def visits(rows: int, sites: int) -> pd.DataFrame:
 
 def riskmatch(*words: str) -> dict[str, float]:
     """Run a command; return its time, processor time and peak memory."""
-    start = time.perf_counter()
     command = [sys.executable, "-m", "riskmatch.cli", *words]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
-    if os.waitstatus_to_exitcode(status) not in (0, 1):  # 1 is the alarm of monitor
-        raise SystemExit(f"{' '.join(words)} failed with exit code {status}.")
+    code, seconds, processor_seconds, kibibytes = measure.process(command)
+    if code not in (0, 1):  # 1 is the alarm of monitor
+        raise SystemExit(f"{' '.join(words)} failed with exit code {code}.")
     return {
-        "seconds": time.perf_counter() - start,
-        "processor_seconds": used.ru_utime + used.ru_stime,
-        "megabytes": used.ru_maxrss * 1024 / 1e6,
+        "seconds": seconds,
+        "processor_seconds": processor_seconds,
+        "megabytes": kibibytes * 1024 / 1e6,
     }
 
 
@@ -87,14 +82,12 @@ def main() -> None:
     os.chdir(folder)
     if not Path("runs").exists():
         write()
-    file = measure.RESULTS / "large_inputs.json"
-    record = json.loads(file.read_text()) if file.exists() else {"measured": {}}
+    record = measure.measured("large_inputs")
     measured = record["measured"].setdefault(label, {})
     for name, words in COMMANDS.items():
         measured[name] = riskmatch(*words, "--quiet")
         if "-o" in words:
             measured[name]["page"] = Path(words[-1]).stat().st_size / 1e6
-    record["machine"] = measure.machine()
     measure.save("large_inputs", record, table_of(record["measured"]))
     if label == "now":
         for name, values in measured.items():

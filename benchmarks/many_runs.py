@@ -10,13 +10,9 @@ the records and, where the first one wrote it, with it. Memory is the peak of th
 
 from __future__ import annotations
 
-import json
-import os
 import random
-import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import asdict
 from itertools import product
 from pathlib import Path
@@ -112,15 +108,9 @@ def measured(command: str, folder: Path) -> dict[str, float]:
         load = "import sys, riskmatch; riskmatch.load_data(sys.argv[1])"
         words = [sys.executable, "-c", load, str(folder)]
     with tempfile.TemporaryDirectory(dir=folder.parent) as cache:
-        start = time.perf_counter()
-        environment = {**os.environ, "XDG_CACHE_HOME": cache}
-        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, env=environment)
-        _, status, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0, f"{command} ended with {process.returncode}"
-    values = seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 2**10
-    return dict(zip(MEASURED, values, strict=True))
+        code, *seconds, kibibytes = measure.process(words, XDG_CACHE_HOME=cache)
+    assert code == 0, f"{command} ended with {code}"
+    return dict(zip(MEASURED, (*seconds, kibibytes / 2**10), strict=True))
 
 
 def main() -> None:
@@ -130,9 +120,7 @@ def main() -> None:
         write(folder)
     if not images.exists():
         write_images(images)
-    file = measure.RESULTS / "many_runs.json"
-    record = json.loads(file.read_text()) if file.exists() else {"measured": {}}
-    record |= {"machine": measure.machine(), "images": IMAGES}
+    record = measure.measured("many_runs") | {"images": IMAGES}
     record["runs"] = DRAWS * TRIALS * len(METHODS) * len(DOMAINS)
     by_label = record["measured"] = {"originally": ORIGINALLY, **record["measured"]}
 

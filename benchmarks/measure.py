@@ -7,10 +7,12 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -55,6 +57,20 @@ def medians(actions: dict[str, Action], rounds: int) -> dict[str, float]:
     return {name: statistics.median(found) for name, found in times.items()}
 
 
+def process(words: Sequence[str], **environment: str) -> tuple[int, float, float, int]:
+    """Run a command without its standard output, with more variables in its environment.
+
+    Returns:
+        Exit code, seconds, processor seconds, and the peak memory in KiB.
+    """
+    start = time.perf_counter()
+    running = subprocess.Popen(words, stdout=subprocess.DEVNULL, env=os.environ | environment)
+    _, status, used = os.wait4(running.pid, 0)
+    seconds = time.perf_counter() - start
+    running.returncode = os.waitstatus_to_exitcode(status)
+    return running.returncode, seconds, used.ru_utime + used.ru_stime, used.ru_maxrss
+
+
 def peak_megabytes(action: Action) -> float | None:
     """Rise of the process's memory above its level before ``action``; None except on Linux."""
     if sys.platform != "linux":
@@ -85,6 +101,13 @@ def machine() -> dict[str, object]:
         "python": platform.python_version(),
         "torch": torch.__version__,
     }
+
+
+def measured(name: str) -> dict[str, Any]:
+    """The record that ``save`` wrote, or an empty one, with what was ``measured`` by version."""
+    file = RESULTS / f"{name}.json"
+    record = json.loads(file.read_text()) if file.exists() else {"measured": {}}
+    return record | {"machine": machine()}
 
 
 def save(name: str, record: dict[str, object], table: str) -> None:
