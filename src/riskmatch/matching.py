@@ -202,8 +202,7 @@ class RiskMatching(nn.Module):
         if self.group is None:
             _warn_of_processes()
         else:
-            labels = _integers(domains)
-            risks = average_over_processes(risks, self.group)
+            labels, risks = _integers(domains), average_over_processes(risks, self.group)
             risks, domains = gather_risks(risks, labels, self.group)
         check_scalars("risks", risks)
         groups = DomainIndex.of_risks(risks, domains)
