@@ -84,7 +84,7 @@ class Reproduce(Command):
             self._list()
         elif self.name is None:
             raise BadInput("Give the NAME of a table or figure, or all; --list shows the names.")
-        elif self.budget is None:
+        elif self.name == ALL and self.budget is None:
             raise BadInput("Give --budget smoke, laptop or paper.")
         else:
             (self._reproduce_all if self.name == ALL else self._reproduce)()

@@ -84,7 +84,7 @@ def list_experiments(data_dir: Path | str | None = None) -> list[ExperimentInfo]
 
 def reproduce(
     name: str,
-    budget: Budget,
+    budget: Budget | None = None,
     *,
     out: Path | str | None = None,
     data: Sequence[str] | None = None,
@@ -150,6 +150,8 @@ def reproduce(
     }
     given = {option: value for option, value in options.items() if value is not None}
     name = name_of(name)
+    if budget is None:
+        raise ValueError("Give the budget: smoke, laptop or paper.")
     check_option("budget", budget, BUDGETS)
     if preset is not None:
         check_option("preset", preset, PRESETS)
