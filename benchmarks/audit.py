@@ -28,7 +28,7 @@ from riskmatch.report.selected import (
 from riskmatch.report.tables import Cell, Table, Trials, one_decimal
 from riskmatch.runs.domainbed import read_domainbed
 from riskmatch.runs.frame import Results, results_of
-from riskmatch.selection import RULES, Rule, check_accuracies
+from riskmatch.selection import RULES, Rule, recorded_metric
 
 SUFFIXES = {
     "_lambda": "weight",
@@ -54,7 +54,7 @@ def audit_tables(results: Results) -> list[Table]:
     Raises:
         ValueError: no run has an accuracy.
     """
-    check_accuracies(results.evaluations)
+    recorded_metric(results.runs, results.evaluations, "accuracy")
     return [
         made
         for one in select(results, _TRAIN_VAL).values()
@@ -196,8 +196,8 @@ def _draws(name: str, selected: Selected, key: RowKey) -> Table:
     rows: list[tuple[Cell, ...]] = []
     groups: Any = own.groupby(["test_domain", own["run"].map(trials)])
     for (domain, trial), part in groups:
-        values = sorted(100 * part["accuracy"])
-        agreement = part["score"].corr(part["accuracy"], "spearman")
+        values = sorted(100 * part["value"])
+        agreement = part["score"].corr(part["value"], "spearman")
         spread = (values[0], float(median(values)), values[-1], values[-1] - values[0])
         cells = (len(values), *spread, chosen.get((domain, trial)), agreement)
         rows.append((f"{domain}, trial {trial}", *cells))

@@ -23,22 +23,22 @@ def last(folder: Path) -> pd.DataFrame:
     """Accuracy on the test domain at the last evaluation of every run."""
     frame = results(folder).sort_values("step").groupby("run").tail(1).copy()
     frame["test_domain"] = [tests[0] for tests in frame["test_domains"]]
-    frame["accuracy"] = [row[f"accuracy/train/{row['test_domain']}"] for _, row in frame.iterrows()]
-    return frame[[*PAIRED, "average", "accuracy"]]
+    frame["value"] = [row[f"accuracy/train/{row['test_domain']}"] for _, row in frame.iterrows()]
+    return frame[[*PAIRED, "average", "value"]]
 
 
 def selected(folder: Path) -> pd.DataFrame:
     """Accuracy on the test domain at the step that train-val chooses among those that act."""
     runs = results(folder).drop_duplicates("run")[["run", "method", "average"]]
     chosen = choose(folder, "train-val", after_warmup=True)
-    return chosen.merge(runs, on="run")[[*PAIRED, "average", "accuracy"]]
+    return chosen.merge(runs, on="run")[[*PAIRED, "average", "value"]]
 
 
 def rows(name: str, step: str, frame: pd.DataFrame) -> list[tuple[Cell, ...]]:
     """A row per method: accuracies, and gains over no averaging."""
     found: list[tuple[Cell, ...]] = []
     for method, own in frame.groupby("method"):
-        wide = 100 * own.pivot(index=PAIRED, columns="average", values="accuracy")
+        wide = 100 * own.pivot(index=PAIRED, columns="average", values="value")
         if wide.isna().any(axis=None) or list(wide.columns) != list(AVERAGES):
             raise SystemExit(f"{name}: runs of {method} are missing; train them first.")
         means: list[Cell] = [Amount(wide[average].mean(), 1) for average in AVERAGES]

@@ -13,7 +13,6 @@ from __future__ import annotations
 import random
 import sys
 import tempfile
-from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from PIL import Image
 from riskmatch.files import to_json
 from riskmatch.runs.lines import LEVELS, Evaluation, Score
 from riskmatch.runs.records import FILE
+from riskmatch.runs.task import ACCURACY_ALONE
 from riskmatch.sweep.plan import Protocol, extend
 
 DOMAINS = ("art_painting", "cartoon", "photo", "sketch")
@@ -61,13 +61,13 @@ def evaluations(rng: random.Random) -> list[str]:
             accuracy = ability * (1 - 0.5 ** (step / 800)) + rng.uniform(0, 0.05)
             risk = -2 * (accuracy - 1)
             quantiles = tuple(risk * level * rng.random() for level in LEVELS)
-            score = Score(accuracy, risk, quantiles)
+            score = Score({"accuracy": accuracy}, risk, quantiles)
             scores[domain] = {"train": score, "val": score}
         evaluation = Evaluation(
             *(step, scores, 0.4, {"risk": 0.3, "penalty": 0.1}, {"penalty": 0.05}, "sketch"),
             *(step * 0.1, 0.1, 2**30),
         )
-        lines.append(to_json({"kind": "evaluation", **asdict(evaluation)}))
+        lines.append(to_json({"kind": "evaluation", **evaluation.to_json()}))
     return lines
 
 
@@ -82,7 +82,7 @@ def write(folder: Path) -> None:
         out = folder / "runs" / run.config.id
         out.mkdir(parents=True)
         head = {"kind": "config", "id": run.config.id, "config": run.config.to_json()}
-        head["method"] = run.config.about.to_json()
+        head |= {"method": run.config.about.to_json(), "task": ACCURACY_ALONE.to_json()}
         lines = [to_json(head), *variety[number % len(variety)], end]
         (out / FILE).write_text("\n".join(lines) + "\n")
     extend(folder, planned, "benchmarks/many_runs.py")

@@ -35,7 +35,7 @@ def main(out: str = "out/selection_rules.png") -> None:
     chosen = {}
     for label, (rule, after_warmup) in RULES.items():
         choice = riskmatch.choose(SWEEP, rule, after_warmup=after_warmup)
-        chosen[label] = 100 * choice.groupby("variant")["accuracy"].mean()
+        chosen[label] = 100 * choice.groupby("variant")["value"].mean()
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
     photos = runs[runs["test_domains"] == ("photo",)]
     for method in METHODS:

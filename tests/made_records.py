@@ -10,7 +10,7 @@ NOT_KNOWN = (float("nan"),) * len(LEVELS)
 
 
 def score(accuracy):
-    return Score(accuracy / 100, float("nan"), NOT_KNOWN)
+    return Score({"accuracy": accuracy / 100}, float("nan"), NOT_KNOWN)
 
 
 def evaluation(step, seconds_per_step=0.1, peak_memory=2**30, **domains):

@@ -22,7 +22,7 @@ def picked(runs, rule):
     """Draw, step and accuracy in per cent of the only choice."""
     (choice,) = choose(runs, rule)
     (draw,) = (one.config.hparams["draw"] for one in runs if one.config.id == choice.run)
-    return draw, choice.step, round(100 * choice.accuracy, 6)
+    return draw, choice.step, round(100 * choice.value, 6)
 
 
 ONE = run(
@@ -263,7 +263,7 @@ def test_the_colored_mnist_rules_take_one_draw_for_all_seeds():
         for seed, val in enumerate(vals)
     ]
     chosen = choose(runs, BEST)
-    assert [(c.test_domain, c.trial, round(100 * c.accuracy), c.draws) for c in chosen] == [
+    assert [(c.test_domain, c.trial, round(100 * c.value), c.draws) for c in chosen] == [
         ("a", 0, 1, 2), ("a", 1, 1, 2), ("b", 0, 2, 2), ("b", 1, 12, 2)
     ]  # fmt: skip
 
@@ -275,13 +275,13 @@ def test_the_colored_mnist_rules_compare_draws_on_the_seeds_that_all_have():
         for draw, seed, val in ((1, 0, 70), (1, 1, 10), (2, 0, 60))
     ]
     chosen = [c for c in choose(runs, BEST) if c.test_domain == "b"]
-    assert [(c.trial, round(100 * c.accuracy)) for c in chosen] == [(0, 1), (1, 1)]
+    assert [(c.trial, round(100 * c.value)) for c in chosen] == [(0, 1), (1, 1)]
 
 
 def test_the_colored_mnist_rules_choose_the_step_by_one_domain_for_all():
     one = several({1: {"a": (1, 90), "b": (2, 60)}, 2: {"a": (3, 10), "b": (4, 50)}})
-    assert [(c.step, round(100 * c.accuracy)) for c in choose([one], BEST)] == [(1, 1), (1, 2)]
-    assert [(c.step, round(100 * c.accuracy)) for c in choose([one], LAST)] == [(2, 3), (2, 4)]
+    assert [(c.step, round(100 * c.value)) for c in choose([one], BEST)] == [(1, 1), (1, 2)]
+    assert [(c.step, round(100 * c.value)) for c in choose([one], LAST)] == [(2, 3), (2, 4)]
 
 
 def test_the_colored_mnist_rules_choose_nothing_for_runs_that_do_not_test_on_their_domain():
@@ -401,7 +401,7 @@ def test_after_warmup_chooses_among_the_steps_at_which_the_method_acts():
     assert kept["step"].to_dict() == {"erm": 10, "rdm": 30}
     assert kept["run"]["rdm"] == rdm.config.id
     assert kept["draws"].to_dict() == {"erm": 1, "rdm": 1}
-    assert (kept["accuracy"]["rdm"], free["accuracy"]["rdm"]) == (0.3, 0.1)
+    assert (kept["value"]["rdm"], free["value"]["rdm"]) == (0.3, 0.1)
     assert selection.choose(frame_of([never]), "test-val", after_warmup=True).empty
 
 

@@ -1,8 +1,10 @@
 """Choose the run and the step that a table reports.
 
 A case is a data set, a network, a method, a test domain and a trial. For every case a rule chooses
-one run among the trial's draws of hyper-parameters, and one of its steps; the accuracy on the test
-domain there is what tables show. The first three rules are those of DomainBed (Gulrajani and
+one run among the trial's draws of hyper-parameters, and one of its steps; the metric on the test
+domain there is what tables show. It is the primary metric of the runs, unless another is given; the
+rules below are in the words of accuracy, and the best of a metric such as RMSE is the lowest. The
+first three rules are those of DomainBed (Gulrajani and
 Lopez-Paz, ICLR 2021), the others those of the paper's Table 1:
 
 ======================  ==========================================================================
@@ -40,16 +42,18 @@ import numpy as np
 import pandas as pd
 
 from riskmatch import registry
+from riskmatch.metrics import MetricFacts
 from riskmatch.runs.cases import CASE, cases, check_columns
 from riskmatch.runs.config import WINDOW_AVERAGES, RunConfig, acts_from
-from riskmatch.runs.frame import Paths, read_results
+from riskmatch.runs.frame import Paths, metrics_of, read_results
 from riskmatch.runs.lines import Evaluation, Split
 from riskmatch.runs.records import RunRecord
-from riskmatch.validation import check_option
+from riskmatch.runs.task import ACCURACY_ALONE
+from riskmatch.validation import check_option, listed
 
 __all__ = ["CASE", "RULES", "Rule", "best_step", "cases", "choose", "choose_among", "find_rule"]
 
-_CHOSEN = [*CASE, "run", "step", "acts", "score", "accuracy", "draws"]
+_CHOSEN = [*CASE, "run", "step", "acts", "score", "metric", "value", "draws"]
 
 
 @dataclass(frozen=True)
@@ -162,6 +166,7 @@ def choose(
     rule: str | Rule = "train-val",
     plan: Iterable[RunConfig] = (),
     *,
+    metric: str | None = None,
     after_warmup: bool = False,
 ) -> pd.DataFrame:
     """The choice of every case that has one, sorted by case.
@@ -172,16 +177,19 @@ def choose(
         rule: a name, or a rule of your own.
         plan: the runs that a sweep should have, where ``runs`` is a data frame; they count where
             :func:`cases` numbers the trials.
+        metric: what is compared and reported, a name; None is the primary metric of the runs.
         after_warmup: choose among the steps at which the method acts, see :class:`Rule`.
 
     Returns:
         A row per case: ``data``, ``model``, ``variant``, ``test_domain``, ``trial``; the ``run``
         and ``step`` chosen; ``acts``, whether the method has acted by that step; ``score``,
-        what the rule maximised; ``accuracy`` on the test domain;
-        and ``draws``, how many the rule chose from. Scores and accuracies are shares.
+        what the rule compared; ``metric``, its name, and ``value``, that on the test domain; and
+        ``draws``, how many the rule chose from. Scores and values are in the unit of the metric, in
+        which an accuracy is a share.
 
     Raises:
-        ValueError: no run has an accuracy, as all are regressions; or the data frame lacks columns.
+        ValueError: no run has the metric; runs have different primary metrics; or the data frame
+            lacks columns.
 
     Example:
         >>> import riskmatch
@@ -205,43 +213,61 @@ def choose(
         check_columns(runs, ["run", "step"])
         evaluations = runs
     table = cases(runs, plan)
-    check_accuracies(evaluations)
-    return choose_among(table, evaluations, rule)
+    return choose_among(table, evaluations, rule, recorded_metric(table, evaluations, metric))
 
 
-def check_accuracies(evaluations: pd.DataFrame) -> None:
-    """Raise ``ValueError`` if runs were evaluated, and none has an accuracy."""
-    accuracies = evaluations.filter(regex="^accuracy/")
-    if evaluations["step"].notna().any() and accuracies.isna().all(axis=None):
-        if accuracies.empty:
-            check_columns(evaluations, ["accuracy/SPLIT/DOMAIN"])
+def recorded_metric(
+    table: pd.DataFrame, evaluations: pd.DataFrame, metric: str | None = None
+) -> str:
+    """The name of a metric that runs have: ``metric``, or by default their own primary one.
+
+    Args:
+        table: rows of :func:`cases`, or of the runs of :func:`riskmatch.results`.
+        evaluations: the evaluations of these runs.
+        metric: a name.
+
+    Raises:
+        ValueError: no run has it, or the runs have different primary metrics.
+    """
+    recorded, primary = metrics_of(evaluations), table["metric"].dropna().unique()
+    if metric is None and len(primary) > 1:
         raise ValueError(
-            "These runs are regressions, without accuracies for a selection rule to compare. "
-            "Compare the columns risk/val/DOMAIN of riskmatch.results."
+            f"The runs have different primary metrics, {listed(sorted(primary))}: choose one with "
+            "metric (--metric)."
         )
+    name = str(metric or next(iter(primary), ACCURACY_ALONE.primary))
+    if name not in recorded and evaluations["step"].notna().any():
+        if not recorded:
+            check_columns(evaluations, [f"{name}/SPLIT/DOMAIN"])
+        raise ValueError(f"No run has the metric {name!r}. They have {listed(sorted(recorded))}.")
+    return name
 
 
-def choose_among(table: pd.DataFrame, evaluations: pd.DataFrame, rule: Rule) -> pd.DataFrame:
+def choose_among(
+    table: pd.DataFrame, evaluations: pd.DataFrame, rule: Rule, metric: str
+) -> pd.DataFrame:
     """As :func:`choose`, of cases that are known already.
 
     Args:
         table: some rows of :func:`cases`.
         evaluations: the evaluations of their runs, as rows of :func:`riskmatch.results`.
         rule: the rule.
+        metric: name of the metric that is compared and reported; runs without it have no choice.
     """
-    best = _candidates(table, evaluations, rule).dropna(subset=["score", "accuracy"])
-    best = best.astype({"step": int}).sort_values(["score", "step"], ascending=[False, True])
+    lower = not (metrics_of(evaluations).get(metric) or MetricFacts(metric)).higher
+    best = _candidates(table, evaluations, rule, metric).dropna(subset=["score", "value"])
+    best = best.astype({"step": int}).sort_values(["score", "step"], ascending=[lower, True])
     best = best.drop_duplicates(["run", "test_domain"])
-    best = table.fillna({"number": 0}).merge(best, on=["run", "test_domain"])
-    best = best.sort_values(
-        ["score", "number", "step", "place"], ascending=[False, False, True, True]
+    best = table.drop(columns="metric").fillna({"number": 0}).merge(best, on=["run", "test_domain"])
+    best = best.assign(metric=metric).sort_values(
+        ["score", "number", "step", "place"], ascending=[lower, False, True, True]
     )
     if rule.over == "trial":
         best["draws"] = best.groupby(CASE)["run"].transform("size")
         chosen = best.drop_duplicates(CASE)
     else:
         groups = best.groupby(CASE[:-1], sort=False)
-        parts = [_of_all_trials(group) for _, group in groups]
+        parts = [_of_all_trials(group, lower) for _, group in groups]
         chosen = pd.concat(parts) if parts else best.assign(draws=0)
     return chosen.sort_values(CASE)[_CHOSEN].reset_index(drop=True)
 
@@ -249,8 +275,8 @@ def choose_among(table: pd.DataFrame, evaluations: pd.DataFrame, rule: Rule) -> 
 def best_step(run: RunRecord, after_warmup: bool = False) -> int | None:
     """The step that ``train-val`` chooses of a single run, for its checkpoints; None without any.
 
-    For a regression it has the lowest mean risk. Without data frames, as it is called at every
-    evaluation of a training.
+    It has the best mean of the primary metric of the run over the training domains. Without data
+    frames, as it is called at every evaluation of a training.
     """
     start = acts_from(run.config) if after_warmup else 0
     if start is None:
@@ -258,20 +284,21 @@ def best_step(run: RunRecord, after_warmup: bool = False) -> int | None:
     evaluations = run.evaluations[-1 if run.config.average in WINDOW_AVERAGES else 0 :]
     scores = {e.step: _validation_score(run, e) for e in evaluations if not start or e.step > start}
     known = {step: score for step, score in scores.items() if not math.isnan(score)}
-    return max(known, key=known.__getitem__) if known else None
+    facts = run.task.metrics.get(run.task.primary)
+    best = max if facts is None or facts.higher else min
+    return best(known, key=known.__getitem__) if known else None
 
 
 def _validation_score(run: RunRecord, evaluation: Evaluation) -> float:
-    """Mean over the training domains; NaN where one is not scored."""
+    """Mean over the training domains of the primary metric; NaN where one is not scored."""
     domains = [d for d in evaluation.scores if d not in run.config.test_domains]
     scored = [evaluation.scores[domain].get("val") for domain in domains]
-    numbers = [math.nan if score is None else score.accuracy for score in scored]
-    if all(map(math.isnan, numbers)):  # a regression
-        numbers = [math.nan if score is None else -score.risk for score in scored]
+    primary = run.task.primary
+    numbers = [math.nan if s is None else s.metrics.get(primary, math.nan) for s in scored]
     return sum(numbers) / len(numbers) if numbers else math.nan
 
 
-def _of_all_trials(runs: pd.DataFrame) -> pd.DataFrame:
+def _of_all_trials(runs: pd.DataFrame, lower: bool) -> pd.DataFrame:
     """The runs of the draw that is best over all trials; the first of equals in ``runs``."""
     runs = runs.drop_duplicates(["draw", "trial"])
     scores = runs.pivot(index="draw", columns="trial", values="score")
@@ -279,13 +306,16 @@ def _of_all_trials(runs: pd.DataFrame) -> pd.DataFrame:
     means = (scores if shared.empty else shared).apply(
         lambda row: math.fsum(row.dropna()) / row.count(), axis="columns"
     )
-    best = str(means[runs["draw"].unique()].idxmax())
+    means = means[runs["draw"].unique()]
+    best = str(means.idxmin() if lower else means.idxmax())
     return runs[runs["draw"] == best].assign(draws=len(means))
 
 
-def _candidates(table: pd.DataFrame, evaluations: pd.DataFrame, rule: Rule) -> pd.DataFrame:
-    """Every case with every step it may choose, with score and accuracy, which may be NaN."""
-    columns = [name for name in evaluations if str(name).startswith("accuracy/")]
+def _candidates(
+    table: pd.DataFrame, evaluations: pd.DataFrame, rule: Rule, metric: str
+) -> pd.DataFrame:
+    """Every case with every step it may choose, with score and value, which may be NaN."""
+    columns = [name for name in evaluations if str(name).startswith(f"{metric}/")]
     known = evaluations["step"].notna() & evaluations["run"].isin(table["run"])
     evaluations = evaluations.loc[known, ["run", "step", *columns]]
     averaged = evaluations["run"].isin(table.loc[table["average"].isin(WINDOW_AVERAGES), "run"])
@@ -301,8 +331,8 @@ def _candidates(table: pd.DataFrame, evaluations: pd.DataFrame, rule: Rule) -> p
         rows = rows[rows["acts"]].reset_index(drop=True)
     split: str = rule.split
     if rule.domains == "left-out":
-        rows, split = _with_left_out(rows, table, evaluations, split), "left-out"
-    rows[["score", "accuracy"]] = np.nan
+        rows, split = _with_left_out(rows, table, evaluations, metric, split), "left-out"
+    rows[["score", "value"]] = np.nan
     groups: Any = rows.groupby(["domains", "test_domains", "test_domain"], sort=False)
     for (domains, tests, test), part in groups:
         if rule.domains == "test":
@@ -310,10 +340,10 @@ def _candidates(table: pd.DataFrame, evaluations: pd.DataFrame, rule: Rule) -> p
         else:
             scored = [domain for domain in domains if domain not in tests]
         # Added one by one in the order of the data set, so that what is equal in DomainBed is here.
-        total = sum(_accuracy(part, split, domain) for domain in scored)
+        total = sum(_values(part, metric, split, domain) for domain in scored)
         rows.loc[part.index, "score"] = total / len(scored) if scored else np.nan
-        rows.loc[part.index, "accuracy"] = _accuracy(part, rule.reported, test)
-    return rows[["run", "test_domain", "step", "acts", "score", "accuracy"]]
+        rows.loc[part.index, "value"] = _values(part, metric, rule.reported, test)
+    return rows[["run", "test_domain", "step", "acts", "score", "value"]]
 
 
 def _last(evaluations: pd.DataFrame) -> pd.DataFrame:
@@ -322,11 +352,11 @@ def _last(evaluations: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_left_out(
-    rows: pd.DataFrame, table: pd.DataFrame, evaluations: pd.DataFrame, split: str
+    rows: pd.DataFrame, table: pd.DataFrame, evaluations: pd.DataFrame, metric: str, split: str
 ) -> pd.DataFrame:
-    """``rows`` with a column ``accuracy/left-out/DOMAIN`` for each domain that pairs left out.
+    """``rows`` with a column ``METRIC/left-out/DOMAIN`` for each domain that pairs left out.
 
-    It holds the accuracy on that domain of the run of the same draw, at the same moment, that held
+    It holds the metric on that domain of the run of the same draw, at the same moment, that held
     it out besides the test domain; one of the same seed is preferred. Draws of DomainBed are
     matched by their number, since forks log the test domains among the hyper-parameters.
     """
@@ -348,7 +378,7 @@ def _with_left_out(
     matches = matches.sort_values(["other_seed", "run_of_pair"]).drop_duplicates(["run", "other"])
     for other, match in matches[["run", "run_of_pair"]].groupby(matches["other"]):
         known = evaluations[["run", "moment"]].set_axis(["run_of_pair", "moment"], axis="columns")
-        known[f"accuracy/left-out/{other}"] = _accuracy(evaluations, split, str(other))
+        known[f"{metric}/left-out/{other}"] = _values(evaluations, metric, split, str(other))
         left_out = match.merge(known, on="run_of_pair").drop(columns="run_of_pair")
         rows = rows.merge(left_out, how="left", on=["run", "moment"])
     return rows
@@ -359,6 +389,6 @@ def acts(start: pd.Series[int], step: pd.Series[int]) -> pd.Series[bool]:
     return ((start == 0) | (step > start)).fillna(False).astype(bool)
 
 
-def _accuracy(rows: pd.DataFrame, split: str, domain: str) -> pd.Series[float]:
-    name = f"accuracy/{split}/{domain}"
+def _values(rows: pd.DataFrame, metric: str, split: str, domain: str) -> pd.Series[float]:
+    name = f"{metric}/{split}/{domain}"
     return rows[name] if name in rows else pd.Series(np.nan, rows.index)

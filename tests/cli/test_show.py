@@ -50,7 +50,7 @@ def test_single_run_shows_domains_and_histograms(riskmatch, trained, monkeypatch
     for domain in "0.9", "0.8":
         cells = lines[domain].split()
         score = at.scores[domain]["val"]
-        assert cells[2:4] == [f"{100 * score.accuracy:.1f}", f"{score.risk:.3f}"]
+        assert cells[2:4] == [f"{100 * score.metrics['accuracy']:.1f}", f"{score.risk:.3f}"]
         assert BLOCKS[-1] in lines[domain]
     assert "0.1 (test)" in out
     assert f"At step {step}:" in out

@@ -31,7 +31,7 @@ def test_train_prints_progress_and_results(riskmatch):
         done.err.splitlines()
     )  # not a terminal: one line per evaluation, the test domain on the part that tables report
     assert [line.split()[1] for line in lines] == ["10/20", "20/20"]
-    reported = run.evaluations[0].scores["0.1"]["train"].accuracy
+    reported = run.evaluations[0].scores["0.1"]["train"].metrics["accuracy"]
     assert f" 0.1 (test) {reported:.3f} " in lines[0]
     last = run.evaluations[-1].scores["0.1"]["val"]
     assert f"{last.accuracy:.3f}" in done.out
@@ -184,7 +184,7 @@ def test_tensorboard_events_contain_every_evaluation(riskmatch):
     events = EventAccumulator(str(Path("runs", run.config.id, "tensorboard"))).Reload()
     written = [(event.step, event.value) for event in events.Scalars("accuracy/0.1/val")]
     assert written == [
-        (evaluation.step, pytest.approx(evaluation.scores["0.1"]["val"].accuracy))
+        (evaluation.step, pytest.approx(evaluation.scores["0.1"]["val"].metrics["accuracy"]))
         for evaluation in run.evaluations
     ]
     assert {"loss", "term/risk", "raw/matching", "risk/0.9/train"} <= set(events.Tags()["scalars"])

@@ -73,7 +73,7 @@ def interrupted(run, out, step):
 def test_frozen_run_learns_and_resumes_to_the_same_bits(folder, tmp_path, views):
     run = config(folder, model_options={"frozen": True, "views": views})
     record = train(run, tmp_path / "a")
-    assert record.evaluations[-1].scores["dusk"]["train"].accuracy == 1
+    assert record.evaluations[-1].scores["dusk"]["train"].metrics["accuracy"] == 1
     assert_same_run(tmp_path / "a" / run.id, interrupted(run, tmp_path / "b", step=7))
     weights = [name for name in final_state(tmp_path / "a" / run.id) if name.startswith("model/")]
     assert weights == ["model/classifier.bias", "model/classifier.weight"]

@@ -41,7 +41,9 @@ def test_scores_equal_a_direct_computation(net):
     with torch.no_grad():
         logits = net.eval()(domain.x)[1]
     risks = cross_entropy(logits, domain.y, reduction="none").double().numpy()
-    assert score.accuracy == pytest.approx((logits.argmax(1) == domain.y).double().mean().item())
+    assert score.metrics["accuracy"] == pytest.approx(
+        (logits.argmax(1) == domain.y).double().mean().item()
+    )
     assert score.risk == pytest.approx(risks.mean())
     assert score.quantiles == pytest.approx([np.quantile(risks, level) for level in LEVELS])
 

@@ -53,7 +53,7 @@ def test_record_of_a_run(tmp_path):
     assert [progress.step for progress in seen] == list(range(1, 61))
     assert min(progress.seconds_left for progress in seen) > 0  # the last evaluation is due
     assert {progress.worst_domain for progress in seen} <= {"0.9", "0.8"}
-    assert last.scores["0.9"]["val"].accuracy > 0.8
+    assert last.scores["0.9"]["val"].metrics["accuracy"] > 0.8
 
 
 def test_finished_run_is_returned_at_once(tmp_path):
@@ -109,7 +109,7 @@ def test_predictions_agree_with_the_scores_and_survive_interruption(tmp_path):
             for split, score in splits.items():
                 values = read[domain][split]
                 assert score.risk == pytest.approx(values.risk.mean())
-                assert score.accuracy == (values.label == values.predicted).mean()
+                assert score.metrics["accuracy"] == (values.label == values.predicted).mean()
                 assert (values.confidence >= 1 / 2).all()
                 right = values.label == values.predicted
                 risk = -np.log(values.confidence[right])

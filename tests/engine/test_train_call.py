@@ -119,14 +119,14 @@ def test_run_by_names_has_frames_and_a_model(tmp_path):
     last = run.evaluations[lambda frame: frame["step"] == 12].set_index(["domain", "split"])
     assert last.loc[("0.1", "val"), "test"]
     score = run.record.evaluations[-1].scores["0.1"]["val"]
-    assert last.loc[("0.1", "val"), "accuracy"] == score.accuracy
+    assert last.loc[("0.1", "val"), "accuracy"] == score.metrics["accuracy"]
     assert last.loc[("0.1", "val"), "risk_q0.5"] == score.quantiles[3]
     rows = again.predictions[lambda frame: frame["step"] == 12]
     assert list(rows) == [
         *("step", "domain", "split", "index", "label", "predicted", "confidence", "risk")
     ]
     right = (rows["label"] == rows["predicted"]).groupby([rows["domain"], rows["split"]]).mean()
-    assert right["0.1", "val"] == score.accuracy
+    assert right["0.1", "val"] == score.metrics["accuracy"]
     model = again.model()
     assert not model.training
     assert model(torch.zeros(5, 2, 8, 8))[1].shape == (5, 2)

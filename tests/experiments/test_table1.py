@@ -21,7 +21,7 @@ BY_VALUE = {(run.value, run.config.seed): run for run in RUNS}
 
 
 def score(accuracy):
-    return Score(accuracy, 0.0, ())
+    return Score({"accuracy": accuracy}, 0.0, ())
 
 
 def evaluation(run, step, val, test):

@@ -83,7 +83,7 @@ def accuracies(frame, variant, after_warmup=False):
     """Accuracy in per cent of the runs that train-val chooses, by test domain and trial."""
     chosen = choose(frame, after_warmup=after_warmup)
     chosen = chosen[chosen["variant"] == variant]
-    return 100 * chosen.set_index(["test_domain", "trial"])["accuracy"]
+    return 100 * chosen.set_index(["test_domain", "trial"])["value"]
 
 
 def gain(ours, theirs, student):
@@ -349,7 +349,7 @@ def test_the_spread_of_table1(rule):
         if (row["selection"], row["method"], row["initialisation"]) == (rule, "rdm", "erm")
     )
     chosen = choose(own, rule)
-    at = [100 * a for a in chosen[chosen["test_domain"] == "0.9"]["accuracy"]]
+    at = [100 * a for a in chosen[chosen["test_domain"] == "0.9"]["value"]]
     assert (f"{round(fmean(at), 6)}", f"{round(stdev(at), 6)}") == (
         row["p = 0.9 mean"],
         row["p = 0.9 sd"],

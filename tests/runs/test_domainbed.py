@@ -68,7 +68,7 @@ def test_selection_agrees_with_plain_loops_over_the_log(tmp_path, rule):
     lines = random_sweep(tmp_path)
     choices = choose(read_domainbed(tmp_path).runs, rule)
     names = DATASETS["pacs"].domains
-    accuracies = {(names.index(c.test_domain), c.trial): c.accuracy for c in choices}
+    accuracies = {(names.index(c.test_domain), c.trial): c.value for c in choices}
     assert accuracies == reference(lines, rule)
 
 
@@ -89,7 +89,10 @@ def test_line_gives_configuration_and_scores(tmp_path):
     assert (config.hparams["rdm_lambda"], config.hparams["hparams_seed"]) == (5.0, 3)
     last = run.evaluations[-1]
     assert list(last.scores) == ["art_painting", "cartoon", "photo", "sketch"]
-    assert (last.scores["photo"]["train"].accuracy, last.scores["photo"]["val"].accuracy) == (
+    assert (
+        last.scores["photo"]["train"].metrics["accuracy"],
+        last.scores["photo"]["val"].metrics["accuracy"],
+    ) == (
         0.5,
         0.6,
     )
@@ -172,7 +175,7 @@ def test_splits_that_a_fork_does_not_evaluate(tmp_path):
         for env in (1, 2, 3):
             del entry[f"env{env}_in_acc"]
     write(tmp_path, entries)
-    assert choose([only(tmp_path)], "train-val")[0].accuracy == 0.5
+    assert choose([only(tmp_path)], "train-val")[0].value == 0.5
 
 
 @pytest.mark.parametrize(
@@ -280,7 +283,10 @@ def test_repeated_step_uses_the_later_line(tmp_path):
     write(tmp_path, [line(0, FLAT), line(300, FLAT), line(0, [(0.9, 0.9)] * 4)])
     sweep = read_domainbed(tmp_path)
     assert "line 1: ignored: the step is logged again below" in str(sweep.faults[0])
-    assert [e.scores["photo"]["val"].accuracy for e in sweep.runs[0].evaluations] == [0.9, 0.5]
+    assert [e.scores["photo"]["val"].metrics["accuracy"] for e in sweep.runs[0].evaluations] == [
+        0.9,
+        0.5,
+    ]
 
 
 def test_repeated_run_uses_the_longer_log(tmp_path):

@@ -79,7 +79,7 @@ def test_argument_of_a_fork_makes_another_run(tmp_path):
     assert faults == []
     assert sorted(run.config.hparams["args.my_lambda"] for run in runs) == [0.1, 1.0]
     (choice,) = choose(runs, "train-val")
-    assert (choice.accuracy, choice.draws) == (0.7, 2)
+    assert (choice.value, choice.draws) == (0.7, 2)
 
 
 @pytest.mark.parametrize(

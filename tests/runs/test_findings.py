@@ -86,7 +86,10 @@ def made_run(
         Evaluation(
             step,
             {
-                domain: {"train": Score(acc, r, QUANTILES), "val": Score(0.5, 0.5, QUANTILES)}
+                domain: {
+                    "train": Score({"accuracy": acc}, r, QUANTILES),
+                    "val": Score({"accuracy": 0.5}, 0.5, QUANTILES),
+                }
                 for domain, (r, acc) in {
                     "photo": (9.0, test),
                     "art": (risk - 0.1, accuracy), "sketch": (risk + 0.1, accuracy),

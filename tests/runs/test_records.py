@@ -18,7 +18,7 @@ CONFIG = RunConfig("colored-digits", ("0.1",), "rdm", {"weight": 3.0})
 
 
 def evaluation(step: int, raw: float = 0.5) -> Evaluation:
-    score = Score(0.5, 0.7, tuple(map(float, range(7))))
+    score = Score({"accuracy": 0.5}, 0.7, tuple(map(float, range(7))))
     scores = {"é": {"train": score, "val": score}}
     return Evaluation(step, scores, 1.0, {"risk": 1.0}, {"matching": raw}, "é", 2.0, 0.1, 1000)
 
@@ -131,9 +131,9 @@ SAMPLES = {"classes": ["a"], "samples": {"d": ""}, "content": ""}
         (3, "step", ["x", -1, 10**30]),
         (3, "worst_domain", [[], 5]),
         (3, "terms", [{"risk": "x"}]),
-        (3, "scores", [{"a": {"val": {"accuracy": 1, "risk": 1, "quantiles": 5}}}]),
-        (3, "scores", [{"a": {"val": {"accuracy": 1, "risk": 1}}}]),
-        (3, "scores", [{"a": {"val": {"accuracy": "x", "risk": 1, "quantiles": []}}}]),
+        (3, "scores", [{"a": {"val": {"metrics": {"accuracy": 1}, "risk": 1, "quantiles": 5}}}]),
+        (3, "scores", [{"a": {"val": {"metrics": {"accuracy": 1}, "risk": 1}}}]),
+        (3, "scores", [{"a": {"val": {"metrics": {"accuracy": "x"}, "risk": 1, "quantiles": []}}}]),
     ],
 )
 def test_value_of_wrong_type_raises_with_its_line(folder, number, name, values):

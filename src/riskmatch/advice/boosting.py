@@ -78,7 +78,7 @@ _UNKNOWN: Mapping[Split, float] = {"train": 0.0, "val": 0.0}
 def _run(left_out: tuple[str, ...], setting: int, scores: Scores) -> RunRecord:
     """The scores of a model as a run that selection chooses from."""
     by_domain: dict[str, dict[Split, Score]] = {
-        domain: {split: Score(value, math.nan, ()) for split, value in splits.items()}
+        domain: {split: Score({"accuracy": value}, math.nan, ()) for split, value in splits.items()}
         for domain, splits in scores.items()
     }
     evaluation = Evaluation(1, by_domain, math.nan, {}, {}, "", math.nan, math.nan, 0)

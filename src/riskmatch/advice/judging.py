@@ -189,7 +189,7 @@ def best_draw(
     chosen = chosen[chosen["run"].isin(runs.keys())]
     draws = chosen["run"].map({id: run.draw for id, run in runs.items()})
     group = {domain: number for number, domains in enumerate(left_out) for domain in domains}
-    by_group = chosen["accuracy"].groupby([draws, chosen["test_domain"].map(group)]).agg(fmean)
+    by_group = chosen["value"].groupby([draws, chosen["test_domain"].map(group)]).agg(fmean)
     # Where runs failed, a draw with more groups is better; of equal draws the first is chosen.
     by_draw = {draw: (len(means), fmean(means)) for draw, means in by_group.groupby(level=0)}
     best = max(by_draw, key=by_draw.__getitem__)
@@ -224,7 +224,7 @@ def held_out_checks(selected: Selected, name: str) -> dict[str, tuple[Expected, 
             if other != domain
         ]
         if len(values) > 1:
-            checks[domain] = prediction_interval(values), choice.accuracy
+            checks[domain] = prediction_interval(values), choice.value
     return checks
 
 
@@ -241,12 +241,12 @@ def harms(selected: Selected, runs: Path, domains: Sequence[str]) -> Iterator[Ha
     for name, choices in ((name, _chosen(selected, name)) for name in matching):
         for domain, choice in choices.items():
             base = erm[domain]
-            harm = Harm(name, domain, choice.accuracy, base.accuracy, acts=choice.acts)
+            harm = Harm(name, domain, choice.value, base.value, acts=choice.acts)
             try:
                 after = predictions.read(runs / choice.run, choice.step)
                 before = predictions.read(runs / base.run, base.step)
             except (OSError, ValueError):
-                if base.accuracy - choice.accuracy > TOLERANCE:
+                if base.value - choice.value > TOLERANCE:
                     yield harm
                 continue
             ours, theirs = after[domain][reported], before[domain][reported]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from math import isnan
 from typing import TYPE_CHECKING, Any, Literal
 
 from riskmatch.files import printable
@@ -150,8 +149,10 @@ class RunDisplay(Display):
             ]
             for name, scores in evaluation.scores.items()
         }
-        measure = "risk" if all(isnan(s.accuracy) for s in shown.values()) else "accuracy"
-        numbers = "  ".join(f"{name} {getattr(s, measure):.3f}" for name, s in shown.items())
+        measure = "accuracy" if all("accuracy" in s.metrics for s in shown.values()) else "risk"
+        numbers = "  ".join(
+            f"{name} {s.metrics.get(measure, s.risk):.3f}" for name, s in shown.items()
+        )
         self.log(
             f"step {evaluation.step}/{config.steps}  loss {evaluation.loss:.4g}  "
             f"worst {evaluation.worst_domain}  {measure} {numbers}  {self._left}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import sys
@@ -161,10 +162,14 @@ class Train(Execution, Command):
         last = record.evaluations[-1]
         first, second = part_titles(config.data).values()
 
+        def scored(name: str, split: Literal["train", "val"], score: str) -> float:
+            found = last.scores[name][split]
+            return found.risk if score == "risk" else found.metrics.get(score, math.nan)
+
         def column(score: str, split: Literal["train", "val"], title: str, decimals: int) -> Column:
             return Column(
                 title,
-                lambda name: Amount(getattr(last.scores[name][split], score), decimals),
+                lambda name: Amount(scored(name, split, score), decimals),
                 optional=True,
             )
 

@@ -66,7 +66,7 @@ def binary_cross_entropy_risks(logits: Tensor, y: Tensor) -> Tensor:
     return (losses * known).sum(1) / known.sum(1).clamp(min=1)
 
 
-RISKS: dict[Risk, RiskFunction] = {
+RISKS: dict[str, RiskFunction] = {
     "cross-entropy": cross_entropy_risks,
     "binary-cross-entropy": binary_cross_entropy_risks,
     "squared": squared_risks,
@@ -89,7 +89,7 @@ def risk_function(risk: str | RiskFunction) -> RiskFunction:
     if not isinstance(risk, str):
         return risk
     check_option("risk", risk, RISKS)
-    return RISKS[risk]  # type: ignore[index]
+    return RISKS[risk]
 
 
 def checked_risks(risk: RiskFunction, logits: Tensor, y: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from safetensors.torch import load as from_bytes
 from torch import Tensor, nn
 
 from riskmatch import models
-from riskmatch.contract import RiskFunction, outputs, risk_function
+from riskmatch.contract import RiskFunction, outputs
 from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.deployment.folder import (
@@ -40,8 +40,9 @@ from riskmatch.deployment.inputs import (
     preprocessing_from_json,
     samples,
 )
+from riskmatch.engine.assemble import risk_of
 from riskmatch.engine.evaluate import predicted_labels
-from riskmatch.engine.instances import is_instance
+from riskmatch.engine.instances import NO_INSTANCES, is_instance
 from riskmatch.limits import ENTRIES, EXPANSION, MEMORY, check_limit
 from riskmatch.models import Backbone
 from riskmatch.models.weights import bounded_build, check_finite
@@ -242,7 +243,7 @@ def load_model(
             expected=expected,
             config=config,
             values=values,
-            risk=risk or (None if is_instance(config.risk) else risk_function(config.risk)),
+            risk=risk or (None if is_instance(config.risk) else risk_of(config, NO_INSTANCES)),
         )
     except ValueError as error:
         raise ModelError(f"{path} cannot be loaded: {error}") from error

@@ -24,6 +24,7 @@ from riskmatch.contract import (
     risk_function,
 )
 from riskmatch.contract.risks import REGRESSION
+from riskmatch.contract.task import find_task
 from riskmatch.data import OnProgress
 from riskmatch.data.catalogue import resolve
 from riskmatch.data.doctor.tables import numbers_as_texts
@@ -37,12 +38,14 @@ from riskmatch.engine.data_identity import identity_of, identity_of_table, with_
 from riskmatch.engine.evaluate import evaluation_mode
 from riskmatch.engine.instances import KINDS, NO_INSTANCES, Instances, is_instance
 from riskmatch.engine.step import Stepper, StepSettings, check_splits
+from riskmatch.metrics import find_metric
 from riskmatch.models import Trunk
 from riskmatch.models.embedding import embed
 from riskmatch.registry import Part, PartError
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning
 from riskmatch.runs.lines import Split
+from riskmatch.runs.task import ACCURACY_ALONE, TaskFacts
 from riskmatch.validation import check_option, listed
 
 
@@ -57,6 +60,7 @@ class Assembly:
     """Splits of every domain, training and test domains alike, by name."""
     origins: Mapping[str, Mapping[str, str | None]]
     """Origin of each part that is not built in, for the record."""
+    task: TaskFacts
 
 
 def objective(method: str, hparams: Mapping[str, Any]) -> Objective:
@@ -120,9 +124,18 @@ def _warn_of_numbers_as_texts(table: TableDomains) -> None:
             warnings.warn(message, RunWarning, stacklevel=2)
 
 
+def task_of(domains: DomainSet) -> TaskFacts:
+    """How a run on these data is judged."""
+    if domains.classes:
+        return ACCURACY_ALONE
+    task = find_task("regression")
+    return TaskFacts.of("regression", task.primary, {k: find_metric(k) for k in task.metrics})
+
+
 def risk_of(config: RunConfig, instances: Instances) -> RiskFunction:
     """The per-sample loss of a run."""
-    return instances.get("risk", config) or risk_function(config.risk)
+    name = "cross-entropy" if config.risk == "auto" else config.risk
+    return instances.get("risk", config) or risk_function(name)
 
 
 def is_frozen(config: RunConfig) -> bool:
@@ -223,7 +236,7 @@ def assemble(
             # Built before images are decoded, because the weights may be missing.
             trunk = models.seeded_trunk(config.model, config.model_options, config.seed)
         domains = domains_of(config, data_dir, device, on_progress, instances)
-    if domains.classes == 0 and config.risk == "cross-entropy":
+    if domains.classes == 0 and config.risk in ("auto", "cross-entropy"):
         raise ValueError(
             f"The labels of '{domains.name}' are floats. For a regression set the risk: --risk "
             "squared or huber (risk='squared' in Python); for classes give whole numbers or text."
@@ -260,7 +273,7 @@ def assemble(
     batches = [splits[name]["train"] for name in training]
     sampler = Sampler(batches, config.batch_size, config.seed, domains.augment, config.replacement)
     _check_sizes(stepper.objective, sampler.sizes)
-    return Assembly(stepper, sampler, domains, splits, origins(config, instances))
+    return Assembly(stepper, sampler, domains, splits, origins(config, instances), task_of(domains))
 
 
 def check_domains(method: Objective, count: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -19,6 +19,7 @@ from riskmatch.data.sampler import stream
 from riskmatch.device import device_of, fork_random
 from riskmatch.divergence.checks import NonFiniteError
 from riskmatch.engine.step import Stepper
+from riskmatch.metrics import Metric, find_metric
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.lines import LEVELS, Score, Split
 from riskmatch.runs.predictions import ByDomain, Predictions
@@ -129,10 +130,11 @@ def predict(
     return predicted
 
 
-def scores(predictions: ByDomain) -> dict[str, dict[Split, Score]]:
-    """Score of every split of every domain; the accuracy of a regression is NaN."""
+def scores(predictions: ByDomain, metrics: Iterable[str]) -> dict[str, dict[Split, Score]]:
+    """Score of every split of every domain by the metrics of these names."""
+    functions = {name: find_metric(name) for name in metrics}
     return {
-        name: {split: _score(values) for split, values in splits.items()}
+        name: {split: _score(values, functions) for split, values in splits.items()}
         for name, splits in predictions.items()
     }
 
@@ -209,14 +211,14 @@ def predicted_labels(logits: Tensor, regression: bool) -> tuple[Tensor, Tensor]:
     return predicted, (best - logits.logsumexp(1)).exp()
 
 
-def _score(values: Predictions) -> Score:
-    regression = np.issubdtype(values.label.dtype, np.floating)
-    accuracy = math.nan if regression else float(np.mean(values.predicted == values.label))
+def _score(values: Predictions, metrics: Mapping[str, Metric]) -> Score:
+    judged = {name: metric(values.label, values.predicted) for name, metric in metrics.items()}
     risks = values.risk.astype(np.float64)
     return Score(
-        accuracy=accuracy,
+        metrics={name: value for name, (value, _) in judged.items()},
         risk=_rounded(risks.mean()),
         quantiles=tuple(map(_rounded, np.quantile(risks, LEVELS))),
+        missing={name: reason for name, (_, reason) in judged.items() if reason},
     )
 
 

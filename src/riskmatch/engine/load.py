@@ -88,20 +88,21 @@ class Run(StoredRun):
         """Evaluations, one row per step, domain and split.
 
         Columns: ``step``, ``domain``, ``split`` (``train`` or ``val``), ``test`` (whether it is a
-        test domain), ``accuracy``, ``risk`` (mean), ``risk_q0`` … ``risk_q1`` (quantiles of the
-        risks), ``loss`` (of the last step), ``seconds``.
+        test domain), the metrics by name, such as ``accuracy``, ``risk`` (mean), ``risk_q0`` …
+        ``risk_q1`` (quantiles of the risks), ``loss`` (of the last step), ``seconds``.
         """
         import pandas as pd
 
         names = [f"risk_q{level:g}" for level in LEVELS]
-        columns = ["step", "domain", "split", "test", "accuracy", "risk", *names, "loss", "seconds"]
+        metrics = self.record.task.metrics
+        columns = ["step", "domain", "split", "test", *metrics, "risk", *names, "loss", "seconds"]
         rows = [
             {
                 "step": evaluation.step,
                 "domain": domain,
                 "split": split,
                 "test": domain in self.config.test_domains,
-                "accuracy": score.accuracy,
+                **score.metrics,
                 "risk": score.risk,
                 **dict(zip(names, score.quantiles, strict=True)),
                 "loss": evaluation.loss,

@@ -43,15 +43,15 @@ class Logger(ABC):
 def scalars(evaluation: Evaluation) -> dict[str, float]:
     """The numbers of an evaluation by name.
 
-    They are ``loss``, ``term/NAME``, ``raw/NAME``, ``accuracy/DOMAIN/SPLIT`` and
-    ``risk/DOMAIN/SPLIT``.
+    They are ``loss``, ``term/NAME``, ``raw/NAME``, ``METRIC/DOMAIN/SPLIT``, such as
+    ``accuracy/photo/val``, and ``risk/DOMAIN/SPLIT``.
     """
     values = {"loss": evaluation.loss}
     values |= {f"term/{name}": value for name, value in evaluation.terms.items()}
     values |= {f"raw/{name}": value for name, value in evaluation.raw.items()}
     for domain, splits in evaluation.scores.items():
         for split, score in splits.items():
-            values[f"accuracy/{domain}/{split}"] = score.accuracy
+            values |= {f"{name}/{domain}/{split}": v for name, v in score.metrics.items()}
             values[f"risk/{domain}/{split}"] = score.risk
     return values
 

@@ -188,7 +188,8 @@ class Session:
 
     def best_steps(self) -> dict[str, int]:
         """Steps that selection by ``train-val`` chooses so far: of all, and after the warm-up."""
-        record = records.RunRecord(self.config, tuple(self.evaluations))
+        evaluations, task = tuple(self.evaluations), self.assembly.task
+        record = records.RunRecord(self.config, evaluations, task=task)
         steps = {"train-val": best_step(record), AFTER_WARMUP: best_step(record, after_warmup=True)}
         if steps[AFTER_WARMUP] == steps["train-val"]:
             del steps[AFTER_WARMUP]
@@ -202,7 +203,7 @@ class Session:
             predicted = self._predict_all()
         if self.write_predictions and self.processes.main:
             predictions.write(self.folder, self.step, predicted)
-        by_domain = scores(predicted)
+        by_domain = scores(predicted, self.assembly.task.metrics)
         terms = dict(self.numbers)
         loss = terms.pop("loss")
         raw = {name: terms.pop(name) for name in self.numbers if name.startswith("raw ")}
@@ -248,7 +249,7 @@ class Session:
         """Mean over the training domains of the risk of the weights that are not averaged."""
         training = self.assembly.stepper.domains
         parts = [part for part in self._parts if part.split == "val" and part.domain in training]
-        return fmean(splits["val"].risk for splits in scores(self._predict(parts)).values())
+        return fmean(s["val"].risk for s in scores(self._predict(parts), ()).values())
 
     def _gradients(self) -> dict[str, float]:
         """Norms of the gradients of risk and penalty, once the penalty is active."""

@@ -123,7 +123,9 @@ def select(
         table = table.assign(variant=table["run"].map(searches))
         evaluations = frame.set_index(["run", "step"])
         for rule in RULES:
-            for name, choices in choose_among(table, frame, find_rule(rule)).groupby("variant"):
+            for name, choices in choose_among(table, frame, find_rule(rule), "accuracy").groupby(
+                "variant"
+            ):
                 run = by_id[choices["run"].iloc[0]]  # one value for all seeds
                 domains = [domain_name(p, METHODS[run.method].p) for p in TEST_P]
                 chosen = evaluations.loc[list(zip(choices["run"], choices["step"], strict=True))]

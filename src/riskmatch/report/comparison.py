@@ -23,6 +23,7 @@ from riskmatch.report.published import (
     PublishedRow,
 )
 from riskmatch.report.selected import (
+    METRIC,
     RowKey,
     Selected,
     gain_over_erm,
@@ -33,7 +34,7 @@ from riskmatch.report.selected import (
 )
 from riskmatch.report.tables import Amount, Cell, Column, Gain, Table, Trials
 from riskmatch.runs.frame import Results, read_results
-from riskmatch.selection import Rule, check_accuracies, find_rule
+from riskmatch.selection import Rule, find_rule, recorded_metric
 from riskmatch.trust import imports_nothing
 
 GAIN = "gain over ERM"
@@ -79,7 +80,7 @@ def tables_of_results(
             of runs with different batch sizes; or all runs are regressions.
     """
     rule = find_rule(rule)
-    check_accuracies(results.evaluations)
+    recorded_metric(results.runs, results.evaluations, METRIC)
     selected = select(results, rule)
     pairs = any(one.cases["test_domain"].isna().any() for one in selected.values())
     if rule.domains == "left-out" and not pairs:

@@ -28,7 +28,7 @@ from riskmatch.report.samples import (
 from riskmatch.report.titles import part_titles
 from riskmatch.runs.config import RunConfig, acts_from
 from riskmatch.runs.findings import findings, worse_fit
-from riskmatch.runs.lines import Evaluation, Split
+from riskmatch.runs.lines import Evaluation, Score, Split
 from riskmatch.runs.predictions import ByDomain, Predictions
 from riskmatch.runs.records import RunRecord, StoredRun
 from riskmatch.runs.rows import rows_of
@@ -201,7 +201,13 @@ def _score_series(
     evaluations: Sequence[Evaluation], domain: str, score: str
 ) -> dict[str, list[float | None]]:
     splits = [evaluation.scores.get(domain, {}) for evaluation in evaluations]
-    return {split: [getattr(s.get(split), score, None) for s in splits] for split in SPLITS}
+    return {split: [_value(s.get(split), score) for s in splits] for split in SPLITS}
+
+
+def _value(score: Score | None, name: str) -> float | None:
+    if score is None:
+        return None
+    return score.risk if name == "risk" else score.metrics.get(name)
 
 
 def _named_series(values: Sequence[Mapping[str, float]]) -> dict[str, list[float | None]]:

@@ -307,7 +307,7 @@ def lost_without_another_domain(selected: Selected) -> Iterator[str]:
     shared = pairs.merge(selected.chosen, on=case, suffixes=("", "_alone"))
     groups: Any = shared.groupby(["test_domains", "test_domain"])
     for (tests, domain), rows in groups:
-        before, after = float(rows["accuracy_alone"].mean()), float(rows["accuracy"].mean())
+        before, after = float(rows["value_alone"].mean()), float(rows["value"].mean())
         if before - after >= DROP:
             (other,) = (name for name in tests if name != domain)
             yield (

@@ -59,7 +59,7 @@ def by_run(page: PageRuns, runs: Sequence[StoredRun]) -> Table:
         return chosen.get((case["run"], case["test_domain"], rule or main[case["data"]]), {})
 
     def accuracy(case: Case, rule: str = "") -> float | None:
-        return 100 * choice(case, rule)["accuracy"] if choice(case, rule) else None
+        return 100 * choice(case, rule)["value"] if choice(case, rule) else None
 
     def place(case: Case) -> tuple[Any, ...]:
         return tuple(case[name] for name in ("data", "model", "test_domain", "trial"))
@@ -296,7 +296,7 @@ def _chart(runs: pd.DataFrame, column: str) -> dict[str, Any] | None:
         return None
     low, high = float(values[known].min()), float(values[known].max())
     name = column.removeprefix("hparams/")
-    points = zip(values[known], runs["accuracy"][known], runs["test_domain"][known], strict=True)
+    points = zip(values[known], runs["value"][known], runs["test_domain"][known], strict=True)
     return {
         "name": name,
         "title": setting_title(name),

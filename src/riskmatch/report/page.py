@@ -153,7 +153,7 @@ def runs_in_detail(page: PageRuns) -> list[StoredRun]:
 def _by_method(selected: Selected) -> Iterator[list[str]]:
     """Chosen runs by method, best average first and ERM second; the lowest test domain first."""
     chosen = selected.chosen.sort_values("trial", kind="stable")
-    levels = chosen.groupby("test_domain")["accuracy"].mean()
+    levels = chosen.groupby("test_domain")["value"].mean()
 
     def place(key: RowKey) -> tuple[bool, float]:
         means = [fmean(values) for values in selected.by_domain(key).values() if values]
@@ -180,10 +180,7 @@ def weight_of_a_sample(runs: Sequence[StoredRun]) -> Facts:
 
 
 def _is_regression(record: RunRecord) -> bool:
-    scored = [
-        score for e in record.evaluations[-1:] for s in e.scores.values() for score in s.values()
-    ]
-    return bool(scored) and all(math.isnan(score.accuracy) for score in scored)
+    return "accuracy" not in record.task.metrics
 
 
 @imports_nothing
@@ -247,7 +244,10 @@ def _single_run(
         "checkpoint": str(path) if (path := checkpoints(run.folder).get(at.step)) else None,
         "domains": {
             domain: {
-                "accuracy": {split: score.accuracy for split, score in splits.items()},
+                "accuracy": {
+                    split: score.metrics.get("accuracy", math.nan)
+                    for split, score in splits.items()
+                },
                 "risk": {split: score.risk for split, score in splits.items()},
             }
             for domain, splits in at.scores.items()

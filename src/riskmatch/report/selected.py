@@ -26,6 +26,9 @@ from riskmatch.runs.method import part_title
 from riskmatch.runs.records import StoredRun
 from riskmatch.selection import RULES, Rule, cases, choose_among, find_rule
 
+METRIC = "accuracy"
+"""What tables compare."""
+
 DOMAINBED_RULES = [RULES[name] for name in ("train-val", "test-val", "leave-one-out")]
 COLORED_MNIST_RULES = [RULES[name] for name in ("colored-mnist-best", "colored-mnist-last")]
 TEST_DOMAIN = "0.9"
@@ -121,7 +124,7 @@ class Selected:
     def accuracies(self, key: RowKey) -> dict[tuple[str, int], float]:
         """Accuracies in per cent, by test domain and trial, in the order of trials."""
         rows = self.part(key, self.chosen)  # sorted by case
-        columns = zip(rows["test_domain"], rows["trial"], rows["accuracy"], strict=True)
+        columns = zip(rows["test_domain"], rows["trial"], rows["value"], strict=True)
         return {(domain, trial): 100 * accuracy for domain, trial, accuracy in columns}
 
     def by_domain(self, key: RowKey) -> dict[str, tuple[float, ...]]:
@@ -166,7 +169,7 @@ def planned_cases(results: Results) -> pd.DataFrame:
 
 def select_among(table: pd.DataFrame, results: Results, rule: Rule) -> dict[str, Selected]:
     """As :func:`select`, of cases that are known already."""
-    chosen = choose_among(table, results.evaluations, rule)
+    chosen = choose_among(table, results.evaluations, rule, METRIC)
     return {
         data: Selected(
             data, rule, table[table["data"] == data], chosen[chosen["data"] == data], results
@@ -180,10 +183,10 @@ def choices_by_run(selected: Selected) -> pd.DataFrame:
     table, evaluations, rule = selected.cases, selected.results.evaluations, selected.rule
     if rule.domains != "left-out":
         alone = table.assign(trial=pd.factorize(table["run"])[0])
-        return choose_among(alone, evaluations, replace(rule, over="trial"))
+        return choose_among(alone, evaluations, replace(rule, over="trial"), METRIC)
     partners = table[table["test_domain"].isna()]
     parts = [
-        choose_among(pd.concat([rows, partners]), evaluations, rule)
+        choose_among(pd.concat([rows, partners]), evaluations, rule, METRIC)
         for _, rows in table[table["test_domain"].notna()].groupby("run")
     ]
     return pd.concat(parts) if parts else selected.chosen

@@ -42,7 +42,7 @@ def cases(frame: pd.DataFrame, plan: Iterable[RunConfig] = ()) -> pd.DataFrame:
         DomainBed's ``hparams_seed``; ``place``, the rank of the run by its hyper-parameters; and of
         :func:`riskmatch.results` ``run``, ``test_domains``, ``domains``, ``method``, ``seed``,
         ``title``, ``plain``, ``draw``, ``acts_from``, ``fit``, ``status``, ``steps``, ``pretrain``,
-        ``average``, ``data_options`` and ``model_options``.
+        ``average``, ``task``, ``metric``, ``data_options`` and ``model_options``.
     """
     check_columns(frame, [*_KEPT, *_RANKED])
     runs = frame.drop_duplicates("run", ignore_index=True)
@@ -50,6 +50,7 @@ def cases(frame: pd.DataFrame, plan: Iterable[RunConfig] = ()) -> pd.DataFrame:
     missing = [config for config in plan if config.id not in known]
     if missing:
         planned = results_of(map(RunRecord, missing)).runs.assign(status="planned")
+        planned = planned.assign(task=None, metric=None)
         runs = pd.concat([runs, planned], ignore_index=True)
     numbers = runs.get("hparams/hparams_seed", pd.Series(np.nan, runs.index))
     table = runs[_KEPT].assign(
@@ -69,7 +70,7 @@ def cases(frame: pd.DataFrame, plan: Iterable[RunConfig] = ()) -> pd.DataFrame:
 _KEPT = [
     *("run", "data", "model", "method", "variant", "test_domains", "domains", "trial", "seed"),
     *("title", "plain", "draw", "acts_from", "fit", "status", "steps", "pretrain", "average"),
-    *("data_options", "model_options"),
+    *("task", "metric", "data_options", "model_options"),
 ]
 _RANKED = ["lr", "batch_size", "weight_decay", "dropout"]
 

@@ -16,7 +16,7 @@ from riskmatch.space import NOT_NEGATIVE, POSITIVE, TRAINING, Interval, bounded,
 from riskmatch.validation import check_option, check_values, shown, type_hints
 
 Schedule = Literal["constant", "cosine", "cosine-after-warmup"]
-Risk = Literal["cross-entropy", "binary-cross-entropy", "squared", "huber"]
+Risk = Literal["auto", "cross-entropy", "binary-cross-entropy", "squared", "huber"]
 Optim = Literal["adam", "adamw", "sgd"]
 Average = Literal["none", "ema", "swa", "swad"]
 _SEEDS = Interval(0, 2**63, "left")
@@ -80,8 +80,9 @@ class RunConfig:
     """Draw batches with replacement, as DomainBed does; whole domains become bootstraps of them."""
     augment_validation: bool = False
     """Augment the validation images of training domains like training images, as DomainBed does."""
-    risk: str = "cross-entropy"
-    """Loss of each sample: cross-entropy; squared or huber for regression."""
+    risk: str = "auto"
+    """Loss of each sample: auto, that of the task; cross-entropy, binary-cross-entropy, squared or
+    huber."""
     optim: str = "adam"
     """Optimiser: adam, adamw or sgd."""
 
@@ -93,6 +94,14 @@ class RunConfig:
     average: Average = "none"
     """Average of the weights over steps, which is evaluated and shipped: ema, swa (over the last
     quarter of the steps), or swad (over a window that the validation risk chooses)."""
+    task: str = "auto"
+    """What is predicted: auto, as the labels say; classification, multi-label, regression, or
+    package.module:NAME."""
+    metrics: tuple[str, ...] = ()
+    """What every evaluation records: names, or package.module:function; empty for all metrics of
+    the task."""
+    metric: str = ""
+    """The metric that tables show and selection compares; empty for the task's."""
     source: str = ""
     """Hash of the source, or version, of each part that is not built in, as join_sources writes
     them; empty without any."""
@@ -163,9 +172,8 @@ class RunConfig:
                 raise ValueError(f"config.{name} is missing.")
         if not values.keys() <= known.keys():
             check_option("field of config", min(values.keys() - known.keys()), known)
-        tests = values["test_domains"]
-        tests = tuple(tests) if isinstance(tests, list) else tests
-        return cls(**{**values, "test_domains": tests}).with_facts(about)
+        names = {k: tuple(v) for k, v in values.items() if k in _NAMES and isinstance(v, list)}
+        return cls(**{**values, **names}).with_facts(about)
 
     def with_facts(self, about: MethodFacts | None) -> RunConfig:
         """The configuration, with what is known about its method where that is not None."""
@@ -192,6 +200,10 @@ class RunConfig:
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         values["hparams"] = _without(self.about.defaults, self.hparams)
         return _without(_declared(type(self)), values)  # type: ignore[arg-type]
+
+
+_NAMES = "test_domains", "metrics"
+"""Fields that are tuples of names."""
 
 
 def short_hash(values: Mapping[str, Any]) -> str:

@@ -8,7 +8,6 @@ the source is never changed. Seconds are those of training steps alone, as nothi
 from __future__ import annotations
 
 import gzip
-import math
 import os
 import zlib
 from collections import Counter, defaultdict
@@ -210,7 +209,7 @@ def _record(
             for domain, splits in evaluation.scores.items()
         }
         scores = {domain: splits for domain, splits in scores.items() if splits}
-        if any(math.isnan(s.accuracy) for splits in scores.values() for s in splits.values()):
+        if any(s.missing for splits in scores.values() for s in splits.values()):
             problems["an accuracy is not a number; selection ignores it"].append(number)
         seconds += evaluation.seconds_per_step * (step - previous)
         previous = step

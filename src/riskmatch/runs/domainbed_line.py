@@ -244,7 +244,8 @@ def _evaluation(values: Mapping[str, Any], step: int, domains: tuple[str, ...]) 
             if number is None or (math.isfinite(number) and not 0 <= number <= 1):
                 raise BadLineError(f"{key} is {value!r}, not in [0, 1]")
             accuracy = number if math.isfinite(number) else math.nan
-            score = Score(accuracy, math.nan, (math.nan,) * len(LEVELS))
+            missing = {"accuracy": "not a finite number"} if math.isnan(accuracy) else {}
+            score = Score({"accuracy": accuracy}, math.nan, (math.nan,) * len(LEVELS), missing)
             scores.setdefault(int(match[1]), {})[_SPLITS[match[2]]] = score
         elif number is not None and not key.startswith("env"):
             raw[key] = number

@@ -11,9 +11,11 @@ from typing import Literal, NamedTuple
 from riskmatch.runs.config import RunConfig, acts_from, variant, warmup_of
 from riskmatch.runs.records import RunRecord
 from riskmatch.runs.rows import RunRows, rows_of
+from riskmatch.runs.task import ACCURACY_ALONE
 
 FALL = 0.05
-"""Change of accuracy that is named: a fall on training domains, a rise on test domains."""
+"""Change of a metric between 0 and 1 that is named: a fall on training domains, a rise on test
+domains."""
 CHANCE = 0.95
 """Share of the risk of guessing at which a network that was better has collapsed."""
 RISE = 1.5
@@ -23,7 +25,7 @@ EXPECTED = "This is expected where a method gives up a shortcut, such as the col
 
 Fit = Literal["", "lost", "worse", "gained"]
 """How the fit of the training domains became worse once a method acted: the risk is that of
-guessing (``lost``), or it is worse, perhaps while the accuracy on the test domains rose
+guessing (``lost``), or it is worse, perhaps while the metric on the test domains rose
 (``gained``); else empty. See :func:`compare_fits`."""
 
 
@@ -104,11 +106,11 @@ class Point(NamedTuple):
     step: int
     risk: float
     """Mean over the training domains of the mean risk of the training samples."""
-    accuracy: float
-    """Mean over the training domains of the accuracy on the training samples."""
+    value: float
+    """Mean over the training domains of the metric on the training samples."""
     loss: float
-    test_accuracy: float = math.nan
-    """Mean over the test domains of the accuracy that tables report."""
+    test_value: float = math.nan
+    """Mean over the test domains of the metric that tables report."""
 
 
 class WorseFit(NamedTuple):
@@ -116,6 +118,8 @@ class WorseFit(NamedTuple):
 
     what: str
     """What became worse, from which step to which."""
+    metric: str
+    """Title of the metric of the points."""
     lost: bool
     """Whether the risk is that of guessing; else the method may have given up a shortcut."""
     before: Point
@@ -123,15 +127,18 @@ class WorseFit(NamedTuple):
 
     @property
     def gained(self) -> bool:
-        """Whether the accuracy on the test domains rose meanwhile."""
-        return not self.lost and self.last.test_accuracy - self.before.test_accuracy > FALL
+        """Whether the metric on the test domains rose meanwhile."""
+        return not self.lost and self.last.test_value - self.before.test_value > FALL
 
 
 def worse_fit(rows: RunRows) -> WorseFit | None:
     """How the fit of a run became worse once its method acted; None if it did not."""
     if rows.config.about.plain:
         return None
-    return compare_fits(_points(rows), acts_from(rows.config), rows.classes)
+    name = rows.task.primary
+    facts = rows.task.metrics.get(name, ACCURACY_ALONE.metrics["accuracy"])
+    name = name if facts.higher and facts.percent else ""
+    return compare_fits(_points(rows, name), acts_from(rows.config), rows.classes, facts.title)
 
 
 def describe_fit(record: RunRecord) -> str | None:
@@ -158,8 +165,8 @@ def describe_fit(record: RunRecord) -> str | None:
     rose = ""
     if fit.gained:
         rose = (
-            ", while the accuracy on the test domain rose from "
-            f"{100 * fit.before.test_accuracy:.1f} % to {100 * fit.last.test_accuracy:.1f} %"
+            f", while the {fit.metric} on the test domain rose from "
+            f"{100 * fit.before.test_value:.1f} % to {100 * fit.last.test_value:.1f} %"
         )
     return (
         f"{method} fits the training domains less well once it acts: {fit.what}{rose}. {EXPECTED}; "
@@ -205,13 +212,13 @@ def worse_fit_runs(fits: Iterable[tuple[str, Fit]]) -> list[str]:
 
 
 def compare_fits(
-    points: Sequence[Point], start: int | None, classes: int | None
+    points: Sequence[Point], start: int | None, classes: int | None, metric: str = "accuracy"
 ) -> WorseFit | None:
     """What became worse on the training domains after the method started; None if nothing did.
 
     The last evaluation is compared with the one before the method acts or, without a warm-up, with
-    the most accurate one: the risk is that of guessing, log(classes), or the accuracy has fallen
-    by more than five points, or the loss has risen by half.
+    the best one: the risk is that of guessing, log(classes), or the metric, if it lies between 0
+    and 1 and higher is better, has fallen by more than five points, or the loss has risen by half.
 
     Example:
         >>> compare_fits([Point(100, 0.3, 0.9, 0.3), Point(200, 1.95, 0.2, 1.95)], 100, 7).what
@@ -222,7 +229,7 @@ def compare_fits(
         return None
     first, last = later[0], later[-1]
     known = [point for point in points if point.step <= (start or 0)]
-    before = known[-1] if known else max(later, key=lambda point: point.accuracy)
+    before = known[-1] if known else max(later, key=lambda point: point.value)
     guess = math.log(classes) if classes and classes > 1 else math.inf
     # A network without a warm-up may have learnt nothing yet: its risk must have been lower, or be
     # far above that of guessing.
@@ -233,10 +240,10 @@ def compare_fits(
             f"the training risk is {last.risk:.3g} at step {last.step}, that of guessing is "
             f"{guess:.3g}{was}"
         )
-    elif before.accuracy - last.accuracy > FALL:
+    elif before.value - last.value > FALL:
         what = (
-            f"the accuracy on the training domains fell from {100 * before.accuracy:.1f} % at step "
-            f"{before.step} to {100 * last.accuracy:.1f} % at step {last.step}"
+            f"the {metric} on the training domains fell from {100 * before.value:.1f} % at step "
+            f"{before.step} to {100 * last.value:.1f} % at step {last.step}"
         )
     elif last.loss > RISE * first.loss > 0 and last.risk > RISE * before.risk:
         what = (
@@ -245,25 +252,25 @@ def compare_fits(
         )
     else:
         return None
-    return WorseFit(what, lost, before, last)
+    return WorseFit(what, metric, lost, before, last)
 
 
-def _points(rows: RunRows) -> list[Point]:
+def _points(rows: RunRows, metric: str) -> list[Point]:
     points: list[Point] = []
     for block in rows.blocks:
         names, numbers = block.names, block.numbers
         steps = rows.steps[len(points) : len(points) + len(numbers)]
-        risk, accuracy, test_accuracy = (
+        risk, value, test_value = (
             (numbers[:, places].sum(axis=1) / (len(places) or math.nan)).tolist()
-            for places in _places(names, rows.config.test_domains)
+            for places in _places(names, rows.config.test_domains, metric)
         )
         loss = numbers[:, names.index("loss")].tolist()
-        points += map(Point, steps, risk, accuracy, loss, test_accuracy)
+        points += map(Point, steps, risk, value, loss, test_value)
     return points
 
 
 @lru_cache
-def _places(names: tuple[str, ...], tests: tuple[str, ...]) -> list[list[int]]:
+def _places(names: tuple[str, ...], tests: tuple[str, ...], metric: str) -> list[list[int]]:
     """Places among columns of what a :class:`Point` averages."""
     scores = [name.partition("/train/")[::2] for name in names]
     return [
@@ -272,7 +279,7 @@ def _places(names: tuple[str, ...], tests: tuple[str, ...]) -> list[list[int]]:
             for place, (what, domain) in enumerate(scores)
             if domain and what == wanted and test == (domain in tests)
         ]
-        for wanted, test in (("risk", False), ("accuracy", False), ("accuracy", True))
+        for wanted, test in (("risk", False), (metric, False), (metric, True))
     ]
 
 

@@ -13,18 +13,23 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
 
+from riskmatch.metrics import METRICS, MetricFacts
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig, acts_from, short_hash, title, variant
 from riskmatch.runs.findings import fit_of
+from riskmatch.runs.lines import Split
+from riskmatch.runs.method import part_title
 from riskmatch.runs.records import PLAN, RunRecord, StoredRun, read_plan
 from riskmatch.runs.rows import NUMBERS, RunRows, indexed, rows_of
+from riskmatch.runs.task import decode_metrics
 from riskmatch.trust import is_own
 
 RUNS = "runs"
@@ -49,10 +54,17 @@ class Results:
     """One line for each run that cannot be read, with its file and the cause, and one for runs with
     an earlier source of their parts."""
 
+    @cached_property
+    def metrics(self) -> dict[str, MetricFacts]:
+        """The metrics of the evaluations, by name."""
+        return metrics_of(self.evaluations)
+
     @property
     def frame(self) -> pd.DataFrame:
         """Runs with their evaluations, as :func:`results` returns them."""
-        return self.runs.merge(self.evaluations, how="left", on="run")
+        frame = self.runs.merge(self.evaluations, how="left", on="run")
+        frame.attrs = dict(self.evaluations.attrs)
+        return frame
 
     def warn(self) -> None:
         """Warn of runs that are left out, at the caller of the function that calls this."""
@@ -79,12 +91,14 @@ def results(*paths: Paths) -> pd.DataFrame:
         - ``acts_from``: the step at which the warm-up of the method ends, see
           :func:`~riskmatch.runs.config.acts_from`; missing where the method never acts;
         - ``classes``: the number of classes, where the record states it;
+        - ``task``: its name, and ``metric``, the primary metric of the run;
         - ``fit``: how the fit of the training domains became worse once the method acted, see
           :data:`~riskmatch.runs.findings.Fit`; empty where it did not;
         - ``domains`` (a tuple): the domains it was evaluated on, in the order of the data set;
         - of the evaluation: ``step``, ``loss``, ``worst_domain``, ``seconds``,
           ``seconds_per_step``, ``peak_memory``, ``term/NAME``, ``raw/NAME``, ``gradient/NAME``,
-          ``accuracy/SPLIT/DOMAIN`` and ``risk/SPLIT/DOMAIN`` (splits: ``train``, ``val``).
+          ``METRIC/SPLIT/DOMAIN``, such as ``accuracy/val/photo``, and ``risk/SPLIT/DOMAIN``
+          (splits: ``train``, ``val``). :func:`metrics_of` tells more about the metrics.
 
     Args:
         paths: each the folder of a run, a folder of runs, or a sweep, of which only the runs of
@@ -153,7 +167,7 @@ def read_results(paths: Paths | Sequence[Paths], *, begun: bool = True) -> Resul
     if not columns.ids and (begun or not planned):
         raise _no_runs(folders, damaged)
     left_out = (*damaged, *earlier)
-    return Results(columns.runs(), columns.evaluations(), tuple(planned), left_out)
+    return columns.results(planned, left_out)
 
 
 Sources: TypeAlias = "dict[tuple[str, ...], str]"
@@ -202,12 +216,33 @@ def results_of(runs: Iterable[RunRecord], plan: Iterable[RunConfig] = ()) -> Res
     columns = _Columns()
     for run in runs:
         columns.add(rows_of(run))
-    return Results(columns.runs(), columns.evaluations(), tuple(plan))
+    return columns.results(plan)
 
 
 def frame_of(runs: Iterable[RunRecord]) -> pd.DataFrame:
     """The data frame of :func:`results` for records in memory; their folders are empty."""
     return results_of(runs).frame
+
+
+def metrics_of(frame: pd.DataFrame) -> dict[str, MetricFacts]:
+    """The metrics of a data frame of :func:`results`, by name.
+
+    ``frame.attrs`` keeps what is known about them; where it was lost, built-in ones are known.
+
+    Example:
+        >>> list(metrics_of(pd.DataFrame(columns=["run", "rmse/val/north", "risk/val/north"])))
+        ['rmse']
+    """
+    known = decode_metrics(frame.attrs.get("metrics", {}))
+    parts = [str(column).split("/", 2) for column in frame]
+    names = dict.fromkeys(
+        part[0] for part in parts if len(part) == 3 and part[1] in get_args(Split)
+    )
+    return {
+        name: known.get(name) or METRICS.get(name) or MetricFacts(part_title(name))
+        for name in names
+        if name not in _GROUPS
+    }
 
 
 def run_folders(path: Path) -> list[Path]:
@@ -248,6 +283,7 @@ class _Columns:
         self._blocks: dict[tuple[str, ...], tuple[array[int], array[float]]]
         self._blocks = {NUMBERS: (array("q"), array("d"))}
         """Rows of blocks and the numbers in them, by the names of the columns."""
+        self._metrics: dict[str, MetricFacts] = {}
 
     def add(self, rows: RunRows, folder: str = "") -> None:
         """Add a run with its evaluations, unless it is there already."""
@@ -257,7 +293,9 @@ class _Columns:
         settings = {name: getattr(config, name) for name in _SETTINGS}
         settings |= {name: _canonical(settings[name]) for name in _OPTIONS}
         known = variant(config), title(config), config.about.plain, _draw(config)
-        derived = *known, acts_from(config), rows.classes, fit_of(rows)
+        judged = rows.task.name, rows.task.primary
+        derived = *known, acts_from(config), rows.classes, *judged, fit_of(rows)
+        self._metrics |= rows.task.metrics
         ended = rows.status, rows.error, rows.domains
         self._runs.append((rows.run, folder, *settings.values(), *derived, *ended))
         self._hparams.append(config.hparams)
@@ -270,6 +308,12 @@ class _Columns:
             places.extend(range(place, place := place + len(block.numbers)))
             numbers.frombytes(block.data)
 
+    def results(self, plan: Iterable[RunConfig] = (), left_out: tuple[str, ...] = ()) -> Results:
+        """All runs that were added."""
+        evaluations = self.evaluations()
+        evaluations.attrs["metrics"] = {k: asdict(facts) for k, facts in self._metrics.items()}
+        return Results(self.runs(), evaluations, tuple(plan), left_out)
+
     def runs(self) -> pd.DataFrame:
         """A row for every run, in the order in which they were added."""
         runs = pd.DataFrame(self._runs, columns=_RUN_COLUMNS).astype(_TYPES)
@@ -279,7 +323,7 @@ class _Columns:
     def evaluations(self) -> pd.DataFrame:
         """A row for every evaluation."""
         runs = pd.Series(list(self.ids), dtype="str")
-        names = sorted({name: 0 for names in self._blocks for name in names}, key=_group)
+        names = sorted({name: 0 for names in self._blocks for name in names}, key=self._group)
         places = {name: place for place, name in enumerate(names)}
         # One array of all numbers: data frames of hundreds of single columns are slow.
         values = np.full((len(names), len(self._steps)), np.nan)
@@ -296,12 +340,23 @@ class _Columns:
             frame.insert(place, name, column)
         return frame
 
+    def _group(self, column: str) -> tuple[int, int]:
+        """The place of a column of numbers: those that every run has come first, risks last."""
+        what, separator, _ = column.partition("/")
+        if not separator:
+            return -1, 0
+        if what in _GROUPS:
+            return _GROUPS[what], 0
+        return _METRIC, [*self._metrics, what].index(what)
 
-_SETTINGS = [item.name for item in fields(RunConfig) if item.name != "hparams"]
+
+_JUDGED = "task", "metric", "metrics"
+"""Fields of a configuration in whose place columns tell what they came to."""
+_SETTINGS = [f.name for f in fields(RunConfig) if f.name not in ("hparams", *_JUDGED)]
 _VARIED = ("test_domains", "trial", "seed", "source")
 _RUN_COLUMNS = [
     *("run", "folder", *_SETTINGS, "variant", "title", "plain", "draw"),
-    *("acts_from", "classes", "fit"),
+    *("acts_from", "classes", "task", "metric", "fit"),
     *("status", "error", "domains"),
 ]
 
@@ -310,19 +365,15 @@ _TYPES: dict[str, Any] = {
     **dict.fromkeys(("lr", "weight_decay", "dropout", "clip"), float),
     **dict.fromkeys(("batch_size", "steps", "eval_every", "seed", "trial", "pretrain"), int),
     **dict.fromkeys(("run", "data", "method", "model", "variant", "title"), "str"),
-    **dict.fromkeys(("draw", "status", "error"), "str"),
+    **dict.fromkeys(("draw", "status", "error", "task", "metric"), "str"),
     **dict.fromkeys(("acts_from", "classes"), "Int64"),
     "plain": bool,
 }
 """Types of columns that cannot be inferred where values are missing."""
 
 
-_GROUPS = ("term", "raw", "gradient", "accuracy", "risk")
-
-
-def _group(column: str) -> int:
-    """The place of a column of numbers: those that every run has come first."""
-    return _GROUPS.index(column.partition("/")[0]) if "/" in column else -1
+_GROUPS = {"term": 0, "raw": 1, "gradient": 2, "risk": 4}
+_METRIC = 3
 
 
 _canonical = json.JSONEncoder(sort_keys=True).encode

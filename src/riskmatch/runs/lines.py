@@ -13,6 +13,7 @@ from msgspec import Meta, Raw, Struct
 from riskmatch.files import read_file
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.method import decode_facts
+from riskmatch.runs.task import TaskFacts, decode_task
 
 FILE = "records.jsonl"
 """The record in the folder of a run."""
@@ -80,11 +81,14 @@ class DataIdentity:
 class Score:
     """Score of a network on one split of one domain."""
 
-    accuracy: float
+    metrics: Mapping[str, float]
+    """Metrics by name; NaN where one cannot be computed."""
     risk: float
     """Mean risk."""
     quantiles: tuple[float, ...]
     """Quantiles of the risks at :data:`LEVELS`."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """Why a metric cannot be computed, by its name."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,15 @@ class Evaluation:
     """Norms of the gradients of the ``risk`` and of the ``penalty`` of the next step, on a few
     training samples; empty before a penalty acts."""
 
+    def to_json(self) -> dict[str, Any]:
+        """The evaluation as plain values, for :func:`riskmatch.files.to_json`."""
+        values = asdict(self)
+        for splits in values["scores"].values():
+            for score in splits.values():
+                if not score["missing"]:
+                    del score["missing"]
+        return values
+
 
 class Header(Struct, tag_field="kind", tag="config"):
     """First line: the configuration, and what is known about it."""
@@ -120,6 +133,8 @@ class Header(Struct, tag_field="kind", tag="config"):
     config: dict[str, Any]
     method: Raw
     """See :func:`riskmatch.runs.method.decode_facts`."""
+    task: Raw
+    """See :func:`riskmatch.runs.task.decode_task`."""
     data: DataIdentity | None = None
     parts: dict[str, dict[str, str | None]] = {}
 
@@ -127,9 +142,10 @@ class Header(Struct, tag_field="kind", tag="config"):
 class ScoreEntry(Struct, gc=False):
     """A :class:`Score`."""
 
-    accuracy: Number
+    metrics: dict[str, Number]
     risk: Number
     quantiles: list[Number]
+    missing: dict[str, str] | None = None
 
 
 class EvaluationLine(Struct, tag_field="kind", tag="evaluation", gc=False):
@@ -169,6 +185,7 @@ class RecordLines(NamedTuple):
     """A record line by line."""
 
     config: RunConfig
+    task: TaskFacts
     header: Header
     evaluations: list[EvaluationLine]
     end: End | None
@@ -203,10 +220,11 @@ def read_lines(path: Path) -> RecordLines | None:
     end = lines[-1] if isinstance(lines[-1], End) else None
     try:
         config = RunConfig.from_json(header.config, decode_facts(bytes(header.method)))
+        task = decode_task(bytes(header.task))
     except (TypeError, ValueError) as error:
         raise _damage(path, 1, f"cannot be read ({str(error).rstrip('.')})") from error
     vars(config)["id"] = header.id
-    return RecordLines(config, header, evaluations, end)
+    return RecordLines(config, task, header, evaluations, end)
 
 
 def numbered(data: bytes) -> list[tuple[int, bytes]]:

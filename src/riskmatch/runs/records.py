@@ -1,8 +1,8 @@
 """Records of runs: one append-only file of JSON lines in a folder named by the id of the run.
 
-The first line holds the configuration in full, what is known about the method, the identity of the
-data and the origin of parts that are not built in; then follows one line per evaluation, and at the
-end the status. A line counts once its newline is written. Numbers that are not finite are
+The first line holds the configuration in full, what is known about method and task, the identity of
+the data and the origin of parts that are not built in; then follows one line per evaluation, and at
+the end the status. A line counts once its newline is written. Numbers that are not finite are
 written as null and read as NaN.
 """
 
@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
@@ -33,6 +33,7 @@ from riskmatch.runs.lines import (
 )
 from riskmatch.runs.lines import RecordError as RecordError
 from riskmatch.runs.method import MethodFacts
+from riskmatch.runs.task import ACCURACY_ALONE, TaskFacts
 
 LOCK = "lock"
 """The file in the folder of a run whose lock the process that trains it holds."""
@@ -59,6 +60,8 @@ class RunRecord:
     """Error that ended the run."""
     data: DataIdentity | None = None
     """Identity of the data; None if the file does not state it."""
+    task: TaskFacts = ACCURACY_ALONE
+    """How the run is judged."""
     parts: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
     """Origin of each part that is not built in (name, distribution, version, sha256), by kind."""
 
@@ -87,7 +90,7 @@ class RunRecord:
 
     def summary(self) -> dict[str, Any]:
         """Id, status, configuration and last evaluation, for :func:`riskmatch.files.to_json`."""
-        last = asdict(self.evaluations[-1]) if self.evaluations else None
+        last = self.evaluations[-1].to_json() if self.evaluations else None
         return {
             "id": self.config.id,
             "status": self.status,
@@ -101,14 +104,15 @@ def start(
     config: RunConfig,
     data: DataIdentity | None = None,
     parts: Mapping[str, Mapping[str, str | None]] | None = None,
+    task: TaskFacts = ACCURACY_ALONE,
 ) -> None:
     """Start the file of a run with its configuration, in place of any earlier file."""
-    write(folder, RunRecord(config, data=data, parts=parts or {}))
+    write(folder, RunRecord(config, data=data, task=task, parts=parts or {}))
 
 
 def append(folder: Path, evaluation: Evaluation) -> None:
     """Append an evaluation to the file of a run."""
-    append_line(folder / FILE, _line("evaluation", asdict(evaluation)))
+    append_line(folder / FILE, _line("evaluation", evaluation.to_json()))
 
 
 def forget(folder: Path) -> None:
@@ -133,13 +137,13 @@ def write(folder: Path, run: RunRecord) -> bool:
     """Write a complete record; return whether this changed the file."""
     config = run.config
     header = {"version": version("riskmatch"), "id": config.id, "config": config.to_json()}
-    header["method"] = config.about.to_json()
+    header |= {"method": config.about.to_json(), "task": run.task.to_json()}
     if run.data is not None:
         header["data"] = run.data.to_json()
     if run.parts:
         header["parts"] = run.parts
     lines = [_line("config", header)]
-    lines += [_line("evaluation", asdict(evaluation)) for evaluation in run.evaluations]
+    lines += [_line("evaluation", evaluation.to_json()) for evaluation in run.evaluations]
     if run.status != "unfinished":
         lines.append(_end(run.status, run.error, run.checkpoints, run.stopped_early))
     data = "".join(line + "\n" for line in lines).encode()
@@ -169,7 +173,9 @@ def find(folder: Path) -> RunRecord | None:
     if (read := read_lines(folder / FILE)) is None:
         return None
     evaluations = tuple(map(_evaluation, read.evaluations))
-    run = RunRecord(read.config, evaluations, data=read.header.data, parts=read.header.parts)
+    run = RunRecord(
+        read.config, evaluations, data=read.header.data, task=read.task, parts=read.header.parts
+    )
     return run if read.end is None else replace(run, **msgspec.structs.asdict(read.end))
 
 
@@ -177,9 +183,10 @@ def _evaluation(line: EvaluationLine) -> Evaluation:
     scores = {
         domain: {
             cast(Split, split): Score(
-                _number(score.accuracy),
+                _numbers(score.metrics),
                 _number(score.risk),
                 tuple(map(_number, score.quantiles)),
+                score.missing or {},
             )
             for split, score in splits.items()
         }

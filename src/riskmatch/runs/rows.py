@@ -28,6 +28,7 @@ from riskmatch.runs.config import RunConfig
 from riskmatch.runs.lines import FILE, Evaluation, EvaluationLine, read_lines
 from riskmatch.runs.method import MethodFacts
 from riskmatch.runs.records import RunRecord, Status
+from riskmatch.runs.task import ACCURACY_ALONE, TaskFacts
 
 NUMBERS = "loss", "seconds", "seconds_per_step", "peak_memory"
 """Numbers of an evaluation that every run has."""
@@ -60,6 +61,7 @@ class RunRows:
     error: str | None = None
     classes: int | None = None
     """Number of classes, where the record states it."""
+    task: TaskFacts = ACCURACY_ALONE
     steps: Sequence[int] = ()
     worst_domains: Sequence[str | None] = ()
     domains: tuple[str, ...] = ()
@@ -88,7 +90,7 @@ def read_rows(folder: Path) -> RunRows | None:
     if (read := read_lines(folder / FILE)) is None:
         return None
     classes = len(read.header.data.classes) if read.header.data else None
-    run = RunRows(read.header.id, read.config, classes=classes)
+    run = RunRows(read.header.id, read.config, classes=classes, task=read.task)
     if read.end is not None:
         run = replace(run, status=read.end.status, error=read.end.error)
     return _with_rows(run, read.evaluations)
@@ -97,7 +99,7 @@ def read_rows(folder: Path) -> RunRows | None:
 def rows_of(run: RunRecord) -> RunRows:
     """The rows of a record in memory."""
     classes = len(run.data.classes) if run.data else None
-    rows = RunRows(run.config.id, run.config, run.status, run.error, classes)
+    rows = RunRows(run.config.id, run.config, run.status, run.error, classes, run.task)
     return _with_rows(rows, run.evaluations)
 
 
@@ -122,19 +124,20 @@ def _flat(line: Evaluation | EvaluationLine) -> tuple[tuple[str, ...], list[Any]
     """Names of the columns of an evaluation, and their numbers, of which NaN may be None."""
     numbers = [line.loss, line.seconds, line.seconds_per_step, line.peak_memory]
     numbers += [*line.terms.values(), *line.raw.values()]
-    for splits in line.scores.values():
-        for score in splits.values():
-            numbers += score.accuracy, score.risk
-    names = tuple(map(tuple, line.scores.values()))
-    return _names(tuple(line.terms), tuple(line.raw), tuple(line.scores), names), numbers
+    scored = []
+    for domain, splits in line.scores.items():
+        for split, score in splits.items():
+            numbers += score.metrics.values()
+            numbers.append(score.risk)
+            scored.append((domain, split, *score.metrics))
+    return _names(tuple(line.terms), tuple(line.raw), tuple(scored)), numbers
 
 
 @lru_cache(maxsize=1024)
 def _names(
     terms: tuple[str, ...],
     raw: tuple[str, ...],
-    domains: tuple[str, ...],
-    splits: tuple[tuple[str, ...], ...],
+    scored: tuple[tuple[str, ...], ...],
 ) -> tuple[str, ...]:
     """Names of the columns of an evaluation; the same object for the same names."""
     return (
@@ -143,9 +146,8 @@ def _names(
         *(f"raw/{name}" for name in raw),
         *(
             f"{what}/{split}/{domain}"
-            for domain, scored in zip(domains, splits, strict=True)
-            for split in scored
-            for what in ("accuracy", "risk")
+            for domain, split, *metrics in scored
+            for what in (*metrics, "risk")
         ),
     )
 
@@ -157,6 +159,7 @@ class _Entry(NamedTuple):
     """That of the record."""
     about: MethodFacts
     """What is known about the method."""
+    task: TaskFacts
     encoded: memoryview
     """:class:`RunRows` in MessagePack."""
 
@@ -164,15 +167,16 @@ class _Entry(NamedTuple):
         """The rows, whose numbers stay where they are in memory."""
         rows = _DECODER.decode(self.encoded)
         rows.config.with_facts(self.about)
-        return rows
+        return replace(rows, task=self.task)
 
 
 class _Header(Struct):
     """Second line of an index, after its version. The rows of all runs and a checksum follow."""
 
     methods: list[MethodFacts]
-    runs: dict[str, tuple[Stamp, int, int]]
-    """Stamp, place of the method in the list, and length of the rows in bytes."""
+    tasks: list[TaskFacts]
+    runs: dict[str, tuple[Stamp, int, int, int]]
+    """Stamp, places of method and task in the lists, and length of the rows in bytes."""
 
 
 _ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(RunRows)
@@ -191,7 +195,7 @@ def indexed(folder: Path, runs: int) -> Iterator[ReadRun]:
         return
     known, settled = _load(folder / INDEX), time.time_ns() - int(SETTLED * 1e9)
     used: dict[str, _Entry] = {}
-    parsed, encoded, ends = 0, bytearray(), dict[str, tuple[Stamp, MethodFacts, int]]()
+    parsed, encoded, ends = 0, bytearray(), dict[str, tuple[Stamp, MethodFacts, TaskFacts, int]]()
 
     def read_run(run: Path) -> RunRows | None:
         nonlocal parsed
@@ -208,15 +212,16 @@ def indexed(folder: Path, runs: int) -> Iterator[ReadRun]:
         parsed += 1
         read = read_rows(run)
         if read is not None and max(stamp[1:3]) < settled:
-            _ENCODER.encode_into(read, encoded, -1)  # small objects would leave gaps in memory
-            ends[run.name] = stamp, read.config.about, len(encoded)
+            alone = replace(read, task=ACCURACY_ALONE)  # facts that runs share are written once
+            _ENCODER.encode_into(alone, encoded, -1)  # small objects would leave gaps in memory
+            ends[run.name] = stamp, read.config.about, read.task, len(encoded)
         return read
 
     yield read_run
     if parsed >= MANY:
         start = 0
-        for name, (stamp, about, end) in ends.items():
-            used[name], start = _Entry(stamp, about, memoryview(encoded)[start:end]), end
+        for name, (stamp, about, task, end) in ends.items():
+            used[name], start = _Entry(stamp, about, task, memoryview(encoded)[start:end]), end
         with suppress(OSError):  # such as a folder that may not be written
             refuse_link(folder)
             write_whole(folder / INDEX, *_encode(used))
@@ -225,11 +230,14 @@ def indexed(folder: Path, runs: int) -> Iterator[ReadRun]:
 
 
 def _encode(entries: dict[str, _Entry]) -> list[bytes | memoryview]:
-    header = _Header([], {})
-    for run, (stamp, about, encoded) in entries.items():
+    header = _Header([], [], {})
+    for run, (stamp, about, task, encoded) in entries.items():
         if about not in header.methods:
             header.methods.append(about)
-        header.runs[run] = stamp, header.methods.index(about), len(encoded)
+        if task not in header.tasks:
+            header.tasks.append(task)
+        places = header.methods.index(about), header.tasks.index(task)
+        header.runs[run] = stamp, *places, len(encoded)
     parts: list[bytes | memoryview] = [_title(), msgspec.json.encode(header), b"\n"]
     parts += (entry.encoded for entry in entries.values())
     return [*parts, _checksum(parts)]
@@ -246,8 +254,9 @@ def _load(path: Path) -> dict[str, _Entry]:
         place = data.index(b"\n", len(title)) + 1
         header = msgspec.json.decode(data[len(title) : place], type=_Header)
         entries = {}
-        for run, (stamp, method, size) in header.runs.items():
-            entries[run] = _Entry(stamp, header.methods[method], body[place : place + size])
+        for run, (stamp, method, task, size) in header.runs.items():
+            facts = header.methods[method], header.tasks[task]
+            entries[run] = _Entry(stamp, *facts, body[place : place + size])
             place += size
     except (OSError, LookupError, ValueError):
         return {}

@@ -29,7 +29,7 @@ def predictions_of(risks):
 
 def score_of(predicted):
     accuracy, risk = (predicted.predicted == 0).mean(), predicted.risk.mean()
-    return Score(float(accuracy), float(risk), (0.0,) * len(LEVELS))
+    return Score({"accuracy": float(accuracy)}, float(risk), (0.0,) * len(LEVELS))
 
 
 def stored_run(

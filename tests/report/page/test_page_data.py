@@ -70,7 +70,7 @@ def test_content_of_a_single_run(erm):
     last, score = run["snapshots"][-1], record.evaluations[-1].scores["0.8"]["val"]
     assert last["domains"]["0.8"]["n"] == 20
     assert last["domains"]["0.8"]["mean"] == pytest.approx(score.risk, rel=1e-5)
-    assert run["curves"]["accuracy"]["0.8"]["val"][-1] == score.accuracy
+    assert run["curves"]["accuracy"]["0.8"]["val"][-1] == score.metrics["accuracy"]
     for part in "confusion", "calibration", "hardest":
         assert list(run[part]) == DOMAINS
     assert sum(entry["n"] for entry in run["calibration"]["0.1"]["bins"]) == 100
@@ -92,12 +92,12 @@ def test_samples_of_a_test_domain_are_all_shown_at_the_chosen_step(erm):
     assert run["step_of_samples"] == run["chosen_step"] == columns["step of train-val"]
     (at,) = (e for e in records.read(erm).evaluations if e.step == run["chosen_step"])
     test, training = at.scores["0.1"], at.scores["0.8"]["val"]
-    right = round(80 * test["train"].accuracy + 20 * test["val"].accuracy)
+    right = round(80 * test["train"].metrics["accuracy"] + 20 * test["val"].metrics["accuracy"])
     assert run["samples"]["0.1"] == {"n": 100, "correct": right, "of": 100}
     assert np.trace(run["confusion"]["0.1"]) == right
     assert np.sum(run["confusion"]["0.1"]) == 100
-    assert np.trace(run["confusion"]["0.8"]) / 20 == pytest.approx(training.accuracy)
-    assert columns["train-val"] == 100 * test["train"].accuracy
+    assert np.trace(run["confusion"]["0.8"]) / 20 == pytest.approx(training.metrics["accuracy"])
+    assert columns["train-val"] == 100 * test["train"].metrics["accuracy"]
     assert run["sizes"]["0.1"] == {"train": 80, "val": 20}
     assert "1.2 on 0.1 (80 samples)" in data["notes"][0]
 

@@ -182,7 +182,9 @@ def _accuracies(run: StoredRun) -> dict[str, list[float]]:
         test = domain in run.config.test_domains
         scores = [evaluation.scores.get(domain, {}) for evaluation in run.record.evaluations]
         reported = (s.get("train" if test else "val") or s.get("train") for s in scores)
-        lines[domain + TEST * test] = [100 * s.accuracy if s else float("nan") for s in reported]
+        lines[domain + TEST * test] = [
+            100 * s.metrics.get("accuracy", float("nan")) if s else float("nan") for s in reported
+        ]
     return lines
 
 
