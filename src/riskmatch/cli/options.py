@@ -63,7 +63,7 @@ class Option:
         notes = [f"searched in {self.range}"] if self.range else []
         if self.repeatable and not self.default:
             notes.insert(0, "may be repeated")
-        elif self.default is not None and self.default is not False:
+        elif self.default not in (None, "", ()) and self.default is not False:
             notes.insert(0, f"default {format_value(self.default)}")
         return f"{self.help.rstrip('.')} ({'; '.join(notes)})" if notes else self.help.rstrip(".")
 

@@ -141,7 +141,8 @@ def run_options(excluded: Sequence[str] = ()) -> Iterator[Option]:
     """Options for the fields of a run but those in ``excluded``."""
     for option in options_of(RunConfig):
         if option.name not in (*DERIVED, *excluded):
-            yield replace(option, negatable=option.type_ is bool)
+            type_ = list[str] if option.name == "metrics" else option.type_  # not another --metric
+            yield replace(option, type_=type_, negatable=type_ is bool)
 
 
 def with_columns(given: Mapping[str, Any]) -> dict[str, Any]:

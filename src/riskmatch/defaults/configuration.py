@@ -117,6 +117,7 @@ def given_for(config: RunConfig) -> dict[str, Any]:
         usual = values_of(resolve(config.method, config.data, frozen=frozen, given=network))
         usual["model"] = resolve(config.method, config.data)["model"].value
     values = {**hparams, **{name: stored[name] for name in stored if name not in ARGUMENTS}}
+    usual = {k: list(v) if isinstance(v, tuple) else v for k, v in usual.items()}
     different = {name: value for name, value in values.items() if value != usual.get(name)}
     for name in OPTIONS:
         if name in different:

@@ -296,6 +296,8 @@ def _option(name: str, value: Any) -> Iterator[str]:
             yield from (f"--{flag.removesuffix('s')}", f"{key}={_entry(entry)}")
     elif value is None:
         yield from (f"--{flag}", "none")
+    elif isinstance(value, list):
+        yield from (f"--{flag}", ",".join(value))
     else:
         yield from (f"--{flag}", str(value))
 

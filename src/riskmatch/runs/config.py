@@ -107,6 +107,8 @@ class RunConfig:
     them; empty without any."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.metrics, list):
+            object.__setattr__(self, "metrics", tuple(self.metrics))
         check_values("", vars(self), type_hints(RunConfig))
         for name, options in (("risk", get_args(Risk)), ("optim", get_args(Optim))):
             if not getattr(self, name).startswith(INSTANCE):
