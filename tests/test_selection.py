@@ -9,12 +9,15 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_records import choose, evaluation, run
+from made_records import NOT_KNOWN, choose, evaluation, run
 
 from riskmatch import selection
+from riskmatch.metrics import MetricFacts
 from riskmatch.runs.config import RunConfig, variant
 from riskmatch.runs.frame import frame_of
+from riskmatch.runs.lines import Score
 from riskmatch.runs.records import RunRecord
+from riskmatch.runs.task import TaskFacts
 from riskmatch.selection import CASE, RULES, best_step, cases, find_rule
 
 
@@ -446,3 +449,53 @@ def test_of_equal_draws_the_shorter_run_is_chosen_whatever_its_id(trial):
     runs = [run("c", same, trial=trial, steps=steps) for steps in (1000, 400)]
     (chosen,) = choose(runs, "train-val")
     assert chosen.run == runs[1].config.id
+
+
+def judged(metric, higher, test, *steps, draw=0):
+    """A run whose evaluations have ``metric``, by domain, the same on both splits."""
+    facts = TaskFacts("own", metric, {metric: MetricFacts(metric, higher)})
+    evaluations = [
+        replace(
+            evaluation(step, **dict.fromkeys(values, (0, 0))),
+            scores={
+                d: dict.fromkeys(("train", "val"), Score({metric: v}, math.nan, NOT_KNOWN))
+                for d, v in values.items()
+            },
+        )
+        for step, values in enumerate(steps, 1)
+    ]
+    return replace(run(test, *evaluations, draw=draw), task=facts)
+
+
+values = st.fixed_dictionaries(dict.fromkeys("abc", st.floats(0, 9)))
+
+
+@given(st.lists(st.lists(values, min_size=1, max_size=3), min_size=1, max_size=3))
+@settings(max_examples=8, deadline=None)
+@pytest.mark.parametrize("higher", [True, False])
+def test_train_val_takes_the_lowest_value_where_lower_is_better(higher, draws):
+    runs = [judged("own", higher, "c", *steps, draw=k) for k, steps in enumerate(draws)]
+    scored = [(v["a"] + v["b"]) / 2 for steps in draws for v in steps]
+    (choice,) = selection.choose(frame_of(runs)).itertuples()
+    assert choice.metric == "own"
+    assert choice.score == (max if higher else min)(scored)
+    (chosen,) = (one for one in runs if one.config.id == choice.run)
+    assert choice.value == draws[runs.index(chosen)][choice.step - 1]["c"]
+    assert choice.step == best_step(chosen)
+
+
+def test_a_rule_over_all_trials_takes_the_lowest_mean_where_lower_is_better():
+    test = TARGET["test_domain"]
+    runs = [judged("own", False, [test], {test: value}, draw=k) for k, value in enumerate((3, 2))]
+    (choice,) = choose(runs, BEST)
+    assert (choice.run, choice.value) == (runs[1].config.id, 2)
+
+
+def test_metrics_that_runs_lack_or_do_not_share_are_refused_by_name():
+    first, second = judged("rmse", False, "c", {"a": 1, "b": 1, "c": 1}), ONE
+    with pytest.raises(ValueError, match=r"primary metrics, 'accuracy', 'rmse'.*--metric"):
+        selection.choose(frame_of([first, second]))
+    with pytest.raises(ValueError, match=r"the metric 'auroc'. They have 'accuracy', 'rmse'"):
+        selection.choose(frame_of([first, second]), metric="auroc")
+    (choice,) = selection.choose(frame_of([first, second]), metric="rmse").itertuples()
+    assert (choice.run, choice.metric) == (first.config.id, "rmse")

@@ -134,7 +134,7 @@ def test_built_in_parts_are_not_listed_in_the_record(tmp_path):
     config = tiny(steps=2)
     assert train(config, tmp_path).parts == {}
     first = (tmp_path / config.id / records.FILE).read_text().splitlines()[0]
-    assert list(json.loads(first)) == ["kind", "version", "id", "config", "method", "data"]
+    assert list(json.loads(first)) == ["kind", "version", "id", "config", "method", "task", "data"]
 
 
 @pytest.mark.parametrize("name", ["my_parts:Net", "my_parts:blobs", "my_parts:number"])

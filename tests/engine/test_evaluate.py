@@ -37,7 +37,7 @@ def parts(n):
 
 def test_scores_equal_a_direct_computation(net):
     samples, domain = parts(2 * CHUNK + 7)
-    score = scores(predict(net, samples))["a"]["val"]
+    score = scores(predict(net, samples), ["accuracy"])["a"]["val"]
     with torch.no_grad():
         logits = net.eval()(domain.x)[1]
     risks = cross_entropy(logits, domain.y, reduction="none").double().numpy()

@@ -321,7 +321,7 @@ def test_train_on_a_regression(tmp_path, model):
     run = train(regression(), "rdm", "C", risk="squared", model=model, out=tmp_path, **options)
     last = run.evaluations[run.evaluations["step"] == 40]
     first = run.evaluations[run.evaluations["step"] == 20]
-    assert last["accuracy"].isna().all()
+    assert "accuracy" not in last
     assert last["risk"].mean() < first["risk"].mean()
     rows = run.predictions[run.predictions["step"] == 40]
     np.testing.assert_allclose(rows["risk"], (rows["predicted"] - rows["label"]) ** 2, rtol=1e-3)
@@ -329,8 +329,12 @@ def test_train_on_a_regression(tmp_path, model):
     loaded = load_run(run.folder, model=model)
     out = loaded.model()(regression()["C"][0])
     assert (out if isinstance(out, torch.Tensor) else out[1]).shape == (60, 1)
-    with pytest.raises(ValueError, match=r"regressions.*risk/val"):
-        choose(tmp_path)
+    train_val = last[(last["split"] == "val") & ~last["test"]]
+    (choice,) = choose(tmp_path).itertuples()
+    assert choice.step == 40
+    assert (choice.metric, choice.score) == ("rmse", pytest.approx(train_val["rmse"].mean()))
+    with pytest.raises(ValueError, match=r"metric 'accuracy'. They have 'mae', 'r2', 'rmse'"):
+        choose(tmp_path, metric="accuracy")
     assert write_report([tmp_path], tmp_path / "report.html").exists()
 
 

@@ -119,7 +119,7 @@ def test_regression_learns_a_target_in_its_own_unit(risk, tmp_path):
     run = train(frame, "rdm", "JFK", **columns, **options)
     assert run.record.data.classes == ()
     val = run.evaluations[lambda e: (e["split"] == "val") & ~e["test"]]
-    assert best_step(run.record) == val.groupby("step")["risk"].mean().idxmin()
+    assert best_step(run.record) == val.groupby("step")["rmse"].mean().idxmin()
     run.model(step="train-val")  # its checkpoint is kept
     rows = frame[frame["airport"] == "JFK"].dropna()
     with torch.no_grad():

@@ -323,7 +323,7 @@ def test_every_test_domain_has_a_run_in_detail_the_hardest_first(tmp_path):
 def test_verdict_follows_the_interval_of_the_gain(tmp_path, gains, better, worse, expected):
     erm = [made(d, a, trial=t) for d, a in (("a", 90.0), ("b", 80.0), ("c", 60.0)) for t in (0, 1)]
     rdm = [
-        made(*one.config.test_domains, 100 * one.evaluations[-1].scores[d]["train"].metrics["accuracy"] + gain,
+        made(d, 100 * one.evaluations[-1].scores[d]["train"].metrics["accuracy"] + gain,
              method="rdm", trial=one.config.trial)
         for one, gain in zip(erm, gains, strict=True)
         for d in one.config.test_domains
