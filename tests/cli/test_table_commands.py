@@ -102,7 +102,7 @@ def test_table_of_regressions_names_what_to_compare(riskmatch, table):
     columns = ("--label", "minutes", "--domain", "airport", "--ignore", "late")
     words = ("--method", "erm", "--test-domain", "JFK", "--risk", "squared", "--out", "s", *FAST)
     assert riskmatch("train", "visits.csv", *columns, *words).code == 0
-    assert one_line(riskmatch("sweep", "table", "s"), "regressions", "risk/val/DOMAIN")
+    assert one_line(riskmatch("sweep", "table", "s"), "'accuracy'", "'mae', 'r2', 'rmse'")
 
 
 def test_doctor_and_list(riskmatch, table):

@@ -34,7 +34,7 @@ def test_train_prints_progress_and_results(riskmatch):
     reported = run.evaluations[0].scores["0.1"]["train"].metrics["accuracy"]
     assert f" 0.1 (test) {reported:.3f} " in lines[0]
     last = run.evaluations[-1].scores["0.1"]["val"]
-    assert f"{last.accuracy:.3f}" in done.out
+    assert f"{last.metrics['accuracy']:.3f}" in done.out
     assert f"{last.risk:.4f}" in done.out
     assert "0.1 (test)" in done.out
     for path in ("records.jsonl", "checkpoints/00000020.safetensors"):

@@ -297,7 +297,7 @@ def _option(name: str, value: Any) -> Iterator[str]:
     elif value is None:
         yield from (f"--{flag}", "none")
     elif isinstance(value, list):
-        yield from (f"--{flag}", ",".join(value))
+        yield from (f"--{flag}", ",".join(value)) * bool(value)
     else:
         yield from (f"--{flag}", str(value))
 
