@@ -46,6 +46,7 @@ from riskmatch.metrics import MetricFacts
 from riskmatch.runs.cases import CASE, cases, check_columns
 from riskmatch.runs.config import WINDOW_AVERAGES, RunConfig, acts_from
 from riskmatch.runs.frame import Paths, metrics_of, read_results
+from riskmatch.runs.later_metric import with_metric
 from riskmatch.runs.lines import Evaluation, Split
 from riskmatch.runs.records import RunRecord
 from riskmatch.runs.task import ACCURACY_ALONE
@@ -177,7 +178,9 @@ def choose(
         rule: a name, or a rule of your own.
         plan: the runs that a sweep should have, where ``runs`` is a data frame; they count where
             :func:`cases` numbers the trials.
-        metric: what is compared and reported, a name; None is the primary metric of the runs.
+        metric: what is compared and reported, a name; None is the primary metric of the runs. One
+            of your own that no record has is computed at the last step, see
+            :func:`~riskmatch.runs.later_metric.with_metric`.
         after_warmup: choose among the steps at which the method acts, see :class:`Rule`.
 
     Returns:
@@ -212,6 +215,8 @@ def choose(
     else:
         check_columns(runs, ["run", "step"])
         evaluations = runs
+    if metric is not None:
+        evaluations = with_metric(runs, evaluations, metric)
     table = cases(runs, plan)
     return choose_among(table, evaluations, rule, recorded_metric(table, evaluations, metric))
 

@@ -69,7 +69,10 @@ def train(
     model: str | nn.Module | None = None,
     preset: str | None = None,
     frozen: bool = False,
+    task: str | None = None,
     risk: str | RiskFunction | None = None,
+    metrics: str | Iterable[str] = (),
+    metric: str | None = None,
     optim: str | OptimFactory | None = None,
     advice: Advice | Path | str | None = None,
     seed: int = 0,
@@ -119,8 +122,16 @@ def train(
         frozen: train the head alone, on features of a frozen backbone. Unless ``steps`` or
             ``patience`` are given, it stops when the validation risk is flat, as does a head on a
             file of features.
-        risk: loss of each sample: ``"cross-entropy"`` (default), ``"squared"`` or ``"huber"`` for a
-            regression, whose accuracy is NaN, or a function of ``(logits, y)`` that returns (n,).
+        task: what is predicted: ``"classification"``, ``"multi-label"``, ``"regression"``, or
+            ``package.module:NAME``, see :class:`~riskmatch.contract.task.Task`; by default as the
+            labels say.
+        risk: loss of each sample, by default that of the task: ``"cross-entropy"``,
+            ``"binary-cross-entropy"``, ``"squared"``, ``"huber"``, or a function of ``(outputs,
+            y)`` that returns (n,).
+        metrics: what evaluations record, by default all metrics of the task: names, see
+            :mod:`riskmatch.metrics`, or ``package.module:function``.
+        metric: the primary metric, by default that of the task: the checkpoints of the best steps
+            have its best values.
         optim: ``"adam"`` (default), ``"adamw"``, ``"sgd"``, or a function of the weights that
             returns a torch optimiser, which has the learning rate and weight decay; see
             :meth:`~riskmatch.contract.OptimSpec.of`.
@@ -181,7 +192,10 @@ def train(
             model=model,
             preset=preset,
             frozen=frozen,
+            task=task,
             risk=risk,
+            metrics=metrics,
+            metric=metric,
             optim=optim,
             advice=advice,
             seed=seed,
@@ -313,7 +327,9 @@ def prepare(
     advised = read_advice(advice) if isinstance(advice, str | Path) else advice
     if method is None:
         method = advised.method if advised else "rdm"
-    defaults = {"model": None, "risk": None, "optim": None, "seed": 0}
+    options["metrics"] = texts("metrics", options.get("metrics", ()))
+    unset = dict.fromkeys(("model", "task", "risk", "metric", "optim"))
+    defaults: dict[str, Any] = {**unset, "metrics": (), "seed": 0}
     options = {k: v for k, v in options.items() if k not in defaults or v != defaults[k]}
     objects: dict[str, Any] = {
         name: options.pop(name)

@@ -298,9 +298,11 @@ def test_float_targets_without_a_risk_raise(tmp_path):
     with pytest.raises(ValueError, match="risk='squared'"):
         fit(linear(), ERM(), [(x, x[:, 0], d)], SGD)
     pairs = dict.fromkeys("ABC", (x, x[:, 0]))
-    with pytest.raises(ValueError, match=r"floats.*squared or huber"):
-        train(pairs, "erm", "C", out=tmp_path)
+    with pytest.raises(ValueError, match=r"classification needs classes.*float32 of shape \(n\)"):
+        train(pairs, "erm", "C", task="classification", out=tmp_path)
     assert not list(tmp_path.iterdir())
+    history = fit(linear(1), ERM(), [(x, x[:, 0], d)], SGD, task="regression")
+    assert history == fit(linear(1), ERM(), [(x, x[:, 0], d)], SGD, risk="squared")
 
 
 def test_outputs_that_do_not_match_targets_raise():

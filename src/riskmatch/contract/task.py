@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from torch import Tensor
 
 from riskmatch import registry
 from riskmatch.contract.risks import (
+    REGRESSION,
     RiskFunction,
     binary_cross_entropy_risks,
     cross_entropy_risks,
     squared_risks,
 )
+from riskmatch.data.domain import Labels
 from riskmatch.metrics import find_metric
 from riskmatch.registry import PartError
+from riskmatch.runs.config import RunConfig
 
-Labels = Literal["classes", "tags", "numbers", "any"]
 Predict = Callable[[Tensor], tuple[Tensor, Tensor | None]]
 """Maps outputs (n, …) to predicted labels and scores, or None where the task has no scores."""
 
@@ -130,6 +131,18 @@ TASKS: dict[str, Task] = {
     "regression": Task(squared_risks, predicted_numbers, ("rmse", "mae", "r2"), "rmse", "numbers"),
 }
 """The built-in tasks by name."""
+
+
+def labels_of(config: RunConfig) -> Labels | None:
+    """What the task of a run takes the labels as; None where it follows from the labels.
+
+    Example:
+        >>> labels_of(RunConfig("visits.csv", ("JFK",), "erm", risk="huber"))
+        'numbers'
+    """
+    if config.task != "auto":
+        return find_task(config.task).labels
+    return "numbers" if config.risk in REGRESSION else None
 
 
 def find_task(name: str) -> Task:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
@@ -17,6 +18,8 @@ from riskmatch.validation import check_option
 if TYPE_CHECKING:
     from riskmatch.data.preprocessing import TablePreprocessing
 
+Labels = Literal["classes", "tags", "numbers", "any"]
+"""Classes (n,), tags (n, k) of 0, 1 and NaN where missing, numbers (n,), or of any shape (n, …)."""
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 """Random transformation of a batch of inputs; all randomness comes from the generator."""
 
@@ -231,15 +234,28 @@ class DomainSet:
         """Shape of one input; empty for inputs of several tensors by name."""
         return tuple(self.domains[0].x.shape[1:])
 
+    @cached_property
+    def labels(self) -> Labels:
+        """What the labels are, from their type, shape and values."""
+        y = self.domains[0].y
+        if not y.is_floating_point():
+            return "classes" if y.ndim == 1 else "any"
+        if y.ndim != 2:
+            return "numbers" if y.ndim == 1 else "any"
+        parts = [part.y for domain in self.domains for part in _parts(domain)]
+        tags = all(((y == 0) | (y == 1) | y.isnan()).all() for y in parts)
+        return "tags" if tags else "any"
+
     @property
     def label_names(self) -> tuple[str, ...]:
-        """Class names by label; the labels as text where the classes have no names."""
-        return self.class_names or tuple(map(str, range(self.classes)))
+        """Names of the classes or tags; their numbers as text where they have no names."""
+        count = self.outputs if self.labels == "tags" else self.classes
+        return self.class_names or tuple(map(str, range(count)))
 
     @property
     def outputs(self) -> int:
-        """Number of outputs of a network: one per class, or one for a regression."""
-        return self.classes or 1
+        """Number of outputs of a network: one per class, per tag, or per entry of a label."""
+        return self.classes or math.prod(self.domains[0].y.shape[1:])
 
     def without(self, names: tuple[str, ...]) -> tuple[Domain, ...]:
         """The training domains: all but the test domains ``names``.
@@ -390,6 +406,11 @@ def check_real(name: str, values: Tensor | StoredImages) -> None:
             f"{name} must be real numbers, got {values.dtype}. Take parts of them, such as abs() "
             "or torch.view_as_real."
         )
+
+
+def _parts(domain: Domain) -> list[Domain]:
+    """The domain and its separate validation samples."""
+    return [domain] if domain.validation is None else [domain, *_parts(domain.validation)]
 
 
 def _shape(x: Tensor | StoredImages | NamedTensors) -> object:

@@ -212,8 +212,13 @@ def _parts(config: RunConfig) -> Iterator[tuple[str, Part]]:
     named: list[tuple[Kind, str]] = [("method", config.method), ("model", config.model)]
     if isinstance(divergence := config.hparams.get("divergence"), str):
         named.append(("divergence", divergence))
+    if config.task != "auto":
+        named.append(("task", config.task))
+    named += (("metric", name) for name in config.metric_names)
     for kind, name in named:
         if is_own(name) or registry.announced(kind, name):
-            yield kind, registry.find(kind, name)
+            yield f"{kind}:{name}" if kind == "metric" else kind, registry.find(kind, name)
+        elif kind in ("task", "metric"):
+            registry.find(kind, name)  # refuses unknown names before any data are read
     if not config.data.startswith(INSTANCE) and (part := resolve(config.data).part):
         yield "data", part

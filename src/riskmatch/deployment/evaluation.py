@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +157,12 @@ def score_domains(
         outputs = model.outputs(
             inputs, batch_size=batch_size, on_skip=on_skip, on_progress=on_progress
         )
-        yield name, predictions_of(outputs.logits, y[list(outputs.rows)], model.risk)
+        yield (
+            name,
+            predictions_of(
+                outputs.logits, y[list(outputs.rows)], replace(model.task, risk=model.risk)
+            ),
+        )
 
 
 def _row(scores: Predictions, level: float) -> dict[str, float]:

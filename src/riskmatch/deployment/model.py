@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import shorten
@@ -18,7 +18,8 @@ from safetensors.torch import load as from_bytes
 from torch import Tensor, nn
 
 from riskmatch import models
-from riskmatch.contract import RiskFunction, outputs
+from riskmatch.contract import RiskFunction, outputs, risk_function
+from riskmatch.contract.task import Task, find_task
 from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.deployment.folder import (
@@ -40,9 +41,7 @@ from riskmatch.deployment.inputs import (
     preprocessing_from_json,
     samples,
 )
-from riskmatch.engine.assemble import risk_of
-from riskmatch.engine.evaluate import predicted_labels
-from riskmatch.engine.instances import NO_INSTANCES, is_instance
+from riskmatch.engine.instances import is_instance
 from riskmatch.limits import ENTRIES, EXPANSION, MEMORY, check_limit
 from riskmatch.models import Backbone
 from riskmatch.models.weights import bounded_build, check_finite
@@ -124,10 +123,17 @@ class TrainedModel:
 
         Regression: predictions in label units, and NaN.
         """
-        predicted, confidence = predicted_labels(logits, regression=not self.classes)
+        predicted, scores = self.task.predict(logits)
         if not self.classes and isinstance(self.preprocessing, TablePreprocessing):
             predicted = self.preprocessing.restore_target(predicted)
-        return predicted, confidence
+        return predicted, torch.full_like(predicted, torch.nan) if scores is None else scores.amax(
+            1
+        )
+
+    @property
+    def task(self) -> Task:
+        """Its task."""
+        return find_task("classification" if self.classes else "regression")
 
     @torch.no_grad()
     def outputs(
@@ -243,7 +249,8 @@ def load_model(
             expected=expected,
             config=config,
             values=values,
-            risk=risk or (None if is_instance(config.risk) else risk_of(config, NO_INSTANCES)),
+            risk=risk
+            or (None if is_instance(config.risk) else _risk_of(config, values["classes"])),
         )
     except ValueError as error:
         raise ModelError(f"{path} cannot be loaded: {error}") from error
@@ -255,6 +262,12 @@ def load_model(
             f"({cause}). Use the versions it was written with, {versions}, or train it again."
         ) from error
     return model
+
+
+def _risk_of(config: RunConfig, classes: Sequence[str]) -> RiskFunction:
+    if config.risk != "auto":
+        return risk_function(config.risk)
+    return find_task("classification" if classes else "regression").risk
 
 
 def _read_held_out(names: list[str], tensors: Mapping[str, Tensor]) -> dict[str, Predictions]:

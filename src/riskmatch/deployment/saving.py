@@ -36,7 +36,7 @@ from riskmatch.deployment.folder import (
     write_folder,
 )
 from riskmatch.deployment.inputs import BATCH, preprocessing_of
-from riskmatch.engine.assemble import domains_of, is_frozen, model_options, risk_of, split_all
+from riskmatch.engine.assemble import domains_of, is_frozen, model_options, split_all, task_of
 from riskmatch.engine.data_identity import check_unchanged, identity_of, identity_of_files
 from riskmatch.engine.evaluate import score_samples
 from riskmatch.engine.instances import is_instance
@@ -244,13 +244,13 @@ def _held_out(
         domains = embed(domains, network.trunk, device=device, on_progress=on_progress)
         network.cpu()
         network = network.head
-    risk = risk_of(run.config, run.instances)
+    _, task = task_of(run.config, domains, run.instances)
     scored = {}
     for name, splits in split_all(domains, run.config.trial).items():
         total = len(splits["val"])
         kept = min(total, MAX_HELD_OUT)
         some = splits["val"].take(torch.arange(kept) * total // kept)
-        scored[name] = score_samples(network, some, risk, features=True, chunk=BATCH)
+        scored[name] = score_samples(network, some, task, features=True, chunk=BATCH)
     return scored
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -19,23 +19,21 @@ from riskmatch.contract import (
     Memory,
     Objective,
     OptimSpec,
-    RiskFunction,
     outputs,
     risk_function,
 )
-from riskmatch.contract.risks import REGRESSION
-from riskmatch.contract.task import find_task
+from riskmatch.contract.task import Task, find_task, labels_of
 from riskmatch.data import OnProgress
 from riskmatch.data.catalogue import resolve
 from riskmatch.data.doctor.tables import numbers_as_texts
-from riskmatch.data.domain import Domain, DomainSet, NamedTensors, StoredImages
+from riskmatch.data.domain import Domain, DomainSet, Labels, NamedTensors, StoredImages
 from riskmatch.data.features import random_view
 from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.data.sampler import Sampler, stream
 from riskmatch.data.table import MAX_CLASSES, TableDomains
 from riskmatch.defaults import method_class
 from riskmatch.engine.data_identity import identity_of, identity_of_table, with_identity
-from riskmatch.engine.evaluate import evaluation_mode
+from riskmatch.engine.evaluate import Restore, evaluation_mode, restore_of
 from riskmatch.engine.instances import KINDS, NO_INSTANCES, Instances, is_instance
 from riskmatch.engine.step import Stepper, StepSettings, check_splits
 from riskmatch.metrics import find_metric
@@ -45,7 +43,7 @@ from riskmatch.registry import Part, PartError
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning
 from riskmatch.runs.lines import Split
-from riskmatch.runs.task import ACCURACY_ALONE, TaskFacts
+from riskmatch.runs.task import TaskFacts
 from riskmatch.validation import check_option, listed
 
 
@@ -60,7 +58,15 @@ class Assembly:
     """Splits of every domain, training and test domains alike, by name."""
     origins: Mapping[str, Mapping[str, str | None]]
     """Origin of each part that is not built in, for the record."""
-    task: TaskFacts
+    task: Task
+    """How risks, predictions and metrics come from outputs, with the risk of the run."""
+    facts: TaskFacts
+    """What the record says of the task."""
+
+    @property
+    def restore(self) -> Restore:
+        """Maps predictions and labels to the unit of the data."""
+        return restore_of(self.domains)
 
 
 def objective(method: str, hparams: Mapping[str, Any]) -> Objective:
@@ -96,7 +102,7 @@ def domains_of(
         on_progress: called with each image that is read, decoded or embedded.
         instances: parts that ``config`` refers to by instance.
     """
-    options = config.model_options
+    options, labels = config.model_options, labels_of(config)
     if not is_instance(config.model):
         models.check(config.model, options)
     # Built before images are decoded, because the weights may be missing.
@@ -106,8 +112,8 @@ def domains_of(
         domains = data.load(config.data, config.data_options, data_dir, on_progress)
     if isinstance(domains, TableDomains):
         _warn_of_numbers_as_texts(domains)
-        fitted = domains.fitted(config.test_domains, regression=config.risk in REGRESSION)
-        return with_identity(fitted, identity_of_table(domains, config.risk))
+        fitted = domains.fitted(config.test_domains, regression=labels == "numbers")
+        return with_identity(fitted, identity_of_table(domains, labels))
     if trunk is None:
         return domains
     features = embed(
@@ -124,18 +130,51 @@ def _warn_of_numbers_as_texts(table: TableDomains) -> None:
             warnings.warn(message, RunWarning, stacklevel=2)
 
 
-def task_of(domains: DomainSet) -> TaskFacts:
-    """How a run on these data is judged."""
-    if domains.classes:
-        return ACCURACY_ALONE
-    task = find_task("regression")
-    return TaskFacts.of("regression", task.primary, {k: find_metric(k) for k in task.metrics})
+TASKS_BY_LABELS: Mapping[Labels, str] = {
+    "classes": "classification",
+    "tags": "multi-label",
+    "numbers": "regression",
+}
+"""The task of a run that names none, by its labels."""
+_NEEDED = {
+    "classes": "one whole number or text per sample",
+    "tags": "0, 1 or NaN per sample and tag, floats of shape (n, k)",
+    "numbers": "one float per sample: y.float() in Python, a label of numbers in a table",
+}
 
 
-def risk_of(config: RunConfig, instances: Instances) -> RiskFunction:
-    """The per-sample loss of a run."""
-    name = "cross-entropy" if config.risk == "auto" else config.risk
-    return instances.get("risk", config) or risk_function(name)
+def task_of(
+    config: RunConfig, domains: DomainSet, instances: Instances = NO_INSTANCES
+) -> tuple[str, Task]:
+    """Name of the task of a run on these data, and the task with the run's risk and metrics.
+
+    Raises:
+        ValueError: the labels do not fit the task.
+        PartError: the task or a metric cannot be found.
+    """
+    y, own = domains.domains[0].y, "name a task of your own: --task package.module:NAME"
+    shape = f"{y.dtype} of shape ({', '.join(map(str, ('n', *y.shape[1:])))})".removeprefix(
+        "torch."
+    )
+    labels = labels_of(config) or domains.labels
+    name = config.task
+    if name == "auto":
+        if labels == "any":
+            raise ValueError(
+                f"No task is built in for the labels of '{domains.name}', {shape}: {own}."
+            )
+        name = TASKS_BY_LABELS[labels]
+    task = find_task(name).judged_by(config.metrics, config.metric)
+    if task.labels not in ("any", domains.labels):
+        fitting = TASKS_BY_LABELS.get(domains.labels)
+        cure = f"choose the task {fitting} (--task, task=)" if fitting else own
+        raise ValueError(
+            f"The task {name} needs {task.labels} as labels, {_NEEDED[task.labels]}, and those of "
+            f"'{domains.name}' are {shape}. Give such labels, or {cure}."
+        )
+    if config.risk == "auto":
+        return name, task
+    return name, replace(task, risk=instances.get("risk", config) or risk_function(config.risk))
 
 
 def is_frozen(config: RunConfig) -> bool:
@@ -236,11 +275,7 @@ def assemble(
             # Built before images are decoded, because the weights may be missing.
             trunk = models.seeded_trunk(config.model, config.model_options, config.seed)
         domains = domains_of(config, data_dir, device, on_progress, instances)
-    if domains.classes == 0 and config.risk in ("auto", "cross-entropy"):
-        raise ValueError(
-            f"The labels of '{domains.name}' are floats. For a regression set the risk: --risk "
-            "squared or huber (risk='squared' in Python); for classes give whole numbers or text."
-        )
+    name, task = task_of(config, domains, instances)
     training = tuple(domain.name for domain in domains.without(config.test_domains))
     check_domains(formula, len(training))
     _check_classes(domains, training)
@@ -259,7 +294,7 @@ def assemble(
         formula,
         Memory(base, generator=stream("method", config.seed)),
         StepSettings(
-            risk=risk_of(config, instances),
+            risk=task.risk,
             schedule=config.schedule,
             start=config.pretrain,
             steps=config.steps,
@@ -273,7 +308,9 @@ def assemble(
     batches = [splits[name]["train"] for name in training]
     sampler = Sampler(batches, config.batch_size, config.seed, domains.augment, config.replacement)
     _check_sizes(stepper.objective, sampler.sizes)
-    return Assembly(stepper, sampler, domains, splits, origins(config, instances), task_of(domains))
+    metrics = {name: find_metric(name) for name in task.metrics}
+    facts = TaskFacts.of(name, task.primary, metrics)
+    return Assembly(stepper, sampler, domains, splits, origins(config, instances), task, facts)
 
 
 def check_domains(method: Objective, count: int) -> None:
@@ -332,7 +369,11 @@ def origins(config: RunConfig, instances: Instances) -> dict[str, dict[str, str 
         "method": partial(registry.find, "method"),
         "model": models.find_network,
     }
-    parts: dict[str, Part | None] = {}
+    parts: dict[str, Part | None] = {
+        f"metric:{name}": registry.find("metric", name) for name in config.metric_names
+    }
+    if config.task != "auto":
+        parts["task"] = registry.find("task", config.task)
     for kind in KINDS:
         name, value = getattr(config, kind), instances.get(kind, config)
         if value is not None:

@@ -10,9 +10,9 @@ from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
-from riskmatch.contract.risks import REGRESSION
+from riskmatch.contract.task import labels_of
 from riskmatch.data.catalogue import resolve
-from riskmatch.data.domain import Domain, DomainSet
+from riskmatch.data.domain import Domain, DomainSet, Labels
 from riskmatch.data.table import TableDomains
 from riskmatch.files import sha256
 from riskmatch.models.embedding import hash_inputs
@@ -51,10 +51,10 @@ def identity_of(domains: DomainSet) -> DataIdentity:
     return _identities[domains]
 
 
-def identity_of_table(table: TableDomains, risk: str) -> DataIdentity:
-    """Identity of a table as a run with this risk uses it: a regression has no classes."""
+def identity_of_table(table: TableDomains, labels: Labels | None) -> DataIdentity:
+    """Identity of a table whose label a run takes as ``labels``: a regression has no classes."""
     identity = identity_of(table)
-    return replace(identity, classes=()) if risk in REGRESSION else identity
+    return replace(identity, classes=()) if labels == "numbers" else identity
 
 
 def identity_of_files(config: RunConfig, data_dir: Path | None) -> DataIdentity | None:
@@ -66,7 +66,7 @@ def identity_of_files(config: RunConfig, data_dir: Path | None) -> DataIdentity 
         named = resolve(config.data)
         if named.contents == "table":
             table = named.load(config.data_options)
-            return identity_of_table(table, config.risk)  # type: ignore[arg-type]
+            return identity_of_table(table, labels_of(config))  # type: ignore[arg-type]
         if named.contents == "features":
             return identity_of(named.load())
         if named.contents != "images":

@@ -6,20 +6,22 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from riskmatch.contract import Eval, RiskFunction, cross_entropy_risks, outputs
+from riskmatch.contract import Eval, outputs
 from riskmatch.contract.risks import checked_risks
+from riskmatch.contract.task import TASKS, Task
 from riskmatch.data.domain import Batch, Domain, DomainSet
 from riskmatch.data.sampler import stream
 from riskmatch.device import device_of, fork_random
 from riskmatch.divergence.checks import NonFiniteError
 from riskmatch.engine.step import Stepper
-from riskmatch.metrics import Metric, find_metric
+from riskmatch.metrics import find_metric
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.lines import LEVELS, Score, Split
 from riskmatch.runs.predictions import ByDomain, Predictions
@@ -28,10 +30,13 @@ CHUNK = 512
 """Most samples per forward pass."""
 VALUES = 1 << 23
 """Most input values per forward pass: 55 images of 3 × 224 × 224."""
+CLASSIFICATION = TASKS["classification"]
 GRADIENT_SAMPLES = 64
 """Most samples of each domain for the norms of gradients."""
 
 
+Restore = Callable[[Tensor], Tensor]
+"""Maps the numbers of a regression, which are standardised for training, to the label's unit."""
 View = Callable[[Tensor], Tensor]
 """Transformation of inputs."""
 ViewOf = Callable[[str, Split], View | None]
@@ -99,16 +104,38 @@ def share_of(parts: Sequence[Part], rank: int, processes: int) -> list[Part]:
     return [part for number, part in enumerate(parts) if owners[number] == rank]
 
 
+def restore_of(domains: DomainSet) -> Restore:
+    """Maps predictions and labels of a data set to the unit of its labels."""
+    return domains.preprocessing.restore_target if domains.preprocessing else lambda values: values
+
+
 def predict(
     model: nn.Module,
     parts: Sequence[Part],
-    risk: RiskFunction = cross_entropy_risks,
+    task: Task = CLASSIFICATION,
     view_of: ViewOf = lambda domain, split: None,
     on_samples: Callable[[int, int], None] = lambda done, total: None,
+    restore: Restore = lambda values: values,
 ) -> dict[str, dict[Split, Predictions]]:
     """Predictions on every sample of every part, by domain and split.
 
-    Of a regression, with float labels, the outputs are predicted and the confidence is NaN.
+    See :func:`predicted_parts`.
+    """
+    predicted: dict[str, dict[Split, Predictions]] = {}
+    for part, values in predicted_parts(model, parts, task, view_of, on_samples, restore):
+        predicted.setdefault(part.domain, {})[part.split] = values
+    return predicted
+
+
+def predicted_parts(
+    model: nn.Module,
+    parts: Sequence[Part],
+    task: Task,
+    view_of: ViewOf,
+    on_samples: Callable[[int, int], None],
+    restore: Restore,
+) -> Iterator[tuple[Part, Predictions]]:
+    """Each part with the predictions on its samples, so that no more scores are in memory.
 
     Random streams and the training mode of every layer are left as they were. ``on_samples`` is
     called with the number of samples that are done, and their total, after each forward pass.
@@ -120,21 +147,24 @@ def predict(
         done += number
         on_samples(done, total)
 
-    predicted: dict[str, dict[Split, Predictions]] = {}
-    with evaluation_mode(model):
-        for part in parts:
-            view = view_of(part.domain, part.split)
-            values = score_samples(model, part.samples, risk, view=view, on_samples=count)
-            by_split = predicted.setdefault(part.domain, {})
-            by_split[part.split] = replace(values, index=part.rows)
-    return predicted
+    for part in parts:
+        with evaluation_mode(model):
+            values = score_samples(
+                model,
+                part.samples,
+                task,
+                view=view_of(part.domain, part.split),
+                on_samples=count,
+                restore=restore,
+            )
+        yield part, replace(values, index=part.rows)
 
 
 def scores(predictions: ByDomain, metrics: Iterable[str]) -> dict[str, dict[Split, Score]]:
     """Score of every split of every domain by the metrics of these names."""
-    functions = {name: find_metric(name) for name in metrics}
+    names = tuple(metrics)
     return {
-        name: {split: _score(values, functions) for split, values in splits.items()}
+        name: {split: score_of(values, names) for split, values in splits.items()}
         for name, splits in predictions.items()
     }
 
@@ -156,23 +186,25 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
 def score_samples(
     model: nn.Module,
     domain: Domain,
-    risk: RiskFunction = cross_entropy_risks,
+    task: Task = CLASSIFICATION,
     *,
     view: View | None = None,
     features: bool = False,
     chunk: int = CHUNK,
     on_samples: Callable[[int], None] = lambda number: None,
+    restore: Restore = lambda values: values,
 ) -> Predictions:
     """Predictions of a network in evaluation mode on the samples of a domain.
 
     Args:
         model: the network.
         domain: the samples.
-        risk: risk of each sample.
+        task: what is predicted, and the risk of each sample.
         view: transformation of the inputs.
         features: also return the features.
         chunk: most samples per forward pass, which bounds the memory.
         on_samples: called with the number of samples of each forward pass.
+        restore: see :func:`restore_of`.
     """
     parts = []
     chunk = max(1, min(chunk, VALUES // math.prod(domain.x.shape[1:])))
@@ -180,39 +212,47 @@ def score_samples(
         wide, logits = outputs(model, x if view is None else view(x))
         if features and wide is None:
             wide = logits.new_empty(len(y), 0)
-        parts.append(predictions_of(logits, y, risk, wide if features else None))
+        parts.append(predictions_of(logits, y, task, wide if features else None, restore))
         on_samples(len(y))
     return replace(Predictions.join(parts), index=np.arange(len(domain.y), dtype=np.int32))
 
 
 def predictions_of(
-    logits: Tensor, y: Tensor, risk: RiskFunction, features: Tensor | None = None
+    logits: Tensor,
+    y: Tensor,
+    task: Task,
+    features: Tensor | None = None,
+    restore: Restore = lambda values: values,
 ) -> Predictions:
     """Predictions on samples with labels ``y``, from the outputs of a network."""
-    regression = y.is_floating_point()
-    predicted, confidence = predicted_labels(logits, regression)
-    type_ = np.float32 if regression else np.int32
+    predicted, probabilities = task.predict(logits)
+    confidence = torch.full((len(y),), torch.nan)
+    if probabilities is not None and task.labels == "classes":
+        confidence = probabilities.amax(1)
+    label = y
+    if task.labels == "numbers":
+        label, predicted = restore(y), restore(predicted)
     return Predictions(
         index=np.arange(len(y), dtype=np.int32),
-        label=y.cpu().numpy().astype(type_),
-        predicted=predicted.reshape(len(y)).cpu().numpy().astype(type_),
-        confidence=confidence.float().cpu().numpy(),
-        risk=checked_risks(risk, logits, y).float().cpu().numpy(),
-        features=None if features is None else features.flatten(1).float().cpu().numpy(),
+        label=_array(label),
+        predicted=_array(predicted),
+        confidence=_array(confidence.float()),
+        risk=_array(checked_risks(task.risk, logits, y).float()),
+        scores=None if probabilities is None else _array(probabilities.float()),
+        features=None if features is None else _array(features.flatten(1).float()),
     )
 
 
-def predicted_labels(logits: Tensor, regression: bool) -> tuple[Tensor, Tensor]:
-    """(n,) predicted labels and their probabilities; the outputs of a regression, and NaN."""
-    if regression:
-        values = logits.reshape(-1)
-        return values, torch.full_like(values, torch.nan)
-    best, predicted = logits.max(1)
-    return predicted, (best - logits.logsumexp(1)).exp()
+def _array(values: Tensor) -> NDArray[Any]:
+    """Numbers in single precision, integers in 32 bits."""
+    return values.cpu().numpy().astype(np.float32 if values.is_floating_point() else np.int32)
 
 
-def _score(values: Predictions, metrics: Mapping[str, Metric]) -> Score:
-    judged = {name: metric(values.label, values.predicted) for name, metric in metrics.items()}
+def score_of(values: Predictions, metrics: Iterable[str]) -> Score:
+    """Score of the samples of a part by the metrics of these names."""
+    judged = {
+        name: find_metric(name)(values.label, values.predicted, values.scores) for name in metrics
+    }
     risks = values.risk.astype(np.float64)
     return Score(
         metrics={name: value for name, (value, _) in judged.items()},

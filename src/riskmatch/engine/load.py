@@ -24,13 +24,13 @@ from riskmatch.engine.assemble import (
     is_frozen,
     model_options,
     network,
-    risk_of,
     split_all,
+    task_of,
 )
 from riskmatch.engine.checkpoint import NoCheckpointError, Snapshot
 from riskmatch.engine.data_identity import check_unchanged, identity_of
-from riskmatch.engine.evaluate import parts_of, predict, validation_views
-from riskmatch.engine.instances import NO_INSTANCES, InstanceError, Instances, is_instance
+from riskmatch.engine.evaluate import parts_of, predict, restore_of, validation_views
+from riskmatch.engine.instances import InstanceError, Instances, is_instance
 from riskmatch.engine.loop import AFTER_WARMUP
 from riskmatch.files import read_file
 from riskmatch.models import Backbone, Head
@@ -125,7 +125,7 @@ class Run(StoredRun):
 
         columns = ["step", "domain", "split", *predictions.COLUMNS]
         frames = [
-            pd.DataFrame({"step": step, "domain": domain, "split": split, **vars(values)})
+            pd.DataFrame({"step": step, "domain": domain, "split": split, **_columns(values)})
             for step in predictions.steps(self.folder)
             for domain, splits in predictions.read(self.folder, step).items()
             for split, values in splits.items()
@@ -262,10 +262,17 @@ def final_predictions(
     return predict(
         final_network(run, domains),
         parts_of(split_all(domains, config.trial)),
-        risk_of(config, NO_INSTANCES),
+        task_of(config, domains)[1],
         validation_views(config, domains, config.steps),
         partial(on_progress or no_progress, f"predicting with {run.folder.name}"),
+        restore_of(domains),
     )
+
+
+def _columns(values: Predictions) -> dict[str, Any]:
+    """The columns of predictions; labels of several numbers are arrays."""
+    columns = {name: getattr(values, name) for name in predictions.COLUMNS}
+    return {k: v if v.ndim == 1 else list(v) for k, v in columns.items()}
 
 
 def _load_step(run: StoredRun, step: int | str | None) -> Snapshot:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -25,8 +25,8 @@ from riskmatch.engine.evaluate import (
     Part,
     gradient_norms,
     parts_of,
-    predict,
-    scores,
+    predicted_parts,
+    score_of,
     share_of,
     validation_views,
 )
@@ -35,7 +35,7 @@ from riskmatch.engine.step import DivergedError
 from riskmatch.pace import Pace
 from riskmatch.runs import predictions, records
 from riskmatch.runs.config import RunConfig, acts_from
-from riskmatch.runs.lines import Evaluation, Split
+from riskmatch.runs.lines import Evaluation, Score, Split
 from riskmatch.runs.predictions import Predictions
 from riskmatch.selection import best_step
 
@@ -61,6 +61,8 @@ EVALUATING = "evaluating"
 """Progress task name of an evaluation."""
 FLAT = 1e-3
 """Smallest relative decrease of the validation risk that counts."""
+Judged = tuple[Score, Predictions]
+"""Score of a part, and its predictions, thinned."""
 OnStep = Callable[[Progress], None]
 """Called after every step."""
 OnEvaluation = Callable[[RunConfig, Evaluation], None]
@@ -188,7 +190,7 @@ class Session:
 
     def best_steps(self) -> dict[str, int]:
         """Steps that selection by ``train-val`` chooses so far: of all, and after the warm-up."""
-        evaluations, task = tuple(self.evaluations), self.assembly.task
+        evaluations, task = tuple(self.evaluations), self.assembly.facts
         record = records.RunRecord(self.config, evaluations, task=task)
         steps = {"train-val": best_step(record), AFTER_WARMUP: best_step(record, after_warmup=True)}
         if steps[AFTER_WARMUP] == steps["train-val"]:
@@ -200,10 +202,11 @@ class Session:
         if self.config.average == "swad":
             self.average.observe(self.step, self._raw_validation_risk())
         with self.average.applied(stepper.model, self.assembly.sampler) as self.averaged:
-            predicted = self._predict_all()
+            judged = self._judge_all()
         if self.write_predictions and self.processes.main:
-            predictions.write(self.folder, self.step, predicted)
-        by_domain = scores(predicted, self.assembly.task.metrics)
+            shown = {d: {s: p for s, (_, p) in splits.items()} for d, splits in judged.items()}
+            predictions.write(self.folder, self.step, shown)
+        by_domain = {d: {s: v for s, (v, _) in splits.items()} for d, splits in judged.items()}
         terms = dict(self.numbers)
         loss = terms.pop("loss")
         raw = {name: terms.pop(name) for name in self.numbers if name.startswith("raw ")}
@@ -220,11 +223,11 @@ class Session:
             gradients=self._gradients() if self.processes.main else {},
         )
 
-    def _predict_all(self) -> dict[str, dict[Split, Predictions]]:
-        """Predictions on all samples that are evaluated, each split computed by one process."""
+    def _judge_all(self) -> dict[str, dict[Split, Judged]]:
+        """Scores and predictions of all parts, each computed by one process."""
         share = share_of(self._parts, self.processes.rank, self.processes.count)
         report = no_progress if self.on_progress is None else self.on_progress
-        shares = self.processes.gather(self._predict(share, report))
+        shares = self.processes.gather(self._judge(share, self.assembly.task.metrics, report))
         return {
             name: {
                 split: next(s[name][split] for s in shares if split in s.get(name, {}))
@@ -233,23 +236,30 @@ class Session:
             for name, splits in self.assembly.splits.items()
         }
 
-    def _predict(
-        self, parts: list[Part], on_progress: OnProgress = no_progress
-    ) -> dict[str, dict[Split, Predictions]]:
-        stepper = self.assembly.stepper
-        return predict(
-            stepper.model,
+    def _judge(
+        self, parts: list[Part], metrics: Sequence[str], on_progress: OnProgress = no_progress
+    ) -> dict[str, dict[Split, Judged]]:
+        """Scores of some parts by these metrics, and the predictions that are written."""
+        judged: dict[str, dict[Split, Judged]] = {}
+        for part, values in predicted_parts(
+            self.assembly.stepper.model,
             parts,
-            stepper.settings.risk,
+            self.assembly.task,
             validation_views(self.config, self.assembly.domains, self.step),
             partial(on_progress, EVALUATING),
-        )
+            self.assembly.restore,
+        ):
+            judged.setdefault(part.domain, {})[part.split] = (
+                score_of(values, metrics),
+                values.thinned(),
+            )
+        return judged
 
     def _raw_validation_risk(self) -> float:
         """Mean over the training domains of the risk of the weights that are not averaged."""
         training = self.assembly.stepper.domains
         parts = [part for part in self._parts if part.split == "val" and part.domain in training]
-        return fmean(s["val"].risk for s in scores(self._predict(parts), ()).values())
+        return fmean(splits["val"][0].risk for splits in self._judge(parts, ()).values())
 
     def _gradients(self) -> dict[str, float]:
         """Norms of the gradients of risk and penalty, once the penalty is active."""

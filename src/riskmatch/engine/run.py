@@ -259,7 +259,7 @@ def _start_or_resume(session: Session, out: Path, restart: bool) -> None:
         if main:
             checkpoint.clear(session.folder)
             predictions_file.rewind(session.folder, -1)
-            records.start(session.folder, session.config, data, assembly.origins, assembly.task)
+            records.start(session.folder, session.config, data, assembly.origins, assembly.facts)
         return
     check_unchanged(record, data, session.folder)
     notes = checkpoint.restore(last, assembly.stepper, assembly.sampler, session.average)

@@ -24,6 +24,7 @@ from riskmatch.contract import (
     cross_entropy_risks,
     risk_function,
 )
+from riskmatch.contract.task import Task, find_task
 from riskmatch.data.domain import Batch
 from riskmatch.data.sampler import Share
 from riskmatch.distributed import average_over_processes, gather_risks
@@ -232,6 +233,7 @@ def fit(
     memory: Memory | None = None,
     settings: StepSettings | None = None,
     *,
+    task: str | Task | None = None,
     risk: str | RiskFunction | None = None,
 ) -> list[dict[str, Any]]:
     """Train ``model`` with ``objective``, one step per batch.
@@ -250,8 +252,10 @@ def fit(
             torch optimiser, see :meth:`~riskmatch.contract.OptimSpec.of`.
         memory: memory of an earlier call, to continue from it.
         settings: per-sample loss, schedule, clipping, mixed precision.
-        risk: per-sample loss: ``"cross-entropy"`` (default), ``"squared"`` or ``"huber"`` for
-            regression, or a function of ``(logits, y)`` that returns (n,).
+        task: a task, or its name, whose risk is the per-sample loss: ``"classification"``
+            (default), ``"multi-label"``, ``"regression"`` or one of your own.
+        risk: another per-sample loss: ``"cross-entropy"``, ``"binary-cross-entropy"``,
+            ``"squared"``, ``"huber"``, or a function of ``(outputs, y)`` that returns (n,).
 
     Returns:
         For every step: the loss, its terms, the raw penalties, and the name of the domain of the
@@ -285,6 +289,8 @@ def fit(
             f"function of the weights that returns a torch optimiser, got {optim!r}."
         )
     memory, settings = memory or Memory(), settings or StepSettings()
+    if task is not None:
+        settings = replace(settings, risk=(find_task(task) if isinstance(task, str) else task).risk)
     if risk is not None:
         settings = replace(settings, risk=risk_function(risk))
     stepper = Stepper(model.train(), objective, memory, settings)

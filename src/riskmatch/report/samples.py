@@ -137,12 +137,12 @@ def shown_in_detail(by_domain: ByDomain, tests: Sequence[str]) -> ByDomain:
 
 def _from_checkpoint(run: StoredRun, data: DataCache, step: int) -> ByDomain:
     from riskmatch.data.sampler import split
-    from riskmatch.engine.assemble import risk_of
-    from riskmatch.engine.evaluate import Part, predict
-    from riskmatch.engine.instances import NO_INSTANCES
+    from riskmatch.engine.assemble import task_of
+    from riskmatch.engine.evaluate import Part, predict, restore_of
     from riskmatch.engine.load import final_network
 
-    domains, risk = data.inputs(run.config), risk_of(run.config, NO_INSTANCES)
+    domains = data.inputs(run.config)
+    _, task = task_of(run.config, domains)
     model = final_network(run, domains, step)
     parts = []
     for domain in domains.domains:
@@ -150,7 +150,7 @@ def _from_checkpoint(run: StoredRun, data: DataCache, step: int) -> ByDomain:
         for name in shown_parts(domain.name in run.config.test_domains):
             rows, samples = _spaced(splits[name])
             parts.append(Part(name, samples, rows))
-    return predict(model, parts, risk)
+    return predict(model, parts, task, restore=restore_of(domains))
 
 
 def _spaced(part: Domain) -> tuple[Any, Domain]:

@@ -19,6 +19,8 @@ Schedule = Literal["constant", "cosine", "cosine-after-warmup"]
 Risk = Literal["auto", "cross-entropy", "binary-cross-entropy", "squared", "huber"]
 Optim = Literal["adam", "adamw", "sgd"]
 Average = Literal["none", "ema", "swa", "swad"]
+_SHARED = "data", "model", "task"
+"""Kinds of parts that the ERM phase of a run has, too."""
 _SEEDS = Interval(0, 2**63, "left")
 WINDOW_AVERAGES: tuple[Average, ...] = ("swa", "swad")
 """Averages over a window of steps: a run has them at its end, and rules choose its last step."""
@@ -131,7 +133,9 @@ class RunConfig:
             hparams={},
             steps=self.pretrain,
             pretrain=0,
-            source=join_sources({k: v for k, v in self.sources.items() if k in ("data", "model")}),
+            metrics=(),
+            metric="",
+            source=join_sources({k: v for k, v in self.sources.items() if k in _SHARED}),
             schedule="constant",
             patience=0,
             average="none",
@@ -147,7 +151,12 @@ class RunConfig:
         """Names of the parts: data, method, network, and the divergence of a method with one."""
         divergence = self.hparams.get("divergence")
         more = (divergence,) if isinstance(divergence, str) else ()
-        return (self.data, self.method, self.model, *more)
+        return (self.data, self.method, self.model, *more, self.task, *self.metric_names)
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """The metrics that the configuration names; the others are those of the task."""
+        return tuple(dict.fromkeys(filter(None, (*self.metrics, self.metric))))
 
     def to_json(self) -> dict[str, Any]:
         """Configuration as plain JSON values."""

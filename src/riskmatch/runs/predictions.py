@@ -1,6 +1,7 @@
 """Predictions of a run on every sample: one file of arrays per evaluation.
 
-The file ``predictions/00000300.npz`` in the folder of a run holds the predictions after step 300.
+The file ``predictions/00000300.npz`` in the folder of a run holds the predictions after step 300,
+and beside the latest ``predictions/00000300.scores.npz`` the scores, from which any metric follows.
 Reports and figures read it without the network and without torch.
 """
 
@@ -25,7 +26,8 @@ MAX_SAMPLES = 5000
 """Most samples of a split that are written: enough for any figure."""
 COLUMNS = "index", "label", "predicted", "confidence", "risk"
 """What is written of each sample."""
-_NAMES = "domains"
+_WIDE = "features", "scores"
+_NAMES, _SCORES = "domains", ".scores.npz"
 
 
 @dataclass(frozen=True)
@@ -36,19 +38,25 @@ class Predictions:
     """Position of the sample in its split."""
     label: NDArray[np.integer[Any]]
     predicted: NDArray[np.integer[Any]]
+    """Predicted labels, shaped like labels; both in the unit of the data."""
     confidence: NDArray[np.floating[Any]]
-    """Probability of the predicted class; NaN for a regression."""
+    """Probability of the predicted class; NaN where no class is predicted."""
     risk: NDArray[np.floating[Any]]
     features: NDArray[np.floating[Any]] | None = None
     """(n, d) inputs of the last layer, where they were asked for; d is 0 if the network returns
     none. They are not written."""
+    scores: NDArray[np.floating[Any]] | None = None
+    """(n, c) probabilities of the classes, or (n, k) of tags; None where the task has none. Those
+    of the latest evaluation are written."""
 
     @classmethod
     def join(cls, parts: Sequence[Predictions]) -> Predictions:
         """All samples of several predictions; their positions stay those within each."""
-        wide = [part.features for part in parts if part.features is not None]
-        columns = {name: np.concatenate([getattr(p, name) for p in parts]) for name in COLUMNS}
-        return cls(**columns, features=np.concatenate(wide) if wide else None)
+        columns: dict[str, Any] = {}
+        for name in (*COLUMNS, *_WIDE):
+            arrays = [getattr(part, name) for part in parts]
+            columns[name] = None if arrays[0] is None else np.concatenate(arrays)
+        return cls(**columns)
 
     def thinned(self, kept: int = MAX_SAMPLES) -> Predictions:
         """Select at most ``kept`` evenly spaced samples, the same at every step.
@@ -62,26 +70,39 @@ class Predictions:
         if total <= kept:
             return self
         rows = np.arange(kept) * total // kept
-        return Predictions(*(getattr(self, name)[rows] for name in COLUMNS))
+        columns = {name: getattr(self, name)[rows] for name in COLUMNS}
+        return Predictions(**columns, scores=None if self.scores is None else self.scores[rows])
 
 
 ByDomain = Mapping[str, Mapping[Split, Predictions]]
 
 
 def write(folder: Path, step: int, predictions: ByDomain) -> None:
-    """Write the predictions of the run in ``folder`` after ``step``."""
-    names = list(predictions)
+    """Write the predictions of the run in ``folder`` after ``step``, in place of earlier scores."""
+    names, kept = list(predictions), dict[str, Predictions]()
+    for domain, splits in predictions.items():
+        for split, values in splits.items():
+            kept[f"{names.index(domain)}/{split}"] = values.thinned()
     arrays: dict[str, Any] = {
-        f"{names.index(domain)}/{split}/{name}": getattr(values.thinned(), name)
-        for domain, splits in predictions.items()
-        for split, values in splits.items()
-        for name in COLUMNS
+        f"{key}/{name}": getattr(values, name) for key, values in kept.items() for name in COLUMNS
     }
     arrays[_NAMES] = np.array(json.dumps(names))
+    scores = {f"{k}/scores": v.scores for k, v in kept.items() if v.scores is not None}
+    make_folder(folder / FOLDER)
+    _remove_scores(folder)
+    if scores:
+        file = io.BytesIO()
+        np.savez(file, **scores)  # type: ignore[arg-type]  # compressing them would save little
+        write_whole(_path(folder, step).with_suffix(_SCORES), file.getvalue())
     file = io.BytesIO()
     np.savez_compressed(file, **arrays)
-    make_folder(folder / FOLDER)
     write_whole(_path(folder, step), file.getvalue())
+
+
+def _remove_scores(folder: Path, after: int = -1) -> None:
+    for path in (folder / FOLDER).glob(f"*{_SCORES}"):
+        if path.name.removesuffix(_SCORES).isdecimal() and int(path.name[: -len(_SCORES)]) > after:
+            path.unlink()
 
 
 def steps(folder: Path) -> tuple[int, ...]:
@@ -101,8 +122,9 @@ def read(folder: Path, step: int) -> dict[str, dict[Split, Predictions]]:
     path = _path(folder, step)
     if not path.exists():
         raise FileNotFoundError(f"{folder} has no predictions of step {step}.")
+    scores = path.with_suffix(_SCORES)
     try:
-        return _by_domain(read_arrays(path))
+        return _by_domain({**read_arrays(path), **(read_arrays(scores) if scores.exists() else {})})
     except LimitError:
         raise
     except (ValueError, KeyError, TypeError, IndexError) as error:
@@ -128,6 +150,7 @@ def rewind(folder: Path, step: int) -> None:
     for late in steps(folder):
         if late > step:
             _path(folder, late).unlink()
+    _remove_scores(folder, step)
 
 
 def _path(folder: Path, step: int) -> Path:
