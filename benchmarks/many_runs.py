@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 import sys
 import tempfile
+from collections.abc import Iterable, Sequence
 from itertools import product
 from pathlib import Path
 
@@ -21,9 +22,10 @@ import numpy as np
 from PIL import Image
 
 from riskmatch.files import to_json
+from riskmatch.metrics import METRICS
 from riskmatch.runs.lines import LEVELS, Evaluation, Score
 from riskmatch.runs.records import FILE
-from riskmatch.runs.task import ACCURACY_ALONE
+from riskmatch.runs.task import TaskFacts
 from riskmatch.sweep.plan import Protocol, extend
 
 DOMAINS = ("art_painting", "cartoon", "photo", "sketch")
@@ -32,6 +34,9 @@ DRAWS, TRIALS = 20, 25
 """With four test domains and ten methods: 20,000 runs."""
 STEPS, EVERY = 5_000, 300
 IMAGES, CLASSES, SIDE = 200_000, 10, 32
+EIGHT = ("accuracy", "balanced-accuracy", "macro-f1", "auroc", "average-precision")
+EIGHT += ("log-loss", "brier", "ece")
+"""Metrics of a second sweep."""
 ON_RUNS = ("sweep table", "sweep status", "report", "show")
 ON_IMAGES = ("data doctor", "load_data")
 MEASURED = ("seconds", "processor_seconds", "megabytes")
@@ -52,7 +57,7 @@ status` read every line of the records too. *Now*: runs and evaluations apart; t
 parses all records and writes the index that the next ones read."""
 
 
-def evaluations(rng: random.Random) -> list[str]:
+def evaluations(rng: random.Random, metrics: Iterable[str]) -> list[str]:
     """Lines of a run: accuracies that rise, and quantiles of risks as a run has them."""
     lines, ability = [], rng.uniform(0.6, 0.9)
     for step in [*range(EVERY, STEPS, EVERY), STEPS]:
@@ -61,7 +66,7 @@ def evaluations(rng: random.Random) -> list[str]:
             accuracy = ability * (1 - 0.5 ** (step / 800)) + rng.uniform(0, 0.05)
             risk = -2 * (accuracy - 1)
             quantiles = tuple(risk * level * rng.random() for level in LEVELS)
-            score = Score({"accuracy": accuracy}, risk, quantiles)
+            score = Score(dict.fromkeys(metrics, accuracy), risk, quantiles)
             scores[domain] = {"train": score, "val": score}
         evaluation = Evaluation(
             *(step, scores, 0.4, {"risk": 0.3, "penalty": 0.1}, {"penalty": 0.05}, "sketch"),
@@ -71,18 +76,19 @@ def evaluations(rng: random.Random) -> list[str]:
     return lines
 
 
-def write(folder: Path) -> None:
+def write(folder: Path, metrics: Sequence[str] = ("accuracy",)) -> None:
     """Write the plan and the records of a sweep, without training."""
     tests = tuple((domain,) for domain in DOMAINS)
     planned = Protocol("pacs", METHODS, tests, DRAWS, TRIALS).runs()
     rng = random.Random(0)
-    variety = [evaluations(rng) for _ in range(500)]
+    variety = [evaluations(rng, metrics) for _ in range(500)]
+    facts = TaskFacts.of("classification", metrics[0], {name: METRICS[name] for name in metrics})
     end = to_json({"kind": "end", "status": "done", "error": None})
     for number, run in enumerate(planned):
         out = folder / "runs" / run.config.id
         out.mkdir(parents=True)
         head = {"kind": "config", "id": run.config.id, "config": run.config.to_json()}
-        head |= {"method": run.config.about.to_json(), "task": ACCURACY_ALONE.to_json()}
+        head |= {"method": run.config.about.to_json(), "task": facts.to_json()}
         lines = [to_json(head), *variety[number % len(variety)], end]
         (out / FILE).write_text("\n".join(lines) + "\n")
     extend(folder, planned, "benchmarks/many_runs.py")
@@ -115,9 +121,11 @@ def measured(command: str, folder: Path) -> dict[str, float]:
 
 def main() -> None:
     folder, label = Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "now"
-    images, index = folder / "images", folder / "runs" / "index.bin"
+    images, eight = folder / "images", folder / "eight-metrics"
     if not folder.exists():
         write(folder)
+    if not eight.exists():
+        write(eight, EIGHT)
     if not images.exists():
         write_images(images)
     record = measure.measured("many_runs") | {"images": IMAGES}
@@ -131,11 +139,14 @@ def main() -> None:
         measure.save("many_runs", record, table_of(by_label))
 
     chosen = sys.argv[3:] or (*ON_RUNS, *ON_IMAGES)
+    sweeps = {label: folder, f"{label}, eight metrics": eight}
     for command in (command for command in ON_RUNS if command in chosen):
-        index.unlink(missing_ok=True)
-        add(label, command, folder)
-        if index.exists():
-            add(f"{label}, with index", command, folder)
+        for version, sweep in sweeps.items():
+            index = sweep / "runs" / "index.bin"
+            index.unlink(missing_ok=True)
+            add(version, command, sweep)
+            if index.exists():
+                add(f"{version}, with index", command, sweep)
     for command in (command for command in ON_IMAGES if command in chosen):
         add(label, command, images)
 

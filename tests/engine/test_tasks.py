@@ -224,6 +224,7 @@ def test_task_and_metric_that_do_not_fit_are_refused_before_training(tmp_path):
         ({"task": "regresion"}, PartError, r"task 'regresion'. Did you mean 'regression'"),
         ({"metric": "aurok"}, PartError, r"metric 'aurok'. Did you mean 'auroc'"),
         ({"task": "regression"}, ValueError, r"regression needs numbers.*int64.*classification"),
+        ({"risk": "binary-cross-entropy"}, ValueError, r"takes tags, and the task classification"),
     ):
         with pytest.raises(error, match=facts):
             train(classes(), "erm", "C", out=tmp_path, **options, **OPTIONS)

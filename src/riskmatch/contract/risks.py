@@ -75,6 +75,13 @@ RISKS: dict[str, RiskFunction] = {
 """The built-in risks by name."""
 
 
+LABELS = {
+    "cross-entropy": "classes",
+    "binary-cross-entropy": "tags",
+    "squared": "numbers",
+    "huber": "numbers",
+}
+"""The labels that each of them takes."""
 REGRESSION: tuple[Risk, ...] = ("squared", "huber")
 """Risks whose labels are targets."""
 

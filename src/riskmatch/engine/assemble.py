@@ -22,6 +22,7 @@ from riskmatch.contract import (
     outputs,
     risk_function,
 )
+from riskmatch.contract.risks import LABELS
 from riskmatch.contract.task import Task, find_task, labels_of
 from riskmatch.data import OnProgress
 from riskmatch.data.catalogue import resolve
@@ -171,6 +172,12 @@ def task_of(
         raise ValueError(
             f"The task {name} needs {task.labels} as labels, {_NEEDED[task.labels]}, and those of "
             f"'{domains.name}' are {shape}. Give such labels, or {cure}."
+        )
+    taken = LABELS.get(config.risk, task.labels)
+    if "any" not in (task.labels, taken) and taken != task.labels:
+        raise ValueError(
+            f"The risk {config.risk} takes {taken}, and the task {name} of '{domains.name}' "
+            f"predicts {task.labels}. Leave out the risk (--risk, risk=), or choose another task."
         )
     if config.risk == "auto":
         return name, task

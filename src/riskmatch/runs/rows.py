@@ -124,12 +124,12 @@ def _flat(line: Evaluation | EvaluationLine) -> tuple[tuple[str, ...], list[Any]
     """Names of the columns of an evaluation, and their numbers, of which NaN may be None."""
     numbers = [line.loss, line.seconds, line.seconds_per_step, line.peak_memory]
     numbers += [*line.terms.values(), *line.raw.values()]
-    scored = []
+    scored: list[str | None] = []
     for domain, splits in line.scores.items():
         for split, score in splits.items():
             numbers += score.metrics.values()
             numbers.append(score.risk)
-            scored.append((domain, split, *score.metrics))
+            scored += domain, split, *score.metrics, None
     return _names(tuple(line.terms), tuple(line.raw), tuple(scored)), numbers
 
 
@@ -137,19 +137,19 @@ def _flat(line: Evaluation | EvaluationLine) -> tuple[tuple[str, ...], list[Any]
 def _names(
     terms: tuple[str, ...],
     raw: tuple[str, ...],
-    scored: tuple[tuple[str, ...], ...],
+    scored: tuple[str | None, ...],
 ) -> tuple[str, ...]:
-    """Names of the columns of an evaluation; the same object for the same names."""
-    return (
-        *NUMBERS,
-        *(f"term/{name}" for name in terms),
-        *(f"raw/{name}" for name in raw),
-        *(
-            f"{what}/{split}/{domain}"
-            for domain, split, *metrics in scored
-            for what in (*metrics, "risk")
-        ),
-    )
+    """Names of the columns of an evaluation; the same object for the same names.
+
+    ``scored`` has domain, split, metrics and None of one score after the other.
+    """
+    names = [*NUMBERS, *(f"term/{name}" for name in terms), *(f"raw/{name}" for name in raw)]
+    entries = iter(scored)
+    while (domain := next(entries, None)) is not None:
+        split = next(entries)
+        names += (f"{metric}/{split}/{domain}" for metric in iter(entries.__next__, None))
+        names.append(f"risk/{split}/{domain}")
+    return tuple(names)
 
 
 class _Entry(NamedTuple):
