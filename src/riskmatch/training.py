@@ -76,7 +76,7 @@ def train(
     optim: str | OptimFactory | None = None,
     advice: Advice | Path | str | None = None,
     seed: int = 0,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     domain: str | None = None,
     ignore: Sequence[str] = (),
     out: Path | str = "runs",
@@ -138,7 +138,9 @@ def train(
         advice: what :func:`riskmatch.advise` advises, or the file that it wrote: method and
             options, over which those that are given win, and the expected accuracy.
         seed: seed of the weights, the batches and the method's random choices.
-        label: column of the class or target, for a table: a data frame, a CSV or Parquet file.
+        label: column of the label, for a table (a data frame, a CSV or Parquet file) or a list of
+            images: of the class, of the number, or of lists of tags; several columns are a tag
+            each.
         domain: column of the domain, for a table.
         ignore: columns to leave out, for a table.
         out: folder of all runs.
@@ -304,7 +306,7 @@ def prepare(
     preset: str | None = None,
     frozen: bool = False,
     advice: Advice | Path | str | None = None,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     domain: str | None = None,
     ignore: Sequence[str] = (),
     on_progress: OnProgress | None = None,

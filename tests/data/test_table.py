@@ -102,13 +102,13 @@ def test_integer_labels_are_targets_of_a_regression():
     delay = np.arange(60) % 7 - 2
     raw = load_data(visits(late=delay), **COLUMNS)
     assert raw.class_names == ("-2", "-1", "0", "1", "2", "3", "4")
-    fitted = raw.fitted(["JFK"], regression=True)
+    fitted = raw.fitted(["JFK"], labels="numbers")
     assert fitted.classes == 0
     restored = fitted.preprocessing.restore_target(fitted.domains[1].y)
     assert torch.allclose(restored, torch.tensor(delay[::3]).float(), atol=1e-5)
     with pytest.raises(ValueError, match="label of numbers, and 'late' holds 'yes'"):
-        load_data(visits(), **COLUMNS).fitted(["JFK"], regression=True)
-    with pytest.raises(ValueError, match=r"60 different values in 60 rows.*squared"):
+        load_data(visits(), **COLUMNS).fitted(["JFK"], labels="numbers")
+    with pytest.raises(ValueError, match=r"60 different values in 60 rows.*regression"):
         load_data(visits(late=np.arange(60)), **COLUMNS).fitted(["JFK"])
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -48,6 +50,8 @@ class List(TableColumns, Command):
         for row in rows:
             if columns := row.get("columns"):
                 print_table(_TABLE_COLUMNS, columns)
+            if labels := row.get("labels"):
+                print_table(_LABELS, labels.items())
         if cures := _cures(rows):
             print("\nTo make the others available:", *cures, sep="\n  ")
 
@@ -133,6 +137,14 @@ class Doctor(TableColumns, Command):
 VERBS = {"list": List, "get": Get, "doctor": Doctor}
 EXAMPLE = "riskmatch data get mnist"
 
+_LABELS = [
+    Column("domain", itemgetter(0)),
+    Column("mean", lambda row: _shown(row, "mean"), optional=True),
+    Column("spread", lambda row: _shown(row, "spread"), optional=True),
+    Column("rarest tag", lambda row: _tag(row, min), optional=True),
+    Column("most frequent tag", lambda row: _tag(row, max), optional=True),
+]
+"""Of a domain and a summary of its labels."""
 _COLUMNS = [
     Column("data set", lambda row: row["name"]),
     Column("here", lambda row: "yes" if row["here"] else "no"),
@@ -154,6 +166,29 @@ _TABLE_COLUMNS = [
 ]
 
 
+def _of_labels(
+    labels: Mapping[str, Mapping[str, float]], cell: Callable[[Any], Any], domain: str
+) -> Any:
+    return cell((domain, labels[domain])) if labels else None
+
+
+def _is_tags(values: Mapping[str, float]) -> bool:
+    return values.keys() != {"mean", "spread"}
+
+
+def _shown(row: tuple[str, Mapping[str, float]], name: str) -> str | None:
+    return None if _is_tags(row[1]) else f"{row[1][name]:.4g}"
+
+
+def _tag(row: tuple[str, Mapping[str, float]], pick: Callable[..., str]) -> str | None:
+    """The tag with the extreme share in a domain, of those that are known there."""
+    shares = {name: share for name, share in row[1].items() if not math.isnan(share)}
+    if not shares or not _is_tags(row[1]):
+        return None
+    name = pick(shares, key=shares.__getitem__)
+    return f"{name} {shares[name]:.1%}"
+
+
 def _cures(rows: Sequence[dict[str, Any]]) -> list[str]:
     """One line per command that makes data sets available."""
     cures = dict[str, list[str]]()
@@ -171,8 +206,9 @@ def print_examination(examination: Examination) -> None:
     published, counts = examination.published, examination.counts
     copy = f", a copy of {examination.benchmark}" if examination.benchmark else ""
     print_line(f"{examination.root}: {len(examination):,} {examination.samples}{copy}")
+    labels = examination.labels
     present = {
-        domain: [(n, name) for name, n in classes.items() if n and name]
+        domain: [(n, name) for name, n in classes.items() if n and name and not labels]
         for domain, classes in counts.items()
     }
 
@@ -184,7 +220,7 @@ def print_examination(examination: Examination) -> None:
 
     columns = [
         Column("domain", str),
-        Column(examination.samples, lambda domain: f"{sum(counts[domain].values()):,}"),
+        Column(examination.samples, lambda domain: f"{examination.sizes[domain]:,}"),
         Column(
             "published",
             lambda domain: f"{published[domain]:,}" if domain in published else None,
@@ -199,6 +235,10 @@ def print_examination(examination: Examination) -> None:
         ),
         Column("smallest class", lambda domain: extreme(domain, min), optional=True),
         Column("largest class", lambda domain: extreme(domain, max), optional=True),
+        *(
+            Column(column.title, partial(_of_labels, labels, column.cell), optional=True)
+            for column in _LABELS[1:]
+        ),
     ]
     print_table(columns, counts)
     styles = {"fault": "bold red", "warning": "yellow", "note": "cyan"}

@@ -40,6 +40,8 @@ class Embed(Command):
     """Views of each image: the first is the image itself, the others are augmented."""
     image_size: int = 224
     """Side of augmented images, in pixels; the backbone resizes them."""
+    label: tuple[str, ...] = ()
+    """Column of the label in a manifest; several, with commas between them, are a tag each."""
     data_dir: Path | None = None
     """Folder searched first for a benchmark."""
     device: str = "auto"

@@ -81,10 +81,11 @@ class Command(ABC):
 
 @dataclass
 class TableColumns:
-    """Options that name the columns of a table, a CSV or Parquet file."""
+    """Options that name the columns of a table, a CSV or Parquet file, or of a list of images."""
 
-    label: str | None = None
-    """Column of the class, or of the target of a regression."""
+    label: tuple[str, ...] = ()
+    """Column of the label, of a table or a list of images: of the class, of the number, or of lists
+    of tags; several, with commas between them, are a tag each."""
     domain: str | None = None
     """Column of the domain."""
     ignore: tuple[str, ...] = ()
@@ -93,7 +94,8 @@ class TableColumns:
     @property
     def data_options(self) -> dict[str, Any]:
         """Those that are given, as options of the data set."""
-        given = {"label": self.label, "domain": self.domain, "ignore": list(self.ignore)}
+        label = self.label[0] if len(self.label) == 1 else list(self.label)
+        given = {"label": label, "domain": self.domain, "ignore": list(self.ignore)}
         return {name: value for name, value in given.items() if value}
 
 

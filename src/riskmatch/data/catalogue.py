@@ -17,6 +17,7 @@ from riskmatch.data.fetch import check_mirrors
 from riskmatch.data.images.benchmark import BENCHMARKS, Benchmark, index_benchmark, locate
 from riskmatch.data.images.index import ImageIndex, index_folder
 from riskmatch.data.images.manifest import COLUMNS, index_manifest, is_manifest
+from riskmatch.data.labels import summary
 from riskmatch.data.sources import DATASETS, DataSource, image_source
 from riskmatch.data.table import TableDomains, load_table
 from riskmatch.data.table_files import SUFFIXES, column_names
@@ -106,10 +107,14 @@ class DataName:
             )
         return loaded
 
-    def index(self, data_dir: Path | None = None) -> ImageIndex:
+    def index(
+        self, data_dir: Path | None = None, options: Mapping[str, Any] | None = None
+    ) -> ImageIndex:
         """The image files of a benchmark, a folder or a manifest, without reading any image."""
         folder, benchmark = find_images(self.name, data_dir)
-        return index_benchmark(benchmark, folder) if benchmark else _index_path(folder)
+        if benchmark:
+            return index_benchmark(benchmark, folder)
+        return _index_path(folder, label=(options or {}).get("label"))
 
 
 def resolve(name: str) -> DataName:
@@ -172,16 +177,19 @@ def path_contents(path: Path) -> Contents:
 
 
 def check_table_options(name: str, options: Mapping[str, Any]) -> None:
-    """Refuse options of a table for a path that is none.
+    """Refuse options of a table for a path that is none; a list of images may name its label.
 
     Raises:
         FileNotFoundError: there is no such path.
         ValueError: it is a folder or another file.
     """
     path = Path(name)
-    option = next((key for key in options if key in ("label", "domain", "ignore")), None)
-    if option is None or not is_path(name) or path_contents(path) == "table":
+    manifest = is_manifest(path) and not path.is_dir() and path.suffix.lower() != ".npz"
+    columns = [key for key in options if key in ("label", "domain", "ignore")]
+    columns = [key for key in columns if not (key == "label" and manifest)]
+    if not columns or not is_path(name) or path_contents(path) == "table":
         return
+    option = columns[0]
     if not path.exists():
         raise FileNotFoundError(f"There is no {name}.")
     cause = "it is a folder of images"
@@ -262,8 +270,10 @@ def describe_data(
 ) -> list[dict[str, Any]]:
     """One row per data set, built-in or announced by an installed package.
 
-    Facts that a data set does not state are None. ``cure`` is the command that makes it available,
-    or, for a part that cannot be imported, the error; ``package`` is the distribution that has it.
+    Facts that a data set does not state are None. Files with tags or numbers as labels have
+    ``labels``: by domain the share of each tag, or mean and spread. ``cure`` is the command that
+    makes it available, or, for a part that cannot be imported, the error; ``package`` is the
+    distribution that has it.
 
     Args:
         name: name or path of the only data set to describe; of a table also the columns.
@@ -286,19 +296,25 @@ def describe_data(
         return [_row(name, data_dir)]
     if not data.path.exists():
         raise FileNotFoundError(f"There is no {name}.")
-    columns: dict[str, Any] = {}
+    more: dict[str, Any] = {}
     if data.contents == "images":
-        index = data.index(data_dir)
-        names, classes, samples = index.domain_names, len(index.class_names), len(index)
+        check_table_options(name, options or {})
+        index = data.index(data_dir, options)
+        names, classes, samples = index.domain_names, index.classes, len(index)
+        labels = summary(index.class_names, index.labels_by_domain())
     else:
         domains = data.load(options)
         names, classes = domains.names, domains.classes
         samples = sum(map(len, domains.domains))
+        values = {domain.name: domain.y.numpy() for domain in domains.domains}
+        labels = summary(domains.label_names, values)
         if isinstance(domains, TableDomains):
-            columns = {"columns": domains.describe()}
+            more = {"columns": domains.describe()}
+    if labels:
+        more["labels"] = labels
     facts = {"name": name, "domains": names, "classes": classes, "samples": samples}
     known = {"licence": None, "package": "riskmatch", "here": True, "cure": None}
-    return [{**facts, **known, **columns}]
+    return [{**facts, **known, **more}]
 
 
 def download_data(
@@ -353,5 +369,9 @@ def _check_known(noun: str, name: str, names: Iterable[str], hint: str = "") -> 
         raise ValueError(f"{error} There is no folder or file '{name}' either.{hint}") from None
 
 
-def _index_path(path: Path, data_dir: Path | None = None) -> ImageIndex:
-    return index_manifest(path) if path.is_file() or is_manifest(path) else index_folder(path)
+def _index_path(
+    path: Path, data_dir: Path | None = None, label: str | Sequence[str] | None = None
+) -> ImageIndex:
+    if path.is_file() or is_manifest(path):
+        return index_manifest(path, label)
+    return index_folder(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -27,7 +28,7 @@ Samples: TypeAlias = "Domain | Dataset[Any] | tuple[Any, Any]"
 def load_data(
     source: str | Path | DomainSet | Mapping[str, Samples] | DataFrame,
     *,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     domain: str | None = None,
     ignore: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
@@ -37,8 +38,9 @@ def load_data(
     """Load data from a name, a path or objects in memory.
 
     Floating-point inputs become float32 and bytes stay bytes. The number of classes is the largest
-    label plus one, unless the data name their classes. Labels that are floats are the targets of a
-    regression, which has 0 classes.
+    label plus one, unless the data name their classes. Labels (n,) that are floats are the targets
+    of a regression; labels (n, k) of 0, 1 and NaN, where missing, are tags. Other shapes (n, …) are
+    for tasks of your own. See :attr:`DomainSet.labels`.
 
     Args:
         source: one of
@@ -46,14 +48,15 @@ def load_data(
             - a name or a path, as :func:`~riskmatch.data.load` takes;
             - a :class:`~riskmatch.data.DomainSet`, returned as it is;
             - a mapping of domain names to pairs ``(x, y)`` of inputs (n, …), or a mapping of names
-              to such tensors, which the network receives as keyword arguments, and labels (n,),
+              to such tensors, which the network receives as keyword arguments, and labels (n, …),
               to :class:`~riskmatch.data.Domain` values, or to map-style
               ``torch.utils.data.Dataset`` objects that yield such pairs, read into memory;
             - a pandas data frame with one row per sample: a table of numbers, categories, dates and
               booleans, with missing values. A label with fractions is the target of a regression.
               :func:`riskmatch.train` fits the preprocessing, and so does
               :meth:`~riskmatch.data.table.TableDomains.fitted`.
-        label: column of the class, for a table.
+        label: column of the label, for a table or a list of images: of the class, of numbers, or of
+            lists of tags. Several columns, as a list or with commas between them, are a tag each.
         domain: column of the domain, for a table.
         ignore: columns to leave out, for a table.
         options: options of a named data set.
@@ -97,10 +100,12 @@ def load_data(
 
 
 def table_options(
-    label: str | None = None, domain: str | None = None, ignore: Sequence[str] = ()
+    label: str | Sequence[str] | None = None, domain: str | None = None, ignore: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Options of a table in a file that name its columns; those that are not given are left out."""
     columns = [ignore] if isinstance(ignore, str) else list(ignore)
+    if label is not None and not isinstance(label, str):
+        label = label[0] if len(label) == 1 else list(label)
     given = {"label": label, "domain": domain, "ignore": columns}
     return {name: value for name, value in given.items() if value}
 
@@ -120,19 +125,31 @@ def _from_mapping(source: Mapping[str, Samples], on_progress: OnProgress | None)
     domains = tuple(_domain(str(name), value, on_progress) for name, value in source.items())
     names = _class_names(source)
     parts = [part.y for entry in domains for part in (entry, entry.validation) if part is not None]
-    if any(y.is_floating_point() for y in parts):
-        if not all(y.is_floating_point() for y in parts):
-            raise ValueError(
-                "Some domains have integer labels and others floats. Convert all with y.float() "
-                "for a regression, or with y.long() for classes."
-            )
-        return DomainSet("mapping", domains, classes=0)
+    shapes = list(dict.fromkeys(tuple(y.shape[1:]) for y in parts))
+    if len(shapes) > 1:
+        raise ValueError(f"The labels of all domains must have one shape, got {shapes}.")
+    if all(y.ndim == 2 and bool(((y == 0) | (y == 1)).all()) for y in parts):  # tags
+        domains = tuple(map(_with_floats, domains))
+        parts = [part.y for part in domains]
+    if len({y.is_floating_point() for y in parts}) > 1:
+        raise ValueError(
+            "Some domains have integer labels and others floats. Convert all with y.float() "
+            "for a regression, or with y.long() for classes."
+        )
+    if parts[0].ndim > 1 or parts[0].is_floating_point():
+        named = names if len(shapes[0]) == 1 and len(names) == shapes[0][0] else ()
+        return DomainSet("mapping", domains, classes=0, class_names=named)
     classes = max(int(y.max()) + 1 for y in parts if len(y))
     if names and classes > len(names):
         raise ValueError(
             f"Label {classes - 1} has no name: the data sets name {len(names)} classes."
         )
     return DomainSet("mapping", domains, classes=len(names) or classes, class_names=names)
+
+
+def _with_floats(domain: Domain) -> Domain:
+    held_out = domain.validation and _with_floats(domain.validation)
+    return replace(domain, y=domain.y.float(), validation=held_out)
 
 
 def _class_names(source: Mapping[str, Samples]) -> tuple[str, ...]:
@@ -210,7 +227,8 @@ def _read(name: str, data: Dataset[Any], on_progress: OnProgress | None) -> tupl
             f"Domain '{name}': its samples cannot be joined ({error}). Give each the same shape, "
             "as a tensor, an array or a mapping of names to these, and a number as label."
         ) from error
-    return x, _tensor(name, "y", y).reshape(total, -1).squeeze(1)
+    y = _tensor(name, "y", y)
+    return x, y[:, 0] if y.shape[1:] == (1,) else y
 
 
 def _tensor(name: str, what: str, value: Any) -> Tensor:
@@ -226,15 +244,22 @@ def _tensor(name: str, what: str, value: Any) -> Tensor:
 
 
 def _labels(name: str, y: Tensor) -> Tensor:
-    if y.ndim != 1 or y.is_complex():
+    if y.ndim == 0 or y.is_complex():
         raise ValueError(
-            f"Domain '{name}': labels must be integers, or floats for a regression, of shape (n,), "
-            f"got {y.dtype} of shape {tuple(y.shape)}."
+            f"Domain '{name}': labels must be integers or floats of shape (n, …), got {y.dtype} of "
+            f"shape {tuple(y.shape)}."
+        )
+    if y.shape[1:] == (1,):
+        raise ValueError(
+            f"Domain '{name}': labels have the shape {tuple(y.shape)}, and one value per sample "
+            "needs (n,): pass y[:, 0]."
         )
     if y.is_floating_point():
-        if not bool(torch.isfinite(y).all()):
+        if bool(y.isinf().any()) or (y.ndim == 1 and bool(y.isnan().any())):
             raise ValueError(f"Domain '{name}': a target is infinite or not a number.")
         return y.float()
+    if y.ndim > 1:
+        return y.long()
     if len(y) and int(y.min()) < 0:
         raise ValueError(f"Domain '{name}': labels must be 0 or more, got {int(y.min())}.")
     return y.long()

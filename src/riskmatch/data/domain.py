@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from riskmatch.files import sha256
 from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from riskmatch.data.preprocessing import TablePreprocessing
 
 Labels = Literal["classes", "tags", "numbers", "any"]
@@ -170,7 +173,8 @@ class Domain:
     x: Tensor | StoredImages | NamedTensors
     """(n, …) inputs."""
     y: Tensor
-    """(n,) labels; floats are the targets of a regression."""
+    """Labels: (n,) integers from 0 are classes; (n,) floats the targets of a regression; (n, k)
+    floats tags, 0, 1 or NaN where missing; or of any other shape (n, …)."""
     validation: Domain | None = None
     """Validation samples that the data set defines itself, in addition to these."""
 
@@ -201,16 +205,23 @@ class Domain:
 
 @dataclass(frozen=True, eq=False)
 class DomainSet:
-    """The domains of a data set; inputs have one shape, labels are below ``classes``."""
+    """The domains of a data set; inputs have one shape, classes are below ``classes``.
+
+    Example:
+        >>> x, tags = torch.zeros(2, 3), torch.tensor([[1.0, 0.0], [torch.nan, 1.0]])
+        >>> data = DomainSet("tags", (Domain("a", x, tags),), 0, class_names=("beard", "hat"))
+        >>> data.labels, data.outputs
+        ('tags', 2)
+    """
 
     name: str
     domains: tuple[Domain, ...]
     classes: int
-    """Number of classes; 0 for a regression."""
+    """Number of classes; 0 where the labels are none."""
     test_only: tuple[str, ...] = ()
     """Domains that must not be trained on."""
     class_names: tuple[str, ...] = ()
-    """Class names by label; empty where the classes have none."""
+    """Names of the classes by label, or of the tags; empty where they have none."""
     augment: Augment | None = None
     """Applied to training batches; evaluation uses the inputs as they are."""
     preprocessing: TablePreprocessing | None = None
@@ -256,6 +267,60 @@ class DomainSet:
     def outputs(self) -> int:
         """Number of outputs of a network: one per class, per tag, or per entry of a label."""
         return self.classes or math.prod(self.domains[0].y.shape[1:])
+
+    def labelled(self, labels: Labels) -> Self:
+        """The data with labels as a task takes them.
+
+        Classes whose names are numbers become these numbers, numbers become a class each, classes
+        a tag each.
+
+        Raises:
+            ValueError: the labels cannot become these.
+
+        Example:
+            >>> y = torch.tensor([0, 1, 1])
+            >>> data = DomainSet("years", (Domain("a", torch.zeros(3, 2), y),), 2, (), ("8", "17"))
+            >>> data.labelled("numbers").domains[0].y
+            tensor([ 8., 17., 17.])
+        """
+        if labels in (self.labels, "any"):
+            return self
+        name, classes, names = getattr(self, "label", "") or self.name, 0, self.label_names
+        convert: Callable[[Tensor], Tensor]
+        if (self.labels, labels) == ("classes", "numbers"):
+            try:
+                targets = torch.tensor([float(text) for text in names])
+            except ValueError:
+                raise ValueError(
+                    f"A regression needs a label of numbers, and {name!r} holds {names[-1]!r}. "
+                    "Choose another label, or the task classification."
+                ) from None
+            names, convert = (), lambda y: targets.to(y.device)[y]
+        elif (self.labels, labels) == ("classes", "tags"):
+            number = self.classes
+            convert = lambda y: one_hot(y, number).float()  # noqa: E731
+        elif (self.labels, labels) == ("numbers", "classes"):
+            values = torch.cat([part.y for d in self.domains for part in _parts(d)]).unique()
+            names = tuple(f"{value:.7g}" for value in values.tolist())
+            classes, convert = len(names), lambda y: torch.searchsorted(values, y)
+        else:
+            shape = ", ".join(map(str, ("n", *self.domains[0].y.shape[1:])))
+            cure = "Choose a task that fits them"
+            if self.labels == "any":
+                cure = "Tags are 0, 1, or NaN where missing; for other labels name a task of your "
+                cure += "own: --task package.module:NAME (task='package.module:NAME' in Python)"
+            raise ValueError(
+                f"The task takes {labels}, and the labels of {name!r} are "
+                f"{'other values' if self.labels == 'any' else self.labels} of shape ({shape}). "
+                f"{cure}."
+            )
+
+        def converted(domain: Domain) -> Domain:
+            held_out = domain.validation and converted(domain.validation)
+            return replace(domain, y=convert(domain.y), validation=held_out)
+
+        domains = tuple(map(converted, self.domains))
+        return replace(self, domains=domains, classes=classes, class_names=names)
 
     def without(self, names: tuple[str, ...]) -> tuple[Domain, ...]:
         """The training domains: all but the test domains ``names``.

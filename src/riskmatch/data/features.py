@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,7 +44,9 @@ def write_features(domains: DomainSet, file: Path) -> None:
     """Write a data set of features to a file, one row per sample and view.
 
     The columns are ``domain``, ``label``, ``class`` (name of the label, or the label itself),
-    ``view`` (0 is the image itself) and ``features``.
+    ``view`` (0 is the image itself) and ``features``. Of a regression ``label`` holds numbers, and
+    ``class`` is left out. Of tags it holds lists of 0, 1 and NaN, and ``class`` a JSON list of
+    the names of all tags.
 
     Args:
         domains: data set with inputs (n, width) or (n, views, width).
@@ -88,15 +91,21 @@ def read_features(path: Path) -> DomainSet:
         raise ValueError(f"{path} needs as many rows in each column, got {sizes}.")
     if features.ndim != 2 or features.dtype.kind != "f" or not np.isfinite(features).all():
         raise ValueError(f"{path}: features must be finite floats of shape (rows, width).")
-    if labels.dtype.kind not in "iu" or labels.ndim != 1 or labels.min() < 0:
-        raise ValueError(f"{path}: label must hold integers from 0, got {labels.dtype}.")
+    classes = labels.dtype.kind in "iu"
+    if labels.dtype.kind not in "iuf" or labels.ndim > 2 or (classes and labels.min() < 0):
+        raise ValueError(
+            f"{path}: label must hold integers from 0, floats of a regression or lists of tags, "
+            f"got {labels.dtype} of shape {labels.shape}."
+        )
+    if labels.ndim == 1 and not np.isfinite(labels).all():
+        raise ValueError(f"{path}: a label is infinite or not a number.")
     views = int(view.max()) + 1 if view.dtype.kind in "iu" else 0
     if not views or len(view) % views or (view.reshape(-1, views) != np.arange(views)).any():
         raise ValueError(f"{path}: view must count the views of each sample from 0.")
     x = torch.from_numpy(features.astype(np.float32))
     if views > 1:
         x = x.view(-1, views, x.shape[1])
-    y = torch.from_numpy(labels[::views].astype(np.int64))
+    y = torch.from_numpy(labels[::views].astype(np.int64 if classes else np.float32))
     names = columns["domain"].astype(str)[::views]
     domains = []
     for name in dict.fromkeys(names.tolist()):
@@ -105,16 +114,21 @@ def read_features(path: Path) -> DomainSet:
     return DomainSet(
         path.stem,
         tuple(domains),
-        classes=int(labels.max()) + 1,
+        classes=int(labels.max()) + 1 if classes else 0,
         class_names=_class_names(path, labels, columns.get("class")),
         augment=random_view if views > 1 else None,
     )
 
 
 def _class_names(path: Path, labels: NDArray[Any], classes: NDArray[Any] | None) -> tuple[str, ...]:
-    """Class names by label; labels without a sample are named by themselves."""
-    if classes is None:
+    """Class names by label, those without a sample named by themselves; or names of the tags."""
+    if classes is None or (labels.dtype.kind == "f" and labels.ndim == 1):
         return ()
+    if labels.ndim == 2:
+        stated = json.loads(str(classes[0]))
+        if not isinstance(stated, list) or len(stated) != labels.shape[1]:
+            raise ValueError(f"{path}: class must name the {labels.shape[1]} tags, as a JSON list.")
+        return tuple(map(str, stated))
     names: dict[int, str] = {}
     for label, name in sorted(set(zip(labels.tolist(), classes.astype(str).tolist(), strict=True))):
         if label in names:
@@ -150,13 +164,15 @@ def _read_npz(path: Path, wanted: Sequence[str]) -> _Columns:
 def _read_parquet(path: Path, wanted: Sequence[str]) -> _Columns:
     names = [name for name in wanted if name in column_names(path)]
     table = read_parquet(path, names, ROW_BYTES)
-    columns = {name: table[name].to_numpy() for name in names if name != "features"}
-    if "features" in names:
+    columns = {name: table[name].to_numpy() for name in names}
+    for name in {"features", "label"} & columns.keys():
+        if name == "label" and columns[name].dtype != object:
+            continue
         try:
-            columns["features"] = np.stack(table["features"].to_numpy())
+            columns[name] = np.stack(columns[name])
         except (ValueError, TypeError) as error:
             raise ValueError(
-                f"{path}: features must be lists of numbers of one length: {error}."
+                f"{path}: {name} must be lists of numbers of one length: {error}."
             ) from error
     return columns
 
@@ -164,12 +180,16 @@ def _read_parquet(path: Path, wanted: Sequence[str]) -> _Columns:
 def _columns(domains: DomainSet, domain: Domain) -> _Columns:
     features = domain.x[:].cpu().numpy().astype(np.float32)
     n, views = len(domain), 1 if features.ndim == 2 else features.shape[1]
-    names = np.array(domains.label_names)
-    labels = domain.y.cpu().numpy().repeat(views)
+    labels = domain.y.cpu().numpy().repeat(views, axis=0)
+    classes = {}
+    if domains.labels == "classes":
+        classes["class"] = np.array(domains.label_names)[labels]
+    elif domains.labels == "tags":
+        classes["class"] = np.full(n * views, json.dumps(domains.label_names))
     return {
         "domain": np.full(n * views, domain.name),
         "label": labels,
-        "class": names[labels],
+        **classes,
         "view": np.tile(np.arange(views), n),
         "features": features.reshape(n * views, -1),
     }
@@ -185,11 +205,13 @@ def _parquet(columns: Mapping[str, NDArray[Any]]) -> bytes:
     import pyarrow  # type: ignore[import-untyped]
     import pyarrow.parquet  # type: ignore[import-untyped]
 
-    others, features = dict(columns), columns["features"]
-    del others["features"]
-    table = pyarrow.table(others).append_column(
-        "features",
-        pyarrow.FixedSizeListArray.from_arrays(features.reshape(-1), features.shape[1]),
+    table = pyarrow.table(
+        {
+            name: pyarrow.FixedSizeListArray.from_arrays(column.reshape(-1), column.shape[1])
+            if column.ndim == 2
+            else column
+            for name, column in columns.items()
+        }
     )
     out = io.BytesIO()
     pyarrow.parquet.write_table(table, out)

@@ -75,11 +75,12 @@ class DataSource:
         return None
 
 
-def image_source(index: Callable[[Path | None], ImageIndex], **facts: Any) -> DataSource:
+def image_source(index: Callable[..., ImageIndex], **facts: Any) -> DataSource:
     """A source of image domains.
 
     Args:
-        index: returns the images, given a folder to search first.
+        index: returns the images, given a folder to search first, and, for files of the user's
+            own, the columns of the label.
         facts: other fields of the source.
     """
 
@@ -89,6 +90,7 @@ def image_source(index: Callable[[Path | None], ImageIndex], **facts: Any) -> Da
         *,
         image_size: int = 224,
         augment: bool = True,
+        label: str | list[str] | None = None,
     ) -> DomainSet:
         """Image domains.
 
@@ -97,8 +99,10 @@ def image_source(index: Callable[[Path | None], ImageIndex], **facts: Any) -> Da
             on_progress: called for every image that is read or decoded.
             image_size: side of the square images that training sees, in pixels.
             augment: whether training sees random crops, flips and colours, as in DomainBed.
+            label: column of the label in a list of images, or several, of which each is a tag.
         """
-        return image_domains(index(data_dir), image_size, augment, on_progress=on_progress)
+        named = () if label is None else (label,)
+        return image_domains(index(data_dir, *named), image_size, augment, on_progress=on_progress)
 
     return DataSource(load, **facts)
 

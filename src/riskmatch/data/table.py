@@ -1,8 +1,8 @@
-"""Tables: one row per sample, one column with the label and one with the domain."""
+"""Tables: one row per sample, a column with the domain and one or several with the label."""
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from riskmatch.data.columns import InputColumn, read_texts, with_text_names
-from riskmatch.data.domain import Domain, DomainSet
+from riskmatch.data.domain import Domain, DomainSet, Labels
 from riskmatch.data.images.manifest import COLUMNS as MANIFEST_COLUMNS
+from riskmatch.data.labels import codes_of, label_columns, read_tags
 from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.data.table_files import check_distinct, read_table
 from riskmatch.validation import check_option, listed
@@ -42,39 +43,42 @@ class TableDomains(DomainSet):
     rows: Mapping[str, Tensor] = field(default_factory=dict)
     """(n,) number of each sample's row in the table, from 1, by domain."""
     label: str = ""
-    """Column of the label."""
+    """Column of the label; several with commas between them."""
     domain: str = ""
     """Column of the domain."""
 
-    def fitted(self, test_domains: Sequence[str] = (), *, regression: bool = False) -> DomainSet:
+    def fitted(
+        self, test_domains: Sequence[str] = (), *, labels: Labels | None = None
+    ) -> DomainSet:
         """Inputs of a network, with preprocessing fitted to all domains but ``test_domains``.
 
         Args:
             test_domains: domains that the preprocessing does not see.
-            regression: treat a numeric label with classes as a target. Targets are standardised on
-                the training domains; ``preprocessing.restore_target`` is the inverse.
+            labels: what the label is taken as, see :meth:`labelled`; by default what it is. The
+                numbers of a regression are standardised on the training domains;
+                ``preprocessing.restore_target`` is the inverse.
 
         Raises:
             ValueError: a domain is unknown, or the label does not fit.
         """
         training = [domain.name for domain in self.without(tuple(test_domains))]
-        if regression and self.classes:
-            return self.with_targets().fitted(test_domains)
-        domains, classes = self.domains, self.classes
+        if labels not in (None, self.labels):
+            return self.labelled(labels).fitted(test_domains)
+        domains, classes, numbers = self.domains, self.classes, self.labels == "numbers"
         if too_many := self.too_many_classes():
             raise ValueError(
-                f"The label {self.label!r} {too_many}. Choose another label, or set the risk to "
-                "squared or huber for a regression."
+                f"The label {self.label!r} {too_many}. Choose another label, or a regression: "
+                "--task regression (task='regression' in Python)."
             )
         chosen = [domain for domain in domains if domain.name in training]
         values = self.values(torch.cat([domain.x for domain in chosen]))  # type: ignore[misc]
         y = torch.cat([domain.y for domain in chosen]).double().numpy()
         preprocessing = TablePreprocessing.fit_values(
-            self.columns, values, target=None if classes else y
+            self.columns, values, target=y if numbers else None
         )
 
         def prepared(domain: Domain) -> Domain:
-            y = domain.y if classes else preprocessing.scale_target(domain.y)
+            y = preprocessing.scale_target(domain.y) if numbers else domain.y
             x = preprocessing.transform_values(self.values(domain.x))  # type: ignore[arg-type]
             return replace(domain, x=x, y=y)
 
@@ -82,7 +86,7 @@ class TableDomains(DomainSet):
             self.name,
             tuple(map(prepared, domains)),
             classes,
-            class_names=self.class_names if classes else (),
+            class_names=self.class_names,
             preprocessing=preprocessing,
         )
 
@@ -122,27 +126,11 @@ class TableDomains(DomainSet):
             )
         return described
 
-    def with_targets(self) -> TableDomains:
-        """The table with its classes as targets of a regression.
-
-        Raises:
-            ValueError: a class is no number.
-        """
-        try:
-            targets = torch.tensor([float(name) for name in self.class_names])
-        except ValueError:
-            raise ValueError(
-                f"A regression needs a label of numbers, and {self.label!r} holds "
-                f"{self.class_names[-1]!r}. Choose another label, or the risk cross-entropy."
-            ) from None
-        domains = tuple(replace(domain, y=targets[domain.y]) for domain in self.domains)
-        return replace(self, domains=domains, classes=0, class_names=())
-
 
 def load_table(
     path: Path,
     *,
-    label: str | None = None,
+    label: str | list[str] | None = None,
     domain: str | None = None,
     ignore: Sequence[str] = (),
 ) -> TableDomains:
@@ -150,7 +138,8 @@ def load_table(
 
     Args:
         path: file ``.csv``, ``.tsv`` or ``.parquet``.
-        label: column of the class, or of the target of a regression.
+        label: column of the label: of the class, of numbers, or of lists of tags; or several
+            columns, of which each is a tag, as a list or with commas between them.
         domain: column of the domain.
         ignore: columns to leave out.
 
@@ -164,25 +153,25 @@ def load_table(
 def table_domains(
     frame: DataFrame,
     name: str,
-    label: str | None,
+    label: str | Sequence[str] | None,
     domain: str | None,
     ignore: Sequence[str] = (),
 ) -> TableDomains:
     """Domains of a data frame; arguments as of :func:`load_table`."""
     frame = with_text_names(frame)
     columns = list(frame.columns)
-    _check_roles(frame, name, {"label": label, "domain": domain}, ignore)
-    assert label is not None
+    labels = () if label is None else label_columns(label, columns)
+    _check_roles(frame, name, {"label": labels, "domain": (domain,) if domain else ()}, ignore)
     assert domain is not None
-    features = [column for column in columns if column not in (label, domain, *ignore)]
+    features = [column for column in columns if column not in (*labels, domain, *ignore)]
     if not features or not len(frame):
         raise ValueError(
-            f"A table needs rows, and at least one feature besides the columns label={label!r} and "
-            f"domain={domain!r}; '{name}' has {len(frame):,} rows and the columns "
-            f"{listed(columns)}"
+            "A table needs rows, and at least one feature besides the columns "
+            f"label={','.join(labels)!r} and domain={domain!r}; '{name}' has {len(frame):,} rows "
+            f"and the columns {listed(columns)}"
             f"{' less ' + ', '.join(map(repr, ignore)) if ignore else ''}."
         )
-    class_names, y = _label(frame[label])
+    classes, class_names, y = _label([frame[column] for column in labels])
     domain_names, numbers = encoded(frame[domain], "domain")
     if len(domain_names) < 2:
         raise ValueError(
@@ -194,7 +183,7 @@ def table_domains(
     for feature in schema:
         array = feature.read(frame[feature.name])
         if array.dtype == object:
-            texts[feature.name], array = _codes(array)
+            texts[feature.name], array = codes_of(array)
         arrays.append(np.where(np.isnan(array), np.nan, array))
     x = torch.from_numpy(np.stack(arrays, axis=1))
     positions = [torch.from_numpy((numbers == k).nonzero()[0]) for k in range(len(domain_names))]
@@ -204,29 +193,29 @@ def table_domains(
             Domain(name, x[rows], y[rows])
             for name, rows in zip(domain_names, positions, strict=True)
         ),
-        classes=len(class_names),
+        classes=classes,
         class_names=class_names,
         columns=schema,
         texts=texts,
         rows=dict(zip(domain_names, (rows + 1 for rows in positions), strict=True)),
-        label=label,
+        label=",".join(labels),
         domain=domain,
     )
 
 
 def _check_roles(
-    frame: DataFrame, name: str, roles: Mapping[str, str | None], ignore: Sequence[str]
+    frame: DataFrame, name: str, roles: Mapping[str, Sequence[str]], ignore: Sequence[str]
 ) -> None:
-    """Raise ``ValueError`` unless every role has a column of its own that is not ignored."""
+    """Raise ``ValueError`` unless every role has columns of its own that are not ignored."""
     columns = list(frame.columns)
-    for role, column in roles.items():
-        if column is None:
+    for role, named in roles.items():
+        if not named:
             raise ValueError(
                 f"A table needs the column of the {role}: --{role} NAME ({role}=… in Python). "
                 f"'{name}' has {listed(columns)} (a list of images has "
                 f"{', '.join(MANIFEST_COLUMNS)})."
             )
-    chosen = [column for column in roles.values() if column is not None]
+    chosen = [column for named in roles.values() for column in named]
     for column in (*chosen, *ignore):
         if column in frame.index.names and column not in columns:
             raise ValueError(
@@ -235,23 +224,34 @@ def _check_roles(
             )
         check_option(f"column of '{name}'", column, columns)
     check_distinct(name, columns)
-    if len({*chosen}) < len(chosen):
+    if twice := [column for column, count in Counter(chosen).items() if count > 1]:
         raise ValueError(
-            f"{' and '.join(roles)} are the same column {chosen[0]!r} of '{name}'; name one column "
+            f"{' and '.join(roles)} are the same column {twice[0]!r} of '{name}'; name one column "
             "each."
         )
-    for role, column in roles.items():
-        if column in ignore:
-            raise ValueError(f"{column!r} is the {role} of '{name}', so it cannot be ignored.")
+    for role, named in roles.items():
+        if both := {*named} & {*ignore}:
+            raise ValueError(f"{min(both)!r} is the {role} of '{name}', so it cannot be ignored.")
 
 
-def _label(values: Series[Any]) -> tuple[tuple[str, ...], Tensor]:
-    """Class names and the class of each row; no names and the targets if there are fractions."""
+def _label(columns: Sequence[Series[Any]]) -> tuple[int, tuple[str, ...], Tensor]:
+    """Number of classes, names of classes or tags, and the label of each row.
+
+    A column of numbers with fractions is the target of a regression.
+    """
+    if (tags := read_tags(columns, row_place)) is not None:
+        return 0, tags[0], torch.from_numpy(tags[1])
+    (values,) = columns
     if _has_fractions(values):
         _check_present(values, values.isna().to_numpy(), "label")
-        return (), torch.tensor(InputColumn(str(values.name), "number").read(values)).float()
+        return 0, (), torch.tensor(InputColumn(str(values.name), "number").read(values)).float()
     names, codes = encoded(values, "label")
-    return names, torch.from_numpy(codes)
+    return len(names), names, torch.from_numpy(codes)
+
+
+def row_place(row: int) -> str:
+    """Place of a row of a table."""
+    return f"row {row + 1}"
 
 
 def _has_fractions(values: Series[Any]) -> bool:
@@ -268,21 +268,9 @@ def encoded(values: Series[Any], role: str) -> tuple[tuple[str, ...], NDArray[np
             "and false."
         )
     texts = read_texts(values)
-    names, codes = _codes(texts)
+    names, codes = codes_of(texts)
     _check_present(values, np.isnan(codes), role)
     return names, codes.astype(np.int64)
-
-
-def _codes(texts: NDArray[Any]) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-    """Distinct texts, whole numbers sorted as such, and the number of each; NaN where missing."""
-    import pandas as pd
-
-    codes, distinct = pd.factorize(texts)
-    whole = all(re.fullmatch(r"[+-]?\d+", text) for text in distinct)
-    order = sorted(range(len(distinct)), key=lambda k: int(distinct[k]) if whole else distinct[k])
-    rank = np.full(len(distinct) + 1, np.nan)
-    rank[order] = np.arange(len(order))
-    return tuple(str(distinct[k]) for k in order), rank[codes]
 
 
 def _check_present(values: Series[Any], missing: NDArray[np.bool_], role: str) -> None:

@@ -113,8 +113,10 @@ def domains_of(
         domains = data.load(config.data, config.data_options, data_dir, on_progress)
     if isinstance(domains, TableDomains):
         _warn_of_numbers_as_texts(domains)
-        fitted = domains.fitted(config.test_domains, regression=labels == "numbers")
+        fitted = domains.fitted(config.test_domains, labels=labels)
         return with_identity(fitted, identity_of_table(domains, labels))
+    if labels is not None:
+        domains = domains.labelled(labels)
     if trunk is None:
         return domains
     features = embed(

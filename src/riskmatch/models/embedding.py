@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -118,6 +118,7 @@ def embed_to_file(
     *,
     views: int = 1,
     image_size: int = 224,
+    label: str | Sequence[str] = (),
     data_dir: Path | None = None,
     device: str = "auto",
     on_progress: OnProgress | None = None,
@@ -131,6 +132,7 @@ def embed_to_file(
         options: options of the backbone: ``weights``, ``pretrained``, ``size``.
         views: views of each image, see :func:`embed`.
         image_size: side of augmented images, in pixels.
+        label: columns of the label in a manifest.
         data_dir: folder searched first for a benchmark.
         device: device of the backbone; ``auto`` is a GPU if there is one.
         on_progress: called with each image that is decoded or embedded.
@@ -144,7 +146,8 @@ def embed_to_file(
     find_images(data, data_dir)
     check_options(backbone, options or {}, trunk)
     network = seeded_trunk(backbone, options or {})  # before images are decoded: it may fail
-    domains = load(data, {"image_size": image_size}, data_dir, on_progress)
+    named = {"label": label if isinstance(label, str) else list(label)} if label else {}
+    domains = load(data, {"image_size": image_size, **named}, data_dir, on_progress)
     features = embed(domains, network, views=views, device=device, on_progress=on_progress)
     if on_progress is not None:
         on_progress(f"writing {file}", 0, None)

@@ -79,7 +79,7 @@ def test_one_class_small_domains_and_identifiers():
 
 @pytest.mark.parametrize(
     ("name", "severity", "cure"),
-    [("code {}", "fault", "another label"), ("{}", "note", "--risk squared")],
+    [("code {}", "fault", "another label"), ("{}", "note", "--task regression")],
 )
 def test_more_classes_than_train_takes(name, severity, cure):
     (found,) = findings(visits(late=[name.format(k) for k in range(N)]))

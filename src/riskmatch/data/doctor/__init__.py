@@ -12,9 +12,11 @@ from riskmatch.data.catalogue import check_table_options, find_images, is_path, 
 from riskmatch.data.doctor.duplicates import Siblings, check_duplicates, siblings_in
 from riskmatch.data.doctor.files import Inspection, check_colours, check_file, inspect_files
 from riskmatch.data.doctor.findings import SEVERITIES, Examination, Finding, contact_sheet
+from riskmatch.data.doctor.labels import check_labels
 from riskmatch.data.doctor.published import BenchmarkCopy, check_classes, check_counts, recognise
 from riskmatch.data.doctor.survey import survey
-from riskmatch.data.doctor.tables import check_table, row_counts
+from riskmatch.data.doctor.tables import check_table, labels_of, row_counts
+from riskmatch.data.labels import summary
 from riskmatch.data.table import MAX_CLASSES, TableDomains, load_table
 from riskmatch.validation import check_options
 
@@ -47,7 +49,8 @@ def examine_data(
             a table; or a table that :func:`~riskmatch.load_data` made of a data frame. A folder
             with the domain and class names of a benchmark is compared with it.
         data_dir: folder searched first for a benchmark.
-        options: options of a table in a file: ``label``, ``domain`` and ``ignore``.
+        options: options of a table in a file: ``label``, ``domain`` and ``ignore``; of a manifest
+            ``label``.
         on_progress: called with the number of images examined.
         jobs: number of threads; by default one per core.
 
@@ -64,12 +67,17 @@ def examine_data(
         return _examine_table(load_table(Path(data), **options or {}), str(data))
     if options:
         check_table_options(str(data), options)
-        raise ValueError(f"{next(iter(options))} applies only to tables; {data} is not one.")
+        if not options.keys() <= {"label"} or not is_path(str(data)):
+            raise ValueError(f"{next(iter(options))} applies only to tables; {data} is not one.")
     source, benchmark = (data, None) if isinstance(data, Path) else find_images(data, data_dir)
-    index, findings = survey(source)
-    copy = BenchmarkCopy.of(index, benchmark or recognise(index))
+    index, findings = survey(source, (options or {}).get("label"))
+    named = benchmark or (recognise(index) if index.classes else None)
+    copy = BenchmarkCopy.of(index, named)
     findings += check_counts(index, copy)
-    findings += check_classes(index, copy)
+    labels = index.labels_by_domain()
+    findings += (
+        check_classes(index, copy) if index.classes else check_labels(index.class_names, labels)
+    )
     files = list[Inspection]()
     for file in inspect_files(map(index.file, range(len(index))), jobs):
         row = len(files)
@@ -81,21 +89,42 @@ def examine_data(
     findings += check_duplicates(index, copy, files)
     findings.sort(key=lambda f: (SEVERITIES.index(f.severity), f.kind, f.subject, f.message))
     title = copy.benchmark.title if copy.benchmark else None
-    counts, root = index.counts(), str(index.root)
-    return Examination(index.name, root, counts, title, copy.published, tuple(findings), index)
+    counts, sizes = index.counts(), index.domain_sizes()
+    if not index.class_names:
+        counts = {name: {"": size} for name, size in sizes.items()}
+    return Examination(
+        index.name,
+        str(index.root),
+        counts,
+        title,
+        copy.published,
+        tuple(findings),
+        index,
+        sizes,
+        summary(index.class_names, labels),
+    )
 
 
 def _examine_table(table: TableDomains, root: str) -> Examination:
     too_many = table.too_many_classes()
     if table.classes > MAX_CLASSES:
         with suppress(ValueError):  # classes that are no numbers
-            table = table.with_targets()
+            table = table.labelled("numbers")
     findings = list(check_table(table))
     if too_many and table.classes:
         cure = "Choose another label."
         findings.append(Finding("many-classes", "fault", too_many, cure, column=table.label))
     elif too_many:
-        cure = "Train a regression, --risk squared (risk='squared'), or choose another label."
+        cure = "Train a regression, --task regression (task='regression'), or choose another label."
         findings.append(Finding("many-classes", "note", too_many, cure, column=table.label))
     findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), finding.kind))
-    return Examination(table.name, root, row_counts(table), None, {}, tuple(findings))
+    return Examination(
+        table.name,
+        root,
+        row_counts(table),
+        None,
+        {},
+        tuple(findings),
+        sizes={domain.name: len(domain) for domain in table.domains},
+        labels=summary(table.class_names, labels_of(table)),
+    )

@@ -246,7 +246,7 @@ def _finding(
 ) -> Finding:
     """Two images with the same pixels, if ``exact``, or that look alike."""
     a, b = (index.paths[row] for row in pair)
-    labels = [index.class_names[index.labels[row]] for row in pair]
+    labels = [", ".join(index.names(row)) or str(index.labels[row]) for row in pair]
     domains = [index.domain_names[index.domains[row]] for row in pair]
     same_label, same_domain = labels[0] == labels[1], domains[0] == domains[1]
     published = same_domain and domains[0] in copy.complete

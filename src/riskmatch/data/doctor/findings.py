@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from io import BytesIO
 from itertools import product
 from pathlib import Path
@@ -62,7 +62,7 @@ class Examination:
     root: str
     """Folder, manifest or table."""
     counts: Mapping[str, Mapping[str, int]]
-    """Number of samples by domain and class; a regression has the class ""."""
+    """Number of samples by domain and class or tag; a regression has the class ""."""
     benchmark: str | None
     """Title of the published data set that this is a copy of."""
     published: Mapping[str, int]
@@ -71,6 +71,11 @@ class Examination:
     """Sorted by severity, kind and subject; drift of columns by its size."""
     index: ImageIndex | None = None
     """Images in their proper place, intact or not; None for a table."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Number of samples by domain."""
+    labels: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By domain the share of each tag, or the ``mean`` and ``spread`` of a regression's labels;
+    empty where the labels are classes."""
 
     @property
     def samples(self) -> str:
@@ -78,7 +83,7 @@ class Examination:
         return "rows" if self.index is None else "images"
 
     def __len__(self) -> int:
-        return sum(sum(classes.values()) for classes in self.counts.values())
+        return sum(self.sizes.values())
 
     def tally(self) -> dict[Severity, int]:
         """Number of findings by severity."""
@@ -108,6 +113,7 @@ class Examination:
             self.samples: len(self),
             "benchmark": self.benchmark,
             "counts": self.counts,
+            **({"labels": self.labels} if self.labels else {}),
             "published": dict(self.published),
             "tally": self.tally(),
             "findings": [asdict(finding) for finding in self.findings],
@@ -116,7 +122,7 @@ class Examination:
 
 
 def contact_sheet(index: ImageIndex, file: Path) -> None:
-    """Write a PNG of classes (rows) × domains (columns) with the first image of each.
+    """Write a PNG of classes or tags (rows) × domains (columns) with the first image of each.
 
     A cell is grey where a domain lacks a class, or where its first images cannot be decoded.
 
@@ -130,13 +136,14 @@ def contact_sheet(index: ImageIndex, file: Path) -> None:
 
     step = CELL + GAP
     width = MARGIN + step * len(index.domain_names)
-    height = HEAD + step * len(index.class_names)
+    lines = index.class_names or ("",)
+    height = HEAD + step * len(lines)
     sheet = Image.new("RGB", (width, height), PAPER)
     draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(size=13)
     for column, name in enumerate(index.domain_names):
         x = MARGIN + column * step
         draw.text((x, GAP), clipped(draw, font, name, CELL), fill=INK, font=font)
-    for line, name in enumerate(index.class_names):
+    for line, name in enumerate(lines):
         y = HEAD + line * step + CELL // 2 - GAP * 2
         draw.text((GAP, y), clipped(draw, font, name, MARGIN - 2 * GAP), fill=INK, font=font)
     for (label, domain), rows in _cells(index).items():
@@ -149,12 +156,14 @@ def contact_sheet(index: ImageIndex, file: Path) -> None:
 
 
 def _cells(index: ImageIndex) -> dict[tuple[int, int], list[int]]:
-    """The first rows of each label and domain."""
-    keys = product(range(len(index.class_names)), range(len(index.domain_names)))
+    """The first rows of each class or tag and domain."""
+    lines = {name: line for line, name in enumerate(index.class_names or ("",))}
+    keys = product(lines.values(), range(len(index.domain_names)))
     cells: dict[tuple[int, int], list[int]] = {key: [] for key in keys}
-    for row, key in enumerate(zip(index.labels, index.domains, strict=True)):
-        if len(cells[key]) < TRIES:
-            cells[key].append(row)
+    for row, domain in enumerate(index.domains):
+        for name in index.names(row) if index.class_names else ("",):
+            if len(cells[lines[name], domain]) < TRIES:
+                cells[lines[name], domain].append(row)
     return cells
 
 

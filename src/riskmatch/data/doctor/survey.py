@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from riskmatch.data.doctor.files import HEADER, detect_format
@@ -23,15 +24,21 @@ MAX_MISSING = 100
 """Missing files of a manifest that are listed one by one."""
 
 
-def survey(source: Path) -> tuple[ImageIndex, list[Finding]]:
+def survey(
+    source: Path, label: str | Sequence[str] | None = None
+) -> tuple[ImageIndex, list[Finding]]:
     """The images of a folder or a manifest, and findings on files that a loader skips or refuses.
+
+    Args:
+        source: the folder or manifest.
+        label: columns of the label in a manifest.
 
     Raises:
         FileNotFoundError: the folder or manifest does not exist.
         ValueError: the tree has another layout, or has no files.
     """
     if source.is_file() and is_manifest(source):
-        index, findings = _survey_manifest(source)
+        index, findings = _survey_manifest(source, label)
     else:
         index, findings = _survey_folder(source)
     if not len(index):
@@ -40,8 +47,10 @@ def survey(source: Path) -> tuple[ImageIndex, list[Finding]]:
     return index, findings
 
 
-def _survey_manifest(source: Path) -> tuple[ImageIndex, list[Finding]]:
-    listed = read_manifest(source)
+def _survey_manifest(
+    source: Path, label: str | Sequence[str] | None
+) -> tuple[ImageIndex, list[Finding]]:
+    listed, tags = read_manifest(source, label)
     existing = {entry for entry in listed if os.path.isfile(source.parent / entry.path)}
     cure = f"Restore the file, or remove it from {source.name}. {RELATIVE}"
     findings = list[Finding]()
@@ -53,7 +62,7 @@ def _survey_manifest(source: Path) -> tuple[ImageIndex, list[Finding]]:
             break
         message = f"is listed in {source.name}, {location}, but does not exist"
         findings.append(Finding("missing-file", "fault", message, cure, entry.path, entry.domain))
-    return index_entries(source, existing), findings
+    return index_entries(source, existing, tags), findings
 
 
 def _survey_folder(source: Path) -> tuple[ImageIndex, list[Finding]]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from riskmatch.data.columns import LARGEST, InputColumn
 from riskmatch.data.doctor.findings import Finding, Severity
+from riskmatch.data.doctor.labels import check_labels
 from riskmatch.data.table import TableDomains
 from riskmatch.statistics import ks_distance
 
@@ -34,7 +35,14 @@ Floats = NDArray[np.float64]
 
 
 def row_counts(table: TableDomains) -> dict[str, dict[str, int]]:
-    """Number of rows by domain and class; a regression has the class ""."""
+    """Number of rows by domain and class or tag; a regression has the class ""."""
+    if table.labels == "tags":
+        return {
+            domain.name: dict(
+                zip(table.class_names, domain.y.nansum(0).long().tolist(), strict=True)
+            )
+            for domain in table.domains
+        }
     if not table.classes:
         return {domain.name: {"": len(domain)} for domain in table.domains}
     return {
@@ -49,12 +57,19 @@ def row_counts(table: TableDomains) -> dict[str, dict[str, int]]:
     }
 
 
+def labels_of(table: TableDomains) -> dict[str, NDArray[Any]]:
+    """Labels by domain."""
+    return {domain.name: domain.y.numpy() for domain in table.domains}
+
+
 def check_table(table: TableDomains) -> Iterator[Finding]:
     """Findings about a table; those on drift are ranked."""
     x = np.concatenate([domain.x[:].numpy() for domain in table.domains])
     y = np.concatenate([domain.y.numpy() for domain in table.domains])
     domains = np.repeat(np.arange(len(table.domains)), [len(domain) for domain in table.domains])
     yield from _check_domains(table)
+    if not table.classes:
+        yield from check_labels(table.class_names, labels_of(table))
     yield from _check_leaks(table, x, y, domains)
     yield from _check_duplicates(table, x, y, domains)
     yield from _check_drift(table, x, domains)
@@ -79,6 +94,7 @@ def _check_leaks(
     table: TableDomains, x: Floats, y: NDArray[Any], domains: NDArray[np.int64]
 ) -> Iterator[Finding]:
     rows = np.random.default_rng(0).permutation(len(x))[:SAMPLE]
+    parts = [*_parts(table, y[rows])]
     for k, column in enumerate(table.columns):
         values = x[rows, k]
         if column.name in table.texts:
@@ -89,14 +105,30 @@ def _check_leaks(
             elif distinct > IDENTIFIER * len(x) and distinct > 100:
                 message = f"has {distinct:,} different texts in {len(x):,} rows, as an identifier"
                 yield _finding("identifier", "warning", column, message)
-        share = _explained(column, values, y[rows], classes=table.classes > 0)
+        shares = {
+            part: _explained(column, values[known], target, classes=table.labels != "numbers")
+            for part, target, known in parts
+        }
+        part, share = max(shares.items(), key=lambda item: item[1])
         if share >= LEAK and table.classes != 1:
-            message = f"determines the label by itself: it explains {share:.1%} of it"
+            message = f"determines {part} by itself: it explains {share:.1%} of it"
             yield _finding("label-leak", "fault", column, message)
         share = _explained(column, values, domains[rows], classes=True)
         if share >= LEAK:
             message = f"names the domain: it explains {share:.1%} of it, and a new one is unseen"
             yield _finding("domain-leak", "warning", column, message)
+
+
+def _parts(
+    table: TableDomains, y: NDArray[Any]
+) -> Iterator[tuple[str, NDArray[Any], NDArray[np.bool_]]]:
+    """The label, or each tag: what it is called, its values, and the rows where it is known."""
+    if y.ndim == 1:
+        yield "the label", y, np.ones(len(y), bool)
+        return
+    for name, tag in zip(table.class_names, y.T, strict=True):
+        known = ~np.isnan(tag)
+        yield f"the tag '{name}'", tag[known].astype(np.int64), known
 
 
 def numbers_as_texts(table: TableDomains, column: str) -> Finding | None:

@@ -203,7 +203,7 @@ def index_benchmark(benchmark: Benchmark, root: Path) -> ImageIndex:
     entries = [
         Entry(
             entry.path,
-            names.get(folded_name(entry.label), entry.label),
+            names.get(folded_name(str(entry.label)), entry.label),
             next((p.name for p in benchmark.parts if p.matches(entry.domain)), entry.domain),
         )
         for entry in scan(root)

@@ -89,7 +89,7 @@ def image_domains(
             Domain(name, images.take(numbers == number), labels[numbers == number])
             for number, name in enumerate(index.domain_names)
         ),
-        classes=len(index.class_names),
+        classes=index.classes,
         class_names=index.class_names,
         augment=RandomView(image_size) if augment else WholeView(image_size),
     )

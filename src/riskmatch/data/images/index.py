@@ -8,7 +8,10 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from riskmatch.files import check_regular
 from riskmatch.validation import check_option
@@ -31,11 +34,12 @@ LAYOUT = "the layout must be domain/class/image"
 
 
 class Entry(NamedTuple):
-    """One image with the names of its class and domain."""
+    """One image with its label and the name of its domain."""
 
     path: str
     """Path relative to the root of the data set, with forward slashes."""
-    label: str
+    label: str | float | tuple[float, ...]
+    """Name of the class, number, or tags, 0, 1 or NaN."""
     domain: str
 
 
@@ -56,11 +60,12 @@ class ImageIndex:
     name: str
     root: Path
     class_names: tuple[str, ...]
+    """Names of the classes, or of the tags; empty where the labels are numbers."""
     domain_names: tuple[str, ...]
     paths: tuple[str, ...]
     """(n,) paths relative to the root, with forward slashes."""
-    labels: tuple[int, ...]
-    """(n,) indices into ``class_names``."""
+    labels: tuple[Any, ...]
+    """(n,) indices into ``class_names``, numbers (floats), or a tuple (k,) of tags each."""
     domains: tuple[int, ...]
     """(n,) indices into ``domain_names``."""
 
@@ -78,26 +83,32 @@ class ImageIndex:
         Class and domain names are normalised (:func:`normalised_name`); paths are kept as they are.
         """
         normalised = [
-            Entry(path, normalised_name(label), normalised_name(domain))
+            Entry(
+                path,
+                normalised_name(label) if isinstance(label, str) else label,
+                normalised_name(domain),
+            )
             for path, label, domain in entries
         ]
-        classes = tuple(class_names or sorted({entry.label for entry in normalised}))
+        named = {entry.label for entry in normalised if isinstance(entry.label, str)}
+        classes = tuple(class_names or sorted(named))
         domains = tuple(domain_names or sorted({entry.domain for entry in normalised}))
-        label_of = {label: number for number, label in enumerate(classes)}
+        label_of: dict[Any, int] = {label: number for number, label in enumerate(classes)}
         domain_of = {domain: number for number, domain in enumerate(domains)}
         for entry in normalised:
-            if entry.label not in label_of:
+            if isinstance(entry.label, str) and entry.label not in label_of:
                 check_option(f"class of '{name}'", entry.label, classes)
             if entry.domain not in domain_of:
                 check_option(f"domain of '{name}'", entry.domain, domains)
-        rows = sorted((domain_of[e.domain], label_of[e.label], e.path) for e in normalised)
+        labels = {e.path: e.label for e in normalised if not isinstance(e.label, str)}
+        rows = sorted((domain_of[e.domain], label_of.get(e.label, 0), e.path) for e in normalised)
         return cls(
             name,
             root,
             classes,
             domains,
             paths=tuple(path for _, _, path in rows),
-            labels=tuple(label for _, label, _ in rows),
+            labels=tuple(labels.get(path, label) for _, label, path in rows),
             domains=tuple(domain for domain, _, _ in rows),
         )
 
@@ -108,16 +119,37 @@ class ImageIndex:
         """Path of the image of a row."""
         return self.root / self.paths[row]
 
+    @property
+    def classes(self) -> int:
+        """Number of classes; 0 where the labels are numbers or tags."""
+        has_classes = all(isinstance(label, int) for label in self.labels[:1])
+        return len(self.class_names) if has_classes else 0
+
+    def names(self, row: int) -> tuple[str, ...]:
+        """Name of the class of a row, or of its tags; empty where the label is a number."""
+        label = self.labels[row]
+        if isinstance(label, tuple):
+            return tuple(
+                name for name, tag in zip(self.class_names, label, strict=True) if tag == 1
+            )
+        return (self.class_names[label],) if self.class_names else ()
+
+    def labels_by_domain(self) -> dict[str, NDArray[Any]]:
+        """Labels of the images of each domain, (n,) or (n, k)."""
+        labels, domains = np.array(self.labels), np.array(self.domains)
+        return {name: labels[domains == k] for k, name in enumerate(self.domain_names)}
+
     def counts(self) -> dict[str, dict[str, int]]:
-        """Number of images by domain and class, zeros included."""
+        """Number of images by domain and class or tag, zeros included."""
         table = {domain: dict.fromkeys(self.class_names, 0) for domain in self.domain_names}
-        for label, domain in zip(self.labels, self.domains, strict=True):
-            table[self.domain_names[domain]][self.class_names[label]] += 1
+        for row, domain in enumerate(self.domains):
+            for name in self.names(row):
+                table[self.domain_names[domain]][name] += 1
         return table
 
     def domain_sizes(self) -> dict[str, int]:
         """Number of images by domain."""
-        return {domain: sum(classes.values()) for domain, classes in self.counts().items()}
+        return {name: self.domains.count(k) for k, name in enumerate(self.domain_names)}
 
 
 def index_folder(root: Path) -> ImageIndex:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from riskmatch.data.images.index import Entry, ImageIndex, normalised_name
-from riskmatch.data.table_files import column_names, read_csv, read_parquet
+from riskmatch.data.labels import NUMBER, label_columns, read_tags
+from riskmatch.data.table_files import SUFFIXES, column_names, read_csv, read_parquet
 from riskmatch.files import read_file
 from riskmatch.validation import listed
 
@@ -23,45 +25,79 @@ Row = tuple[str, Any]
 """Location of a row, such as "line 7", and its values by column."""
 
 
-def index_manifest(path: Path) -> ImageIndex:
+class Manifest(NamedTuple):
+    """What a manifest lists."""
+
+    entries: dict[Entry, str]
+    """The images, existing or not, with the location of each row."""
+    tags: tuple[str, ...] = ()
+    """Names of the tags, where the labels are tags."""
+
+
+def index_manifest(path: Path, label: str | Sequence[str] | None = None) -> ImageIndex:
     """The images that a manifest lists.
 
     Args:
         path: a file ``.csv``, ``.tsv``, ``.json`` (a list of objects), ``.jsonl`` (an object per
             line) or ``.parquet`` with the columns path, label and domain. Image paths are absolute
-            or relative to its folder. Labels that are all whole numbers are sorted as numbers.
-            Blanks around a value are ignored.
+            or relative to its folder. Labels that are all whole numbers are sorted as numbers;
+            numbers with fractions are the targets of a regression. Blanks around a value are
+            ignored.
+        label: columns of the label in place of ``label``; see
+            :func:`riskmatch.data.labels.read_tags` for tags.
 
     Raises:
         FileNotFoundError: the manifest or an image that it lists does not exist.
         ValueError: a row or column is invalid; the message names it.
     """
-    listed = read_manifest(path)
+    listed, tags = read_manifest(path, label)
     missing = [entry for entry in listed if not (path.parent / entry.path).is_file()]
     if missing:
         raise FileNotFoundError(
             f"{path}, {listed[missing[0]]}: {path.parent / missing[0].path} does not exist "
             f"({len(missing):,} of {len(listed):,} files are missing). {RELATIVE}"
         )
-    return index_entries(path, listed)
+    return index_entries(path, listed, tags)
 
 
-def read_manifest(path: Path) -> dict[Entry, str]:
+def read_manifest(path: Path, label: str | Sequence[str] | None = None) -> Manifest:
     """The images that a manifest lists, existing or not, with the location of each row.
 
     Raises:
         FileNotFoundError: the manifest does not exist.
         ValueError: a row or column is invalid; the message names it.
     """
+    known: Sequence[str] = ()
+    if label is not None and path.suffix.lower() in SUFFIXES and path.exists():
+        known = column_names(path)
+    named = label_columns(label or "label", known)
+    rows = list(_rows(path, ("path", *named, "domain")))
+    labels, tags = _labels(path, named, rows)
     listed, first = dict[Entry, str](), dict[str, str]()
-    for location, values in _rows(path, COLUMNS):
-        entry = Entry(*values)
-        if entry.path in first:
-            raise ValueError(
-                f"{path} lists {entry.path} twice, in {first[entry.path]} and {location}."
-            )
-        first[entry.path] = listed[entry] = location
-    return listed
+    for (location, row), value in zip(rows, labels, strict=True):
+        image, domain = (_value(path, location, name, row[name]) for name in ("path", "domain"))
+        if image in first:
+            raise ValueError(f"{path} lists {image} twice, in {first[image]} and {location}.")
+        first[image] = listed[Entry(image, value, domain)] = location
+    return Manifest(listed, tags)
+
+
+def _labels(
+    path: Path, named: Sequence[str], rows: Sequence[Row]
+) -> tuple[Iterable[str | float | tuple[float, ...]], tuple[str, ...]]:
+    """The label of each row, and the names of the tags where there are any."""
+    import pandas as pd
+
+    columns = [pd.Series([row[name] for _, row in rows], name=name, dtype=object) for name in named]
+    if (tags := read_tags(columns, lambda row: f"{path}, {rows[row][0]}")) is not None:
+        return map(tuple, tags[1].tolist()), tags[0]
+    (name,) = named
+    texts = [_value(path, location, name, row[name]) for location, row in rows]
+    if all(map(NUMBER.fullmatch, texts)):
+        numbers = [float(text) for text in texts]
+        if any(number % 1 for number in numbers):
+            return numbers, ()
+    return texts, ()
 
 
 def manifest_paths(path: Path) -> list[str]:
@@ -71,7 +107,8 @@ def manifest_paths(path: Path) -> list[str]:
         FileNotFoundError: the manifest does not exist.
         ValueError: a row or column is invalid; the message names it.
     """
-    return [values[0] for _, values in _rows(path, ("path",))]
+    rows = _rows(path, ("path",))
+    return [_value(path, location, "path", row["path"]) for location, row in rows]
 
 
 def listed_files(path: Path) -> list[Path]:
@@ -82,16 +119,18 @@ def listed_files(path: Path) -> list[Path]:
         return []
 
 
-def index_entries(path: Path, entries: Collection[Entry]) -> ImageIndex:
+def index_entries(path: Path, entries: Collection[Entry], tags: Sequence[str] = ()) -> ImageIndex:
     """The index of images that the manifest ``path`` lists, named after the file."""
-    labels = sorted({normalised_name(entry.label) for entry in entries})
+    labels = sorted({normalised_name(e.label) for e in entries if isinstance(e.label, str)})
+    if not labels and entries:
+        return ImageIndex.of(path.stem, path.parent, entries, tags)
     if all(re.fullmatch(r"[+-]?\d+", label) for label in labels):
         labels.sort(key=int)
     return ImageIndex.of(path.stem, path.parent, entries, labels)
 
 
-def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """Location and values of each row, in the order of ``columns``."""
+def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Location and values of each row, which has ``columns``."""
     if not path.exists():
         raise FileNotFoundError(f"There is no manifest {path}.")
     if not is_manifest(path):
@@ -102,7 +141,7 @@ def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, list[str]]]
             raise ValueError(f"{path}, {location} must be an object with {', '.join(columns)}.")
         _check_columns(path, row, columns)
         empty = False
-        yield location, [_value(path, location, column, row[column]) for column in columns]
+        yield location, row
     if empty:
         raise ValueError(f"{path} lists no images; add rows with {', '.join(columns)}.")
 
@@ -174,9 +213,12 @@ def _check_columns(path: Path, row: Mapping[str, Any], columns: Sequence[str]) -
 
 
 def _value(path: Path, location: str, column: str, value: Any) -> str:
-    """A value as text; labels and domains may be whole numbers."""
-    whole = isinstance(value, int) and not isinstance(value, bool) and column != "path"
-    text = str(value).strip() if whole or isinstance(value, str) else ""
+    """A value as text; labels and domains may be whole numbers, labels of a regression any."""
+    number = isinstance(value, int) and not isinstance(value, bool) and column != "path"
+    if isinstance(value, float) and column not in ("path", "domain"):
+        number = math.isfinite(value)
+        value = int(value) if number and value.is_integer() else value
+    text = str(value).strip() if number or isinstance(value, str) else ""
     if text:
         return text
     empty = value is None or isinstance(value, str)
