@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import stdev
 from typing import Any, NamedTuple
 
@@ -53,6 +53,49 @@ def share_interval(hits: int, n: int, level: float) -> tuple[float, float]:
 
     interval = binomtest(hits, n).proportion_ci(level, method="wilson")
     return float(interval.low), float(interval.high)
+
+
+def bootstrap_interval(
+    statistic: Callable[[NDArray[np.intp]], float],
+    groups: NDArray[Any],
+    level: float,
+    draws: int = 200,
+    seed: int = 0,
+) -> tuple[float, float]:
+    """Percentile interval of a statistic of samples, by drawing groups with replacement.
+
+    Args:
+        statistic: maps rows, some of them several times, to a number; NaN where it has none.
+        groups: (n,) the group of each sample, from 0; with a group each, samples are drawn.
+        level: level of the interval.
+        draws: number of draws.
+        seed: seed of the draws.
+
+    Returns:
+        Both ends; NaN where most draws have no statistic, or there is one group.
+
+    Example:
+        >>> x = np.arange(100.0)
+        >>> low, high = bootstrap_interval(lambda rows: x[rows].mean(), np.arange(100), 0.95)
+        >>> 40 < low < 49.5 < high < 59
+        True
+
+    Reference: Efron and Tibshirani, *An Introduction to the Bootstrap*, 1993, section 13.
+    """
+    order = np.argsort(groups, kind="stable")
+    members = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
+    if len(members) < 2:
+        return math.nan, math.nan
+    rng = np.random.default_rng(seed)
+    values = np.empty(draws)
+    for k in range(draws):
+        chosen = rng.integers(len(members), size=len(members))
+        values[k] = statistic(np.concatenate([members[group] for group in chosen]))
+    known = values[~np.isnan(values)]
+    if 2 * len(known) < draws:
+        return math.nan, math.nan
+    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
 
 
 def holm(p: Sequence[float]) -> list[float]:

@@ -74,7 +74,7 @@ def test_a_regression_predicts_in_the_unit_of_its_label(tmp_path):
     new = visits(seed=1).dropna()
     predicted = model.predict(new)
     card = (tmp_path / "model" / "README.md").read_text()
-    assert "lowest mean validation risk" in card
+    assert "lowest mean validation RMSE" in card
     assert "ccuracy" not in card
     assert np.corrcoef(predicted, new["cost"])[0, 1] > 0.9
     assert abs(predicted.mean() - new["cost"].mean()) < new["cost"].std()

@@ -1,9 +1,11 @@
-"""``riskmatch evaluate``: accuracy and risk of a model on every domain of labelled data."""
+"""``riskmatch evaluate``: metrics and risk of a model on every domain of labelled data."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +31,8 @@ class Labelled(Command):
     """Labelled data: a name, a folder domain/class/image, a manifest (a CSV, JSON or Parquet file
     with columns path, label and domain) or a table."""
     label: str | None = None
-    """Column of the label of a table; by default that of training."""
+    """Column of the label of a table or a list of images, or several with commas between them; by
+    default those of training."""
     domain: str | None = None
     """Column of the domain of a table; by default that of training, or all rows are one domain."""
     data_options: Mapping[str, Any] = field(default_factory=dict)
@@ -57,6 +60,9 @@ class Evaluate(Labelled):
       riskmatch evaluate runs/3f2a…/model new-site
     """
 
+    metric: str | None = None
+    """The metric that tells the worst domain: a name, or package.module:function; by default the
+    primary one of the task."""
     level: float = 0.95
     """Level of the intervals."""
     quiet: bool = False
@@ -71,24 +77,40 @@ class Evaluate(Labelled):
             table = riskmatch.evaluate(model, **self.reading(display))
         if self.json:
             expected = model.values["expected"]
-            print_json({"domains": table.to_dict("records"), "expected": expected})
+            facts = {name: table.attrs[name] for name in ("metric", "worst", "missing")}
+            print_json({"domains": table.to_dict("records"), **facts, "expected": expected})
         else:
             _print(table, model, self.level)
 
 
 def _print(table: pd.DataFrame, model: TrainedModel, level: float) -> None:
-    def interval(row: dict[str, Any], name: str, decimals: int) -> str:
-        value, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
-        return f"{value:.{decimals}f} [{low:.{decimals}f}, {high:.{decimals}f}]"
+    def interval(row: dict[str, Any], name: str) -> str | None:
+        value, *ends = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
+        if math.isnan(value):
+            return None
+        style = ".4f" if name == "risk" else ".3f" if facts[name].percent else ".4g"
+        between = f" [{ends[0]:{style}}, {ends[1]:{style}}]" if not math.isnan(ends[0]) else ""
+        return f"{value:{style}}{between}"
 
+    facts, primary, rows = table.attrs["metrics"], table.attrs["metric"], table.to_dict("records")
     columns = [
         Column("domain", lambda row: row["domain"] + " (trained on)" * bool(row["trained_on"])),
         Column("samples", lambda row: f"{row['samples']:,}"),
-        Column("accuracy", lambda row: interval(row, "accuracy", 3) if model.classes else None),
-        Column("mean risk", lambda row: interval(row, "risk", 4)),
+        Column(facts[primary].title, lambda row: interval(row, primary)),
+        Column("mean risk", lambda row: interval(row, "risk")),
     ]
-    print_table(columns, table.to_dict("records"))
+    print_table(columns, rows)
+    if others := [name for name in facts if name != primary]:
+        sites = (
+            Column(row["domain"], partial(lambda row, n: interval(n, row), row)) for row in rows
+        )
+        print_table([Column("metric", lambda name: facts[name].title), *sites], others)
     print_line(f"{level:.0%} intervals for independent samples")
+    if len(rows) > 1 and table.attrs["worst"] is not None:
+        print_line(f"worst {facts[primary].title}: {table.attrs['worst']}")
+    for domain, reasons in table.attrs["missing"].items():
+        for name, reason in reasons.items():
+            print_line(f"no {facts[name].title} of {domain}: {reason}")
     if model.expected:
         print_line(f"expected on a new domain: {model.expected}")
     if table["trained_on"].any():

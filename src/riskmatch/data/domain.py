@@ -302,7 +302,7 @@ class DomainSet:
         elif (self.labels, labels) == ("numbers", "classes"):
             values = torch.cat([part.y for d in self.domains for part in _parts(d)]).unique()
             names = tuple(f"{value:.7g}" for value in values.tolist())
-            classes, convert = len(names), lambda y: torch.searchsorted(values, y)
+            classes, convert = len(names), lambda y: torch.searchsorted(values, y.contiguous())
         else:
             shape = ", ".join(map(str, ("n", *self.domains[0].y.shape[1:])))
             cure = "Choose a task that fits them"

@@ -1,9 +1,9 @@
-"""Evaluate a model on labelled data: accuracy and risk of every domain, with intervals."""
+"""Evaluate a model on labelled data: metrics and risk of every domain, with intervals."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from riskmatch.data import OnProgress, load_data
 from riskmatch.data.catalogue import is_path, resolve
 from riskmatch.data.columns import InputColumn, with_text_names
-from riskmatch.data.domain import DomainSet, StoredImages
+from riskmatch.data.domain import Domain, DomainSet, Labels, StoredImages
+from riskmatch.data.images.manifest import is_manifest
+from riskmatch.data.labels import Place, label_columns, read_tags
 from riskmatch.data.preprocessing import TablePreprocessing
-from riskmatch.data.table import encoded
+from riskmatch.data.table import encoded, row_place
 from riskmatch.deployment.inputs import (
     BATCH,
     ImagePreprocessing,
@@ -30,8 +33,10 @@ from riskmatch.deployment.inputs import (
 )
 from riskmatch.deployment.model import TrainedModel, load_model
 from riskmatch.engine.evaluate import predictions_of
+from riskmatch.metrics import Metric, find_metric
 from riskmatch.runs.predictions import Predictions
-from riskmatch.statistics import normal_quantile, share_interval
+from riskmatch.runs.task import decode_metrics
+from riskmatch.statistics import bootstrap_interval, normal_quantile, share_interval
 from riskmatch.validation import check_option, listed
 
 LEVEL = 0.95
@@ -42,8 +47,9 @@ def evaluate(
     model: TrainedModel | Path | str,
     data: Any,
     *,
+    metric: str | None = None,
     level: float = LEVEL,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     domain: str | None = None,
     options: Mapping[str, Any] | None = None,
     data_dir: Path | None = None,
@@ -52,15 +58,18 @@ def evaluate(
     on_skip: OnSkip | None = None,
     on_progress: OnProgress | None = None,
 ) -> pd.DataFrame:
-    """Accuracy and mean risk of a model on every domain of labelled data.
+    """Metrics and mean risk of a model on every domain of labelled data.
 
     Args:
         model: a model, or its folder.
         data: labelled data as :func:`riskmatch.load_data` takes them: a name, a path, a data frame,
-            a mapping of domain names to ``(x, y)``. Classes are matched by name.
+            a mapping of domain names to ``(x, y)``. Classes and tags are matched by name.
+        metric: the metric that tells the worst domain, a name or ``package.module:function``; by
+            default the primary one of the model's task.
         level: level of the intervals, which take the samples of a domain as independent: Wilson's
-            for the accuracy, the normal one for the mean risk.
-        label: column of the label of a table; by default that of training.
+            for the accuracy, bootstrap percentiles for other metrics, the normal one for the mean
+            risk.
+        label: columns of the label of a table or a list of images; by default those of training.
         domain: column of the domain of a table; by default that of training, where the table has
             it: otherwise all rows are one domain.
         options: options of a named data set; by default those of training if it is the same.
@@ -73,12 +82,16 @@ def evaluate(
 
     Returns:
         One row per domain: ``domain``, ``trained_on`` (whether the model was trained on a domain of
-        this name), ``samples``, ``accuracy``, ``accuracy_low``, ``accuracy_high``, ``risk``,
-        ``risk_low``, ``risk_high``. The accuracy of a regression is NaN; its risk on a table is
-        that of standardised targets.
+        this name), ``samples``; of each metric ``NAME``, ``NAME_low`` and ``NAME_high``, such as
+        ``accuracy_low``, NaN where it cannot be computed; ``risk``, ``risk_low``, ``risk_high``.
+        Metrics of a regression are in the unit of the label, its risk on a table is that of
+        standardised labels. In ``attrs``: ``metric``, the name of the metric; ``metrics``, what is
+        known about each by name; ``worst``, the domain with the worst value; ``missing``, by domain
+        and metric why there is none.
 
     Raises:
         ValueError: the data do not fit the model, such as a class that it does not have.
+        PartError: there is no such metric.
 
     Example:
         >>> import tempfile, torch, riskmatch
@@ -93,13 +106,23 @@ def evaluate(
         raise ValueError(f"level must be in (0, 1), got {level}.")
     if not isinstance(model, TrainedModel):
         model = load_model(model, trust=trust)
+    task = model.task.judged_by((), metric or "")
+    metrics = {name: find_metric(name) for name in task.metrics}
     domains = read_domains(model, data, label, domain, options, data_dir, on_progress)
-    scored = score_domains(model, domains, batch_size, on_skip, on_progress)
-    rows = [
-        {"domain": name, "trained_on": name in model.domains, **_row(scores, level)}
-        for name, scores in scored
-    ]
-    return pd.DataFrame(rows)
+    rows, missing = list[dict[str, Any]](), dict[str, dict[str, str]]()
+    for name, scored in score_domains(model, domains, batch_size, on_skip, on_progress):
+        row, missing[name] = _row(scored, metrics, level)
+        rows.append({"domain": name, "trained_on": name in model.domains, **row})
+    table = pd.DataFrame(rows)
+    values = table.set_index("domain")[task.primary].dropna()
+    worst = values.idxmin() if metrics[task.primary].higher else values.idxmax()
+    table.attrs |= {
+        "metric": task.primary,
+        "metrics": decode_metrics({name: vars(metric) for name, metric in metrics.items()}),
+        "worst": None if values.empty else worst,
+        "missing": {name: reasons for name, reasons in missing.items() if reasons},
+    }
+    return table
 
 
 LabelledInputs = tuple[str, InputSamples, Tensor]
@@ -109,7 +132,7 @@ LabelledInputs = tuple[str, InputSamples, Tensor]
 def read_domains(
     model: TrainedModel,
     data: Any,
-    label: str | None,
+    label: str | Sequence[str] | None,
     domain: str | None,
     options: Mapping[str, Any] | None,
     data_dir: Path | None,
@@ -125,14 +148,15 @@ def read_domains(
         )
     if isinstance(model.preprocessing, TablePreprocessing):
         return list(_table(model, data, label, domain))
-    for option, value in (("label", label), ("domain", domain)):
+    images = isinstance(model.preprocessing, ImagePreprocessing)
+    for option, value in (("label", None if images else label), ("domain", domain)):
         if value is not None:
             raise ValueError(
                 f"{option} is for models of tables, and this one takes {model.preprocessing.kind}: "
                 f"leave out {option}."
             )
-    if isinstance(data, str | Path) and isinstance(model.preprocessing, ImagePreprocessing):
-        return list(_images(model, str(data), data_dir))
+    if isinstance(data, str | Path) and images:
+        return list(_images(model, str(data), label, data_dir))
     if isinstance(data, str | Path):
         if options is None and str(data) == model.config.data:
             options = model.config.data_options
@@ -147,65 +171,77 @@ def score_domains(
     on_skip: OnSkip | None,
     on_progress: OnProgress | None,
 ) -> Iterator[tuple[str, Predictions]]:
-    """Name of each domain of labelled data, and scores of its samples, without features."""
+    """Name of each domain of labelled data, and predictions on its samples."""
     if model.risk is None:
         raise ValueError(
             "The model was trained with a risk of your own, which its folder does not hold: pass "
             "it as load_model(path, risk=…)."
         )
+    task = replace(model.task, risk=model.risk)
     for name, inputs, y in domains:
         outputs = model.outputs(
             inputs, batch_size=batch_size, on_skip=on_skip, on_progress=on_progress
         )
-        yield (
-            name,
-            predictions_of(
-                outputs.logits, y[list(outputs.rows)], replace(model.task, risk=model.risk)
-            ),
-        )
+        labels = y[list(outputs.rows)]
+        yield name, predictions_of(outputs.logits, labels, task, restore=model.restored)
 
 
-def _row(scores: Predictions, level: float) -> dict[str, float]:
-    n, risks = len(scores.risk), scores.risk.astype(np.float64)
-    accuracy = low = high = math.nan
-    if not np.issubdtype(scores.label.dtype, np.floating):
-        correct = int(np.sum(scores.predicted == scores.label))
-        accuracy, (low, high) = correct / n, share_interval(correct, n, level)
+def _row(
+    scored: Predictions, metrics: Mapping[str, Metric], level: float
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Metrics and risk with their intervals, and why metrics are missing."""
+    n, risks = len(scored.risk), scored.risk.astype(np.float64)
+    row: dict[str, float] = {"samples": n}
+    missing = dict[str, str]()
+    for name, metric in metrics.items():
+        row[name], reason = metric(scored.label, scored.predicted, scored.scores)
+        row[f"{name}_low"], row[f"{name}_high"] = math.nan, math.nan
+        if reason:
+            missing[name] = reason
+        else:
+            ends = _interval(scored, name, metric, level)
+            row[f"{name}_low"], row[f"{name}_high"] = ends
     z = normal_quantile(level)
     half = z * risks.std(ddof=1) / math.sqrt(n) if n > 1 else math.nan
     least = 0.0 if risks.min() >= 0 else -math.inf
-    return {
-        "samples": n,
-        "accuracy": accuracy,
-        "accuracy_low": low,
-        "accuracy_high": high,
+    row |= {
         "risk": risks.mean(),
         "risk_low": max(risks.mean() - half, least),
         "risk_high": risks.mean() + half,
     }
+    return row, missing
+
+
+def _interval(scored: Predictions, name: str, metric: Metric, level: float) -> tuple[float, float]:
+    n = len(scored.risk)
+    if name == "accuracy":
+        return share_interval(int(np.sum(scored.predicted == scored.label)), n, level)
+
+    def drawn(rows: NDArray[np.intp]) -> float:
+        scores = None if scored.scores is None else scored.scores[rows]
+        return metric(scored.label[rows], scored.predicted[rows], scores)[0]
+
+    return bootstrap_interval(drawn, np.arange(n), level)
 
 
 def _table(
-    model: TrainedModel, data: Any, label: str | None, domain: str | None
+    model: TrainedModel, data: Any, label: str | Sequence[str] | None, domain: str | None
 ) -> Iterator[LabelledInputs]:
     assert isinstance(model.preprocessing, TablePreprocessing)
     frame = with_text_names(read_frame(data))
     name = Path(data).stem if isinstance(data, str | Path) else "table"
     columns, usual = list(frame.columns), model.table.get("domain")
-    label = label or model.table.get("label")
-    if label not in columns:
+    labels = label_columns(label or model.table.get("label", ""), columns)
+    if absent := [column for column in labels if column not in columns]:
         raise ValueError(
-            f"The table has no column '{label}', the label. Name it with --label (label=…), one of "
-            f"{listed(columns)}. {NO_LABELS}"
+            f"The table has no column '{absent[0]}', the label. Name it with --label (label=…), "
+            f"one of {listed(columns)}. {NO_LABELS}"
         )
     if domain is not None:
         check_option(f"column of '{name}'", domain, columns)
-    if model.classes:
-        names, codes = encoded(frame[label], "label")
-        y = _relabelled(torch.from_numpy(codes), names, model, name)
-    else:
-        targets = InputColumn(label, "number").read(frame[label])
-        y = model.preprocessing.scale_target(torch.tensor(targets))
+    y = _labels(model, [frame[column] for column in labels], row_place, name)
+    if model.labels == "numbers":
+        y = model.preprocessing.scale_target(y)
     x = model.preprocessing.transform(frame)
     domain = domain or (usual if usual in columns else None)
     domains, numbers = encoded(frame[domain], "domain") if domain else ((name,), np.zeros(len(x)))
@@ -216,13 +252,41 @@ def _table(
         yield name, samples(x[rows], model.preprocessing), y[rows]
 
 
-def _images(model: TrainedModel, data: str, data_dir: Path | None) -> Iterator[LabelledInputs]:
+def _labels(
+    model: TrainedModel, columns: Sequence[pd.Series[Any]], place: Place, name: str
+) -> Tensor:
+    """Labels of a table, as those of the model."""
+    if model.labels == "tags":
+        tags = read_tags(columns, place)
+        if tags is None:
+            raise ValueError(
+                f"The model predicts tags, and the label {columns[0].name!r} of '{name}' has no "
+                f"lists of them: name a column of lists, or one of each tag. {NO_LABELS}"
+            )
+        return _retagged(torch.from_numpy(tags[1]), tags[0], model, name, len(columns) > 1)
+    (column,) = columns
+    if model.labels == "numbers":
+        return torch.tensor(InputColumn(str(column.name), "number").read(column))
+    names, codes = encoded(column, "label")
+    return _relabelled(torch.from_numpy(codes), names, model, name)
+
+
+def _images(
+    model: TrainedModel, data: str, label: str | Sequence[str] | None, data_dir: Path | None
+) -> Iterator[LabelledInputs]:
     try:
-        index = resolve(data).index(data_dir)
+        source = resolve(data)
+        options = {"label": label or model.table.get("label")}
+        manifest = source.path is not None and is_manifest(source.path)
+        index = source.index(data_dir, options if manifest else {})
     except ValueError as error:  # images that are not in folders of classes
         raise ValueError(f"{error} {NO_LABELS}") from error
     labels, numbers = torch.tensor(index.labels), np.array(index.domains)
-    y = _relabelled(labels, index.class_names, model, index.name)
+    classes, names = index.classes, index.class_names
+    empty = DomainSet(
+        index.name, (Domain(index.name, torch.zeros(len(index), 1), labels),), classes, (), names
+    )
+    y = _of_model(model, empty)[0].y
     for number, name in enumerate(index.domain_names):
         rows = np.flatnonzero(numbers == number).tolist()
         files = [str(index.file(row)) for row in rows]
@@ -230,20 +294,33 @@ def _images(model: TrainedModel, data: str, data_dir: Path | None) -> Iterator[L
 
 
 def _domains(model: TrainedModel, domains: DomainSet) -> Iterator[LabelledInputs]:
-    if bool(domains.classes) != bool(model.classes):
-        kinds = ("a regression", "a classifier")
-        raise ValueError(
-            f"The model is {kinds[bool(model.classes)]}, and the labels of '{domains.name}' are "
-            f"those of {kinds[bool(domains.classes)]}."
-        )
     images = isinstance(model.preprocessing, ImagePreprocessing)
-    for domain in domains.domains:
+    for domain in _of_model(model, domains):
         if not isinstance(domain.x, Tensor | StoredImages if images else Tensor):
             raise ValueError(f"The model does not take the inputs of '{domains.name}'.")
-        y = domain.y
-        if model.classes:
-            y = _relabelled(y, domains.label_names, model, domains.name)
-        yield domain.name, samples(domain.x, model.preprocessing), y
+        yield domain.name, samples(domain.x, model.preprocessing), domain.y
+
+
+def _of_model(model: TrainedModel, domains: DomainSet) -> tuple[Domain, ...]:
+    """The domains, with labels as those of the model."""
+    data, labels = domains.name, model.labels
+    if labels != domains.labels:
+        try:
+            return _of_model(model, domains.labelled(labels))
+        except ValueError as error:
+            kinds = {"classes": "a classifier", "numbers": "a regression", "tags": "one of tags"}
+            raise ValueError(
+                f"The model is {kinds.get(labels, 'one of other labels')}, and the labels of "
+                f"'{data}' are those of {kinds.get(domains.labels, 'another')}: {error}"
+            ) from error
+    names = domains.label_names
+    relabel: dict[Labels, Callable[[Tensor], Tensor]] = {
+        "classes": lambda y: _relabelled(y, names, model, data),
+        "tags": lambda y: _retagged(y, names, model, data, True),
+    }
+    if labels not in relabel:
+        return domains.domains
+    return tuple(replace(domain, y=relabel[labels](domain.y)) for domain in domains.domains)
 
 
 def _relabelled(y: Tensor, names: tuple[str, ...], model: TrainedModel, data: str) -> Tensor:
@@ -253,3 +330,19 @@ def _relabelled(y: Tensor, names: tuple[str, ...], model: TrainedModel, data: st
         check_option(f"class of '{data}' for this model", names[label], model.classes)
         number[label] = model.classes.index(names[label])
     return torch.tensor([number[label] for label in y.tolist()])
+
+
+def _retagged(
+    y: Tensor, names: tuple[str, ...], model: TrainedModel, data: str, columns: bool
+) -> Tensor:
+    """Tags of the model (n, k) from the tags ``names`` of the data.
+
+    Those that the data do not name are missing where each tag has a column; in lists they are 0.
+    """
+    for name in names:
+        check_option(f"tag of '{data}' for this model", name, model.classes)
+    tags = torch.full((len(y), len(model.classes)), torch.nan)
+    if not columns:
+        tags[~y.isnan().all(1)] = 0
+    tags[:, [model.classes.index(name) for name in names]] = y
+    return tags

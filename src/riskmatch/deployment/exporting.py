@@ -137,17 +137,16 @@ class _Exportable(nn.Module):
         super().__init__()
         self.network = model.network
         self.predictions = model.predictions
-        self.classes = len(model.classes)
 
-    @property
-    def names(self) -> list[str]:
-        return ["logits", "probabilities"] if self.classes else ["prediction"]
+    @torch.no_grad()
+    def names(self, x: Tensor) -> list[str]:
+        """Names of the outputs for inputs ``x``."""
+        return ["logits", "probabilities"] if len(self(x)) == 2 else ["prediction"]
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         _, logits = outputs(self.network, x)
-        if self.classes:
-            return logits, logits.softmax(1)
-        return (self.predictions(logits)[0],)
+        predicted, scores = self.predictions(logits)
+        return (predicted,) if scores is None else (logits, scores)
 
 
 def _real_inputs(model: TrainedModel, inputs: Inputs | None, data_dir: Path | None) -> Tensor:
@@ -195,6 +194,7 @@ def _metadata(model: TrainedModel, x: Tensor) -> dict[str, Any]:
     return {
         "preprocessing": preprocessing,
         "input": {"shape": ["n", *x.shape[1:]], "dtype": str(x.dtype).removeprefix("torch.")},
+        "task": model.values["task"],
         "classes": list(model.classes),
         "expected": model.values["expected"],
         "licence": model.values["licence"],
@@ -215,7 +215,7 @@ def _to_onnx(network: _Exportable, x: Tensor, metadata: Mapping[str, Any]) -> tu
             dynamo=True,
             verbose=False,
             input_names=["inputs"],
-            output_names=network.names,
+            output_names=network.names(x[:2]),
             dynamic_shapes=({0: torch.export.Dim("n")},),
         )
     assert program is not None

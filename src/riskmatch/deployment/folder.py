@@ -2,7 +2,7 @@
 
 | file | contents |
 | --- | --- |
-| ``model.json`` | network, preprocessing, classes, domains, expected accuracy, checksums |
+| ``model.json`` | network, preprocessing, task, classes, domains, expected accuracy, checksums |
 | ``weights.safetensors`` | weights and buffers of the network |
 | ``held_out.safetensors`` | scores of held-out samples of every domain |
 | ``README.md``, ``risks.png`` | the model card and its figure; they may be edited |
@@ -38,7 +38,7 @@ from riskmatch.validation import check_json
 FORMAT = "riskmatch model 1"
 MODEL, WEIGHTS, HELD_OUT = "model.json", "weights.safetensors", "held_out.safetensors"
 HELD_OUT_COLUMNS = "label", "predicted", "confidence", "risk", "features"
-"""Arrays of held-out samples; a regression on a table has standardised labels, as in training."""
+"""Arrays of held-out samples."""
 CARD, FIGURE = "README.md", "risks.png"
 CHECKED = (WEIGHTS, HELD_OUT)
 """Files whose checksums are verified; those of card and figure show whether they were edited."""
@@ -56,6 +56,8 @@ SCHEMA: dict[str, Any] = {
         "preprocess": str | None,
     },
     "preprocessing": {"kind": str},
+    "task": Mapping[str, Any],
+    "labels": str,
     "classes": Sequence[str],
     "domains": {str: {"trained_on": bool}},
     "expected": Mapping[str, float] | None,

@@ -134,7 +134,7 @@ def preprocessing_from_json(values: Mapping[str, Any]) -> Preprocessing:
     shape, made = tuple(network["input_shape"]), preprocessing.shape
     if made not in (shape, shape[-1:]):  # of several views of features one is used
         raise ValueError(f"the network takes inputs {shape}, and the preprocessing makes {made}.")
-    if network["outputs"] != (len(values["classes"]) or 1):
+    if values["labels"] != "any" and network["outputs"] != (len(values["classes"]) or 1):
         raise ValueError(
             f"the network has {network['outputs']} outputs for {len(values['classes'])} classes."
         )

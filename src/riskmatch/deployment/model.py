@@ -21,6 +21,7 @@ from riskmatch import models
 from riskmatch.contract import RiskFunction, outputs, risk_function
 from riskmatch.contract.task import Task, find_task
 from riskmatch.data import OnProgress, no_progress
+from riskmatch.data.domain import Labels
 from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.deployment.folder import (
     HELD_OUT,
@@ -48,7 +49,9 @@ from riskmatch.models.weights import bounded_build, check_finite
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.method import MethodFacts
 from riskmatch.runs.predictions import Predictions
+from riskmatch.runs.task import TaskFacts
 from riskmatch.trust import admit
+from riskmatch.validation import check_json
 
 if TYPE_CHECKING:
     from riskmatch.deployment.inputs import Inputs
@@ -65,7 +68,7 @@ class Outputs:
     rows: tuple[int, ...]
     """(n,) positions in ``samples``."""
     logits: Tensor
-    """(n, classes), or (n, 1) for a regression."""
+    """(n, c) outputs of the network, one of each class or tag; (n, 1) for a regression."""
     features: Tensor | None = None
     """(n, d) features, where they were asked for and the network returns them."""
 
@@ -82,8 +85,14 @@ class TrainedModel:
     """Maps inputs to ``(features, logits)``; on the CPU and in evaluation mode."""
     preprocessing: Preprocessing
     """How inputs are made from files."""
+    task: Task
+    """What is predicted, and how it is judged."""
+    facts: TaskFacts
+    """Name of the task, and what is known about its metrics."""
+    labels: Labels
+    """What the labels of training are."""
     classes: tuple[str, ...]
-    """Names of the classes by label; empty for a regression."""
+    """Names of the classes by label, or of the tags; empty for other labels."""
     domains: tuple[str, ...]
     """Names of the domains that the model was trained on."""
     held_out: Mapping[str, Predictions] = field(repr=False)
@@ -99,41 +108,41 @@ class TrainedModel:
 
     @property
     def table(self) -> Mapping[str, str]:
-        """Columns ``label`` and ``domain`` of the table of training; empty for other data."""
+        """Columns ``label``, or several with commas, and ``domain`` of training; may be empty."""
         return self.values.get("table") or {}
 
     def predict(self, inputs: Inputs, *, batch_size: int = BATCH) -> NDArray[Any]:
-        """(n,) names of the predicted classes, or the predictions of a regression."""
+        """(n,) names of the predicted classes, or the predictions of a regression, in its unit.
+
+        Of tags (n, k), 0 or 1; of a task of your own what it predicts.
+        """
         predicted, _ = self.predictions(self.outputs(inputs, batch_size=batch_size).logits)
-        return np.array(self.classes)[predicted.numpy()] if self.classes else predicted.numpy()
+        has_classes = self.labels == "classes" and self.classes
+        return np.array(self.classes)[predicted.numpy()] if has_classes else predicted.numpy()
 
     def predict_proba(self, inputs: Inputs, *, batch_size: int = BATCH) -> NDArray[Any]:
-        """(n, classes) probabilities of the classes.
+        """(n, c) probabilities of the classes, or (n, k) of the tags.
 
         Raises:
-            ValueError: the model is a regression, or an input cannot be read.
+            ValueError: the task has no probabilities, or an input cannot be read.
         """
-        if not self.classes:
-            raise ValueError("This model is a regression, which has no probabilities: use predict.")
-        logits = self.outputs(inputs, batch_size=batch_size).logits
-        return np.asarray(logits.softmax(1).numpy())
+        _, scores = self.predictions(self.outputs(inputs, batch_size=batch_size).logits)
+        if scores is None:
+            raise ValueError(
+                f"This model is of the task {self.facts.name}, which has no probabilities: use "
+                "predict."
+            )
+        return np.asarray(scores.numpy())
 
-    def predictions(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """(n,) predicted labels and their probabilities.
-
-        Regression: predictions in label units, and NaN.
-        """
+    def predictions(self, logits: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Predicted labels, in the unit of the label, and scores where the task has them."""
         predicted, scores = self.task.predict(logits)
-        if not self.classes and isinstance(self.preprocessing, TablePreprocessing):
-            predicted = self.preprocessing.restore_target(predicted)
-        return predicted, torch.full_like(predicted, torch.nan) if scores is None else scores.amax(
-            1
-        )
+        return self.restored(predicted), scores
 
-    @property
-    def task(self) -> Task:
-        """Its task."""
-        return find_task("classification" if self.classes else "regression")
+    def restored(self, y: Tensor) -> Tensor:
+        """Labels or predictions in the unit of the label, which training standardises."""
+        made = self.preprocessing
+        return made.restore_target(y) if isinstance(made, TablePreprocessing) else y
 
     @torch.no_grad()
     def outputs(
@@ -226,7 +235,10 @@ def load_model(
     values, files = read_folder(path)
     if network is None:
         admit([values["network"]["name"]], path / MODEL, trust)
+    admit(_parts(values), path / MODEL, trust)
     try:
+        facts = msgspec.convert(values["task"], TaskFacts)
+        task = find_task(facts.name).judged_by(tuple(facts.metrics), facts.primary)
         about = msgspec.convert(values["run"]["method"], MethodFacts)
         config = RunConfig.from_json(values["run"]["config"], about)
         preprocessing = preprocessing_from_json(values)
@@ -243,14 +255,16 @@ def load_model(
         model = TrainedModel(
             network=built.eval(),
             preprocessing=preprocessing,
+            task=task,
+            facts=facts,
+            labels=values["labels"],
             classes=tuple(values["classes"]),
             domains=tuple(n for n, entry in values["domains"].items() if entry["trained_on"]),
             held_out=_read_held_out(list(values["domains"]), from_bytes(files[HELD_OUT])),
             expected=expected,
             config=config,
             values=values,
-            risk=risk
-            or (None if is_instance(config.risk) else _risk_of(config, values["classes"])),
+            risk=risk or _risk_of(config, task),
         )
     except ValueError as error:
         raise ModelError(f"{path} cannot be loaded: {error}") from error
@@ -264,17 +278,23 @@ def load_model(
     return model
 
 
-def _risk_of(config: RunConfig, classes: Sequence[str]) -> RiskFunction:
-    if config.risk != "auto":
-        return risk_function(config.risk)
-    return find_task("classification" if classes else "regression").risk
+def _risk_of(config: RunConfig, task: Task) -> RiskFunction | None:
+    if is_instance(config.risk):
+        return None
+    return task.risk if config.risk == "auto" else risk_function(config.risk)
+
+
+def _parts(values: Mapping[str, Any]) -> list[str]:
+    """Names of the task and its metrics."""
+    check_json(values["task"], {"name": str, "metrics": {str: Mapping[str, Any]}}, "task")
+    return [values["task"]["name"], *values["task"]["metrics"]]
 
 
 def _read_held_out(names: list[str], tensors: Mapping[str, Tensor]) -> dict[str, Predictions]:
     scores = {}
     for number, name in enumerate(names):
         *columns, features = (tensors[f"{number}/{column}"] for column in HELD_OUT_COLUMNS)
-        if {part.shape for part in columns} != {features.shape[:1]} or features.ndim != 2:
+        if {part.shape[:1] for part in columns} != {features.shape[:1]} or features.ndim != 2:
             shapes = f"the scores of '{name}' in {HELD_OUT} have different shapes"
             raise ValueError(f"{shapes}. Copy the folder again, or train the model again.")
         arrays = [part.numpy() for part in (*columns, features)]

@@ -150,10 +150,10 @@ def monitor(
     if not isinstance(model, TrainedModel):
         model = load_model(model, trust=trust)
     if figure is not None:
-        if not (labelled or model.classes):
+        if not (labelled or model.labels == "classes"):
             raise ValueError(
-                "The figure shows risks or confidences, and a regression without labels has "
-                "neither: leave out figure."
+                "The figure shows risks or confidences of classes, and without labels this model "
+                "has neither: leave out figure."
             )
         if isinstance(data, str | Path):
             refuse_input(figure, data, within=EXTENSIONS)
@@ -169,13 +169,13 @@ def monitor(
         pooled_tests = len(domains)
     else:
         wide = any(_held_out(model, name, "features").shape[1] for name in model.held_out)
-        if not (model.classes or wide):
+        if not (model.labels == "classes" or wide):
             raise ValueError(
-                "The model is a regression whose network returns no features: data without labels "
-                "have nothing to compare."
+                "The model predicts no classes, and its network returns no features: data without "
+                "labels have nothing to compare."
             )
         sites = _unlabelled(model, data, wide, batch_size, on_skip, on_progress, rng)
-        pooled_tests = bool(model.classes) + wide
+        pooled_tests = (model.labels == "classes") + wide
     least = math.ceil(pooled_tests / level) - 1  # else no adjusted p-value could raise the alarm
     if permutations < least:
         raise ValueError(
@@ -278,8 +278,9 @@ def _unlabelled(
     outputs = model.outputs(
         inputs, batch_size=batch_size, features=few, on_skip=on_skip, on_progress=on_progress
     )
-    if model.classes:
-        yield site, "confidence", model.predictions(outputs.logits)[1].numpy().astype(float)
+    scores = model.predictions(outputs.logits)[1]
+    if model.labels == "classes" and scores is not None:
+        yield site, "confidence", scores.amax(1).numpy().astype(float)
     features = outputs.features
     if features is None and wide:
         rows = statistics.subsample(np.array(outputs.rows), MAX_SITE, rng)

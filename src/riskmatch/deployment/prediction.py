@@ -1,4 +1,4 @@
-"""Predict the classes of new inputs, as a table."""
+"""Predict the labels of new inputs, as a table."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from riskmatch.data import OnProgress
@@ -34,7 +35,7 @@ def predict(
     on_skip: OnSkip | None = None,
     on_progress: OnProgress | None = None,
 ) -> pd.DataFrame:
-    """Predict the class of every input; inputs that cannot be read are left out.
+    """Predict the label of every input; inputs that cannot be read are left out.
 
     Args:
         model: a model, or its folder.
@@ -48,8 +49,10 @@ def predict(
 
     Returns:
         One row per input: ``path``, or ``row`` from 1; ``class``, ``confidence`` (the probability
-        of that class) and the probability ``p_NAME`` of every class; of a regression
-        ``prediction``.
+        of that class) and the probability ``p_NAME`` of every class; of tags ``tags``, those that
+        are predicted with ``|`` between them, and ``p_NAME``; of a regression ``prediction``, in
+        the unit of the label; of a task of your own ``prediction``, or ``prediction_1``, … where a
+        sample has several.
 
     Raises:
         ValueError: the inputs are not those of the model, none can be read, or ``out`` is one.
@@ -75,16 +78,21 @@ def predict(
     outputs = model.outputs(
         inputs, batch_size=batch_size, on_skip=on_skip or _warn, on_progress=on_progress
     )
-    predicted, _ = model.predictions(outputs.logits)
+    predicted, scores = model.predictions(outputs.logits)
     names = [_safe(str(outputs.samples.names[row])) for row in outputs.rows]
     columns: dict[str, object] = {outputs.samples.column: names}
-    if model.classes:
-        probabilities = outputs.logits.softmax(1).numpy()
+    if model.labels == "classes" and predicted.ndim == 1 and scores is not None:
         columns["class"] = [model.classes[label] for label in predicted.tolist()]
-        columns["confidence"] = probabilities.max(1)
-        columns |= {f"p_{name}": probabilities[:, k] for k, name in enumerate(model.classes)}
+        columns["confidence"] = scores.amax(1).numpy()
+    elif model.labels == "tags" and predicted.ndim == 2:
+        names_of = np.array(model.classes, dtype=object)
+        columns["tags"] = ["|".join(names_of[tags > 0]) for tags in predicted.numpy()]
     else:
-        columns["prediction"] = predicted.numpy()
+        flat = predicted.reshape(len(predicted), -1).numpy()
+        numbered = [f"_{k}" for k in range(1, flat.shape[1] + 1)] if predicted.ndim > 1 else [""]
+        columns |= {f"prediction{k}": flat[:, i] for i, k in enumerate(numbered)}
+    if scores is not None and scores.shape[1:] == (len(model.classes),):
+        columns |= {f"p_{name}": scores[:, k].numpy() for k, name in enumerate(model.classes)}
     table = pd.DataFrame(columns)
     if out is not None:
         write_table(table, out)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 import re
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -52,6 +54,7 @@ from riskmatch.runs.config import WINDOW_AVERAGES, RunConfig, acts_from, title
 from riskmatch.runs.findings import RunWarning
 from riskmatch.runs.lines import DataIdentity
 from riskmatch.runs.predictions import Predictions
+from riskmatch.runs.records import RunRecord
 from riskmatch.selection import best_step
 from riskmatch.trust import remember
 
@@ -76,9 +79,8 @@ def save_model(
 ) -> Path:
     """Write the model of a finished run to a folder; see :mod:`riskmatch.deployment.folder`.
 
-    The network is that of the step which selection by ``train-val`` chooses, of a regression that
-    of the lowest mean validation risk. A step at which the method does not act yet is warned about:
-    the network is that of the warm-up.
+    The network is that of the step which selection by ``train-val`` chooses. A step at which the
+    method does not act yet is warned about: the network is that of the warm-up.
 
     Where the folder holds the same model (run, data, step and weights), only files that changed are
     written. Files of your own stay, an edited card too.
@@ -133,6 +135,8 @@ def save_model(
         "network": _network_values(config, network, domains),
         "preprocessing": preprocessing.to_json(),
         "table": _table_columns(run),
+        "task": run.record.task.to_json(),
+        "labels": domains.labels,
         "classes": list(domains.label_names),
         "domains": {
             domain.name: {
@@ -170,7 +174,7 @@ def save_model(
         WEIGHTS: to_bytes(weights),
         HELD_OUT: to_bytes(tensors),
         FIGURE: _risk_figure(held_out, training, config.risk),
-        CARD: _card(values, config, held_out).encode(),
+        CARD: _card(values, run.record, held_out).encode(),
     }
     sentences = write_folder(path, values, files, overwrite)
     remember(path, [config.model, config.data])
@@ -223,12 +227,12 @@ def _chosen_step(run: Run, after_warmup: bool) -> tuple[int, str]:
 
 
 def _table_columns(run: Run) -> dict[str, str] | None:
-    """Columns of the label and the domain, where the data are a table."""
+    """Columns of the label and the domain of a table, and of the label of a list of images."""
     table, options = run.instances.data, run.config.data_options
     if isinstance(table, TableDomains):
         return {"label": table.label, "domain": table.domain}
     named = {name: options[name] for name in ("label", "domain") if name in options}
-    return named or None
+    return {k: v if isinstance(v, str) else ",".join(v) for k, v in named.items()} or None
 
 
 def _held_out(
@@ -287,12 +291,12 @@ def _risk_figure(held_out: Mapping[str, Predictions], training: Sequence[str], r
     return render(replace(plot, xlabel=f"risk of a sample ({name})").draw(), "png")
 
 
-def _card(values: Mapping[str, Any], config: RunConfig, held_out: Mapping[str, Predictions]) -> str:
+def _card(values: Mapping[str, Any], record: RunRecord, held_out: Mapping[str, Predictions]) -> str:
     """The card in Markdown, with the metadata that model hubs read at its top.
 
     Args:
         values: contents of ``model.json``.
-        config: configuration of the run.
+        record: record of the run.
         held_out: scores of the held-out samples by domain.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -304,23 +308,29 @@ def _card(values: Mapping[str, Any], config: RunConfig, held_out: Mapping[str, P
         keep_trailing_newline=True,
     )
     environment.filters |= {"json": json.dumps, "plain": _plain}
+    config, task = record.config, record.task
     domains, start, run = values["domains"], acts_from(config), values["run"]
+    evaluation = next(e for e in record.evaluations if e.step == run["step"])
     mark = {True: "", False: " (not trained on)"}
 
-    def accuracy(row: tuple[str, Predictions]) -> float | None:
-        correct = row[1].predicted == row[1].label
-        return 100 * float(np.mean(correct)) if values["classes"] else None
+    def metric(name: str, row: tuple[str, Predictions]) -> str | None:
+        value = evaluation.scores[row[0]]["val"].metrics.get(name, math.nan)
+        return None if math.isnan(value) else task.metrics[name].shown(value)
 
     columns = [
         Column("domain", lambda row: _plain(row[0]) + mark[domains[row[0]]["trained_on"]]),
         Column("samples", lambda row: domains[row[0]]["samples"]),
         Column("held out", lambda row: len(row[1].risk)),
-        Column("accuracy, %", accuracy, optional=True),
+        *(
+            Column(facts.title + ", %" * facts.percent, partial(metric, name), optional=True)
+            for name, facts in task.metrics.items()
+        ),
         Column("mean risk", lambda row: f"{np.mean(row[1].risk):.4f}"),
     ]
     return environment.get_template("card.md").render(
         values,
         config=config,
+        metric=task.metrics[task.primary],
         data=data_title(config.data),
         method=title(config),
         trained=sum(entry["trained_on"] for entry in domains.values()),
