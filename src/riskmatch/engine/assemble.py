@@ -424,7 +424,8 @@ def _check_outputs(
         )
     wide = features is None or features.ndim == 2
     shape, expected = tuple(logits.shape), (len(x), domains.outputs)
-    if not wide or (shape != expected and not (domains.classes == 0 and shape == expected[:1])):
+    fits = {"any": shape[:1] == expected[:1], "numbers": shape in (expected, expected[:1])}
+    if not wide or not fits.get(domains.labels, shape == expected):
         shown = "" if features is None else f"features {tuple(features.shape)} and "
         raise PartError(
             f"The network {name} must return features (n, width) and logits (n, "

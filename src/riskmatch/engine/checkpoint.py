@@ -50,6 +50,8 @@ class Notes(msgspec.Struct, frozen=True):
     """Seconds that the run has taken."""
     input_shape: tuple[int, ...]
     """Shape of one input of the network."""
+    outputs: int = 0
+    """Number of outputs of the network; 0 for one of each class."""
 
 
 class Values(msgspec.Struct, frozen=True):

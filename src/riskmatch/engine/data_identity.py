@@ -53,8 +53,8 @@ def identity_of(domains: DomainSet) -> DataIdentity:
 
 def identity_of_table(table: TableDomains, labels: Labels | None) -> DataIdentity:
     """Identity of a table whose label a run takes as ``labels``: a regression has no classes."""
-    identity = identity_of(table)
-    return replace(identity, classes=()) if labels == "numbers" else identity
+    names = table.labelled(labels).label_names if labels else table.label_names
+    return replace(identity_of(table), classes=names)
 
 
 def identity_of_files(config: RunConfig, data_dir: Path | None) -> DataIdentity | None:
@@ -63,19 +63,21 @@ def identity_of_files(config: RunConfig, data_dir: Path | None) -> DataIdentity 
     That of images has the names of the files alone, that of features and tables their content too.
     """
     try:
+        labels = labels_of(config)
         named = resolve(config.data)
         if named.contents == "table":
             table = named.load(config.data_options)
-            return identity_of_table(table, labels_of(config))  # type: ignore[arg-type]
+            return identity_of_table(table, labels)  # type: ignore[arg-type]
         if named.contents == "features":
-            return identity_of(named.load())
+            features = named.load()
+            return identity_of(features.labelled(labels) if labels else features)
         if named.contents != "images":
             return None
-        index = named.index(data_dir)
+        index = named.index(data_dir, config.data_options)
     except (OSError, ValueError):
         return None  # a finished run can be shown without its data
-    counts = {domain: sum(row.values()) for domain, row in index.counts().items()}
-    return DataIdentity(index.class_names, counts)
+    names = () if labels == "numbers" else index.class_names
+    return DataIdentity(names, index.domain_sizes())
 
 
 def with_identity(domains: DomainSet, identity: DataIdentity) -> DomainSet:

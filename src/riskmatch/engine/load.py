@@ -193,7 +193,8 @@ class Run(StoredRun):
     def _build(self, last: Snapshot) -> nn.Module:
         """Build the network of the run with any weights."""
         assert self.record.data is not None  # a run with checkpoints states its data
-        shape, classes = last.values.notes.input_shape, len(self.record.data.classes) or 1
+        notes = last.values.notes
+        shape, classes = notes.input_shape, notes.outputs or len(self.record.data.classes) or 1
         options: dict[str, Any] = dict(model_options(self.config, self.preprocessing))
         if models.is_backbone(self.config.model) and not is_frozen(self.config):
             # All weights come from the checkpoint: published ones need not be loaded.

@@ -181,8 +181,9 @@ class Session:
         self.saved = self.step
         if not self.processes.main:
             return
-        shape = self.assembly.domains.input_shape
-        notes = checkpoint.Notes(dict(self.numbers), self.seconds, shape)
+        domains = self.assembly.domains
+        sizes = domains.input_shape, domains.outputs
+        notes = checkpoint.Notes(dict(self.numbers), self.seconds, *sizes)
         average = None if self.config.average == "none" else self.average
         snapshot = checkpoint.capture(stepper, self.assembly.sampler, notes, average, self.averaged)
         kept = None if self.keep == "all" else self.best_steps().values()
