@@ -16,7 +16,11 @@ from sklearn.utils.multiclass import check_classification_targets  # type: ignor
 from torch import Tensor
 
 from riskmatch.contract import RiskFunction
-from riskmatch.contract.risks import cross_entropy_risks, squared_risks
+from riskmatch.contract.risks import (
+    binary_cross_entropy_risks,
+    cross_entropy_risks,
+    squared_risks,
+)
 from riskmatch.estimators.base import RiskMatchingEstimator
 
 
@@ -25,7 +29,8 @@ class RiskMatchingClassifier(ClassifierMixin, RiskMatchingEstimator):  # type: i
     """Multi-layer perceptron for classes, trained with risk distribution matching (RDM).
 
     The cross-entropy losses of the domains are matched, see :class:`riskmatch.objectives.RDM`.
-    Inputs are standardised.
+    Inputs are standardised. Labels (n, k) of 0 and 1 are tags: the loss of a sample is the mean
+    binary cross-entropy of its tags, and predictions and probabilities are (n, k).
 
     Args:
         weight: λ, weight of the matching penalty; 0 is ERM.
@@ -44,13 +49,13 @@ class RiskMatchingClassifier(ClassifierMixin, RiskMatchingEstimator):  # type: i
         n_iter_no_change: patience of early stopping, in steps.
         class_weight: weights of the losses by class, ``"balanced"`` for weights inversely
             proportional to the class frequencies, or None for equal weights. They are scaled to a
-            mean of 1 over the samples, and the weighted losses are matched.
+            mean of 1 over the samples, and the weighted losses are matched. Not for tags.
         random_state: an integer makes training deterministic.
         device: device of the training: ``"cpu"``, ``"cuda"``, ``"auto"``. Predictions are computed
             on the CPU.
 
     Attributes:
-        classes_: labels of the classes.
+        classes_: labels of the classes, or numbers of the tags.
         domains_: labels of the training domains.
         n_iter_: number of steps taken.
         network_: trained :class:`~riskmatch.models.mlp.MLP` of the inputs as given, in float64.
@@ -74,20 +79,35 @@ class RiskMatchingClassifier(ClassifierMixin, RiskMatchingEstimator):  # type: i
         True
     """
 
+    _label_checks = {"multi_output": True}  # noqa: RUF012
     class_weight: Mapping[Any, float] | Literal["balanced"] | None = None
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """(n, c) probabilities of the classes, in the order of ``classes_``."""
-        return self._outputs(X).softmax(1).numpy()
+        """(n, c) probabilities of the classes, in the order of ``classes_``, or of the tags."""
+        outputs = self._outputs(X)
+        return (outputs.sigmoid() if self._has_tags else outputs.softmax(1)).numpy()
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """(n,) the most probable class of each sample."""
+        """(n,) the most probable class of each sample, or (n, k) its tags, 0 or 1."""
         probabilities = self.predict_proba(X)  # first, for it checks that the model is fitted
+        if self._has_tags:
+            return (probabilities > 0.5).astype(np.int64)
         labels: NDArray[Any] = self.classes_[probabilities.argmax(1)]
         return labels
 
     def _encode(self, y: NDArray[Any]) -> tuple[Tensor, int, RiskFunction]:
         check_classification_targets(y)
+        self._has_tags = y.ndim == 2
+        if self._has_tags:
+            if self.class_weight is not None:
+                raise ValueError("class_weight is for classes, and y has tags: leave it out.")
+            self.classes_ = np.arange(y.shape[1])
+            return torch.tensor(y, dtype=torch.float32), y.shape[1], binary_cross_entropy_risks
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(

@@ -81,7 +81,7 @@ class RiskMatchingEstimator(BaseEstimator):  # type: ignore[misc]
 
         Args:
             X: (n, d) inputs.
-            y: (n,) labels.
+            y: (n,) labels, or (n, k) tags, 0 or 1.
             domains: (n,) domain of each sample, as integers or strings. Without it all samples are
                 one domain: there is nothing to match, and the method is ERM.
             sample_domain: the same under the name that skada uses, where negative integers mark
@@ -139,6 +139,8 @@ class RiskMatchingEstimator(BaseEstimator):  # type: ignore[misc]
                     )
                 X, y, labels = (_safe_indexing(part, rows) for part in (X, y, labels))
         X, y = validate_data(self, X, y, **self._label_checks)
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = column_or_1d(y, warn=True)
         if labels is None:
             return X, y, np.zeros(len(X), dtype=np.int64), np.zeros(1, dtype=np.int64)
         check_consistent_length(X, labels)
