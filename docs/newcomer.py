@@ -21,7 +21,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("index", "tutorial-researcher", "tutorial-engineer")
+PAGES = (
+    "index",
+    "tutorial-researcher",
+    "tutorial-engineer",
+    "tutorial-regression",
+    "tutorial-tags",
+)
 INSTALL = "pip install"
 
 

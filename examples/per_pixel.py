@@ -2,8 +2,7 @@
 
 A disc is to be found in images of two channels. In the first it shows through noise, everywhere
 alike; in the second without noise, but in a wrong place in 5 % and 25 % of the images of the
-training sites, and in 90 % at the new site. The script names risk, prediction and metric of the
-task; training, selection, records and reports take them as those of any other task.
+training sites, and in 90 % at the new site.
 
 Run: python examples/per_pixel.py [PNG]
 """
@@ -24,8 +23,7 @@ import riskmatch
 from riskmatch.contract.task import Task
 from riskmatch.metrics import Metric
 
-MISPLACED = {"first": 0.05, "second": 0.25, "new": 0.9}
-IMAGES, SIDE = 200, 16
+MISPLACED, IMAGES, SIDE = {"first": 0.05, "second": 0.25, "new": 0.9}, 200, 16
 
 
 def risks(outputs: Tensor, y: Tensor) -> Tensor:
@@ -62,17 +60,13 @@ def main(out: str = "out/per_pixel.png") -> None:
     options = {"steps": 200, "warmup": 100, "lr": 0.02, "weight": 1.0, "task": "per_pixel:PIXELS"}
     options |= {"model": network, "batch_size": 32, "out": tempfile.mkdtemp()}
     run = riskmatch.train(data, "rdm", "new", **options)
+    scores = run.record.evaluations[-1].scores
     figure, panels = plt.subplots(3, 4, figsize=(8, 6), layout="constrained")
     for row, (name, (x, y)) in zip(panels, data.items(), strict=True):
         with torch.no_grad():
             found = run.model(network)(x[:1]).sigmoid()[0]
-        value = run.record.evaluations[-1].scores[name]["val"].metrics[NAME]
-        titles = (
-            f"first channel, {name} site",
-            "second channel",
-            "disc",
-            f"found (IoU {value:.2f})",
-        )
+        value = scores[name]["val"].metrics[NAME]
+        titles = f"{name} site", "second channel", "disc", f"found: IoU {value:.2f}"
         pictures = (*x[0], y[0], found)
         for axes, title, picture in zip(row, titles, pictures, strict=True):
             axes.imshow(picture, cmap="gray")

@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from riskmatch.statistics import (
+    bootstrap_interval,
     half_of_t_interval,
     ks_distance,
     normal_quantile,
@@ -43,3 +44,23 @@ def test_distances_of_two_samples_are_those_of_all_points_and_pairs():
 def test_statistics_are_imported_without_torch():
     code = "import sys, riskmatch.statistics; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_bootstrap_interval_of_a_mean_is_the_normal_one():
+    random = np.random.default_rng(0)
+    x = random.normal(size=400)
+    ends = bootstrap_interval(lambda rows: float(x[rows].mean()), np.arange(400), 0.9, draws=2000)
+    half = norm.ppf(0.95) * x.std() / 20
+    np.testing.assert_allclose(ends, x.mean() + np.array([-half, half]), atol=0.01)
+
+
+def test_bootstrap_of_groups_draws_whole_groups():
+    """Forty groups of ten equal values: the interval is that of forty values."""
+    values = np.random.default_rng(0).normal(size=40)
+    groups = np.random.default_rng(1).permutation(np.repeat(np.arange(40), 10))
+    x = values[groups]
+    low, high = bootstrap_interval(lambda rows: float(x[rows].mean()), groups, 0.9, draws=2000)
+    expected = 2 * norm.ppf(0.95) * values.std() / np.sqrt(40)
+    assert high - low == pytest.approx(expected, rel=0.1)
+    ends = bootstrap_interval(lambda rows: float("nan"), groups, 0.9)
+    assert np.isnan(ends).all()

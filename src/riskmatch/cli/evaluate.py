@@ -101,9 +101,7 @@ def _print(table: pd.DataFrame, model: TrainedModel, level: float) -> None:
     ]
     print_table(columns, rows)
     if others := [name for name in facts if name != primary]:
-        sites = (
-            Column(row["domain"], partial(lambda row, n: interval(n, row), row)) for row in rows
-        )
+        sites = (Column(row["domain"], partial(interval, row)) for row in rows)
         print_table([Column("metric", lambda name: facts[name].title), *sites], others)
     print_line(f"{level:.0%} intervals for independent samples")
     if len(rows) > 1 and table.attrs["worst"] is not None:

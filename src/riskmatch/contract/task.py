@@ -101,7 +101,7 @@ def predicted_tags(outputs: Tensor) -> tuple[Tensor, Tensor]:
 
 def predicted_numbers(outputs: Tensor) -> tuple[Tensor, None]:
     """(n,) the outputs of a regression, which has no scores."""
-    return outputs.reshape(len(outputs)), None
+    return outputs.reshape(-1), None
 
 
 TASKS: dict[str, Task] = {
