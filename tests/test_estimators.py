@@ -207,3 +207,17 @@ def test_cross_validation_leaves_one_domain_out(samples):
 def test_wrong_values_are_named(samples, options, fit, facts):
     with pytest.raises(ValueError, match=facts):
         RiskMatchingClassifier(**{**FAST, **options}).fit(*samples, **{"domains": SITES, **fit})
+
+
+def test_labels_of_several_columns_are_tags():
+    generator = np.random.default_rng(0)
+    X, site = generator.normal(size=(200, 3)), np.repeat([0, 1], 100)
+    y = (X[:, :2] + 0.3 * generator.normal(size=(200, 2)) > 0).astype(int)
+    classifier = RiskMatchingClassifier(**{**FAST, "max_iter": 200}).fit(X, y, domains=site)
+    p = classifier.predict_proba(X)
+    outputs = classifier.network_(torch.tensor(X))[1]
+    np.testing.assert_allclose(p, torch.sigmoid(outputs).detach())
+    np.testing.assert_array_equal(classifier.predict(X), p > 0.5)
+    assert ((classifier.predict(X) == y).mean(0) > 0.85).all()
+    with pytest.raises(ValueError, match=r"class_weight.*tags"):
+        RiskMatchingClassifier(**FAST, class_weight="balanced").fit(X, y, domains=site)

@@ -1,4 +1,4 @@
-"""``riskmatch predict``: predict the classes of images, of rows of a table or of tensors."""
+"""``riskmatch predict``: predict the labels of images, of rows of a table or of tensors."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from riskmatch.cli.progress import Display
 @dataclass
 class Predict(Command):
     """Predict with a model, and write a row per input: class, confidence, probabilities.
+
+    Of tags: those that are predicted, and their probabilities; of a regression the prediction.
 
     INPUT is a folder of images at any depth, a manifest (a CSV, JSON or Parquet file with a column
     path), an image, or a table: what the model was trained on. A file that cannot be read is
