@@ -84,7 +84,7 @@ class Evaluate(Labelled):
 
 
 def _print(table: pd.DataFrame, model: TrainedModel, level: float) -> None:
-    def interval(row: dict[str, Any], name: str) -> str | None:
+    def interval(row: dict[Any, Any], name: str) -> str | None:
         value, *ends = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
         if math.isnan(value):
             return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from riskmatch import registry
+from riskmatch import registry, trust
 from riskmatch.contract.risks import (
     REGRESSION,
     RiskFunction,
@@ -158,4 +158,5 @@ def find_task(name: str) -> Task:
     value = registry.find("task", name).value
     if not isinstance(value, Task):
         raise PartError(f"The task '{name}' must be a riskmatch.contract.Task, got {value!r}.")
+    trust.type_names(value.metrics)  # by code that was imported, not by a file
     return value

@@ -23,6 +23,7 @@ from safetensors.torch import save as to_bytes
 from torch import nn
 
 from riskmatch import data
+from riskmatch.contract.task import labels_of
 from riskmatch.data import OnProgress
 from riskmatch.data.domain import DomainSet
 from riskmatch.data.table import TableDomains
@@ -40,7 +41,7 @@ from riskmatch.deployment.folder import (
 from riskmatch.deployment.inputs import BATCH, preprocessing_of
 from riskmatch.engine.assemble import domains_of, is_frozen, model_options, split_all, task_of
 from riskmatch.engine.data_identity import check_unchanged, identity_of, identity_of_files
-from riskmatch.engine.evaluate import score_samples
+from riskmatch.engine.evaluate import restore_of, score_samples
 from riskmatch.engine.instances import is_instance
 from riskmatch.engine.load import Run, load_run
 from riskmatch.engine.loop import AFTER_WARMUP
@@ -115,7 +116,7 @@ def save_model(
     if not isinstance(run, Run):
         run = load_run(run, trust=trust)
     check_writable(path, {"run": {"id": run.config.id}}, overwrite)
-    run.admit(run.config.model, run.config.data)
+    run.admit(run.config.model, run.config.data, run.config.task, *run.config.metric_names)
     if run.record.status != "done":
         raise ValueError(f"The run in {run.folder} is not finished. Train it to its end first.")
     config = run.config
@@ -125,6 +126,8 @@ def save_model(
         domains = run.instances.get("data", config)
         if domains is None:
             domains = data.load(config.data, config.data_options, data_dir, on_progress)
+        if (labels := labels_of(config)) is not None:
+            domains = domains.labelled(labels)
     else:
         domains = domains_of(config, data_dir, device, on_progress, run.instances)
     check_unchanged(run.record, identity_of(domains), run.folder)
@@ -177,7 +180,7 @@ def save_model(
         CARD: _card(values, run.record, held_out).encode(),
     }
     sentences = write_folder(path, values, files, overwrite)
-    remember(path, [config.model, config.data])
+    remember(path, [config.model, config.data, run.record.task.name, *run.record.task.metrics])
     for sentence in sentences:
         warnings.warn(sentence, RunWarning, stacklevel=2)
     return path
@@ -254,7 +257,9 @@ def _held_out(
         total = len(splits["val"])
         kept = min(total, MAX_HELD_OUT)
         some = splits["val"].take(torch.arange(kept) * total // kept)
-        scored[name] = score_samples(network, some, task, features=True, chunk=BATCH)
+        scored[name] = score_samples(
+            network, some, task, features=True, chunk=BATCH, restore=restore_of(domains)
+        )
     return scored
 
 
