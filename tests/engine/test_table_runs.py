@@ -140,8 +140,10 @@ def test_labels_and_networks_that_do_not_fit_are_refused(table, tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             train(**{"data": table, "method": "rdm", "test_domains": "JFK", **common, **changes})
-    with pytest.raises(ValueError, match=r"floats.*squared"):
-        train(visits(), "rdm", "JFK", **{**common, "label": "delay", "ignore": ["late"]})
+    delays = {**common, "label": "delay", "ignore": ["late"]}
+    for wrong in ({"risk": "cross-entropy"}, {"task": "multi-label"}):
+        with pytest.raises(ValueError, match=r"regression|numbers"):
+            train(visits(), "rdm", "JFK", **delays, **wrong)
     with pytest.raises(FileNotFoundError, match=r"There is no .*nowhere.csv"):
         train(tmp_path / "nowhere.csv", "rdm", "JFK", **common)
     assert not (tmp_path / "runs").exists()

@@ -115,7 +115,7 @@ def domains_of(
         _warn_of_numbers_as_texts(domains)
         fitted = domains.fitted(config.test_domains, labels=labels)
         return with_identity(fitted, identity_of_table(domains, labels))
-    if labels is not None:
+    if labels is not None and not is_instance(config.data):  # tensors are as the user wants them
         domains = domains.labelled(labels)
     if trunk is None:
         return domains
