@@ -42,13 +42,13 @@ def test_peak_excludes_memory_of_earlier_runs(tmp_path):
 
 @linux_only
 def test_peak_excludes_evaluations(tmp_path, monkeypatch):
-    predict = loop.predict
+    predict = loop.predicted_parts
 
     def heavy(*arguments):
         touch(MANY)
         return predict(*arguments)
 
-    monkeypatch.setattr(loop, "predict", heavy)
+    monkeypatch.setattr(loop, "predicted_parts", heavy)
     reset_peak_memory(CPU)
     before = peak_memory(CPU)
     tiny = RunConfig(

@@ -224,7 +224,7 @@ CASES = {
 
 
 def one_file(folder):
-    (file,) = Path(folder).iterdir()
+    (file,) = (path for path in Path(folder).iterdir() if path.stem.isdecimal())
     return file
 
 

@@ -111,11 +111,14 @@ def _with_rows(run: RunRows, evaluations: Sequence[Evaluation | EvaluationLine])
         if not blocks or blocks[-1][0] is not names:
             blocks.append((names, []))
         blocks[-1][1].append(numbers)
+    domains: dict[str, object] = {}
+    for evaluation in evaluations:
+        domains |= evaluation.scores
     return replace(
         run,
         steps=[evaluation.step for evaluation in evaluations],
         worst_domains=[evaluation.worst_domain for evaluation in evaluations],
-        domains=tuple(dict.fromkeys(d for evaluation in evaluations for d in evaluation.scores)),
+        domains=tuple(domains),
         blocks=[Block(names, np.array(numbers, float).data.cast("B")) for names, numbers in blocks],
     )
 
