@@ -124,10 +124,10 @@ CASES = {
         text("t.csv", header("yes,A,1\nno,B,2\nyes,C,3\n" * 4 + "no,D,4\n")),
         ["'D' has 1 sample", "merge it"],
     ),
-    "fractions without a risk of a regression": (
-        f"train visits.csv --label age --domain site {FAST} --test-domain A",
+    "fractions with a risk of classes": (
+        f"train visits.csv --label age --domain site {FAST} --test-domain A --risk cross-entropy",
         lambda: visits().dropna().to_csv("visits.csv", index=False),
-        ["labels of 'visits' are floats", "--risk squared"],
+        ["risk cross-entropy", "regression"],
     ),
     "no column of the label": (
         f"train visits.csv --label latte --domain site {FAST} --test-domain A",

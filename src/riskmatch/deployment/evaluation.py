@@ -278,6 +278,11 @@ def _images(
         source = resolve(data)
         options = {"label": label or model.table.get("label")}
         manifest = source.path is not None and is_manifest(source.path)
+        if label is not None and not manifest:
+            raise ValueError(
+                f"label is for models of tables and lists of images, and {data} is a folder of "
+                "images: leave out label."
+            )
         index = source.index(data_dir, options if manifest else {})
     except ValueError as error:  # images that are not in folders of classes
         raise ValueError(f"{error} {NO_LABELS}") from error
