@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,9 +99,14 @@ def _print(table: pd.DataFrame, model: TrainedModel, level: float) -> None:
         Column("mean risk", lambda row: interval(row, "risk")),
     ]
     print_table(columns, rows)
-    if others := [name for name in facts if name != primary]:
-        sites = (Column(row["domain"], partial(interval, row)) for row in rows)
-        print_table([Column("metric", lambda name: facts[name].title), *sites], others)
+    others = [(name, row) for name in facts if name != primary for row in rows]
+    columns = [
+        Column("metric", lambda pair: facts[pair[0]].title),
+        Column("domain", lambda pair: pair[1]["domain"]),
+        Column("value", lambda pair: interval(pair[1], pair[0])),
+    ]
+    if others:
+        print_table(columns, others)
     print_line(f"{level:.0%} intervals for independent samples")
     if len(rows) > 1 and table.attrs["worst"] is not None:
         print_line(f"worst {facts[primary].title}: {table.attrs['worst']}")
