@@ -12,7 +12,15 @@ from tiny_runs import HPARAMS, tiny
 from riskmatch.contract import OptimSpec
 from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import assemble
-from riskmatch.engine.checkpoint import CheckpointError, Notes, Snapshot, Values, capture, restore
+from riskmatch.engine.checkpoint import (
+    CheckpointError,
+    Notes,
+    PhaseValues,
+    Snapshot,
+    Values,
+    capture,
+    restore,
+)
 
 NOTES = Notes({"loss": 0.5}, 2.0, (2, 8, 8))
 
@@ -25,7 +33,7 @@ def snapshot(step: int, notes: Notes = NOTES) -> Snapshot:
         "memory/half": torch.tensor([0.1], dtype=torch.bfloat16),
         "memory/none": torch.zeros(0),
     }
-    values = Values(step, OptimSpec(), None, 0, [], {}, {"drawn": step}, notes)
+    values = Values(step, OptimSpec(), {}, {"drawn": step}, notes)
     return Snapshot(values, tensors)
 
 
@@ -109,9 +117,9 @@ def test_foreign_files_raise_with_the_reason(tmp_path):
         ({"notes": {"numbers": {}, "seconds": 1, "input_shape": 8}}, r"at `\$.notes.input_shape`"),
         ({"base": None}, r"got `null` - at `\$.base`"),
         ({"base": {"kind": "adam", "lr": "x"}}, r"Expected `float`, got `str` - at `\$.base.lr`"),
-        ({"spec": {"kind": "adm"}}, r"at `\$.spec.kind`"),
+        ({"phases": {"all": {"spec": {"kind": "adm"}}}}, r"at `\$.phases\[...\].spec.kind`"),
         ({"sampler": {"drawn": None}}, r"Expected `int`, got `null` - at `\$.sampler"),
-        ({"phase_start": []}, r"at `\$.phase_start`"),
+        ({"phases": []}, r"at `\$.phases`"),
     ],
 )
 def test_values_that_make_no_sense_are_damage(tmp_path, values, fact):
@@ -130,7 +138,7 @@ def test_values_that_make_no_sense_are_damage(tmp_path, values, fact):
 @pytest.mark.parametrize(
     ("values", "tensors", "fact"),
     [
-        ({"optimizer_groups": [{}]}, {}, "params.* is missing"),
+        ({"phases": {"all": PhaseValues(OptimSpec(), 0, [{}], {})}}, {}, "params.* is missing"),
         ({"sampler": {}}, {}, "drawn.* is missing"),
         ({}, {"random/torch": torch.zeros(3)}, "RNG state"),
     ],
@@ -209,7 +217,10 @@ def test_restored_run_takes_the_same_steps(tmp_path, method, stop):
     notes = restore(checkpoint.load(path, "run"), second.stepper, second.sampler)
     assert notes == NOTES
     assert [second.stepper.step(next(second.sampler)) for _ in range(5)] == expected
-    assert second.stepper.spec == first.stepper.spec
+    specs = [
+        {name: phase.spec for name, phase in run.stepper.phases.items()} for run in (first, second)
+    ]
+    assert specs[0] == specs[1]
     for one, two in zip(
         first.stepper.model.parameters(), second.stepper.model.parameters(), strict=True
     ):

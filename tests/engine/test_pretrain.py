@@ -84,7 +84,7 @@ def test_cosine_spans_the_steps_of_the_method_and_ends_at_zero():
     rates = []
     for _ in range(4):
         stepper.step(batch)
-        rates.append(stepper.optimizer.param_groups[0]["lr"])
+        rates.append(stepper.phases["all"].optimizer.param_groups[0]["lr"])
     assert rates == pytest.approx([(2 + 2**0.5) / 4, 0.5, (2 - 2**0.5) / 4, 0.0])
 
 

@@ -2,70 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from riskmatch.contract.network import MissingFeaturesError, classifier_of, outputs
 from riskmatch.contract.risks import RiskFunction, checked_risks, cross_entropy_risks
 from riskmatch.data.domain import Batch, NamedTensors
-from riskmatch.registry import PartError
 
 Params = Mapping[str, Tensor]
-
-
-_MISFIT = re.compile(
-    "cannot be multiplied|must have the same dtype|must match the size|expected input"
-    "|index out of range|not in the valid range"
-)
-"""Errors of torch where a layer has another width or type than its inputs, or fewer embeddings."""
-
-
-class MissingFeaturesError(ValueError):
-    """A method needs features, and the network returns logits alone."""
-
-
-def outputs(model: Callable[..., Any], x: Tensor | NamedTensors) -> tuple[Tensor | None, Tensor]:
-    """Features, or None where the network returns none, and logits of the inputs ``x``.
-
-    Named tensors are passed as keyword arguments. A network may return ``(features, logits)``, the
-    logits alone, or an object with the attribute ``logits``, as those of Hugging Face do.
-
-    Example:
-        >>> outputs(nn.Linear(2, 3), torch.zeros(5, 2))[1].shape
-        torch.Size([5, 3])
-    """
-    try:
-        out = model(**x.tensors) if isinstance(x, NamedTensors) else model(x)
-    except (IndexError, RuntimeError) as error:
-        if not _MISFIT.search(str(error)):
-            raise
-        raise PartError(
-            f"The network does not take inputs {_described(x)}: {error}. Give inputs of the width, "
-            "type and indices that its layers have, or change the layers."
-        ) from error
-    out = getattr(out, "logits", out)
-    if isinstance(out, Tensor):
-        return None, out
-    if isinstance(out, (tuple, list)) and len(out) == 2:  # torch 2.4 exports no tuple | list
-        features, logits = out
-        if isinstance(features, Tensor) and isinstance(logits, Tensor):
-            return features, logits
-    raise PartError(
-        "A network must return logits or a pair of tensors (features, logits), got "
-        f"{type(out).__name__}."
-    )
 
 
 class Eval:
     """A lazy view of a model on a batch: a forward pass happens at most once, on demand.
 
     Args:
-        model: maps x to ``(features, logits)`` or to logits, see :func:`outputs`.
+        model: maps x to ``(features, logits)`` or to logits, see
+            :func:`~riskmatch.contract.outputs`.
         batch: the samples.
         risk: per-sample loss of ``(logits, y)``, (n,).
         params: other weights to evaluate the model at; by default its own.
@@ -73,6 +32,8 @@ class Eval:
             whatever an objective computes from them keeps its digits.
         micro_batch: pass the batch in pieces of so many samples, which stay in cache; 0 passes it
             whole. The mathematics is the same unless the model looks at other samples of its batch.
+        modules: networks of the method by name.
+        start: the network before the first step, where the method needs it.
 
     Example:
         >>> class Net(nn.Module):
@@ -94,13 +55,18 @@ class Eval:
         params: Params | None = None,
         amp: bool = False,
         micro_batch: int = 0,
+        modules: Mapping[str, nn.Module] = MappingProxyType({}),
+        start: nn.Module | None = None,
     ) -> None:
         self.model = model
         self.batch = batch
+        self.modules = modules
+        """Networks of the method by name, see :meth:`Objective.modules`."""
         self._risk = risk
         self._params = params
         self._amp = amp
         self._micro_batch = micro_batch
+        self._start = start
         self._risks_only = False
 
     @cached_property
@@ -123,14 +89,16 @@ class Eval:
     def _forward(self, x: Tensor | NamedTensors) -> tuple[Tensor | None, Tensor]:
         call: Callable[..., Any] = self.model
         if self._params is not None:
-            # Running statistics belong to the model's own weights: others update a copy.
-            buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
-            call = partial(_call_with, self.model, {**self._params, **buffers})
-        if not self._amp:
-            return outputs(call, x)
-        with torch.autocast(x.device.type, torch.bfloat16):
+            call = partial(_call_with, self.model, self._params)
+        with self._autocast(x.device):
             features, logits = outputs(call, x)
-        return None if features is None else features.float(), logits.float()
+        return None if features is None else self._unpacked(features), self._unpacked(logits)
+
+    def _autocast(self, device: torch.device) -> AbstractContextManager[object]:
+        return torch.autocast(device.type, torch.bfloat16) if self._amp else nullcontext()
+
+    def _unpacked(self, values: Tensor) -> Tensor:
+        return values.float() if self._amp else values
 
     @cached_property
     def features(self) -> Tensor:
@@ -139,23 +107,62 @@ class Eval:
         Raises:
             MissingFeaturesError: the network returns logits alone.
         """
+        if self.known_features is None:
+            raise MissingFeaturesError
+        return self.known_features
+
+    @cached_property
+    def known_features(self) -> Tensor | None:
+        """(n, d) the features, or None where the network returns logits alone."""
         pieces = [piece for piece in self._outputs[0] if piece is not None]
-        if not pieces:
-            raise MissingFeaturesError(
-                "needs features, and the network returns logits alone: return (features, logits), "
-                "features being the inputs of the last layer."
-            )
-        return _joined(pieces)
+        return _joined(pieces) if pieces else None
 
     @cached_property
     def logits(self) -> Tensor:
         """(n, c) the scores of the classes."""
         return _joined(self._outputs[1])
 
+    def classify(self, features: Tensor) -> Tensor:
+        """(n, c) the logits of other features (n, d), by the classifier of the network.
+
+        Example:
+            >>> from riskmatch.models import MLP
+            >>> batch = Batch(torch.randn(5, 2), torch.zeros(5, dtype=torch.long), (2, 3))
+            >>> ev = Eval(MLP((2,), 3), batch)
+            >>> torch.equal(ev.classify(ev.features), ev.logits)
+            True
+        """
+        self._check_complete()
+        classifier = classifier_of(self.model, self.batch.x)
+        call: Callable[..., Any] = classifier
+        if self._params is not None:
+            names = {id(p): n for n, p in self.model.named_parameters(remove_duplicate=False)}
+            own = {name: names[id(p)] for name, p in classifier.named_parameters()}
+            weights = {name: self._params[n] for name, n in own.items() if n in self._params}
+            call = partial(_call_with, classifier, weights)
+        with self._autocast(features.device):
+            return self._unpacked(call(features))
+
+    @cached_property
+    def start(self) -> Eval:
+        """The same batch under the network before the first step, in evaluation mode.
+
+        Raises:
+            ValueError: the class of the method does not say ``needs_start = True``.
+        """
+        self._check_complete()
+        if self._start is None:
+            raise ValueError("ev.start needs needs_start = True in the class of the method.")
+        return Eval(self._start, self.batch, self._risk, None, self._amp, self._micro_batch)
+
     @cached_property
     def risks(self) -> Tensor:
         """(n,) the loss of each sample."""
-        return checked_risks(self._risk, self.logits, self.batch.y)
+        return self.risks_of(self.logits)
+
+    def risks_of(self, logits: Tensor, y: Tensor | None = None) -> Tensor:
+        """(n,) the loss of other logits (n, c), with the labels of the batch or others."""
+        return checked_risks(self._risk, logits, self.batch.y if y is None else y)
 
     @cached_property
     def residuals(self) -> Tensor:
@@ -191,7 +198,7 @@ class Eval:
 
     def on(self, batch: Batch) -> Eval:
         """The same weights on other data."""
-        return Eval(self.model, batch, self._risk, self._params, self._amp, self._micro_batch)
+        return self._other(batch, self._params)
 
     def against(self, y: Tensor) -> Eval:
         """The same outputs with other labels, without another forward pass."""
@@ -207,7 +214,11 @@ class Eval:
 
     def at(self, params: Params) -> Eval:
         """Other weights on the same data; the model's running statistics stay as they are."""
-        return Eval(self.model, self.batch, self._risk, params, self._amp, self._micro_batch)
+        return self._other(self.batch, params)
+
+    def _other(self, batch: Batch, params: Params | None) -> Eval:
+        settings = self._risk, params, self._amp, self._micro_batch, self.modules, self._start
+        return Eval(self.model, batch, *settings)
 
     def split(self) -> tuple[Eval, ...]:
         """One view per domain, each with a forward pass of its own."""
@@ -238,23 +249,10 @@ class Eval:
             )
 
 
-def _described(x: Tensor | NamedTensors) -> str:
-    """Shape and type of inputs.
-
-    Example:
-        >>> _described(torch.zeros(5, 2))
-        '(5, 2) of float32'
-    """
-    parts = x.tensors if isinstance(x, NamedTensors) else {"": x}
-    shown = {
-        name: f"{tuple(part.shape)} of {str(part.dtype).removeprefix('torch.')}"
-        for name, part in parts.items()
-    }
-    return ", ".join(f"{name} {text}".strip() for name, text in shown.items())
-
-
 def _call_with(model: nn.Module, weights: Params, *args: Tensor, **kwargs: Tensor) -> Any:
-    return torch.func.functional_call(model, dict(weights), args, kwargs)
+    # Running statistics belong to the model's own weights: others update a copy.
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    return torch.func.functional_call(model, {**weights, **buffers}, args, kwargs)
 
 
 def _joined(pieces: Sequence[Tensor]) -> Tensor:

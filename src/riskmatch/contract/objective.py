@@ -3,121 +3,43 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from riskmatch.contract.evaluation import Eval, Params
+from riskmatch.contract.evaluation import Eval
+from riskmatch.contract.optim import OptimSpec
 from riskmatch.registry import PartError
 from riskmatch.space import TRAINING, Tuned, check_valid
 from riskmatch.terms import Terms as Terms
-from riskmatch.validation import check_option, plain
+from riskmatch.validation import plain
 
 Needs = Literal["risks", "logits", "features", "gradients", "other data", "other weights"]
 Idea = Literal["risks", "features", "gradients", "adversarial", "data", "weights"]
 
 
-OptimFactory = Callable[[list[Tensor]], torch.optim.Optimizer]
-"""Makes an optimiser of some weights."""
+class Shape(NamedTuple):
+    """What the networks of a method are built for."""
 
-
-@dataclass(frozen=True)
-class OptimSpec:
-    """An optimiser as a value; the engine starts a fresh one whenever this value changes.
-
-    Example:
-        >>> OptimSpec("sgd", lr=0.1, momentum=0.9).build([torch.zeros(2)]).defaults["momentum"]
-        0.9
-    """
-
-    kind: Literal["adam", "adamw", "sgd", "factory"] = "adam"
-    """Adam and SGD add the weight decay to the gradient, AdamW to the step. ``factory``: see
-    :meth:`of`."""
-    lr: float = 1e-3
-    """Learning rate."""
-    weight_decay: float = 0.0
-    """Weight of the squared norm of the weights."""
-    generation: int = 0
-    """Number of the phase: two phases with the same settings still get an optimiser each."""
-    momentum: float = 0.0
-    """Momentum of SGD."""
-    factory: OptimFactory | None = field(default=None, repr=False)
-    """Function that makes the optimiser, for the kind ``factory``."""
-
-    def __post_init__(self) -> None:
-        check_option("optimiser", self.kind, (*_OPTIMISERS, "factory"))
-        if self.momentum and self.kind != "sgd":
-            raise ValueError(f"momentum is for sgd, got momentum={self.momentum} for {self.kind}.")
-
-    @classmethod
-    def of(cls, factory: OptimFactory, params: list[Tensor]) -> OptimSpec:
-        """The optimiser that ``factory`` makes of ``params``.
-
-        Its learning rate is that of its first group of weights. A method that starts a fresh
-        optimiser after its warm-up calls the factory again; where it, or a schedule, sets another
-        learning rate, those of all groups are multiplied by the same factor.
-
-        Example:
-            >>> OptimSpec.of(lambda params: torch.optim.RAdam(params, lr=0.1), [torch.zeros(2)]).lr
-            0.1
-        """
-        made = factory(params)
-        if not isinstance(made, torch.optim.Optimizer):
-            raise TypeError(
-                "optim must be a function of a list of weights that returns a "
-                f"torch.optim.Optimizer, got {made!r}."
-            )
-        first = made.param_groups[0]
-        lr, decay = float(first["lr"]), float(first.get("weight_decay", 0.0))
-        return cls("factory", lr, decay, factory=factory)
-
-    def after_warmup(self, step: int, warmup: int, lr: float | None = None) -> OptimSpec:
-        """This optimiser during the warm-up; then a fresh one, at ``lr`` where one is given.
-
-        Example:
-            >>> OptimSpec(lr=1e-3).after_warmup(step=5, warmup=4, lr=1e-4)
-            OptimSpec(kind='adam', lr=0.0001, weight_decay=0.0, generation=1, momentum=0.0)
-        """
-        if step < warmup:
-            return self
-        return _second_phase(self, self.lr if lr is None else lr)
-
-    def build(self, params: list[Tensor]) -> torch.optim.Optimizer:
-        """The optimiser of ``params``."""
-        if self.kind == "factory":
-            assert self.factory is not None
-            optimizer = self.factory(params)
-            first = float(optimizer.param_groups[0]["lr"])
-            for group in optimizer.param_groups:
-                group["lr_share"] = float(group["lr"]) / first if first else 1.0
-            return optimizer
-        more = {"momentum": self.momentum} if self.kind == "sgd" else {}
-        return _OPTIMISERS[self.kind](params, lr=self.lr, weight_decay=self.weight_decay, **more)
-
-
-_OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
-    "adam": torch.optim.Adam,
-    "adamw": torch.optim.AdamW,
-    "sgd": torch.optim.SGD,
-}
-
-
-@lru_cache(maxsize=8)  # asked for in every step
-def _second_phase(spec: OptimSpec, lr: float) -> OptimSpec:
-    return replace(spec, lr=lr, generation=1)
+    features: int
+    """Number of features; 0 if the network returns logits alone."""
+    outputs: int
+    """Number of outputs of the network."""
+    domains: int
+    """Number of training domains."""
 
 
 @dataclass
 class Memory:
     """What an objective may read and what it carries from step to step.
 
-    The engine sets ``step`` and checkpoints the whole: a resumed run sees the same memory.
+    The engine sets ``step`` and ``turn`` and checkpoints the whole: a resumed run sees the same
+    memory.
     """
 
     base: OptimSpec = field(default_factory=OptimSpec)
@@ -128,6 +50,14 @@ class Memory:
     """The objective's own tensors, by name."""
     generator: torch.Generator = field(default_factory=lambda: torch.Generator().manual_seed(0))
     """The source of every random choice of the objective, on the CPU."""
+    turn: int = 0
+    """Number of the call within the step, see :meth:`Objective.turns`."""
+    modules: nn.ModuleDict = field(default_factory=nn.ModuleDict)
+    """The networks of the method, from the first step on."""
+    shape: Shape | None = None
+    """What they were built for."""
+    start: nn.Module | None = None
+    """The network before the first step, where the method needs it."""
 
     def recall(self, name: str, initial: Tensor) -> Tensor:
         """What ``state`` holds under ``name``, or ``initial`` where it holds nothing yet.
@@ -172,8 +102,8 @@ class Objective(ABC):
     """A frozen dataclass whose fields are a method's hyper-parameters.
 
     A method implements :meth:`__call__`, says what it ``needs``, and gives each field a default,
-    a search range and valid values with :func:`~riskmatch.space.tuned`. Nothing else: no network,
-    no optimiser, no data.
+    a search range and valid values with :func:`~riskmatch.space.tuned`. One with networks of its
+    own declares them in :meth:`modules`; the engine builds, places, steps and checkpoints them.
     """
 
     title: ClassVar[str] = ""
@@ -190,6 +120,8 @@ class Objective(ABC):
     """DomainBed's names of it, each with the fields that the name fixes; its title if empty."""
     needs: ClassVar[Needs] = "risks"
     """The most demanding thing that the formula reads."""
+    needs_start: ClassVar[bool] = False
+    """Whether it reads ``ev.start``, for which the network is copied before the first step."""
     citation: ClassVar[str]
     """Authors, title, venue, year."""
     training: ClassVar[Mapping[str, Tuned]] = MappingProxyType(TRAINING)
@@ -212,13 +144,47 @@ class Objective(ABC):
         """The fewest training domains with which its hyper-parameters make sense."""
         return 1
 
-    def optim(self, base: OptimSpec, step: int) -> OptimSpec:
-        """The optimiser of step ``step``, given the configured one."""
+    def modules(self, shape: Shape) -> dict[str, nn.Module]:
+        """Networks of its own by name, in ``ev.modules`` at every step."""
+        return {}
+
+    def turns(self, step: int) -> int:
+        """Number of calls on the batch of a step; ``memory.turn`` tells which one it is."""
+        return 1
+
+    def optim(self, base: OptimSpec, step: int) -> OptimSpec | Mapping[str, OptimSpec]:
+        """The optimiser of step ``step``, given the configured one.
+
+        One value is that of the network and all modules together. A mapping has an optimiser by
+        name: ``network``, or its parts ``featurizer`` and ``classifier``, or a module's. A name
+        that is absent is not stepped; its optimiser keeps its state. Where turns differ, the
+        method declares a third argument ``turn: int = 0``.
+        """
         return base
 
     @abstractmethod
     def __call__(self, ev: Eval, memory: Memory) -> Terms:
-        """The terms of one step."""
+        """The terms of one step, or of one turn of it."""
+
+    def after_turn(self, modules: Mapping[str, nn.Module], memory: Memory) -> None:
+        """Change weights in place after a turn, without a gradient: projections and copies.
+
+        Args:
+            modules: its modules, and ``featurizer`` and ``classifier`` of the network.
+            memory: its memory.
+        """
+
+    def predict(self, ev: Eval) -> Tensor:
+        """(n, c) the outputs of the trained model, for inputs without labels and domains.
+
+        A method that overrides it is evaluated, saved and exported with its modules.
+        """
+        return ev.logits
+
+    @classmethod
+    def overrides(cls, name: str) -> bool:
+        """Whether the method has an own ``modules``, ``turns``, ``after_turn`` or ``predict``."""
+        return getattr(cls, name) is not getattr(Objective, name)
 
 
 def checked_terms(terms: object, objective: object) -> Terms:
@@ -247,49 +213,3 @@ def checked_terms(terms: object, objective: object) -> Terms:
         )
     assert isinstance(terms, Terms)
     return terms
-
-
-_BETA1, _BETA2, _EPS = 0.9, 0.999, 1e-8
-
-
-@torch.no_grad()
-def adam_step(
-    params: Params, gradients: Params, spec: OptimSpec, state: Params
-) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    r"""One step of Adam on named tensors; nothing is changed in place.
-
-    .. math:: g' = g + \lambda\theta, \quad m' = \beta_1 m + (1-\beta_1) g', \quad
-              v' = \beta_2 v + (1-\beta_2) g'^2, \quad
-              \theta' = \theta - \eta\,
-              \frac{m' / (1-\beta_1^t)}{\sqrt{v' / (1-\beta_2^t)} + \epsilon}
-
-    Args:
-        params: θ by name.
-        gradients: g under the same names.
-        spec: the learning rate η and the weight decay λ.
-        state: what the step before returned, or an empty mapping.
-
-    Returns:
-        New weights, leaves that require a gradient, and the new state.
-
-    Example:
-        >>> theta, gradient = {"w": torch.ones(1)}, {"w": torch.full((1,), 3.0)}
-        >>> adam_step(theta, gradient, OptimSpec(lr=0.1), {})[0]["w"]  # the first step has size η
-        tensor([0.9000], requires_grad=True)
-
-    Reference: Kingma and Ba, *Adam: A Method for Stochastic Optimization*, ICLR 2015.
-    """
-    count = state.get("adam count", torch.zeros(())) + 1
-    correction1, correction2 = (1 - beta ** int(count) for beta in (_BETA1, _BETA2))
-    weights: dict[str, Tensor] = {}
-    moments: dict[str, Tensor] = {"adam count": count}
-    for name, theta in params.items():
-        gradient = gradients[name] + spec.weight_decay * theta
-        first = state.get(f"adam first {name}", torch.zeros_like(theta))
-        second = state.get(f"adam second {name}", torch.zeros_like(theta))
-        first = _BETA1 * first + (1 - _BETA1) * gradient
-        second = _BETA2 * second + (1 - _BETA2) * gradient.square()
-        direction = (first / correction1) / ((second / correction2).sqrt() + _EPS)
-        weights[name] = (theta - spec.lr * direction).requires_grad_()
-        moments |= {f"adam first {name}": first, f"adam second {name}": second}
-    return weights, moments

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from riskmatch.contract import outputs
+from riskmatch.contract import inner, outputs
 from riskmatch.data.catalogue import resolve
 from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.deployment.folder import is_export
@@ -180,16 +180,16 @@ def _real_inputs(model: TrainedModel, inputs: Inputs | None, data_dir: Path | No
     if not parts:
         raise ValueError(f"No input can be read ({skipped[0]}); {cure}.")
     x = torch.cat(parts)
-    if isinstance(model.network, Backbone):
-        x = model.network.trunk.preprocess.resize(x)
+    if isinstance(network := inner(model.network), Backbone):
+        x = network.trunk.preprocess.resize(x)
     # An export needs two samples, or it takes their number for a constant.
     return x if len(x) > 1 else torch.cat([x, x])
 
 
 def _metadata(model: TrainedModel, x: Tensor) -> dict[str, Any]:
     preprocessing = model.preprocessing.to_json()
-    if isinstance(model.network, Backbone):
-        last = model.network.trunk.preprocess
+    if isinstance(network := inner(model.network), Backbone):
+        last = network.trunk.preprocess
         preprocessing["resize"].append({"side": last.size, "filter": last.interpolation})
     return {
         "preprocessing": preprocessing,

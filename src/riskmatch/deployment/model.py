@@ -18,7 +18,15 @@ from safetensors.torch import load as from_bytes
 from torch import Tensor, nn
 
 from riskmatch import models
-from riskmatch.contract import RiskFunction, outputs, risk_function
+from riskmatch.contract import (
+    Objective,
+    Predictor,
+    RiskFunction,
+    Shape,
+    build_modules,
+    outputs,
+    risk_function,
+)
 from riskmatch.contract.task import Task, find_task
 from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.domain import Labels
@@ -42,6 +50,7 @@ from riskmatch.deployment.inputs import (
     preprocessing_from_json,
     samples,
 )
+from riskmatch.engine.assemble import objective
 from riskmatch.engine.instances import is_instance
 from riskmatch.limits import ENTRIES, EXPANSION, MEMORY, check_limit
 from riskmatch.models import Backbone
@@ -203,6 +212,7 @@ def load_model(
     *,
     network: nn.Module | None = None,
     risk: RiskFunction | None = None,
+    method: Objective | None = None,
     trust: bool = False,
 ) -> TrainedModel:
     """Load a model from its folder, after verifying the checksums.
@@ -213,6 +223,7 @@ def load_model(
         network: a network of the model's class, if it was trained with one of the user's own
             objects.
         risk: the risk, if it was one of the user's own functions.
+        method: the objective, if it was one of the user's own objects with a prediction of its own.
         trust: import a network ``package.module:Name`` that the folder names, which runs its code;
             one that was named when the folder was made on this machine is imported anyway.
 
@@ -248,7 +259,8 @@ def load_model(
     try:
         if isinstance(preprocessing, ImagePreprocessing):
             preprocessing.check_memory()
-        built = _build(values["network"], network, len(files[WEIGHTS]))
+        admit([config.method] if "method" in values["network"] else [], path / MODEL, trust)
+        built = _build(values["network"], network, method, config, len(files[WEIGHTS]))
         weights = from_bytes(files[WEIGHTS])
         built.load_state_dict(weights)
         check_finite(weights, built)
@@ -302,7 +314,30 @@ def _read_held_out(names: list[str], tensors: Mapping[str, Tensor]) -> dict[str,
     return scores
 
 
-def _build(values: Mapping[str, Any], given: nn.Module | None, stored: int) -> nn.Module:
+def _build(
+    values: Mapping[str, Any],
+    given: nn.Module | None,
+    method: Objective | None,
+    config: RunConfig,
+    stored: int,
+) -> nn.Module:
+    """Build the network, and the modules of a method that predicts otherwise."""
+    network = _build_network(values, given, stored)
+    if "method" not in values:
+        return network
+    if method is None and is_instance(config.method):
+        raise ModelError(
+            f"The method of this model is an object of the class {config.method.partition(':')[2]},"
+            " which its folder does not hold: pass one as load_model(path, method=…)."
+        )
+    method = method or objective(config.method, config.hparams)
+    with bounded_build("the networks of its method take", max(MEMORY, EXPANSION * stored)):
+        shape = values["method"]
+        modules = build_modules(method, Shape(*map(int, shape))) if shape else nn.ModuleDict()
+    return Predictor(network, method, modules)
+
+
+def _build_network(values: Mapping[str, Any], given: nn.Module | None, stored: int) -> nn.Module:
     """Build the network; ``stored`` is the number of bytes of its weights."""
     name, options = values["name"], dict(values["options"])
     if given is not None:

@@ -23,6 +23,7 @@ from safetensors.torch import save as to_bytes
 from torch import nn
 
 from riskmatch import data
+from riskmatch.contract import Predictor, around, inner
 from riskmatch.contract.task import labels_of
 from riskmatch.data import OnProgress
 from riskmatch.data.domain import DomainSet
@@ -180,7 +181,8 @@ def save_model(
         CARD: _card(values, run.record, held_out).encode(),
     }
     sentences = write_folder(path, values, files, overwrite)
-    remember(path, [config.model, config.data, run.record.task.name, *run.record.task.metrics])
+    judged = run.record.task.name, *run.record.task.metrics
+    remember(path, [config.model, config.data, config.method, *judged])
     for sentence in sentences:
         warnings.warn(sentence, RunWarning, stacklevel=2)
     return path
@@ -247,10 +249,11 @@ def _held_out(
 ) -> dict[str, Predictions]:
     """Scores of the validation split of every domain, evenly thinned."""
     if is_frozen(run.config):
-        assert isinstance(network, Backbone)
-        domains = embed(domains, network.trunk, device=device, on_progress=on_progress)
-        network.cpu()
-        network = network.head
+        whole = inner(network)
+        assert isinstance(whole, Backbone)
+        domains = embed(domains, whole.trunk, device=device, on_progress=on_progress)
+        whole.cpu()
+        network = around(network, whole.head)
     _, task = task_of(run.config, domains, run.instances)
     scored = {}
     for name, splits in split_all(domains, run.config.trial).items():
@@ -272,7 +275,10 @@ def _stored(values: NDArray[Any]) -> NDArray[Any]:
 
 def _network_values(config: RunConfig, network: nn.Module, domains: DomainSet) -> dict[str, Any]:
     """What :func:`riskmatch.load_model` needs to build the network."""
-    body = network.trunk.preprocess if isinstance(network, Backbone) else None
+    whole = inner(network)
+    body = whole.trunk.preprocess if isinstance(whole, Backbone) else None
+    # Of a method that predicts otherwise, what its networks were built for.
+    method = {"method": list(network.shape or ())} if isinstance(network, Predictor) else {}
     options = model_options(config, domains.preprocessing)
     return {
         "name": config.model,
@@ -281,6 +287,7 @@ def _network_values(config: RunConfig, network: nn.Module, domains: DomainSet) -
         "dropout": config.dropout,
         "options": {k: v for k, v in options.items() if k not in _BUILD},
         "preprocess": None if body is None else repr(body),
+        **method,
     }
 
 

@@ -19,6 +19,7 @@ from riskmatch.contract import (
     Memory,
     Objective,
     OptimSpec,
+    evaluation_mode,
     outputs,
     risk_function,
 )
@@ -34,7 +35,7 @@ from riskmatch.data.sampler import Sampler, stream
 from riskmatch.data.table import MAX_CLASSES, TableDomains
 from riskmatch.defaults import method_class
 from riskmatch.engine.data_identity import identity_of, identity_of_table, with_identity
-from riskmatch.engine.evaluate import Restore, evaluation_mode, restore_of
+from riskmatch.engine.evaluate import Restore, restore_of
 from riskmatch.engine.instances import KINDS, NO_INSTANCES, Instances, is_instance
 from riskmatch.engine.step import Stepper, StepSettings, check_splits
 from riskmatch.metrics import find_metric
@@ -314,6 +315,7 @@ def assemble(
         ),
         domains=training,
     )
+    stepper.prepare(domains.domains[0].x[:2].to(device), len(training))
     batches = [splits[name]["train"] for name in training]
     sampler = Sampler(batches, config.batch_size, config.seed, domains.augment, config.replacement)
     _check_sizes(stepper.objective, sampler.sizes)

@@ -19,11 +19,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
-from riskmatch.contract import OptimSpec
+from riskmatch.contract import OptimSpec, Predictor, Shape
 from riskmatch.data.sampler import Sampler
 from riskmatch.device import device_of
 from riskmatch.engine.averaging import AverageState, WeightAverage
-from riskmatch.engine.step import Stepper
+from riskmatch.engine.step import Phase, Stepper
 from riskmatch.files import check_regular, make_folder, refuse_link, write_whole
 from riskmatch.models.embedding import hash_tensors
 from riskmatch.runs.records import CHECKPOINTS, checkpoints
@@ -52,6 +52,20 @@ class Notes(msgspec.Struct, frozen=True):
     """Shape of one input of the network."""
     outputs: int = 0
     """Number of outputs of the network; 0 for one of each class."""
+    modules: Shape | None = None
+    """What the networks of the method were built for."""
+    predicts: bool = False
+    """Whether the method has a prediction of its own."""
+
+
+class PhaseValues(msgspec.Struct, frozen=True):
+    """The plain values of an optimiser."""
+
+    spec: OptimSpec
+    start: int
+    groups: list[dict[str, Any]]
+    values: dict[str, Any]
+    """State that is not in tensors."""
 
 
 class Values(msgspec.Struct, frozen=True):
@@ -61,12 +75,8 @@ class Values(msgspec.Struct, frozen=True):
     """Number of steps taken."""
     base: OptimSpec
     """Optimiser as configured; a function that makes it is not saved."""
-    spec: OptimSpec | None
-    """Optimiser of the current phase; None before the first step."""
-    phase_start: int
-    optimizer_groups: list[dict[str, Any]]
-    optimizer_values: dict[str, Any]
-    """State of the optimiser that is not in tensors."""
+    phases: dict[str, PhaseValues]
+    """Optimisers by name; none before the first step."""
     sampler: dict[str, int]
     notes: Notes
     average: AverageState | None = None
@@ -91,9 +101,20 @@ class Snapshot:
         named = self.tensors.items()
         return {key.removeprefix(prefix): v for key, v in named if key.startswith(prefix)}
 
-    def weights(self) -> dict[str, Tensor]:
-        """State dict of the network as it was evaluated: averaged, where the run averages."""
-        return self.group("averaged") or self.group("model")
+    def load(self, model: nn.Module) -> None:
+        """Load the weights as they were evaluated: averaged, where the run averages.
+
+        Args:
+            model: the network, or with its modules a method that predicts otherwise.
+
+        Raises:
+            ValueError: they do not fit.
+        """
+        weights = self.group("averaged") or self.group("model")
+        if isinstance(model, Predictor) and not self.group("averaged"):
+            named = {"network": self.group("model"), "brought": self.group("modules")}
+            weights = {f"{part}.{k}": v for part, group in named.items() for k, v in group.items()}
+        load_weights(model, weights, self.step)
 
 
 def capture(
@@ -110,19 +131,26 @@ def capture(
         sampler: the training batches.
         notes: what to keep with it.
         average: state of the averaged weights.
-        averaged: state dict of the averaged network, where it was evaluated at this step.
+        averaged: state dict of what was evaluated at this step, where it was averaged.
     """
-    memory, optimizer = stepper.memory, stepper.optimizer
-    state = {"state": {}, "param_groups": []} if optimizer is None else optimizer.state_dict()
-    entries = {
-        f"{number}/{name}": value
-        for number, entry in state["state"].items()
-        for name, value in entry.items()
-    }
+    memory = stepper.memory
+    phases, states = dict[str, PhaseValues](), dict[str, Tensor]()
+    for name, phase in stepper.phases.items():
+        state = phase.optimizer.state_dict()
+        entries = {
+            f"{number}/{key}": value
+            for number, entry in state["state"].items()
+            for key, value in entry.items()
+        }
+        rest = {key: value for key, value in entries.items() if not isinstance(value, Tensor)}
+        spec = replace(phase.spec, factory=None)
+        phases[name] = PhaseValues(spec, phase.start, state["param_groups"], rest)
+        states |= {f"{name}/{k}": v for k, v in entries.items() if isinstance(v, Tensor)}
     means, mean_tensors = (None, {}) if average is None else average.state()
     groups: dict[str, Mapping[str, Any]] = {
         "model": stepper.model.state_dict(),
-        "optimizer": {key: v for key, v in entries.items() if isinstance(v, Tensor)},
+        "modules": memory.modules.state_dict(),
+        "optimizer": states,
         "memory": memory.state,
         "random": _random_states(memory.generator),
         "averaged": averaged or {},
@@ -131,10 +159,7 @@ def capture(
     values = Values(
         step=memory.step,
         base=replace(memory.base, factory=None),
-        spec=stepper.spec and replace(stepper.spec, factory=None),
-        phase_start=stepper.phase_start,
-        optimizer_groups=state["param_groups"],
-        optimizer_values={key: v for key, v in entries.items() if not isinstance(v, Tensor)},
+        phases=phases,
         sampler=sampler.state(),
         notes=notes,
         average=means,
@@ -159,6 +184,8 @@ def restore(
         ValueError: the weights do not fit the network, or other values are damaged.
     """
     load_weights(stepper.model, snapshot.group("model"), snapshot.step)
+    if modules := snapshot.group("modules"):  # an ERM phase has none
+        load_weights(stepper.memory.modules, modules, snapshot.step)
     try:
         _restore(snapshot, stepper, sampler, average)
     except (LookupError, RuntimeError, TypeError, ValueError) as error:
@@ -195,11 +222,11 @@ def _restore(
     factory = memory.base.factory
     memory.step, memory.base = values.step, _with_factory(values.base, factory)
     memory.state = {name: value.to(device) for name, value in snapshot.group("memory").items()}
-    stepper.phase_start = values.phase_start
-    if values.spec is not None:
-        stepper.spec = _with_factory(values.spec, factory)
-        stepper.optimizer = stepper.spec.build(stepper.trainable())
-        stepper.optimizer.load_state_dict(_optimizer_state(snapshot))
+    for name, phase in values.phases.items():
+        spec = _with_factory(phase.spec, factory)
+        optimizer = spec.build(stepper.weights(name))
+        optimizer.load_state_dict(_optimizer_state(phase, snapshot.group(f"optimizer/{name}")))
+        stepper.phases[name] = Phase(spec, phase.start, optimizer)
     if average is not None and values.average is not None:
         means = {name: value.to(device) for name, value in snapshot.group("average").items()}
         average.restore(values.average, means)
@@ -302,15 +329,15 @@ def _with_factory(spec: OptimSpec, factory: Any) -> OptimSpec:
     return replace(spec, factory=factory if spec.kind == "factory" else None)
 
 
-def _optimizer_state(snapshot: Snapshot) -> dict[str, Any]:
+def _optimizer_state(phase: PhaseValues, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     state: dict[int, dict[str, Any]] = {}
-    for key, value in {**snapshot.group("optimizer"), **snapshot.values.optimizer_values}.items():
+    for key, value in {**tensors, **phase.values}.items():
         number, name = key.split("/", 1)
         state.setdefault(int(number), {})[name] = value
     groups = [
         # JSON has no tuples: every list of a group except its parameters was one.
         {k: tuple(v) if isinstance(v, list) and k != "params" else v for k, v in group.items()}
-        for group in snapshot.values.optimizer_groups
+        for group in phase.groups
     ]
     return {"state": state, "param_groups": groups}
 

@@ -213,8 +213,8 @@ def _evaluation(assembly: Assembly, config: RunConfig, device: torch.device) -> 
     first = splits[stepper.domains[0]]["train"]
     some = first.take(torch.arange(min(_SAMPLES, len(first))).to(device))
     parts = parts_of({some.name: {"train": some}})
-    predict(stepper.model, parts, assembly.task)
-    seconds = _timed(lambda: predict(stepper.model, parts, assembly.task), device)
+    predict(stepper.predictor, parts, assembly.task)
+    seconds = _timed(lambda: predict(stepper.predictor, parts, assembly.task), device)
     return seconds * samples / len(some)
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,12 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from riskmatch.contract import Eval, outputs
+from riskmatch.contract import Eval, evaluation_mode, outputs
 from riskmatch.contract.risks import checked_risks
 from riskmatch.contract.task import TASKS, Task
 from riskmatch.data.domain import Batch, Domain, DomainSet
 from riskmatch.data.sampler import stream
-from riskmatch.device import device_of, fork_random
 from riskmatch.divergence.checks import NonFiniteError
 from riskmatch.engine.step import Stepper
 from riskmatch.metrics import find_metric
@@ -33,6 +31,7 @@ VALUES = 1 << 23
 CLASSIFICATION = TASKS["classification"]
 GRADIENT_SAMPLES = 64
 """Most samples of each domain for the norms of gradients."""
+_FEW = 8
 
 
 Restore = Callable[[Tensor], Tensor]
@@ -169,19 +168,6 @@ def scores(predictions: ByDomain, metrics: Iterable[str]) -> dict[str, dict[Spli
     }
 
 
-@contextmanager
-def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Set evaluation mode; restore the mode of every layer and the random streams at the end."""
-    modes = {layer: layer.training for layer in model.modules()}
-    with fork_random(device_of(model)):
-        model.eval()
-        try:
-            yield
-        finally:
-            for layer, mode in modes.items():
-                layer.training = mode
-
-
 @torch.no_grad()
 def score_samples(
     model: nn.Module,
@@ -279,26 +265,55 @@ def gradient_norms(
         ``risk`` and ``penalty``; empty where the loss has no other term than the risk, or a risk is
         not finite.
     """
-    memory = stepper.memory
+    try:
+        _, terms = _next_terms(stepper, splits, samples, stepper.memory.step)
+    except NonFiniteError:
+        return {}
+    risk = terms.pop("risk", None)
+    if risk is None or not terms:
+        return {}
+    weights = stepper.trainable()
+    penalty = torch.stack(list(terms.values())).sum()
+    return {"risk": _norm(risk, weights), "penalty": _norm(penalty, weights)}
+
+
+def lacks_gradient(
+    stepper: Stepper, splits: Mapping[str, Mapping[Split, Domain]], step: int
+) -> bool:
+    """Whether the penalty of a method on features changes no weight of the network.
+
+    So it is where no weight of the featurizer is trained, as in a linear classifier of cached
+    features. The terms are those of ``step``, on a few training samples in evaluation mode.
+    """
+    if stepper.objective.needs != "features":
+        return False
+    try:
+        ev, terms = _next_terms(stepper, splits, _FEW, step)
+    except NonFiniteError:
+        return False
+    others = [term for name, term in terms.items() if name != "risk"]
+    weights = stepper.trainable()
+    trained = ev.known_features is None or ev.known_features.requires_grad
+    return bool(others) and not trained and not any(_norm(term, weights) for term in others)
+
+
+def _next_terms(
+    stepper: Stepper, splits: Mapping[str, Mapping[Split, Domain]], samples: int, step: int
+) -> tuple[Eval, dict[str, Tensor]]:
+    """Terms of a step in evaluation mode, on the first samples of each training domain."""
+    memory, model, settings = stepper.memory, stepper.model, stepper.settings
     generator = torch.Generator().set_state(memory.generator.get_state())
-    apart = replace(memory, state=dict(memory.state), generator=generator)
+    apart = replace(memory, step=step, state=dict(memory.state), generator=generator)
     parts = [
         (splits[name]["train"].x[:samples], splits[name]["train"].y[:samples])
         for name in stepper.domains
     ]
-    with evaluation_mode(stepper.model), torch.enable_grad():
-        batch = Batch.join(parts, stepper.domains)
-        ev = Eval(stepper.model, batch, stepper.settings.risk, amp=stepper.settings.amp)
-        try:
-            terms = dict(stepper.objective(ev, apart).parts)
-        except NonFiniteError:
-            return {}
-        risk = terms.pop("risk", None)
-        if risk is None or not terms:
-            return {}
-        weights = stepper.trainable()
-        penalty = torch.stack(list(terms.values())).sum()
-        return {"risk": _norm(risk, weights), "penalty": _norm(penalty, weights)}
+    with evaluation_mode(nn.ModuleList([model, memory.modules])), torch.enable_grad():
+        batch, modules = Batch.join(parts, stepper.domains), dict(memory.modules.items())
+        ev = Eval(
+            model, batch, settings.risk, amp=settings.amp, modules=modules, start=memory.start
+        )
+        return ev, dict(stepper.objective(ev, apart).parts)
 
 
 def _norm(term: Tensor, weights: list[Tensor]) -> float:

@@ -70,7 +70,7 @@ class Instances:
         of = getattr(config, kind).removeprefix(INSTANCE).partition("#")[0]
         what = f"The {kind} of run {config.id} is an instance of {of}"
         if value is None:
-            function = "load_run" if kind == "model" else "train"
+            function = "load_run" if kind in ("model", "method") else "train"
             raise InstanceError(
                 f"{what}, which is not saved with the run: pass the same object again, as in "
                 f"riskmatch.{function}(…, {kind}=…)."

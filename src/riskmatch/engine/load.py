@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from riskmatch import models
+from riskmatch.contract import Objective, Predictor, around, build_modules
 from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.domain import DomainSet
 from riskmatch.data.preprocessing import TablePreprocessing
@@ -24,6 +25,7 @@ from riskmatch.engine.assemble import (
     is_frozen,
     model_options,
     network,
+    objective,
     split_all,
     task_of,
 )
@@ -35,6 +37,7 @@ from riskmatch.engine.loop import AFTER_WARMUP
 from riskmatch.files import read_file
 from riskmatch.models import Backbone, Head
 from riskmatch.runs import predictions, records
+from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import findings
 from riskmatch.runs.lines import LEVELS, Split
 from riskmatch.runs.predictions import Predictions
@@ -153,7 +156,8 @@ class Run(StoredRun):
     ) -> nn.Module:
         """Return the trained network of a step, on the CPU and in evaluation mode.
 
-        It maps inputs to ``(features, logits)``; those of a table are what
+        It maps inputs to ``(features, logits)``, of a method with a prediction of its own together
+        with the networks of the method; inputs of a table are what
         :attr:`preprocessing` makes of its rows. The network of a run with a frozen backbone takes
         images: backbone and head are returned as one network.
 
@@ -178,17 +182,19 @@ class Run(StoredRun):
             )
         self.admit(self.config.model)
         last = _load_step(self, step)
-        instances = self.instances if network is None else Instances(model=network)
+        instances = self.instances if network is None else replace(self.instances, model=network)
         if is_instance(self.config.model):
             model: nn.Module = copy.deepcopy(instances.get("model", self.config)).cpu()
         else:
             model = self._build(last)
-        checkpoint.load_weights(model, last.weights(), last.step)
+        if last.values.notes.predicts:
+            self.admit(self.config.method)
+        trained = _trained(model, last, self.config, self.instances)
         if is_frozen(self.config):
             assert isinstance(model, Head)
             trunk = models.seeded_trunk(self.config.model, self.config.model_options)
-            model = Backbone(trunk, model, freeze_bn=True)
-        return model.eval()
+            trained = around(trained, Backbone(trunk, model, freeze_bn=True))
+        return trained.eval()
 
     def _build(self, last: Snapshot) -> nn.Module:
         """Build the network of the run with any weights."""
@@ -203,13 +209,21 @@ class Run(StoredRun):
         return models.build(self.config.model, shape, classes, self.config.dropout, options)
 
 
-def load_run(path: Path | str, *, model: nn.Module | None = None, trust: bool = False) -> Run:
+def load_run(
+    path: Path | str,
+    *,
+    model: nn.Module | None = None,
+    method: Objective | None = None,
+    trust: bool = False,
+) -> Run:
     """Load a run from its folder, or from its file of records.
 
     Args:
         path: folder of the run, or its ``records.jsonl``.
         model: the network that was passed to :func:`riskmatch.train`, if it was one of the user's
             own objects; :meth:`Run.model` needs it.
+        method: the objective that was passed, which :meth:`Run.model` needs if it has a prediction
+            of its own.
         trust: allow :meth:`Run.model` to import parts ``package.module:Name`` that the record
             names, which runs their code; those that were named when the run was trained on this
             machine are imported anyway.
@@ -227,7 +241,7 @@ def load_run(path: Path | str, *, model: nn.Module | None = None, trust: bool = 
         ('erm', ['train', 'val'])
     """
     folder = Path(path).parent if Path(path).name == records.FILE else Path(path)
-    return Run(folder, records.read(folder), Instances(model=model), trust)
+    return Run(folder, records.read(folder), Instances(model=model, method=method), trust)
 
 
 def final_network(run: StoredRun, domains: DomainSet, step: int | None = None) -> nn.Module:
@@ -242,9 +256,7 @@ def final_network(run: StoredRun, domains: DomainSet, step: int | None = None) -
     """
     last = _load_step(run, step)
     check_unchanged(run.record, identity_of(domains), run.folder)
-    model = network(run.config, domains)
-    checkpoint.load_weights(model, last.weights(), last.step)
-    return model.eval()
+    return _trained(network(run.config, domains), last, run.config).eval()
 
 
 def final_predictions(
@@ -274,6 +286,19 @@ def _columns(values: Predictions) -> dict[str, Any]:
     """The columns of predictions; labels of several numbers are arrays."""
     columns = {name: getattr(values, name) for name in predictions.COLUMNS}
     return {k: v if v.ndim == 1 else list(v) for k, v in columns.items()}
+
+
+def _trained(
+    model: nn.Module, last: Snapshot, config: RunConfig, instances: Instances = NO_INSTANCES
+) -> nn.Module:
+    """The network, or with its modules a method that predicts otherwise, with trained weights."""
+    notes = last.values.notes
+    if notes.predicts:
+        method = instances.get("method", config) or objective(config.method, config.hparams)
+        modules = nn.ModuleDict() if notes.modules is None else build_modules(method, notes.modules)
+        model = Predictor(model, method, modules, notes.modules)
+    last.load(model)
+    return model
 
 
 def _load_step(run: StoredRun, step: int | str | None) -> Snapshot:

@@ -131,7 +131,7 @@ class Session:
                 begun = time.monotonic()
                 self.numbers = self.assembly.stepper.step(self._next_batch())
                 self.averaged = None
-                self.average.add(self.step, self.assembly.stepper.model)
+                self.average.add(self.step, self.assembly.stepper.predictor)
                 for pace in (self.step_pace, self.recent_pace):
                     pace.add(time.monotonic() - begun)
                 try:
@@ -175,7 +175,8 @@ class Session:
 
     def _save(self) -> None:
         stepper = self.assembly.stepper
-        for name, weight in stepper.model.named_parameters():
+        modules = stepper.memory.modules
+        for name, weight in (*stepper.model.named_parameters(), *modules.named_parameters()):
             if not bool(torch.isfinite(weight).all()):
                 raise DivergedError(self.step, f"the weight {name}", None)
         self.saved = self.step
@@ -183,7 +184,8 @@ class Session:
             return
         domains = self.assembly.domains
         sizes = domains.input_shape, domains.outputs
-        notes = checkpoint.Notes(dict(self.numbers), self.seconds, *sizes)
+        method = stepper.memory.shape, stepper.objective.overrides("predict")
+        notes = checkpoint.Notes(dict(self.numbers), self.seconds, *sizes, *method)
         average = None if self.config.average == "none" else self.average
         snapshot = checkpoint.capture(stepper, self.assembly.sampler, notes, average, self.averaged)
         kept = None if self.keep == "all" else self.best_steps().values()
@@ -202,7 +204,7 @@ class Session:
         stepper, peak = self.assembly.stepper, peak_memory(self.device)
         if self.config.average == "swad":
             self.average.observe(self.step, self._raw_validation_risk())
-        with self.average.applied(stepper.model, self.assembly.sampler) as self.averaged:
+        with self.average.applied(stepper.predictor, self.assembly.sampler) as self.averaged:
             judged = self._judge_all()
         if self.write_predictions and self.processes.main:
             shown = {d: {s: p for s, (_, p) in splits.items()} for d, splits in judged.items()}
@@ -243,7 +245,7 @@ class Session:
         """Scores of some parts by these metrics, and the predictions that are written."""
         judged: dict[str, dict[Split, Judged]] = {}
         for part, values in predicted_parts(
-            self.assembly.stepper.model,
+            self.assembly.stepper.predictor,
             parts,
             self.assembly.task,
             validation_views(self.config, self.assembly.domains, self.step),

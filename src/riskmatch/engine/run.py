@@ -299,5 +299,5 @@ def _start_from_phase(session: Session, out: Path) -> None:
     checkpoint.restore(last, stepper, session.assembly.sampler)
     stepper.memory.base, stepper.memory.state = base, {}
     stepper.memory.generator.set_state(generator)
-    stepper.spec = stepper.optimizer = None
+    stepper.phases = {}
     session.saved = last.step

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 import torch
@@ -21,14 +23,19 @@ from riskmatch.contract import (
     RiskFunction,
     Terms,
     checked_terms,
+    classifier_of,
     cross_entropy_risks,
+    featurizer_of,
+    predictor,
+    prepare,
     risk_function,
 )
 from riskmatch.contract.task import Task, find_task
-from riskmatch.data.domain import Batch
+from riskmatch.data.domain import Batch, NamedTensors
 from riskmatch.data.sampler import Share
 from riskmatch.distributed import average_over_processes, gather_risks
 from riskmatch.divergence.checks import NonFiniteError
+from riskmatch.registry import PartError
 from riskmatch.runs.config import Schedule
 
 Samples = tuple[Tensor | Mapping[str, Tensor], Tensor, Tensor | Sequence[int] | Sequence[str]]
@@ -67,6 +74,19 @@ class StepSettings:
 
 
 @dataclass
+class Phase:
+    """An optimiser, from the step at which its settings were new."""
+
+    spec: OptimSpec
+    start: int
+    optimizer: torch.optim.Optimizer
+
+
+ALL = "all"
+"""Name of the only optimiser of a method that does not name several."""
+
+
+@dataclass
 class Stepper:
     """A network in training, one batch at a time.
 
@@ -78,15 +98,14 @@ class Stepper:
     objective: Objective
     memory: Memory
     settings: StepSettings = field(default_factory=StepSettings)
-    spec: OptimSpec | None = None
-    """Settings of the current optimiser; None before the first step."""
-    optimizer: torch.optim.Optimizer | None = None
-    phase_start: int = 0
-    """Step at which the current optimiser started."""
+    phases: dict[str, Phase] = field(default_factory=dict)
+    """The optimisers by name, see :meth:`riskmatch.contract.Objective.optim`."""
     domains: tuple[str, ...] = ()
     """Names of the training domains of a run; empty outside of one."""
     distributed: nn.Module | None = None
     """Batch → risks (n,) of several processes; DistributedDataParallel averages its gradients."""
+    inputs: Tensor | NamedTensors | None = None
+    """A few inputs, on which the parts of the network are found."""
     _last: tuple[tuple[str, ...], tuple[int, ...], Tensor] | None = None
     """Names and sizes of the domains of the last batch, and its risks (n,)."""
 
@@ -94,25 +113,39 @@ class Stepper:
         if self.settings.accumulate:
             check_splits(self.objective, "accumulate")
 
+    @property
+    def predictor(self) -> nn.Module:
+        """What is evaluated: the network, or with its modules a method that predicts otherwise."""
+        return predictor(self.model, self.objective, self.memory.modules)
+
+    def prepare(self, x: Tensor | NamedTensors, domains: int) -> None:
+        """Build the modules of the method before the first step, see :func:`contract.prepare`."""
+        self.inputs = x[:2]
+        prepare(self.memory, self.objective, self.model, self.inputs, domains)
+
     def step(self, batch: Batch | Share) -> dict[str, float]:
-        """Take one step on ``batch``; return its loss, the terms and the raw penalties."""
-        optimizer = self.enter_phase()
-        for group in optimizer.param_groups:
-            for weight in group["params"]:
-                weight.grad = None
-        ev, terms = self._backward(batch)
-        if self.settings.clip is not None:
-            nn.utils.clip_grad_norm_(self.trainable(), self.settings.clip)
-        for group in optimizer.param_groups:
-            group["lr"] = self._lr() * group.get("lr_share", 1.0)
-        optimizer.step()
-        self.memory.step += 1
-        self._last = None
-        if "risks" in ev.__dict__:
-            self._last = ev.batch.names, ev.batch.sizes, ev.risks.detach()
-        parts = terms.values()
-        raw = {f"raw {name}": value.item() for name, value in terms.raw.items()}
-        return {"loss": sum(parts.values()), **parts, **raw}
+        """Take one step on ``batch``; return its loss, the terms and the raw penalties.
+
+        Of a step of several turns, all terms, and the loss of the first turn.
+        """
+        memory, turns = self.memory, self.objective.turns(self.memory.step)
+        if turns < 1:
+            name = type(self.objective).__name__
+            raise PartError(f"{name}.turns must return 1 or more, got {turns}.")
+        if self.inputs is None and isinstance(batch, Batch):
+            self.prepare(batch.x, len(batch.sizes))
+        self._last, numbers = None, dict[str, float]()
+        for turn in range(turns):
+            memory.turn = turn
+            ev, terms = self._turn(batch)
+            if self._last is None and "risks" in ev.__dict__:
+                self._last = ev.batch.names, ev.batch.sizes, ev.risks.detach()
+            parts = terms.values()
+            raw = {f"raw {name}": value.item() for name, value in terms.raw.items()}
+            numbers = {"loss": sum(parts.values()), **parts, **raw} | numbers
+        memory.turn = 0
+        memory.step += 1
+        return numbers
 
     def worst_domain(self) -> str | None:
         """Domain with the largest mean risk in the batch of the last step, if risks were taken."""
@@ -122,34 +155,60 @@ class Stepper:
         means = torch.stack([part.mean() for part in risks.split(sizes)])
         return names[int(means.argmax())]
 
-    def enter_phase(self) -> torch.optim.Optimizer:
-        """Return the optimiser of the next step: a fresh one if its settings have changed."""
-        spec = self.objective.optim(self.memory.base, self.memory.step)
-        if self.optimizer is None or spec != self.spec:
-            self.spec, self.phase_start = spec, self.memory.step
-            self.optimizer = spec.build(self.trainable())
-        return self.optimizer
+    def enter_phases(self) -> dict[str, Phase]:
+        """The optimisers of the next turn: fresh ones where their settings have changed."""
+        memory = self.memory
+        turn = {"turn": memory.turn} if _reads_turn(type(self.objective)) else {}
+        specs = self.objective.optim(memory.base, memory.step, **turn)
+        named = {ALL: specs} if isinstance(specs, OptimSpec) else specs
+        for name, spec in named.items():
+            if (before := self.phases.get(name)) is None or spec != before.spec:
+                self._check_apart(named)
+                optimizer = spec.build(self.weights(name))
+                self.phases[name] = Phase(spec, memory.step, optimizer)
+        return {name: self.phases[name] for name in named}
 
-    def _backward(self, batch: Batch | Share) -> tuple[Eval, Terms]:
+    def _turn(self, batch: Batch | Share) -> tuple[Eval, Terms]:
+        """Change the weights that the next turn steps."""
+        phases = self.enter_phases()
+        for weight in self.weights(ALL):
+            weight.grad = None
+        ev, terms = self._backward(batch, phases)
+        if self.settings.clip is not None:
+            stepped = [weight for name in phases for weight in self.weights(name)]
+            nn.utils.clip_grad_norm_(stepped, self.settings.clip)
+        for phase in phases.values():
+            for group in phase.optimizer.param_groups:
+                group["lr"] = self._lr(phase) * group.get("lr_share", 1.0)
+            phase.optimizer.step()
+        if self.objective.overrides("after_turn"):
+            modules = {**self._parts(), **dict(self.memory.modules.items())}
+            with torch.no_grad():
+                self.objective.after_turn(modules, self.memory)
+        return ev, terms
+
+    def _backward(self, batch: Batch | Share, phases: Mapping[str, Phase]) -> tuple[Eval, Terms]:
         """Compute the terms of a batch and the gradient of their sum."""
+        # Terms are checked at the first step, and after a warm-up.
+        check = any(phase.start == self.memory.step for phase in phases.values())
         if isinstance(batch, Share):
-            return self._backward_share(batch)
+            return self._backward_share(batch, check)
         ev, size = self.evaluate(batch), self.settings.accumulate
         if not 0 < size < len(batch.y):
-            terms = self._terms(ev)
+            terms = self._terms(ev, check)
             terms.backward()
             return ev, terms
         views = []
 
         def terms_of(risks: Tensor) -> Terms:
             views.append(ev.with_risks(risks))
-            return self._terms(views[0])
+            return self._terms(views[0], check)
 
         pieces = batch.pieces(size)
         terms = accumulate(self.model, lambda piece: self.evaluate(piece).risks, pieces, terms_of)
         return views[0], terms
 
-    def _backward_share(self, share: Share) -> tuple[Eval, Terms]:
+    def _backward_share(self, share: Share, check: bool) -> tuple[Eval, Terms]:
         """Compute the terms of a batch from the risks of all processes, and their gradient."""
         assert self.distributed is not None
         views = []
@@ -158,7 +217,7 @@ class Stepper:
             local_risks = average_over_processes(local_risks, "world")[: len(share.positions)]
             risks, positions = gather_risks(local_risks, share.positions, "world")
             views.append(self.evaluate(share.whole).with_risks(risks[positions.argsort()]))
-            return self._terms(views[0])
+            return self._terms(views[0], check)
 
         size = self.settings.accumulate
         if 0 < size < len(share.own.y):
@@ -173,13 +232,19 @@ class Stepper:
         """The network on a batch, with the settings of a step."""
         settings = self.settings
         return Eval(
-            self.model, batch, settings.risk, amp=settings.amp, micro_batch=settings.micro_batch
+            self.model,
+            batch,
+            settings.risk,
+            amp=settings.amp,
+            micro_batch=settings.micro_batch,
+            modules=dict(self.memory.modules.items()),
+            start=self.memory.start,
         )
 
-    def _terms(self, ev: Eval) -> Terms:
+    def _terms(self, ev: Eval, check: bool) -> Terms:
         try:
             terms = self.objective(ev, self.memory)
-            if self.memory.step == self.phase_start:  # the first, or after a warm-up
+            if check:
                 checked_terms(terms, self.objective)
         except MissingFeaturesError as error:
             raise ValueError(f"{type(self.objective).__name__} {error}") from None
@@ -191,31 +256,82 @@ class Stepper:
                 raise DivergedError(self.memory.step, name, _bad_domain(ev))
         return terms
 
-    def _lr(self) -> float:
-        assert self.spec is not None
+    def _lr(self, phase: Phase) -> float:
         schedule, total = self.settings.schedule, self.settings.steps
-        late = schedule == "cosine-after-warmup" and self.spec.generation > 0
+        late = schedule == "cosine-after-warmup" and phase.spec.generation > 0
         if schedule != "cosine" and not late:
-            return self.spec.lr
-        start = self.phase_start if late else self.settings.start
+            return phase.spec.lr
+        start = phase.start if late else self.settings.start
         share = (self.memory.step + 1 - start) / max(1, total - start)
-        return self.spec.lr * 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
+        return phase.spec.lr * 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
 
     def trainable(self) -> list[Tensor]:
-        """Weights that the optimiser changes."""
+        """Weights of the network that optimisers change."""
         return [p for p in self.model.parameters() if p.requires_grad]
+
+    def weights(self, name: str) -> list[Tensor]:
+        """Weights that the optimiser of this name changes."""
+        modules = self.memory.modules
+        if name in modules:
+            return [p for p in modules[name].parameters() if p.requires_grad]
+        network = self.trainable()
+        if name == ALL:
+            return [*network, *(p for p in modules.parameters() if p.requires_grad)]
+        if name == "network":
+            return network
+        if name not in _PARTS:
+            raise PartError(
+                f"{type(self.objective).__name__}.optim names {name!r}, which is none of "
+                f"{', '.join(['network', *_PARTS, *modules])}."
+            )
+        top = {id(p) for p in self._parts()["classifier"].parameters()}
+        return [p for p in network if (id(p) in top) == (name == "classifier")]
+
+    def _parts(self) -> dict[str, nn.Module]:
+        """``featurizer`` and ``classifier`` of the network."""
+        assert self.inputs is not None
+        classifier = classifier_of(self.model, self.inputs)
+        return dict(zip(_PARTS, (featurizer_of(self.model, classifier), classifier), strict=True))
+
+    def _check_apart(self, names: Mapping[str, OptimSpec]) -> None:
+        """Refuse two optimisers of the same weights in a turn."""
+        both = [name for name in _PARTS if name in names]
+        if "network" in names and both:
+            raise PartError(
+                f"{type(self.objective).__name__}.optim steps the {both[0]} twice in a turn: by "
+                f"{both[0]!r} and by 'network'. Leave one out."
+            )
+
+
+_PARTS = "featurizer", "classifier"
+
+
+@lru_cache
+def _reads_turn(method: type[Objective]) -> bool:
+    """Whether the optimisers of a method depend on the turn."""
+    return "turn" in inspect.signature(method.optim).parameters
 
 
 def check_splits(objective: Objective, purpose: Literal["accumulate", "processes"]) -> None:
     """Raise ``ValueError`` unless the objective is a function of the risks alone."""
+    needs = {
+        "modules": "networks of its own",
+        "turns": "several turns per batch",
+        "predict": "a prediction of its own",
+    }
+    reasons = [text for name, text in needs.items() if objective.overrides(name)]
     if objective.needs != "risks":
+        reasons = [objective.needs]
+    if objective.needs_start:
+        reasons.append("the network before the first step")
+    if reasons:
         what, cure = {
             "accumulate": ("accumulate is", "accumulate=0"),
             "processes": ("Several processes are", "one process"),
         }[purpose]
         raise ValueError(
             f"{what} for methods on risks alone, and {type(objective).__name__} needs "
-            f"{objective.needs}: its gradient is not a sum over samples. Use {cure}."
+            f"{' and '.join(reasons)}: its gradient is not a sum over samples. Use {cure}."
         )
 
 

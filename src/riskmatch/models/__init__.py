@@ -39,9 +39,6 @@ __all__ = [
     "with_cardinalities",
 ]
 
-Shape = tuple[int, ...]
-
-
 NETWORKS: dict[str, Callable[..., nn.Module]] = {
     "linear": Head,
     "mlp": MLP,
@@ -54,7 +51,7 @@ NETWORKS: dict[str, Callable[..., nn.Module]] = {
 
 def build(
     name: str,
-    input_shape: Shape,
+    input_shape: tuple[int, ...],
     classes: int,
     dropout: float = 0.0,
     options: Mapping[str, Any] | None = None,

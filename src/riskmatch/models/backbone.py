@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from riskmatch.models.mlp import ReLUDropout
 from riskmatch.models.trunk import Trunk, trunk
 from riskmatch.validation import check_option
 
@@ -51,9 +52,11 @@ class Head(nn.Module):
         dropout: share of features dropped in training.
         head: ``"linear"`` or ``"cosine"``.
         scale: factor of the cosines.
+        hidden: width of a layer that is trained before the classifier (linear, ReLU, dropout), so
+            that methods on features have an effect on features that are cached; 0 has none.
 
-    Shapes: x (n, features) → features (n, features), logits (n, classes). Of several views of each
-    sample, (n, views, features), the first is used.
+    Shapes: x (n, features) → features (n, features or hidden), logits (n, classes). Of several
+    views of each sample, (n, views, features), the first is used.
 
     Example:
         >>> features, logits = Head((2, 4), 3)(torch.zeros(5, 2, 4))
@@ -69,24 +72,28 @@ class Head(nn.Module):
         *,
         head: HeadType = "linear",
         scale: float = 10.0,
+        hidden: int = 0,
     ) -> None:
         super().__init__()
         check_option("head", head, ("linear", "cosine"))
+        if hidden < 0:
+            raise ValueError(f"hidden must be 0 or a number of units, got {hidden}.")
         if len(shape) not in (1, 2):
             raise ValueError(
                 f"The network 'linear' needs features (d,), got inputs {tuple(shape)}."
             )
         features = shape[-1]
-        self.dropout = nn.Dropout(dropout)
+        self.featurizer: nn.Module = nn.Dropout(dropout)
+        if hidden:
+            self.featurizer = nn.Sequential(nn.Linear(features, hidden), ReLUDropout(dropout))
+            features = hidden
         self.classifier = (
             nn.Linear(features, classes) if head == "linear" else Cosine(features, classes, scale)
         )
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Compute features and logits."""
-        features = x[:, 0] if x.ndim == 3 else x
-        if self.dropout.p:
-            features = self.dropout(features)
+        features = self.featurizer(x[:, 0] if x.ndim == 3 else x)
         return features, self.classifier(features)
 
 
@@ -108,6 +115,16 @@ class Backbone(nn.Module):
         self.head = head
         self.freeze_bn = freeze_bn
         self.train()
+
+    @property
+    def featurizer(self) -> nn.Module:
+        """Maps images to features."""
+        return nn.Sequential(self.trunk, self.head.featurizer)
+
+    @property
+    def classifier(self) -> nn.Module:
+        """Maps features to logits."""
+        return self.head.classifier
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Compute features and logits."""
@@ -137,6 +154,7 @@ def backbone(
     freeze_bn: bool | None = None,
     head: HeadType = "linear",
     scale: float = 10.0,
+    hidden: int = 0,
     frozen: bool = False,
     views: int = 1,
 ) -> nn.Module:
@@ -155,12 +173,13 @@ def backbone(
         freeze_bn: keep BatchNorm in evaluation mode; by default true unless the weights are random.
         head: ``"linear"`` or ``"cosine"``.
         scale: factor of the cosines.
+        hidden: width of a trained layer before the classifier; see :class:`Head`.
         frozen: train the head alone, on the features of
             :func:`~riskmatch.models.embedding.embed`.
         views: views of each image among those features; the first is the image itself.
     """
     if frozen:
-        return Head(shape, classes, dropout, head=head, scale=scale)
+        return Head(shape, classes, dropout, head=head, scale=scale, hidden=hidden)
     if views != 1:
         raise ValueError(f"views={views} needs a frozen backbone: set the model option frozen.")
     if len(shape) != 3 or shape[0] != 3:
@@ -171,5 +190,5 @@ def backbone(
             body = trunk(name, pretrained=pretrained, weights=weights, size=size)
     if freeze_bn is None:
         freeze_bn = pretrained or weights is not None
-    top = Head((body.width,), classes, dropout, head=head, scale=scale)
+    top = Head((body.width,), classes, dropout, head=head, scale=scale, hidden=hidden)
     return Backbone(body, top, freeze_bn)

@@ -60,7 +60,9 @@ class MLP(nn.Module):
             layers += [nn.Linear(here, there), ReLUDropout(dropout)]
         self.featurizer = nn.Sequential(*layers)
         self.single_logit = single_logit
-        self.classifier = nn.Linear(widths[-1], 1 if single_logit else classes)
+        self.classifier = (
+            SingleLogit(widths[-1]) if single_logit else nn.Linear(widths[-1], classes)
+        )
         if init == "xavier":
             for layer in self.modules():
                 if isinstance(layer, nn.Linear):
@@ -70,8 +72,21 @@ class MLP(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Compute features and logits."""
         features = self.featurizer(x)
-        logits = self.classifier(features)
-        return features, functional.pad(logits, (1, 0)) if self.single_logit else logits
+        return features, self.classifier(features)
+
+
+class SingleLogit(nn.Linear):
+    """A linear classifier of two classes with one output z: the logits are (0, z).
+
+    Shapes: (n, features) → (n, 2).
+    """
+
+    def __init__(self, features: int) -> None:
+        super().__init__(features, 1)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Compute the logits."""
+        return functional.pad(super().forward(input), (1, 0))
 
 
 class TableMLP(nn.Module):
@@ -117,7 +132,8 @@ class TableMLP(nn.Module):
                 f"{shape[0]} inputs."
             )
         sizes = [min(50, math.ceil(1.6 * count**0.56)) for count in cardinalities]
-        self.embeddings = nn.ModuleList(map(nn.Embedding, cardinalities, sizes))
+        self.embeddings = _Embeddings(map(nn.Embedding, cardinalities, sizes))
+        self.embeddings.numbers = self.numbers
         for layer in self.embeddings:
             assert isinstance(layer, nn.Embedding)
             nn.init.normal_(layer.weight, std=0.3)
@@ -125,12 +141,31 @@ class TableMLP(nn.Module):
                 layer.weight[0] = 0
         self.mlp = MLP((self.numbers + sum(sizes),), classes, dropout, widths=widths)
 
+    @property
+    def featurizer(self) -> nn.Module:
+        """Maps inputs to features."""
+        return nn.Sequential(self.embeddings, self.mlp.featurizer)
+
+    @property
+    def classifier(self) -> nn.Module:
+        """Maps features to logits."""
+        return self.mlp.classifier
+
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Compute features and logits."""
-        codes = x[:, self.numbers :].long()
-        parts = [layer(codes[:, k]) for k, layer in enumerate(self.embeddings)]
-        features, logits = self.mlp(torch.cat([x[:, : self.numbers], *parts], 1))
+        features, logits = self.mlp(self.embeddings(x))
         return features, logits
+
+
+class _Embeddings(nn.ModuleList):
+    """Numbers beside the embeddings of the categories that follow them."""
+
+    numbers = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        codes = x[:, self.numbers :].long()
+        parts = [layer(codes[:, k]) for k, layer in enumerate(self)]
+        return torch.cat([x[:, : self.numbers], *parts], 1)
 
 
 class ReLUDropout(nn.Module):
