@@ -90,7 +90,7 @@ def test_frozen_batch_norm_keeps_statistics_and_trains_weights():
     assert torch.equal(layer.running_mean, mean)
     assert layer.weight.grad is not None
     assert model.training
-    assert model.head.dropout.training
+    assert model.head.featurizer.training
     assert not layer.training
 
 

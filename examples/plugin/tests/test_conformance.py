@@ -1,16 +1,21 @@
 """The parts pass the conformance suites that riskmatch ships."""
 
 import pytest
+from riskmatch_shapes.dann import DANN
 from riskmatch_shapes.data import noisy_shapes
+from riskmatch_shapes.feature_mixup import FeatureMixup
 from riskmatch_shapes.method import TopRisk
 from riskmatch_shapes.network import WideMLP
 
 from riskmatch.testing import datasets, networks, objectives
 
+METHODS = TopRisk(), DANN(), DANN(gradient_penalty=0.5, critic_steps=2), FeatureMixup()
+
 
 @pytest.mark.parametrize("check", objectives.CHECKS, ids=lambda check: check.__name__)
-def test_method(check):
-    check(TopRisk())
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_method(check, method):
+    check(method)
 
 
 @pytest.mark.parametrize("check", datasets.CHECKS, ids=lambda check: check.__name__)

@@ -166,7 +166,9 @@ class Objective(ABC):
     def __call__(self, ev: Eval, memory: Memory) -> Terms:
         """The terms of one step, or of one turn of it."""
 
-    def after_turn(self, modules: Mapping[str, nn.Module], memory: Memory) -> None:
+    def after_turn(  # noqa: B027, most methods have nothing to do
+        self, modules: Mapping[str, nn.Module], memory: Memory
+    ) -> None:
         """Change weights in place after a turn, without a gradient: projections and copies.
 
         Args:

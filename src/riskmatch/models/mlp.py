@@ -59,10 +59,8 @@ class MLP(nn.Module):
         for here, there in zip((math.prod(shape), *widths[:-1]), widths, strict=True):
             layers += [nn.Linear(here, there), ReLUDropout(dropout)]
         self.featurizer = nn.Sequential(*layers)
-        self.single_logit = single_logit
-        self.classifier = (
-            SingleLogit(widths[-1]) if single_logit else nn.Linear(widths[-1], classes)
-        )
+        width = widths[-1]
+        self.classifier = SingleLogit(width) if single_logit else nn.Linear(width, classes)
         if init == "xavier":
             for layer in self.modules():
                 if isinstance(layer, nn.Linear):

@@ -23,9 +23,19 @@ from typing import get_args
 import torch
 from torch import Tensor, nn
 
-from riskmatch.contract import Eval, Memory, Needs, Objective, OptimSpec, Terms, checked_terms
+from riskmatch.contract import (
+    Memory,
+    Needs,
+    Objective,
+    OptimSpec,
+    Terms,
+    checked_terms,
+    classifier_of,
+    outputs,
+)
 from riskmatch.data.domain import Batch
 from riskmatch.engine import Stepper
+from riskmatch.engine.step import Phase
 from riskmatch.models import MLP
 from riskmatch.space import draw, ranges
 from riskmatch.testing import checks_in, require
@@ -97,13 +107,46 @@ def resumes_with_the_same_bits(objective: Objective) -> None:
 
 
 def gradients_reach_every_weight(objective: Objective) -> None:
-    """In the warm-up and after it, no weight is left without a gradient."""
+    """In the warm-up and after it, every weight that is trained has a gradient when it is stepped.
+
+    A method with networks of its own may step them at other turns, or at other steps.
+    """
+    for first in _phases(objective):
+        stepper = _stepper(objective, _network(), first)
+        waiting = _trained(stepper)
+        for stepper.memory.step in range(first, first + _cycle(objective)):
+            for turn in range(objective.turns(stepper.memory.step)):
+                stepper.memory.turn = turn
+                _next_terms(stepper).loss.backward()
+                for name in stepper.enter_phases():
+                    for weight in stepper.weights(name):
+                        if weight.grad is not None and bool(weight.grad.abs().sum() > 0):
+                            waiting = {k: v for k, v in waiting.items() if v is not weight}
+                for weight in stepper.weights("all"):
+                    weight.grad = None
+        missing = next(iter(waiting), "")
+        require(not missing, objective, f"at step {first} no gradient reaches {missing}.")
+
+
+def turns_are_counted(objective: Objective) -> None:
+    """Every step has one turn or more."""
     for step in _phases(objective):
-        model = _network()
-        _terms(objective, model, step).loss.backward()
-        for name, weight in model.named_parameters():
-            reached = weight.grad is not None and bool(weight.grad.abs().sum() > 0)
-            require(reached, objective, f"at step {step} no gradient reaches {name}.")
+        turns = objective.turns(step)
+        require(turns >= 1, objective, f"takes {turns} turns at step {step}.")
+
+
+def predicts_from_inputs_alone(objective: Objective) -> None:
+    """Without labels and domains, the trained model gives (n, c) finite outputs, twice the same."""
+    stepper = _stepper(objective, _network())
+    stepper.step(_batches()[0])
+    model, x = stepper.predictor.eval(), _batches()[0].x
+    with torch.no_grad():
+        first, second = (outputs(model, x)[1] for _ in range(2))
+    shape = tuple(first.shape)
+    expected = (len(x), _CLASSES)
+    require(shape == expected, objective, f"predicts outputs {shape}, expected {expected}.")
+    require(bool(torch.isfinite(first).all()), objective, "predicts outputs that are not finite.")
+    require(torch.equal(first, second), objective, "predicts other outputs the second time.")
 
 
 def zero_weights_are_not_computed(objective: Objective) -> None:
@@ -111,19 +154,27 @@ def zero_weights_are_not_computed(objective: Objective) -> None:
     step = _phases(objective)[-1]
     names = {item.name for item in fields(objective)}.intersection(TERM_WEIGHTS)
     for name in sorted(names):
-        weighted = _terms(replace(objective, **{name: 1.0}), _network(), step)
-        without = _terms(replace(objective, **{name: 0.0}), _network(), step)
-        fewer = set(without.parts) < set(weighted.parts)
-        require(fewer, objective, f"with {name}=0 its term is still there: {set(without.parts)}.")
+        weighted, without = (
+            {
+                term
+                for later in range(step, step + _cycle(objective))
+                for term in _terms(replace(objective, **{name: value}), _network(), later).parts
+            }
+            for value in (1.0, 0.0)
+        )
+        message = f"with {name}=0 its term is still there: {without}."
+        require(without < weighted, objective, message)
 
 
 def one_forward_pass(objective: Objective) -> None:
     """A step runs the model once, unless the objective needs other weights."""
     for step in _phases(objective):
         model = _network()
+        stepper = _stepper(objective, model, step)
+        classifier_of(model, _batches()[0].x)  # found by a forward pass, once
         passes: list[int] = []
         model.register_forward_hook(lambda *_, passes=passes: passes.append(1))
-        _terms(objective, model, step)
+        _next_terms(stepper)
         once = objective.needs == "other weights" or len(passes) == 1
         require(once, objective, f"step {step} took {len(passes)} forward passes.")
 
@@ -186,9 +237,32 @@ def _phases(objective: Objective) -> tuple[int, int]:
     return 0, getattr(objective, "warmup", 0)
 
 
+def _cycle(objective: Objective) -> int:
+    """Steps in which everything happens: a method may alternate between networks."""
+    return _STEPS if objective.overrides("modules") or objective.overrides("turns") else 1
+
+
+def _stepper(objective: Objective, model: nn.Module, step: int = 0) -> Stepper:
+    stepper = Stepper(model, objective, Memory(OptimSpec(lr=0.01, weight_decay=0.001), step))
+    x = torch.zeros(2, _INPUTS).to(stepper.trainable()[0])
+    stepper.prepare(x, len(_RAGGED))
+    return stepper
+
+
+def _next_terms(stepper: Stepper) -> Terms:
+    objective = stepper.objective
+    return checked_terms(objective(stepper.evaluate(_batches()[0]), stepper.memory), objective)
+
+
 def _terms(objective: Objective, model: nn.Module, step: int) -> Terms:
-    memory = Memory(OptimSpec(lr=0.01), step)
-    return checked_terms(objective(Eval(model, _batches()[0]), memory), objective)
+    return _next_terms(_stepper(objective, model, step))
+
+
+def _trained(stepper: Stepper) -> dict[str, Tensor]:
+    """Weights of the network and of the modules by name, but for fixed ones."""
+    modules = stepper.memory.modules
+    named = *stepper.model.named_parameters(), *modules.named_parameters()
+    return {name: weight for name, weight in named if weight.requires_grad}
 
 
 def _train(
@@ -197,31 +271,37 @@ def _train(
     """The weights after one step per batch; finite terms on the way."""
     assert isinstance(batches[0].x, Tensor)
     model = _network().to(batches[0].x.dtype)
-    memory = Memory(OptimSpec(lr=0.01, weight_decay=0.001))
     if hasattr(objective, "warmup"):
         objective = replace(objective, **{"warmup": _WARMUP})
-    stepper = Stepper(model, objective, memory)
+    stepper = _stepper(objective, model)
     for number, batch in enumerate(batches):
         if number == interruption:
-            stepper.memory = _restored(stepper.memory)
-            stepper.objective = copy.deepcopy(stepper.objective)
+            stepper = _resumed(stepper)
         stepper.step(batch)  # raises where a term is not finite
-    weights: dict[str, Tensor] = dict(model.named_parameters())
+    weights = _trained(stepper)
     for name, weight in weights.items():
         finite = bool(torch.isfinite(weight).all())
         require(finite, objective, f"after {len(batches)} steps {name} is not finite.")
     return weights
 
 
-def _restored(memory: Memory) -> Memory:
-    """The memory after a journey through a file."""
-    file = io.BytesIO()
-    torch.save({"state": memory.state, "generator": memory.generator.get_state()}, file)
+def _resumed(stepper: Stepper) -> Stepper:
+    """A stepper with the state of another one, which has been in a file."""
+    file, memory = io.BytesIO(), stepper.memory
+    states = {"state": memory.state, "generator": memory.generator.get_state()}
+    torch.save({**states, "modules": memory.modules.state_dict()}, file)
     file.seek(0)
     saved = torch.load(file, weights_only=True)
-    generator = torch.Generator()
-    generator.set_state(saved["generator"])
-    return Memory(memory.base, memory.step, saved["state"], generator)
+    objective, model = copy.deepcopy(stepper.objective), copy.deepcopy(stepper.model)
+    other = _stepper(objective, model, memory.step)
+    other.memory.state, other.memory.start = saved["state"], memory.start
+    other.memory.generator.set_state(saved["generator"])
+    other.memory.modules.load_state_dict(saved["modules"])
+    for name, phase in stepper.phases.items():
+        optimizer = phase.spec.build(other.weights(name))
+        optimizer.load_state_dict(phase.optimizer.state_dict())
+        other.phases[name] = Phase(phase.spec, phase.start, optimizer)
+    return other
 
 
 def _same_bits(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
