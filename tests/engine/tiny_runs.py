@@ -6,6 +6,7 @@ from pathlib import Path
 
 from safetensors.torch import load_file
 
+from riskmatch.defaults import with_source
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.records import FILE
 
@@ -15,8 +16,10 @@ HPARAMS = {
     "groupdro": {"eta": 0.1},
     "fishr": {"warmup": 20, "weight": 1.0},
     "fish": {"meta_lr": 0.5},
+    "corrected:Corrected": {},
 }
-"""Methods without state, with phases, weights, moving averages, and an optimiser of its own."""
+"""Methods without state, with phases, weights, moving averages, an optimiser of its own, and with a
+network, turns and a prediction of its own."""
 
 TINY = RunConfig(
     data="colored-digits",
@@ -33,7 +36,8 @@ TINY = RunConfig(
 
 
 def tiny(method="erm", **changes):
-    return replace(TINY, method=method, hparams=HPARAMS.get(method, {}), **changes)
+    config = replace(TINY, method=method, hparams=HPARAMS.get(method, {}), **changes)
+    return with_source(config)
 
 
 def lines(folder: Path):

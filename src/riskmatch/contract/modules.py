@@ -126,4 +126,7 @@ class _Inputs(Batch):
         object.__setattr__(self, "x", x)
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"predict has inputs alone: a batch of them has no {name}.")
+        raise AttributeError(
+            f"predict has inputs alone, and a batch of them has no {name}: compute the outputs from "
+            "ev.features, ev.logits and ev.modules."
+        )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from riskmatch.contract import Eval, evaluation_mode, outputs
+from riskmatch.contract import Eval, Memory, evaluation_mode, outputs
 from riskmatch.contract.risks import checked_risks
 from riskmatch.contract.task import TASKS, Task
 from riskmatch.data.domain import Batch, Domain, DomainSet
@@ -266,7 +267,8 @@ def gradient_norms(
         not finite.
     """
     try:
-        _, terms = _next_terms(stepper, splits, samples, stepper.memory.step)
+        with _apart(stepper, splits, samples) as (ev, memory):
+            terms = dict(stepper.objective(ev, memory).parts)
     except NonFiniteError:
         return {}
     risk = terms.pop("risk", None)
@@ -285,25 +287,32 @@ def lacks_gradient(
     So it is where no weight of the featurizer is trained, as in a linear classifier of cached
     features. The terms are those of ``step``, on a few training samples in evaluation mode.
     """
-    if stepper.objective.needs != "features":
+    objective = stepper.objective
+    if objective.needs != "features":
         return False
-    try:
-        ev, terms = _next_terms(stepper, splits, _FEW, step)
-    except NonFiniteError:
-        return False
-    others = [term for name, term in terms.items() if name != "risk"]
-    weights = stepper.trainable()
-    trained = ev.known_features is None or ev.known_features.requires_grad
-    return bool(others) and not trained and not any(_norm(term, weights) for term in others)
+    with _apart(stepper, splits, max(_FEW, objective.min_samples)) as (ev, memory):
+        if ev.known_features is None or ev.known_features.requires_grad:
+            return False
+        memory.step = step
+        try:
+            terms = objective(ev, memory).parts
+        except NonFiniteError:
+            return False
+    others, weights = [terms[name] for name in terms if name != "risk"], stepper.trainable()
+    return bool(others) and not any(_norm(term, weights) for term in others)
 
 
-def _next_terms(
-    stepper: Stepper, splits: Mapping[str, Mapping[Split, Domain]], samples: int, step: int
-) -> tuple[Eval, dict[str, Tensor]]:
-    """Terms of a step in evaluation mode, on the first samples of each training domain."""
+@contextmanager
+def _apart(
+    stepper: Stepper, splits: Mapping[str, Mapping[Split, Domain]], samples: int
+) -> Iterator[tuple[Eval, Memory]]:
+    """The network in evaluation mode on the first samples of each training domain, and a memory.
+
+    What a method does with them has no effect on the run.
+    """
     memory, model, settings = stepper.memory, stepper.model, stepper.settings
     generator = torch.Generator().set_state(memory.generator.get_state())
-    apart = replace(memory, step=step, state=dict(memory.state), generator=generator)
+    apart = replace(memory, state=dict(memory.state), generator=generator)
     parts = [
         (splits[name]["train"].x[:samples], splits[name]["train"].y[:samples])
         for name in stepper.domains
@@ -313,7 +322,7 @@ def _next_terms(
         ev = Eval(
             model, batch, settings.risk, amp=settings.amp, modules=modules, start=memory.start
         )
-        return ev, dict(stepper.objective(ev, apart).parts)
+        yield ev, apart
 
 
 def _norm(term: Tensor, weights: list[Tensor]) -> float:

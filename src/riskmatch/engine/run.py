@@ -25,6 +25,7 @@ from riskmatch.engine.data_identity import (
     identity_of,
     warn_if_changed,
 )
+from riskmatch.engine.evaluate import lacks_gradient
 from riskmatch.engine.instances import (
     KINDS,
     NO_INSTANCES,
@@ -39,8 +40,8 @@ from riskmatch.engine.parallel import ALONE, Processes
 from riskmatch.files import make_folder, to_json, write_whole
 from riskmatch.runs import predictions as predictions_file
 from riskmatch.runs import records
-from riskmatch.runs.config import RunConfig
-from riskmatch.runs.findings import RunWarning, inactive
+from riskmatch.runs.config import RunConfig, acts_from
+from riskmatch.runs.findings import RunWarning, inactive, no_gradient
 from riskmatch.runs.records import RunRecord, lock
 from riskmatch.validation import check_option
 
@@ -148,7 +149,11 @@ def train(
             )
             if not early and (message := inactive(config, assembly.domains.names)):
                 warnings.warn(message, RunWarning, stacklevel=3)
-            _start_or_resume(session, out, restart)
+            start = acts_from(config)
+            unfelt = start is not None and lacks_gradient(assembly.stepper, assembly.splits, start)
+            if unfelt:
+                warnings.warn(no_gradient(config), RunWarning, stacklevel=3)
+            _start_or_resume(session, out, restart, unfelt)
             if (preprocessing := assembly.domains.preprocessing) and processes.main:
                 content = to_json(preprocessing.to_json()) + "\n"
                 write_whole(folder / records.PREPROCESSING, content.encode())
@@ -235,7 +240,7 @@ def _is_done(phase: RunConfig, out: Path) -> bool:
     return record is not None and record.status == "done"
 
 
-def _start_or_resume(session: Session, out: Path, restart: bool) -> None:
+def _start_or_resume(session: Session, out: Path, restart: bool, unfelt: bool) -> None:
     """Restore the last checkpoint; start the run if it has none, or if ``restart``."""
     assembly, last, faults, record = session.assembly, None, list[str](), None
     data, main = identity_of(assembly.domains), session.processes.main
@@ -259,7 +264,8 @@ def _start_or_resume(session: Session, out: Path, restart: bool) -> None:
         if main:
             checkpoint.clear(session.folder)
             predictions_file.rewind(session.folder, -1)
-            records.start(session.folder, session.config, data, assembly.origins, assembly.facts)
+            parts, task = assembly.origins, assembly.facts
+            records.start(session.folder, session.config, data, parts, task, unfelt)
         return
     check_unchanged(record, data, session.folder)
     notes = checkpoint.restore(last, assembly.stepper, assembly.sampler, session.average)

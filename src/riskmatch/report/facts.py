@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from riskmatch.data.images.benchmark import BENCHMARKS
-from riskmatch.report.selected import PageRuns, RowKey, Selected, choices_by_run
+from riskmatch.report.selected import NO_GRADIENT, PageRuns, RowKey, Selected, choices_by_run
 from riskmatch.report.tables import capitalised
 from riskmatch.report.titles import data_title, domains_title, setting_title
 from riskmatch.selection import CASE, Rule, acts
@@ -169,6 +169,8 @@ def activity(selected: Selected) -> Facts:
         "the warm-up takes all steps, or the penalty has weight 0": runs["acts_from"].isna(),
         "one training domain, and so nothing to match": alone,
         "left out, as the method has not acted": late,
+        f"{NO_GRADIENT} the penalty changes no weight of the network, as no layer before the "
+        "classifier is trained": runs["no_gradient"],
         "training risk of guessing or above": runs["fit"] == "lost",
         "worse fit of the training domains once the method acts, expected where it gives up a "
         "shortcut": runs["fit"].isin(["worse", "gained"]),

@@ -158,7 +158,7 @@ def comparison(page: PageRuns) -> Table:
         if len(sets) == 1:
             main, spread = sets[0].main, sets[0].spread
             by_domain = {domain: spread(values) for domain, values in main.by_domain(key).items()}
-            return Row(key.variant, row_label(*key), by_domain, main.average(key))
+            return Row(key.variant, main.label(*key), by_domain, main.average(key))
         cells = {one.data: one.accuracy(one.main.rule.name, key) for one in sets}
         means = [cell.mean for cell in cells.values() if cell and cell.mean is not None]
         average = fmean(means) if means and len(means) == len(sets) else None

@@ -33,6 +33,8 @@ DOMAINBED_RULES = [RULES[name] for name in ("train-val", "test-val", "leave-one-
 COLORED_MNIST_RULES = [RULES[name] for name in ("colored-mnist-best", "colored-mnist-last")]
 TEST_DOMAIN = "0.9"
 """Test domain of the ColoredMNIST protocol."""
+NO_GRADIENT = "†"
+"""Mark of methods whose penalty changes no weight of the network."""
 _Row = TypeVar("_Row")
 
 
@@ -113,8 +115,14 @@ class Selected:
         return tuple(sorted({key.model for key in self.rows}))
 
     def label(self, variant: str, model: str, title: str = "") -> str:
-        """The name of a row; it names the network where there are several."""
-        return row_label(variant, model if len(self.models) > 1 else "", title)
+        """The name of a row; it names the network where there are several.
+
+        A mark says that no weight of the network has a gradient of the penalty, see
+        :func:`riskmatch.report.facts.activity`.
+        """
+        label = row_label(variant, model if len(self.models) > 1 else "", title)
+        rows = self.part(RowKey(variant, model), self.cases)
+        return f"{label} {NO_GRADIENT}" if rows["no_gradient"].any() else label
 
     def part(self, key: RowKey, frame: pd.DataFrame) -> pd.DataFrame:
         """The part of ``cases``, ``evaluated`` or ``chosen`` that belongs to a row."""

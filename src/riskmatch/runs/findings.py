@@ -56,6 +56,20 @@ def inactive(config: RunConfig, domains: Sequence[str] = ()) -> str | None:
     return f"{problem}. {_CURES[cause].capitalize()}."
 
 
+def no_gradient(config: RunConfig) -> str:
+    """That the penalty of a run changes no weight of the network, with the cure, in one line.
+
+    Example:
+        >>> no_gradient(RunConfig("pacs", ("photo",), "coral", model="linear"))
+        'coral has no effect on the network linear: its penalty is on features, and no weight ...'
+    """
+    return (
+        f"{config.method} has no effect on the network {config.model}: its penalty is on features, "
+        "and no weight before the classifier is trained. Train a layer there (--model-option "
+        "hidden=256, in Python model_options={'hidden': 256}), or the whole network."
+    )
+
+
 def inactive_runs(configs: Iterable[RunConfig], domains: Sequence[str] = ()) -> list[str]:
     """How many runs of each method never act, and why, in one line each.
 
@@ -175,8 +189,13 @@ def describe_fit(record: RunRecord) -> str | None:
 
 
 def findings(record: RunRecord) -> list[str]:
-    """Warnings about a run, one line each: see :func:`inactive` and :func:`describe_fit`."""
-    return list(filter(None, (inactive(record.config, record.domains), describe_fit(record))))
+    """Warnings about a run, one line each.
+
+    See :func:`inactive`, :func:`no_gradient` and :func:`describe_fit`.
+    """
+    unfelt = no_gradient(record.config) if record.no_gradient else None
+    known = inactive(record.config, record.domains), unfelt, describe_fit(record)
+    return list(filter(None, known))
 
 
 def fit_of(rows: RunRows) -> Fit:

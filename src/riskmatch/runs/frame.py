@@ -94,6 +94,8 @@ def results(*paths: Paths) -> pd.DataFrame:
         - ``task``: its name, and ``metric``, the primary metric of the run;
         - ``fit``: how the fit of the training domains became worse once the method acted, see
           :data:`~riskmatch.runs.findings.Fit`; empty where it did not;
+        - ``no_gradient``: whether the penalty of the method changes no weight of the network, as
+          one on the features of a frozen backbone;
         - ``domains`` (a tuple): the domains it was evaluated on, in the order of the data set;
         - of the evaluation: ``step``, ``loss``, ``worst_domain``, ``seconds``,
           ``seconds_per_step``, ``peak_memory``, ``term/NAME``, ``raw/NAME``, ``gradient/NAME``,
@@ -294,7 +296,8 @@ class _Columns:
         settings |= {name: _canonical(settings[name]) for name in _OPTIONS}
         known = variant(config), title(config), config.about.plain, _draw(config)
         judged = rows.task.name, rows.task.primary
-        derived = *known, acts_from(config), rows.classes, *judged, fit_of(rows)
+        fit = fit_of(rows), rows.no_gradient
+        derived = *known, acts_from(config), rows.classes, *judged, *fit
         self._metrics |= rows.task.metrics
         ended = rows.status, rows.error, rows.domains
         self._runs.append((rows.run, folder, *settings.values(), *derived, *ended))
@@ -356,7 +359,7 @@ _SETTINGS = [f.name for f in fields(RunConfig) if f.name not in ("hparams", *_JU
 _VARIED = ("test_domains", "trial", "seed", "source")
 _RUN_COLUMNS = [
     *("run", "folder", *_SETTINGS, "variant", "title", "plain", "draw"),
-    *("acts_from", "classes", "task", "metric", "fit"),
+    *("acts_from", "classes", "task", "metric", "fit", "no_gradient"),
     *("status", "error", "domains"),
 ]
 
@@ -367,7 +370,7 @@ _TYPES: dict[str, Any] = {
     **dict.fromkeys(("run", "data", "method", "model", "variant", "title"), "str"),
     **dict.fromkeys(("draw", "status", "error", "task", "metric"), "str"),
     **dict.fromkeys(("acts_from", "classes"), "Int64"),
-    "plain": bool,
+    **dict.fromkeys(("plain", "no_gradient"), bool),
 }
 """Types of columns that cannot be inferred where values are missing."""
 

@@ -137,6 +137,7 @@ class Header(Struct, tag_field="kind", tag="config"):
     """See :func:`riskmatch.runs.task.decode_task`."""
     data: DataIdentity | None = None
     parts: dict[str, dict[str, str | None]] = {}
+    no_gradient: bool = False
 
 
 class ScoreEntry(Struct, gc=False):

@@ -71,6 +71,8 @@ class RunRecord:
 
     stopped_early: bool = False
     """Whether the run ended before its last step, because the validation risk was flat."""
+    no_gradient: bool = False
+    """Whether the penalty of the method changes no weight of the network."""
 
     @property
     def evaluation_share(self) -> float | None:
@@ -105,9 +107,11 @@ def start(
     data: DataIdentity | None = None,
     parts: Mapping[str, Mapping[str, str | None]] | None = None,
     task: TaskFacts = ACCURACY_ALONE,
+    no_gradient: bool = False,
 ) -> None:
     """Start the file of a run with its configuration, in place of any earlier file."""
-    write(folder, RunRecord(config, data=data, task=task, parts=parts or {}))
+    run = RunRecord(config, data=data, task=task, parts=parts or {}, no_gradient=no_gradient)
+    write(folder, run)
 
 
 def append(folder: Path, evaluation: Evaluation) -> None:
@@ -136,12 +140,15 @@ def end(
 def write(folder: Path, run: RunRecord) -> bool:
     """Write a complete record; return whether this changed the file."""
     config = run.config
-    header = {"version": version("riskmatch"), "id": config.id, "config": config.to_json()}
+    header: dict[str, Any] = {"version": version("riskmatch"), "id": config.id}
+    header["config"] = config.to_json()
     header |= {"method": config.about.to_json(), "task": run.task.to_json()}
     if run.data is not None:
         header["data"] = run.data.to_json()
     if run.parts:
         header["parts"] = run.parts
+    if run.no_gradient:
+        header["no_gradient"] = True
     lines = [_line("config", header)]
     lines += [_line("evaluation", evaluation.to_json()) for evaluation in run.evaluations]
     if run.status != "unfinished":
@@ -173,9 +180,9 @@ def find(folder: Path) -> RunRecord | None:
     if (read := read_lines(folder / FILE)) is None:
         return None
     evaluations = tuple(map(_evaluation, read.evaluations))
-    run = RunRecord(
-        read.config, evaluations, data=read.header.data, task=read.task, parts=read.header.parts
-    )
+    header = read.header
+    about = {"data": header.data, "parts": header.parts, "no_gradient": header.no_gradient}
+    run = RunRecord(read.config, evaluations, task=read.task, **about)
     return run if read.end is None else replace(run, **msgspec.structs.asdict(read.end))
 
 

@@ -62,6 +62,8 @@ class RunRows:
     classes: int | None = None
     """Number of classes, where the record states it."""
     task: TaskFacts = ACCURACY_ALONE
+    no_gradient: bool = False
+    """Whether the penalty of the method changes no weight of the network."""
     steps: Sequence[int] = ()
     worst_domains: Sequence[str | None] = ()
     domains: tuple[str, ...] = ()
@@ -90,7 +92,9 @@ def read_rows(folder: Path) -> RunRows | None:
     if (read := read_lines(folder / FILE)) is None:
         return None
     classes = len(read.header.data.classes) if read.header.data else None
-    run = RunRows(read.header.id, read.config, classes=classes, task=read.task)
+    header = read.header
+    run = RunRows(header.id, read.config, classes=classes, task=read.task)
+    run = replace(run, no_gradient=header.no_gradient)
     if read.end is not None:
         run = replace(run, status=read.end.status, error=read.end.error)
     return _with_rows(run, read.evaluations)
@@ -99,7 +103,8 @@ def read_rows(folder: Path) -> RunRows | None:
 def rows_of(run: RunRecord) -> RunRows:
     """The rows of a record in memory."""
     classes = len(run.data.classes) if run.data else None
-    rows = RunRows(run.config.id, run.config, run.status, run.error, classes, run.task)
+    about = classes, run.task, run.no_gradient
+    rows = RunRows(run.config.id, run.config, run.status, run.error, *about)
     return _with_rows(rows, run.evaluations)
 
 
