@@ -127,6 +127,6 @@ class _Inputs(Batch):
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
-            f"predict has inputs alone, and a batch of them has no {name}: compute the outputs from "
-            "ev.features, ev.logits and ev.modules."
+            f"predict has inputs alone, and a batch of them has no {name}: compute the outputs "
+            "from ev.features, ev.logits and ev.modules."
         )
