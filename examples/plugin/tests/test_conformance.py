@@ -5,9 +5,11 @@ from riskmatch_shapes.dann import DANN
 from riskmatch_shapes.data import noisy_shapes
 from riskmatch_shapes.feature_mixup import FeatureMixup
 from riskmatch_shapes.method import TopRisk
+from riskmatch_shapes.metric import WORST_RECALL
 from riskmatch_shapes.network import WideMLP
+from riskmatch_shapes.task import NOISY_LABELS
 
-from riskmatch.testing import datasets, networks, objectives
+from riskmatch.testing import datasets, metrics, networks, objectives, tasks
 
 METHODS = TopRisk(), DANN(), DANN(gradient_penalty=0.5, critic_steps=2), FeatureMixup()
 
@@ -26,3 +28,13 @@ def test_data_set(check):
 @pytest.mark.parametrize("check", networks.CHECKS, ids=lambda check: check.__name__)
 def test_network(check):
     check(WideMLP)
+
+
+@pytest.mark.parametrize("check", tasks.CHECKS, ids=lambda check: check.__name__)
+def test_task(check):
+    check(NOISY_LABELS)
+
+
+@pytest.mark.parametrize("check", metrics.CHECKS, ids=lambda check: check.__name__)
+def test_metric(check):
+    check(WORST_RECALL)

@@ -1,1 +1,1 @@
-"""Four parts for riskmatch, each in a file of its own; ``pyproject.toml`` announces them."""
+"""Parts for riskmatch, each in a file of its own; ``pyproject.toml`` announces them."""
