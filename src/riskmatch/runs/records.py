@@ -181,8 +181,8 @@ def find(folder: Path) -> RunRecord | None:
         return None
     evaluations = tuple(map(_evaluation, read.evaluations))
     header = read.header
-    about = {"data": header.data, "parts": header.parts, "no_gradient": header.no_gradient}
-    run = RunRecord(read.config, evaluations, task=read.task, **about)
+    run = RunRecord(read.config, evaluations, data=header.data, task=read.task, parts=header.parts)
+    run = replace(run, no_gradient=header.no_gradient)
     return run if read.end is None else replace(run, **msgspec.structs.asdict(read.end))
 
 
