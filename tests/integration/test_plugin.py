@@ -22,7 +22,7 @@ ENVIRONMENT.pop("PYTHONPATH", None)
 
 @dataclass(frozen=True)
 class Setup:
-    """An environment, a working folder, and the names of the four parts in it."""
+    """An environment, a working folder, and the names of the parts in it."""
 
     command: tuple[str, ...]
     folder: Path
@@ -30,6 +30,10 @@ class Setup:
     data: str
     model: str
     divergence: str
+    adversarial: str
+    mixup: str
+    task: str
+    metric: str
     version: str | None
 
     def run(self, *words: str) -> str:
@@ -72,12 +76,13 @@ def installed(tmp_path_factory):
         env=ENVIRONMENT,
     )
     command = (str(home / "bin" / "riskmatch"),)
-    return Setup(command, folder, "top-risk", "noisy-shapes", "wide-mlp", "cramer", "0.1.0")
+    names = ("top-risk", "noisy-shapes", "wide-mlp", "cramer", "dann", "feature-mixup")
+    return Setup(command, folder, *names, "noisy-labels", "worst-recall", version="0.1.0")
 
 
 @pytest.fixture(scope="module")
 def single_file(tmp_path_factory):
-    """All four parts in one file of the current folder, nothing installed."""
+    """All parts in one file of the current folder, nothing installed."""
     folder = tmp_path_factory.mktemp("single_file")
     parts = sorted((PLUGIN / "src" / "riskmatch_shapes").glob("[a-z]*.py"))
     bodies = [
@@ -87,8 +92,9 @@ def single_file(tmp_path_factory):
     text = "from __future__ import annotations\n\n" + "\n\n".join(bodies)
     (folder / "shapes.py").write_text(text, "utf-8")
     command = (str(Path(sys.executable).with_name("riskmatch")),)
-    names = ("shapes:TopRisk", "shapes:noisy_shapes", "shapes:WideMLP", "shapes:Cramer")
-    return Setup(command, folder, *names, version=None)
+    names = ("TopRisk", "noisy_shapes", "WideMLP", "Cramer", "DANN", "FeatureMixup")
+    names += ("NOISY_LABELS", "WORST_RECALL")
+    return Setup(command, folder, *(f"shapes:{name}" for name in names), version=None)
 
 
 @pytest.fixture(params=["installed", "single_file"])
@@ -128,38 +134,65 @@ def test_train_records_the_parts_and_their_versions(setup):
     assert lines[-2]["raw"]["matching"] >= 0
 
 
-def test_killed_run_resumes_to_the_same_scores(setup):
-    long = ("--method", setup.method, "--steps", "3000", "--eval-every", "100")
-    setup.run(*setup.train(*long, "--out", "whole"))
-    words = setup.train(*long, "--out", "killed")
+@pytest.mark.parametrize("method", ["method", "adversarial"])
+def test_killed_run_resumes_to_the_same_scores(setup, method):
+    long = ("--method", getattr(setup, method), "--steps", "2000", "--eval-every", "100")
+    whole, killed = f"whole {method}", f"killed {method}"
+    setup.run(*setup.train(*long, "--out", whole))
+    words = setup.train(*long, "--out", killed)
     process = subprocess.Popen(
         [*setup.command, *words], cwd=setup.folder, env=ENVIRONMENT, stderr=subprocess.DEVNULL
     )
     deadline = time.monotonic() + 120
-    while not list((setup.folder / "killed").glob("*/checkpoints/*.safetensors")):
+    while not list((setup.folder / killed).glob("*/checkpoints/*.safetensors")):
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert setup.record("killed")[-1]["kind"] != "end"
+    assert setup.record(killed)[-1]["kind"] != "end"
     setup.run(*words, "--resume")
     whole, killed = (
         [line["scores"] for line in setup.record(out) if line["kind"] == "evaluation"]
-        for out in ("whole", "killed")
+        for out in (whole, killed)
     )
     assert killed == whole
 
 
+def test_task_and_metric_are_recorded(setup):
+    judged = ("--task", setup.task, "--metric", setup.metric)
+    short = ("--method", setup.mixup, "--steps", "40", "--eval-every", "20", "--out", "judged")
+    setup.run(*setup.train(*judged, *short))
+    header, first, *_ = setup.record("judged")
+    assert (header["task"]["name"], header["task"]["primary"]) == (setup.task, setup.metric)
+    assert header["task"]["metrics"][setup.metric]["title"] == "worst recall"
+    names = ["balanced-accuracy", "accuracy", "brier", setup.metric]
+    assert list(first["scores"]["stormy"]["val"]["metrics"]) == names
+
+
+def test_model_of_a_method_with_a_network_predicts(setup):
+    rows = [f"{x},{-x},{'ABC'[x % 3]},{'yes' if x % 2 else 'no'}" for x in range(60)]
+    (setup.folder / "rows.csv").write_text("\n".join(["u,v,site,label", *rows]) + "\n", "utf-8")
+    columns = ("--label", "label", "--domain", "site", "--all-domains")
+    short = ("--method", setup.adversarial, "--steps", "20", "--out", "tables")
+    setup.run("train", "rows.csv", *columns, *short, "--save", "model")
+    setup.run("predict", "model", "rows.csv", "-o", "predicted.csv")
+    lines = (setup.folder / "predicted.csv").read_text("utf-8").splitlines()
+    assert len(lines) == 61
+
+
 def test_sweep_with_two_processes_table_and_report(setup):
-    plan = ("--data", setup.data, "--methods", f"erm,{setup.method}", "--model", setup.model)
-    size = ("--draws", "2", "--trials", "1", "--steps", "40", "--eval-every", "20")
+    methods = ",".join(("erm", setup.method, setup.adversarial, setup.mixup))
+    plan = ("--data", setup.data, "--methods", methods, "--model", setup.model)
+    size = ("--draws", "1", "--trials", "1", "--steps", "40", "--eval-every", "20")
     setup.run("sweep", "plan", "sweep", *plan, *size)
     setup.run("sweep", "run", "sweep", "--jobs", "2")
     assert len(list((setup.folder / "sweep" / "runs").glob("*/records.jsonl"))) == 12
     table = setup.run("sweep", "table", "sweep")
     assert "stormy" in table
     assert setup.method.rpartition(":")[2] in table
+    assert "DANN" in table
+    assert "Feature Mixup" in table
     setup.run("report", "sweep", "-o", "report.html")
     page = (setup.folder / "report.html").read_text("utf-8")
     assert setup.method.rpartition(":")[2] in page

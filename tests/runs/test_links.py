@@ -70,7 +70,7 @@ def test_linked_folders_are_refused(folder, tmp_path, act):
     for name in (records.CHECKPOINTS, predictions.FOLDER):
         (folder / name).symlink_to(elsewhere)
     notes = Notes({}, 0.0, (1,))
-    snapshot = Snapshot(Values(9, OptimSpec(), None, 0, [], {}, {"drawn": 9}, notes), {})
+    snapshot = Snapshot(Values(9, OptimSpec(), {}, {"drawn": 9}, notes), {})
     acts = {
         "load": lambda: checkpoint.load_last(folder, "run"),
         "save": lambda: checkpoint.save(folder, "run", snapshot),
