@@ -38,6 +38,19 @@ def test_captions_count_runs_with_a_worse_fit_and_those_that_gain_on_the_test_do
     assert "with a higher accuracy on the test domain: CORAL 1 of 1." in caption
 
 
+def test_penalty_without_a_gradient_is_marked_and_explained():
+    made = [(method, domain) for method in ("erm", "coral", "vrex") for domain in "abc"]
+    one = evaluation(1, a=(50, 50), b=(50, 50), c=(50, 50))
+    runs = [run(domain, one, method=method) for method, domain in made]
+    runs = [replace(r, no_gradient=r.config.method == "coral") for r in runs]
+    table = per_domain_table(runs, "toy")
+    assert [row[0] for row in table.rows] == ["ERM", "VREx", "CORAL †"]
+    assert "† the penalty changes no weight of the network" in table.caption
+    assert "CORAL † 3 of 3" in table.caption
+    plain = per_domain_table([replace(r, no_gradient=False) for r in runs], "toy")
+    assert "†" not in plain.markdown()
+
+
 def test_captions_tell_replicates_from_trials_that_redraw():
     fixed = sweep("rdm", RDM, fixed=True)
     assert "Trials: 2, replicates with the same hyper-parameters." in (
