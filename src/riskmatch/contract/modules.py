@@ -42,7 +42,7 @@ def prepare(
         with evaluation_mode(model), torch.no_grad():
             features, logits = outputs(model, x[:2])
         width = 0 if features is None else features.shape[1]
-        memory.shape = Shape(width, logits.reshape(len(logits), -1).shape[1], domains)
+        memory.shape = Shape(width, logits.shape[1] if logits.ndim > 1 else 1, domains)
         seed = stream("modules", memory.generator.initial_seed()).initial_seed()
         memory.modules = build_modules(objective, memory.shape, seed).to(logits)
     if memory.start is None and objective.needs_start:

@@ -256,7 +256,7 @@ def final_network(run: StoredRun, domains: DomainSet, step: int | None = None) -
     """
     last = _load_step(run, step)
     check_unchanged(run.record, identity_of(domains), run.folder)
-    return _trained(network(run.config, domains), last, run.config).eval()
+    return _trained(network(run.config, domains), last, run.config, Instances()).eval()
 
 
 def final_predictions(
@@ -289,7 +289,7 @@ def _columns(values: Predictions) -> dict[str, Any]:
 
 
 def _trained(
-    model: nn.Module, last: Snapshot, config: RunConfig, instances: Instances = NO_INSTANCES
+    model: nn.Module, last: Snapshot, config: RunConfig, instances: Instances
 ) -> nn.Module:
     """The network, or with its modules a method that predicts otherwise, with trained weights."""
     notes = last.values.notes

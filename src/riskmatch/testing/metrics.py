@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskmatch.contract.task import Labels
+from riskmatch.data.domain import Labels
 from riskmatch.metrics import Metric, MetricFunction
 from riskmatch.testing import ConformanceError, checks_in, name_of, require
 
