@@ -1,6 +1,7 @@
 """Methods that bring networks: steps against loops written out in torch, and what is evaluated."""
 
 import copy
+import math
 from dataclasses import dataclass, replace
 
 import pytest
@@ -152,6 +153,18 @@ def test_clipping_takes_the_weights_of_a_turn_together():
     stepper.step(next(batches(1)))
     moved = torch.cat([(w - b).flatten() for w, b in zip(weights, before, strict=True)])
     assert moved.norm().item() == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_a_schedule_holds_for_every_optimiser():
+    memory = Memory(base=OptimSpec("sgd", lr=1.0))
+    stepper = Stepper(
+        network(), Named(("network+extra",) * 4), memory, StepSettings(schedule="cosine", steps=4)
+    )
+    for batch in batches(4):
+        stepper.step(batch)
+        rates = {phase.optimizer.param_groups[0]["lr"] for phase in stepper.phases.values()}
+        expected = (1 + math.cos(math.pi * memory.step / 4)) / 2
+        assert list(rates) == pytest.approx([expected], abs=1e-12)
 
 
 def test_modules_have_a_stream_of_their_own():

@@ -17,6 +17,7 @@ OWN = {
     "mlp": NETWORKS["mlp"],
     "mlp xavier": partial(NETWORKS["mlp"], widths=(8,), init="xavier"),
     "cnn": partial(NETWORKS["cnn"], widths=(8, 16)),
+    "linear hidden": partial(NETWORKS["linear"], hidden=4),
     "table": partial(NETWORKS["table"], cardinalities=(4, 3), widths=(8,)),
 }
 if find_spec("efficientnet_lite_pytorch"):
