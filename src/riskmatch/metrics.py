@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,8 @@ from riskmatch.registry import PartError
 Array = NDArray[Any]
 MetricFunction = Callable[[Array, Array, Array | None], float]
 """Maps labels (n, …), predicted labels (n, …) and scores (n, …), or None, to a number."""
+ACCURACY = "accuracy"
+"""The metric in whose words rules and published results are, and which counts samples."""
 BINS = 15
 """Bins of the expected calibration error."""
 
@@ -61,6 +63,39 @@ class MetricFacts:
     def percent(self) -> bool:
         """Whether tables show it in per cent: it lies between 0 and 1."""
         return self.range == (0, 1)
+
+    @property
+    def scale(self) -> int:
+        """Factor from values to the numbers of tables."""
+        return 100 if self.percent else 1
+
+    @property
+    def unit(self) -> str:
+        """The unit of tables, to follow the title."""
+        return " in per cent" if self.percent else ""
+
+    @property
+    def direction(self) -> str:
+        """A remark on metrics of which lower values are better, to end a caption with."""
+        return "" if self.higher else "; lower is better"
+
+    def gain(self, ours: float, theirs: float) -> float:
+        """Difference of two values, positive where the first is better.
+
+        Example:
+            >>> MetricFacts("RMSE", higher=False).gain(1.5, 2.0)
+            0.5
+        """
+        return ours - theirs if self.higher else theirs - ours
+
+    def worst(self, values: Iterable[float]) -> float:
+        """The worst of some values.
+
+        Example:
+            >>> MetricFacts("RMSE", higher=False).worst([1.5, 2.0])
+            2.0
+        """
+        return min(values) if self.higher else max(values)
 
     def better(self, first: float, second: float) -> bool:
         """Whether the first of two values is better; NaN is not better than anything.

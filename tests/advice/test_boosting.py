@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from riskmatch.advice.boosting import SETTINGS, boosting_accuracies
+from riskmatch.advice.boosting import SETTINGS, boosting_values
 from riskmatch.data import load
 from riskmatch.engine.data_identity import identity_of
 from riskmatch.files import to_json
@@ -36,7 +36,7 @@ def stored(table, file, digits):
         for group in groups
         for setting in range(len(SETTINGS))
     }
-    identity = json.loads(to_json([identity_of(table).to_json(), SETTINGS]))
+    identity = json.loads(to_json([identity_of(table).to_json(), SETTINGS, "accuracy"]))
     file.write_text(to_json({"identity": identity, "scores": scores}))
     return lambda group, setting: scores[json.dumps([sorted(group), setting])]
 
@@ -46,7 +46,7 @@ def stored(table, file, digits):
 def test_the_setting_is_that_of_the_rule(table, tmp_path, leave_one_out, digits):
     known = stored(table, tmp_path / "boosting.json", digits)
     left_out = [(domain,) for domain in DOMAINS]
-    found = boosting_accuracies(
+    found = boosting_values(
         table, left_out, tmp_path / "boosting.json", leave_one_out=leave_one_out
     )
     for (domain,) in left_out:
@@ -63,6 +63,6 @@ def test_the_setting_is_that_of_the_rule(table, tmp_path, leave_one_out, digits)
 
 def test_domains_left_out_together_share_a_setting(table, tmp_path):
     known = stored(table, tmp_path / "boosting.json", 6)
-    found = boosting_accuracies(table, [("a", "b"), ("c",), ("d",)], tmp_path / "boosting.json")
+    found = boosting_values(table, [("a", "b"), ("c",), ("d",)], tmp_path / "boosting.json")
     best = max(range(3), key=lambda s: fmean(known(("a", "b"), s)[d]["val"] for d in ("c", "d")))
     assert [found[d] for d in "ab"] == [known(("a", "b"), best)[d]["train"] for d in "ab"]

@@ -9,7 +9,7 @@ from scipy.stats import t
 from riskmatch.advice import Advised
 from riskmatch.advice.judging import (
     BOOSTING,
-    majority_accuracy,
+    majority_share,
     method_results,
     prediction_interval,
     recommended,
@@ -25,7 +25,7 @@ def test_the_interval_is_that_of_students_distribution(values, level):
     scale = np.std(values, ddof=1) * np.sqrt(1 + 1 / n)
     low, high = t.interval(level, n - 1, np.mean(values), scale)
     expected = (np.mean(values), max(0, low), min(1, high))
-    assert (found.accuracy, found.low, found.high) == pytest.approx(expected)
+    assert (found.value, found.low, found.high) == pytest.approx(expected)
     assert found.level == level
 
 
@@ -45,7 +45,7 @@ def test_siblings_count_as_one_domain():
 
 def test_the_most_frequent_class_is_that_of_the_other_domains():
     counts = {"a": [9, 1], "b": [4, 6], "c": [1, 4]}
-    assert majority_accuracy(counts, [("a",), ("b", "c")]) == pytest.approx(
+    assert majority_share(counts, [("a",), ("b", "c")]) == pytest.approx(
         (0.1 + (0.4 + 0.2) / 2) / 2
     )
 

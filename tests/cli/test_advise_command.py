@@ -144,7 +144,7 @@ def test_four_sites_of_a_table_are_chosen_for_by_leave_one_out(riskmatch):
         *("erm", "rdm variance", "rdm", "gradient boosting"),
     ]
     for domain, check in values["checks"].items():
-        accuracy = values["methods"][0]["accuracies"][domain]
+        accuracy = values["methods"][0]["values"][domain]
         assert check["accuracy"] == pytest.approx(accuracy)
         expected = prediction_interval(left_out_besides(domain))
         assert check["expected"] == pytest.approx(vars(expected))
@@ -152,7 +152,7 @@ def test_four_sites_of_a_table_are_chosen_for_by_leave_one_out(riskmatch):
     assert "90 % are promised" in values["notes"][-1]
     assert values["most_frequent_class"] == 0.5  # half of every site is late
     assert "most frequent class of the other domains: 50.0 %" in values["findings"][1]
-    boosting = values["methods"][-1]["accuracies"]
+    boosting = values["methods"][-1]["values"]
     assert list(boosting) == list("ABCD")
     assert min(boosting.values()) > 0.8
     tiny = {"steps": 4, "eval_every": 2, "warmup": 1}

@@ -1,4 +1,4 @@
-"""The advice of ``riskmatch advise``: what to train, and the accuracy to expect on a new domain."""
+"""The advice of ``riskmatch advise``: what to train, and what to expect of it on a new domain."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ class Advice:
 
     def to_json(self) -> dict[str, Any]:
         """Advice as plain JSON values; a file may hold further ones."""
-        return {"format": FORMAT, **asdict(self)}
+        expected = None if self.expected is None else self.expected.to_json()
+        return {"format": FORMAT, **asdict(self), "expected": expected}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Advice:
@@ -115,7 +116,7 @@ def with_advice(advice: Advice, method: str | None, given: Mapping[str, Any]) ->
 def departure(advice: Advice, config: RunConfig, given: Mapping[str, Any]) -> str | None:
     """How a run with ``given`` departs from the advice; None where it follows it.
 
-    The expected accuracy of the advice is that of a run that follows it.
+    What the advice expects is that of a run that follows it.
 
     Example:
         >>> advice = Advice("pacs", "erm", {}, {"lr": 0.1})

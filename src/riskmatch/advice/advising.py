@@ -12,18 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from riskmatch.advice.advice import Advice
-from riskmatch.advice.boosting import boosting_accuracies
+from riskmatch.advice.boosting import boosting_values
 from riskmatch.advice.judging import (
     BOOSTING,
     best_draw,
     harms,
     held_out_checks,
-    majority_accuracy,
+    majority_share,
     method_results,
     recommended,
 )
 from riskmatch.advice.report import FILE, PAGE, Advised
 from riskmatch.contract.risks import REGRESSION
+from riskmatch.contract.task import find_task
 from riskmatch.data import OnProgress, load, no_progress
 from riskmatch.data.catalogue import resolve as resolve_data
 from riskmatch.data.convert import table_options
@@ -33,6 +34,7 @@ from riskmatch.data.table import TableDomains
 from riskmatch.defaults import check_mappings, field_names, resolve
 from riskmatch.deployment.folder import Expected, own_checksum
 from riskmatch.files import read_file, to_json, write_whole
+from riskmatch.metrics import ACCURACY
 from riskmatch.report.selected import select
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning
@@ -74,6 +76,7 @@ def advise(
     label: str | None = None,
     domain: str | None = None,
     ignore: Sequence[str] = (),
+    metric: str | None = None,
     choices: Mapping[str, Any] | None = None,
     launcher: Launcher | str = "local",
     overwrite: bool = False,
@@ -101,6 +104,7 @@ def advise(
         label: column of the class, for a table.
         domain: column of the domain, for a table.
         ignore: columns to leave out, for a table.
+        metric: built-in metric of classes that is compared; by default the accuracy.
         choices: fields of the runs, or of the methods that have them, fixed in all draws.
         launcher: where to train: a launcher, or its name.
         overwrite: replace an advice on other data or settings in ``out``, and an edited one, which
@@ -129,12 +133,16 @@ def advise(
     check_mappings(choices)
     options = {**choices.get("data_options", {}), **table_options(label, domain, ignore)}
     choices["data_options"] = options
+    if metric is not None:
+        choices["metric"] = metric
     domains = load(data, options, data_dir, on_progress)
     if not domains.classes or choices.get("risk", "cross-entropy") in REGRESSION:
         raise ValueError(
-            f"{data} is a regression, and advise compares accuracies. Train a run of each method "
-            "with riskmatch train and compare their risks."
+            f"{data} has no classes, and advise compares classifiers. Plan runs of each method "
+            "with riskmatch sweep plan and compare them with riskmatch sweep table."
         )
+    name = choices.get("metric") or ACCURACY
+    check_option("metric of advise", name, find_task("classification").metrics)
     if choices.get("average", "none") != "none":
         raise ValueError(
             "advise compares methods without averaged weights: leave out average here, and give it "
@@ -188,29 +196,29 @@ def advise(
     rows = results.runs[results.runs["run"].isin(configs.keys())]
     results = replace(results, runs=rows, plan=tuple(configs.values()))
     (selected,) = select(results, selection).values()
-    accuracies = {
-        key.variant: {
-            domain: value / 100 for (domain, _), value in selected.accuracies(key).items()
-        }
+    scale = selected.facts.scale
+    values = {
+        key.variant: {domain: value / scale for (domain, _), value in selected.values(key).items()}
         for key in selected.rows
     }
     if isinstance(domains, TableDomains):
-        accuracies[BOOSTING] = boosting_accuracies(
+        values[BOOSTING] = boosting_values(
             domains,
             groups,
             out / SCORES,
+            name,
             leave_one_out=selection == "leave-one-out",
             on_progress=on_progress,
         )
     complete = {
         name: {domain: by_domain[domain] for domain in domains.names}
-        for name, by_domain in accuracies.items()
+        for name, by_domain in values.items()
         if by_domain.keys() >= {*domains.names}
     }
     if "erm" not in complete:
-        cause = " ".join(failures) or "ERM has no accuracy on some domain."
+        cause = " ".join(failures) or f"ERM has no {selected.facts.title} on some domain."
         raise UnfinishedAdvice(f"{cause} Repeat the same command to train failed runs again.")
-    judged = method_results(complete, groups)
+    judged = method_results(complete, groups, selected.metric)
     best = recommended(judged)
     config = best_draw(selected, best.variant, planned, groups).config
     advice = advice_for(config, best.expected)
@@ -224,7 +232,7 @@ def advise(
         selection,
         groups,
         judged,
-        majority_accuracy(counts, groups),
+        majority_share(counts, groups) if selected.metric == ACCURACY else None,
         list(harms(selected, out / RUNS, domains.names)),
         out,
         {name: checks[name] for name in domains.names if name in checks},

@@ -18,10 +18,12 @@ from riskmatch.data import OnProgress
 from riskmatch.data.table import TableDomains
 from riskmatch.engine.data_identity import identity_of
 from riskmatch.files import read_file, to_json, write_whole
+from riskmatch.metrics import ACCURACY, find_metric
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.frame import frame_of
 from riskmatch.runs.lines import Evaluation, Score, Split
 from riskmatch.runs.records import RunRecord
+from riskmatch.runs.task import TaskFacts
 from riskmatch.selection import choose
 
 SETTINGS: tuple[Mapping[str, Any], ...] = (
@@ -34,18 +36,19 @@ MAX_CATEGORIES = 255
 """Most values of a column of categories; others are treated as numbers."""
 
 Scores = Mapping[str, Mapping[Split, float]]
-"""Accuracies by domain and split."""
+"""The metric by domain and split."""
 
 
-def boosting_accuracies(
+def boosting_values(
     table: TableDomains,
     left_out: Iterable[tuple[str, ...]],
     file: Path,
+    metric: str = ACCURACY,
     *,
     leave_one_out: bool = False,
     on_progress: OnProgress | None = None,
 ) -> dict[str, float]:
-    """Accuracy of scikit-learn's HistGradientBoostingClassifier on every domain left out.
+    """A metric of scikit-learn's HistGradientBoostingClassifier on every domain left out.
 
     Splits, selection and the reported part of a domain are those of runs in trial 0. Scores are
     kept in ``file``, so that a call that was interrupted continues.
@@ -54,15 +57,18 @@ def boosting_accuracies(
         table: the table.
         left_out: sets of domains to leave out.
         file: JSON file of the scores.
+        metric: name of the metric.
         leave_one_out: choose settings by domains left out besides, else by the validation splits.
         on_progress: called before every model.
     """
-    store, groups, runs = _Store(table, file, on_progress), list(left_out), list[RunRecord]()
+    store = _Store(table, file, metric, on_progress)
+    groups, runs = list(left_out), list[RunRecord]()
     for group, setting in product(groups, range(len(SETTINGS))):
         pairs = [(*group, d) for d in table.names if d not in group] if leave_one_out else []
         # Leave-one-out scores a setting by the pairs alone.
         alone = dict.fromkeys(table.names, _UNKNOWN) if pairs else store(group, setting)
-        runs += [_run(group, setting, alone), *(_run(p, setting, store(p, setting)) for p in pairs)]
+        runs.append(_run(group, setting, alone, metric))
+        runs += (_run(pair, setting, store(pair, setting), metric) for pair in pairs)
     chosen = choose(frame_of(runs), "leave-one-out" if leave_one_out else "train-val")
     settings = {run.config.id: run.config.hparams["setting"] for run in runs}
     by_domain = {domain: group for group in groups for domain in group}
@@ -75,21 +81,25 @@ def boosting_accuracies(
 _UNKNOWN: Mapping[Split, float] = {"train": 0.0, "val": 0.0}
 
 
-def _run(left_out: tuple[str, ...], setting: int, scores: Scores) -> RunRecord:
+def _run(left_out: tuple[str, ...], setting: int, scores: Scores, metric: str) -> RunRecord:
     """The scores of a model as a run that selection chooses from."""
     by_domain: dict[str, dict[Split, Score]] = {
-        domain: {split: Score({"accuracy": value}, math.nan, ()) for split, value in splits.items()}
+        domain: {split: Score({metric: value}, math.nan, ()) for split, value in splits.items()}
         for domain, splits in scores.items()
     }
     evaluation = Evaluation(1, by_domain, math.nan, {}, {}, "", math.nan, math.nan, 0)
     config = RunConfig("table", tuple(sorted(left_out)), BOOSTING, {"setting": setting})
-    return RunRecord(config, (evaluation,), "done")
+    task = TaskFacts.of("classification", metric, {metric: find_metric(metric)})
+    return RunRecord(config, (evaluation,), "done", task=task)
 
 
 class _Store:
     """Scores of models by the domains that they left out, computed once."""
 
-    def __init__(self, table: TableDomains, file: Path, on_progress: OnProgress | None) -> None:
+    def __init__(
+        self, table: TableDomains, file: Path, metric: str, on_progress: OnProgress | None
+    ) -> None:
+        self._metric, self._classes = find_metric(metric), table.classes
         self._file, self._on_progress = file, on_progress or data.no_progress
         self._parts = {
             domain.name: {
@@ -100,7 +110,7 @@ class _Store:
         }
         sizes = [len(table.texts.get(column.name, ())) for column in table.columns]
         self._categories = [0 < size <= MAX_CATEGORIES for size in sizes]
-        self._identity = json.loads(to_json([identity_of(table).to_json(), SETTINGS]))
+        self._identity = json.loads(to_json([identity_of(table).to_json(), SETTINGS, metric]))
         self._scores: dict[str, Scores] = {}
         with suppress(OSError, ValueError, KeyError, TypeError):  # missing or damaged: start again
             stored = json.loads(read_file(file))
@@ -128,5 +138,7 @@ class _Store:
         scores: dict[str, dict[Split, float]] = {name: {} for name in self._parts}
         for name, split in product(self._parts, get_args(Split)):
             inputs, labels = self._parts[name][split]
-            scores[name][split] = float(np.mean(model.predict(inputs) == labels))
+            probabilities = np.zeros((len(labels), self._classes))
+            probabilities[:, model.classes_] = model.predict_proba(inputs)
+            scores[name][split], _ = self._metric(labels, model.predict(inputs), probabilities)
         return scores

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from riskmatch.deployment.folder import Expected
+from riskmatch.metrics import ACCURACY, METRICS, MetricFacts
 from riskmatch.report.density import finite_risks
 from riskmatch.report.figures.canvas import render
 from riskmatch.report.figures.risks import density_plot, label_risks
 from riskmatch.report.selected import RowKey, Selected, choices_by_run
-from riskmatch.report.tables import Gain
+from riskmatch.report.tables import Gain, decimals_of
 from riskmatch.report.titles import method_title
 from riskmatch.runs import predictions
 from riskmatch.runs.config import variant
@@ -26,7 +27,8 @@ from riskmatch.sweep import PlannedRun
 LEVEL = 0.9
 """Level of the prediction interval."""
 TOLERANCE = 0.02
-"""Loss of accuracy that counts as harm where predictions are missing, and with them an interval."""
+"""Loss that counts as harm where there is no interval, as predictions are missing or the metric is
+no mean over samples: of a metric between 0 and 1, or as a share of another."""
 BOOSTING = "gradient boosting"
 
 LeftOut = Sequence[tuple[str, ...]]
@@ -35,14 +37,15 @@ LeftOut = Sequence[tuple[str, ...]]
 
 @dataclass(frozen=True)
 class MethodResult:
-    """Accuracies of a method on the domains that were left out."""
+    """The metric of a method on the domains that were left out."""
 
     variant: str
-    accuracies: Mapping[str, float]
-    """Accuracy by domain."""
+    values: Mapping[str, float]
+    """The metric by domain."""
     expected: Expected
     gain: Gain | None
-    """Differences from ERM in per cent, one for each set of domains; None for ERM itself."""
+    """Differences from ERM in the unit of tables, positive where the method is better, one for each
+    set of domains; None for ERM itself."""
 
     @property
     def title(self) -> str:
@@ -62,8 +65,8 @@ class MethodResult:
             gain = {"points": self.gain.mean, "half_of_95_interval": self.gain.error}
         return {
             "method": self.variant,
-            "accuracies": dict(self.accuracies),
-            "expected": vars(self.expected),
+            "values": dict(self.values),
+            "expected": self.expected.to_json(),
             "gain_over_erm": gain,
             "beats_erm": self.beats_erm,
         }
@@ -71,12 +74,13 @@ class MethodResult:
 
 @dataclass(frozen=True)
 class Harm:
-    """A domain on which matching lost accuracy against ERM."""
+    """A domain on which matching is worse than ERM."""
 
     variant: str
     domain: str
-    accuracy: float
-    erm_accuracy: float
+    metric: MetricFacts
+    value: float
+    erm_value: float
     interval: float | None = None
     """Half of the 95 % interval of the difference, paired over samples; None without predictions,
     where a loss of more than ``TOLERANCE`` counts."""
@@ -89,82 +93,98 @@ class Harm:
     """PNG of the risks of all domains with ERM and with matching."""
 
     def __str__(self) -> str:
-        by = "" if self.interval is None else f" (difference ± {100 * self.interval:.1f})"
+        by, shown = "", self.metric.shown
+        if self.interval is not None:
+            by = f" (difference ± {shown(self.interval)})"
+        change = "lowers" if self.metric.higher else "raises"
         risk = ""
         if self.risk is not None and self.erm_risk is not None:
             risk = f"; its mean risk changes from {self.erm_risk:.3f} to {self.risk:.3f}"
         early = "; not by matching, which starts after the step chosen" * (not self.acts)
         return (
-            f"{method_title(self.variant)} lowers the accuracy on {self.domain} from "
-            f"{100 * self.erm_accuracy:.1f} to {100 * self.accuracy:.1f}{by}{risk}{early}."
+            f"{method_title(self.variant)} {change} the {self.metric.title} on {self.domain} from "
+            f"{shown(self.erm_value)} to {shown(self.value)}{by}{risk}{early}."
         )
 
     def to_json(self) -> dict[str, Any]:
         """Harm as plain JSON values."""
-        values = {name: value for name, value in vars(self).items() if name != "figure"}
+        left_out = ("figure", "metric")
+        values = {name: value for name, value in vars(self).items() if name not in left_out}
         return {"method": values.pop("variant"), **values}
 
 
-def prediction_interval(values: Sequence[float], level: float = LEVEL) -> Expected:
-    r"""Mean of accuracies and prediction interval for one further domain.
+def prediction_interval(
+    values: Sequence[float], level: float = LEVEL, metric: str = ACCURACY
+) -> Expected:
+    r"""Mean of a metric and prediction interval for one further domain.
 
     .. math:: \bar a \pm t_{n-1,\,(1+\text{level})/2}\; s\, \sqrt{1 + 1/n}
 
-    with s the standard deviation of the n accuracies, cut to [0, 1]. It takes the domains and the
-    new one for independent draws from one normal distribution.
+    with s the standard deviation of the n values, cut to the range of the metric. It takes the
+    domains and the new one for independent draws from one normal distribution.
 
     Args:
-        values: accuracies on n domains, two or more.
-        level: probability that the accuracy on the new domain is in the interval.
+        values: the metric on n domains, two or more.
+        level: probability that the metric on the new domain is in the interval.
+        metric: name of the metric, a built-in one.
 
     Example:
         >>> str(prediction_interval([0.7, 0.8, 0.75]))
         '0.750 [0.581, 0.919] (90%)'
     """
     mean, half = fmean(values), half_of_t_interval(values, level, further=1)
-    return Expected(mean, max(0.0, mean - half), min(1.0, mean + half), level)
+    lowest, highest = METRICS[metric].range
+    low = mean - half if lowest is None else max(lowest, mean - half)
+    high = mean + half if highest is None else min(highest, mean + half)
+    return Expected(mean, float(low), float(high), level, metric)
 
 
-def majority_accuracy(counts: Mapping[str, Sequence[int]], left_out: LeftOut) -> float:
-    """Mean accuracy on domains left out of predicting the most frequent class of the others.
+def majority_share(counts: Mapping[str, Sequence[int]], left_out: LeftOut) -> float:
+    """Mean share on domains left out of the most frequent class of the others.
 
     Args:
         counts: number of samples of each class, by domain.
-        left_out: sets of domains; siblings count as one domain, with their mean accuracy.
+        left_out: sets of domains; siblings count as one domain, with their mean share.
 
     Example:
-        >>> majority_accuracy({"A": [8, 2], "B": [6, 4], "C": [4, 6]}, [("A",), ("B",), ("C",)])
+        >>> majority_share({"A": [8, 2], "B": [6, 4], "C": [4, 6]}, [("A",), ("B",), ("C",)])
         0.6
     """
-    accuracies = []
+    shares = []
     for group in left_out:
         others = np.sum([count for name, count in counts.items() if name not in group], axis=0)
         frequent = int(np.argmax(others))
-        accuracies.append(fmean(counts[name][frequent] / sum(counts[name]) for name in group))
-    return fmean(accuracies)
+        shares.append(fmean(counts[name][frequent] / sum(counts[name]) for name in group))
+    return fmean(shares)
 
 
 def method_results(
-    accuracies: Mapping[str, Mapping[str, float]], left_out: LeftOut
+    values: Mapping[str, Mapping[str, float]], left_out: LeftOut, metric: str = ACCURACY
 ) -> list[MethodResult]:
-    """Results of methods from accuracies by variant and domain; ``erm`` is one of the variants.
+    """Results of methods from a metric by variant and domain; ``erm`` is one of the variants.
 
-    Siblings count as one domain, with their mean accuracy.
+    Siblings count as one domain, with their mean.
     """
+    facts = METRICS[metric]
     means = {
         name: [fmean(by_domain[domain] for domain in group) for group in left_out]
-        for name, by_domain in accuracies.items()
+        for name, by_domain in values.items()
     }
+    shown = [facts.scale * value for by_group in means.values() for value in by_group]
+    decimals = 1 if facts.percent else decimals_of(shown)
+
+    def gain(ours: list[float]) -> Gain:
+        pairs = zip(ours, means["erm"], strict=True)
+        return Gain(tuple(facts.scale * facts.gain(*pair) for pair in pairs), decimals)
+
     return [
         MethodResult(
             name,
-            accuracies[name],
-            prediction_interval(values),
-            None
-            if name == "erm"
-            else Gain(tuple(100 * (a - b) for a, b in zip(values, means["erm"], strict=True))),
+            values[name],
+            prediction_interval(by_group, metric=metric),
+            None if name == "erm" else gain(by_group),
         )
-        for name, values in means.items()
+        for name, by_group in means.items()
     ]
 
 
@@ -173,16 +193,17 @@ def recommended(results: Sequence[MethodResult]) -> MethodResult:
     trained = [one for one in results if one.variant != BOOSTING]
     better = [one for one in trained if one.beats_erm]
     (erm,) = (one for one in trained if one.variant == "erm")
-    return max(better, key=lambda one: one.expected.accuracy, default=erm)
+    pick = max if erm.expected.facts.higher else min
+    return pick(better, key=lambda one: one.expected.value, default=erm)
 
 
 def best_draw(
     selected: Selected, name: str, planned: Sequence[PlannedRun], left_out: LeftOut
 ) -> PlannedRun:
-    """A run with the hyper-parameters of the best mean accuracy over the domains left out.
+    """A run with the hyper-parameters of the best mean over the domains left out.
 
     Each run counts at the step that the rule chooses for it. All domains are known by now, so that
-    comparing draws on them reveals nothing of a new one; the expected accuracy does not use it.
+    comparing draws on them reveals nothing of a new one; what is expected does not use it.
     """
     runs = {run.config.id: run for run in planned if variant(run.config) == name}
     chosen = choices_by_run(selected)
@@ -191,16 +212,17 @@ def best_draw(
     group = {domain: number for number, domains in enumerate(left_out) for domain in domains}
     by_group = chosen["value"].groupby([draws, chosen["test_domain"].map(group)]).agg(fmean)
     # Where runs failed, a draw with more groups is better; of equal draws the first is chosen.
-    by_draw = {draw: (len(means), fmean(means)) for draw, means in by_group.groupby(level=0)}
+    sign = 1 if selected.facts.higher else -1
+    by_draw = {draw: (len(means), sign * fmean(means)) for draw, means in by_group.groupby(level=0)}
     best = max(by_draw, key=by_draw.__getitem__)
     return next(run for run in runs.values() if run.draw == best)
 
 
 def held_out_checks(selected: Selected, name: str) -> dict[str, tuple[Expected, float]]:
-    """Accuracy to expect on each domain as the others tell, and its accuracy, by domain.
+    """What to expect on each domain as the others tell, and what is, by domain.
 
     The runs that hold out another domain v besides a domain d are those of advice without d: their
-    accuracies on v, at the draw and step chosen for d, give the interval for d. Empty unless pairs
+    values on v, at the draw and step chosen for d, give the interval for d. Empty unless pairs
     of domains were held out.
 
     Args:
@@ -216,7 +238,7 @@ def held_out_checks(selected: Selected, name: str) -> dict[str, tuple[Expected, 
     checks = {}
     for domain, choice in _chosen(selected, name).items():
         values = [
-            float(evaluations.at[(pair.run, choice.step), f"accuracy/{reported}/{other}"])
+            float(evaluations.at[(pair.run, choice.step), f"{selected.metric}/{reported}/{other}"])
             for pair in pairs
             if domain in pair.test_domains
             if pair.draw == draws[choice.run] and (pair.run, choice.step) in evaluations.index
@@ -224,7 +246,7 @@ def held_out_checks(selected: Selected, name: str) -> dict[str, tuple[Expected, 
             if other != domain
         ]
         if len(values) > 1:
-            checks[domain] = prediction_interval(values), choice.value
+            checks[domain] = prediction_interval(values, metric=selected.metric), choice.value
     return checks
 
 
@@ -236,17 +258,21 @@ def harms(selected: Selected, runs: Path, domains: Sequence[str]) -> Iterator[Ha
         runs: folder of the runs.
         domains: all domains of the data set.
     """
-    erm, reported = _chosen(selected, "erm"), selected.rule.reported
+    erm, reported, facts = _chosen(selected, "erm"), selected.rule.reported, selected.facts
     matching = [key.variant for key in selected.rows if key.variant.split()[0] == "rdm"]
     for name, choices in ((name, _chosen(selected, name)) for name in matching):
         for domain, choice in choices.items():
             base = erm[domain]
-            harm = Harm(name, domain, choice.value, base.value, acts=choice.acts)
+            harm = Harm(name, domain, facts, choice.value, base.value, acts=choice.acts)
+            loss = facts.gain(base.value, choice.value)
+            worse = loss > TOLERANCE * (1 if facts.percent else abs(base.value))
             try:
+                if selected.metric != ACCURACY:
+                    raise ValueError("the metric is no mean over samples")
                 after = predictions.read(runs / choice.run, choice.step)
                 before = predictions.read(runs / base.run, base.step)
             except (OSError, ValueError):
-                if base.value - choice.value > TOLERANCE:
+                if worse:
                     yield harm
                 continue
             ours, theirs = after[domain][reported], before[domain][reported]

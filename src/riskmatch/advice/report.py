@@ -12,16 +12,17 @@ from typing import Any
 from riskmatch.advice.advice import Advice
 from riskmatch.advice.judging import BOOSTING, Harm, MethodResult, recommended
 from riskmatch.deployment.folder import Expected, own_checksum
+from riskmatch.metrics import ACCURACY, MetricFacts
 from riskmatch.report.render import render_advice
 from riskmatch.report.run_tables import settings_table
-from riskmatch.report.tables import Column, Table
+from riskmatch.report.tables import Cell, Column, Table, decimals_of, number
 from riskmatch.report.titles import data_title
 from riskmatch.selection import RULES
 
 FILE, PAGE = "advice.json", "advice.html"
 _OPTIMISTIC = (
-    "The recommended method was chosen by its accuracy on these domains, so that its expected "
-    "accuracy is slightly too high."
+    "The recommended method was chosen by its {title} on these domains, so that its expected "
+    "{title} is slightly too {high}."
 )
 
 
@@ -35,14 +36,15 @@ class Advised:
     left_out: Sequence[tuple[str, ...]]
     """Sets of domains that were left out in turn, each one domain or siblings."""
     results: Sequence[MethodResult]
-    majority: float
-    """Mean accuracy of predicting the most frequent class of the other domains."""
+    majority: float | None
+    """Mean share of the most frequent class of the other domains, to compare an accuracy with; None
+    for other metrics."""
     hurts: Sequence[Harm]
     """Where risk matching is worse than ERM."""
     folder: Path
     """Folder of ``advice.json``, ``advice.html`` and the runs."""
     checks: Mapping[str, tuple[Expected, float]] = field(default_factory=dict)
-    """Accuracy to expect on each domain, estimated without it, and its accuracy."""
+    """What to expect on each domain, estimated without it, and what is."""
     data_dir: Path | None = None
     """Folder that was searched first for the files of the data set."""
     failures: Sequence[str] = ()
@@ -66,18 +68,28 @@ class Advised:
         return recommended(self.results)
 
     @property
+    def metric(self) -> MetricFacts:
+        """What is known about the metric."""
+        return self.best.expected.facts
+
+    @property
     def sentences(self) -> list[str]:
         """The findings, in words."""
-        expected = self.best.expected
+        expected, metric = self.best.expected, self.metric
+        unit = " %" * metric.percent
         lines = [
-            f"Expected accuracy on a new domain with {self.best.title}: "
-            f"{100 * expected.accuracy:.1f} %, with a 90 % prediction interval for one new domain "
-            f"from {100 * expected.low:.1f} to {100 * expected.high:.1f} %.",
-            f"For comparison, the most frequent class of the other domains: "
-            f"{100 * self.majority:.1f} %.",
+            f"Expected {metric.title} on a new domain with {self.best.title}: "
+            f"{metric.shown(expected.value)}{unit}, with a 90 % prediction interval for one new "
+            f"domain from {metric.shown(expected.low)} to {metric.shown(expected.high)}{unit}.",
         ]
+        if self.majority is not None:
+            lines.append(
+                f"For comparison, the most frequent class of the other domains: "
+                f"{100 * self.majority:.1f} %."
+            )
         better = [one for one in self.results if one.beats_erm]
-        lines += [f"{one.title} beats ERM by {one.gain} points." for one in better]
+        points = " points" * metric.percent
+        lines += [f"{one.title} beats ERM by {one.gain}{points}." for one in better]
         if self.best.variant == "erm":
             others = "No method of riskmatch" if better else "No method"
             lines.append(
@@ -95,48 +107,59 @@ class Advised:
     @property
     def notes(self) -> list[str]:
         """How the numbers were computed."""
-        n = len(self.left_out)
-        inside = [one.low <= accuracy <= one.high for one, accuracy in self.checks.values()]
+        n, metric = len(self.left_out), self.metric
+        inside = [one.low <= value <= one.high for one, value in self.checks.values()]
         coverage = (
-            f"Check of the interval: estimated without a domain, it contains the accuracy of "
+            f"Check of the interval: estimated without a domain, it contains the {metric.title} of "
             f"{self.best.title} on that domain in {sum(inside)} of {len(inside)} cases; 90 % are "
             "promised."
         )
+        values = "accuracies" if metric.title == ACCURACY else f"values of the {metric.title}"
+        bounds = ["" if end is None else f"{metric.scale * end:g}" for end in metric.range]
+        cut = f", cut to [{bounds[0] or '−∞'}, {bounds[1] or '∞'}]" * any(bounds)
+        optimistic = _OPTIMISTIC.format(title=metric.title, high="high" if metric.higher else "low")
         together = [" and ".join(group) for group in self.left_out if len(group) > 1]
         return [
             f"Each of {n} domains was left out in turn; hyper-parameters and steps were chosen by "
-            f"{self.selection} ({RULES[self.selection].summary}), without the domain left out.",
+            f"{self.selection} ({RULES[self.selection].summary.replace(ACCURACY, metric.title)}), "
+            "without the domain left out.",
             *([f"Left out together, and counted as one: {'; '.join(together)}."] * bool(together)),
             "Prediction interval: mean ± t · s · √(1 + 1/n), with s the standard deviation of the "
-            f"n = {n} accuracies and t the 95 % point of Student's distribution with n − 1 degrees "
-            "of freedom, cut to [0, 100]. It is for the accuracy on one new domain, not for the "
+            f"n = {n} {values} and t the 95 % point of Student's distribution with n − 1 degrees "
+            f"of freedom{cut}. It is for the {metric.title} on one new domain, not for the "
             "mean, and takes domains for independent and normally distributed.",
             "Gain over ERM: mean paired difference over domains ± half of its 95 % t-interval, for "
             "each method by itself.",
             *([coverage] if inside else []),
-            *([_OPTIMISTIC] if self.best.variant != "erm" else []),
+            *([optimistic] if self.best.variant != "erm" else []),
             *(f"{message} Failed runs are left out." for message in self.failures),
         ]
 
     @property
     def table(self) -> Table:
-        """Accuracy by method and domain left out, prediction interval, and gain over ERM."""
+        """The metric by method and domain left out, prediction interval, and gain over ERM."""
+        metric = self.metric
+        levels = [metric.scale * v for one in self.results for v in one.values.values()]
+        decimals = 1 if metric.percent else decimals_of(levels)
 
-        def accuracy(domain: str) -> Column:
-            return Column(domain, lambda one: 100 * one.accuracies[domain])
+        def cell(value: float) -> Cell:
+            return number(metric.scale * value, decimals)
+
+        def value(domain: str) -> Column:
+            return Column(domain, lambda one: cell(one.values[domain]))
+
+        def interval(one: MethodResult) -> str:
+            return f"{metric.shown(one.expected.low)} to {metric.shown(one.expected.high)}"
 
         columns = [
             Column("method", lambda one: one.title),
-            *map(accuracy, self.best.accuracies),
-            Column("average", lambda one: 100 * one.expected.accuracy),
-            Column(
-                "90 % prediction interval",
-                lambda one: f"{100 * one.expected.low:.1f} to {100 * one.expected.high:.1f}",
-            ),
+            *map(value, self.best.values),
+            Column("average", lambda one: cell(one.expected.value)),
+            Column("90 % prediction interval", interval),
             Column("gain over ERM", lambda one: one.gain),
         ]
-        title = f"{data_title(self.advice.data)}: accuracy on the domain left out in per cent."
-        return Table.of(title, columns, self.results)
+        title = f"{data_title(self.advice.data)}: {metric.title} on the domain left out"
+        return Table.of(f"{title}{metric.unit}{metric.direction}.", columns, self.results)
 
     def to_json(self) -> dict[str, Any]:
         """Contents of ``advice.json``: those of the advice, and the results."""
@@ -148,8 +171,8 @@ class Advised:
             "methods": [one.to_json() for one in self.results],
             "most_frequent_class": self.majority,
             "checks": {
-                domain: {"expected": vars(expected), "accuracy": accuracy}
-                for domain, (expected, accuracy) in self.checks.items()
+                domain: {"expected": expected.to_json(), "value": value}
+                for domain, (expected, value) in self.checks.items()
             },
             "hurts": [one.to_json() for one in self.hurts],
             "findings": self.sentences,

@@ -16,7 +16,7 @@ from riskmatch.cli.progress import SweepDisplay
 
 @dataclass
 class Advise(PlanningCommand):
-    """Advise which method to train, and what accuracy to expect on an unseen domain.
+    """Advise which method to train, and what to expect of it on an unseen domain.
 
     Every domain is left out in turn, and methods are trained on the others with a small search:
     ERM, RDM in both matches, VREx, GroupDRO and CORAL; on tables also gradient boosting. Images

@@ -41,6 +41,8 @@ class Figure(Command):
     """File to write: .png, .svg, .pdf, or .json to draw it again; by default its name with .png."""
     width: Literal["column", "page"] | None = None
     """Column (3.3 inches) or page (6.9 inches); by default column width for a single panel."""
+    metric: str | None = None
+    """Metric of curves and ablation, such as auroc; by default the primary one of the runs."""
     data_dir: Path | None = None
     """Folder to search first for data sets, where predictions come from a checkpoint."""
     quiet: bool = False

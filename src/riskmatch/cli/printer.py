@@ -9,8 +9,10 @@ from typing import Any
 from riskmatch.files import printable as printable
 from riskmatch.files import to_json
 from riskmatch.report.tables import Amount as Amount
+from riskmatch.report.tables import Cell as Cell
 from riskmatch.report.tables import Column as Column
 from riskmatch.report.tables import Table as Table
+from riskmatch.report.tables import number as number
 from riskmatch.report.titles import part_titles as part_titles
 from riskmatch.validation import format_value as format_value
 
@@ -67,11 +69,11 @@ def print_facts(facts: Any) -> None:
         print_line(line)
 
 
-def print_differences(differences: Any) -> None:
+def print_differences(differences: Any, decimals: int) -> None:
     """Print the differences between the methods of a summary."""
     from riskmatch.report.headline import differences_table
 
-    print_table(differences_table(differences))
+    print_table(differences_table(differences, decimals))
 
 
 def plain_text(docstring: str) -> str:

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from riskmatch.files import printable
+from riskmatch.metrics import METRICS, MetricFacts
 from riskmatch.pace import Pace, clock
+from riskmatch.runs.method import part_title
 
 if TYPE_CHECKING:
     import rich.progress
@@ -138,8 +140,7 @@ class RunDisplay(Display):
     def evaluation(self, config: RunConfig, evaluation: Evaluation) -> None:
         """Log an evaluation, unless it belongs to the ERM phase that the run starts from.
 
-        Accuracies are those of the validation samples, on test domains those that tables report; of
-        a regression, the mean risks of these samples.
+        The metric is that of the validation samples, on test domains what tables report.
         """
         if self._terminal or config.id != self._config.id:
             return
@@ -149,13 +150,17 @@ class RunDisplay(Display):
             ]
             for name, scores in evaluation.scores.items()
         }
-        measure = "accuracy" if all("accuracy" in s.metrics for s in shown.values()) else "risk"
+        recorded = dict.fromkeys(name for score in shown.values() for name in score.metrics)
+        metric = config.metric or next(iter(recorded), "risk")
+        facts = METRICS.get(metric) or MetricFacts(part_title(metric))
+        form = ".3f" if facts.percent else ".4g"
         numbers = "  ".join(
-            f"{name} {s.metrics.get(measure, s.risk):.3f}" for name, s in shown.items()
+            f"{name} {score.metrics.get(metric, score.risk):{form}}"
+            for name, score in shown.items()
         )
         self.log(
             f"step {evaluation.step}/{config.steps}  loss {evaluation.loss:.4g}  "
-            f"worst {evaluation.worst_domain}  {measure} {numbers}  {self._left}"
+            f"worst {evaluation.worst_domain}  {facts.title} {numbers}  {self._left}"
         )
 
 

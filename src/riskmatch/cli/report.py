@@ -17,9 +17,9 @@ from riskmatch.cli.progress import Display
 class Report(Command):
     """Write one HTML file about a run, several runs or a sweep.
 
-    It shows accuracy by selection rule, risk distributions and their distances over the steps, the
-    worst domain, learning curves, confusion, calibration and the hardest samples. Several folders,
-    or one that holds several runs, are compared. The file needs no network access.
+    It shows the metric by selection rule, risk distributions and their distances over the steps,
+    the worst domain, learning curves, confusion, calibration and the hardest samples. Several
+    folders, or one that holds several runs, are compared. The file needs no network access.
 
     Examples:
       riskmatch report runs/0a1b2c3d4e5f6a7b
@@ -30,6 +30,13 @@ class Report(Command):
     """Folder of a run or of a sweep; several are compared."""
     out: Path = Path("report.html")
     """File to write, .html."""
+    metric: str | None = None
+    """Metric to compare, such as auroc; by default the primary one of the runs."""
+    worst: bool = False
+    """Also show the worst test domain of every method."""
+    by: list[str] | None = None
+    """Comma-separated columns of the data, such as sex,site: show the metric by group of their
+    values, on the samples of test domains."""
     data_dir: Path | None = None
     """Folder in which to look for data first, for thumbnails and missing predictions."""
     quiet: bool = False
@@ -41,8 +48,8 @@ class Report(Command):
         with Display(self.quiet) as display:
             file = riskmatch.write_report(
                 self.dirs,
-                self.out,
-                data_dir=self.data_dir,
+                **self.arguments("dirs", "by"),
+                by=self.by or (),
                 command=self.line,
                 on_progress=display.progress,
             )

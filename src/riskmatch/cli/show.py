@@ -12,8 +12,10 @@ from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import Command
 from riskmatch.cli.printer import (
     Amount,
+    Cell,
     Column,
     Table,
+    number,
     print_differences,
     print_facts,
     print_json,
@@ -28,7 +30,7 @@ MAX_COLUMNS = 8
 
 @dataclass
 class Show(Command):
-    """Show the accuracy on the test domain by selection rule, and the risks of every domain.
+    """Show the metric on the test domain by selection rule, and the risks of every domain.
 
     Several runs are compared by method.
 
@@ -43,6 +45,13 @@ class Show(Command):
     --out. By default the newest run there."""
     out: Path = Path("runs")
     """Folder of all runs."""
+    metric: str | None = None
+    """Metric to compare, such as auroc; by default the primary one of the runs."""
+    worst: bool = False
+    """Also show the worst test domain of every method."""
+    by: list[str] | None = None
+    """Comma-separated columns of the data, such as sex,site: show the metric by group of their
+    values, on the samples of test domains."""
     data_dir: Path | None = None
     """Folder in which to look for data first, where predictions must be computed."""
     json: bool = False
@@ -51,15 +60,18 @@ class Show(Command):
     def execute(self) -> None:
         """Print a summary of runs."""
         path = riskmatch.find_run(self.run, self.out)
-        summary = riskmatch.summarise(path, data_dir=self.data_dir)
+        summary = riskmatch.summarise(path, **self.arguments("run", "out", "by"), by=self.by or ())
         if self.json:
-            values = {
-                name: value.to_json() if isinstance(value, Table) else value
-                for name, value in summary.items()
-            }
-            print_json(values)
+            print_json({name: _plain(value) for name, value in summary.items()})
         else:
             _print(summary)
+
+
+def _plain(value: Any) -> Any:
+    """Tables as JSON values."""
+    if isinstance(value, list):
+        return [_plain(entry) for entry in value]
+    return value.to_json() if isinstance(value, Table) else value
 
 
 def _print(summary: Mapping[str, Any]) -> None:
@@ -72,16 +84,19 @@ def _print(summary: Mapping[str, Any]) -> None:
     if headline.rows:
         print_table(headline)
     if summary["run"]:
-        _print_run(summary["run"])
+        _print_run(summary["run"], summary["metric"])
     elif 2 < len(comparison.columns) <= MAX_COLUMNS:
         print_table(comparison)
     if "run" in headline.columns and summary["differences"]:
-        print_differences(summary["differences"])
+        print_differences(summary["differences"], summary["metric"]["decimals"])
+    for table in summary.get("groups", ()):
+        print_table(table)
+        print_line(f"note: {table.caption}")
     for note in summary["notes"]:
         print_line(f"note: {note}")
 
 
-def _print_run(run: Mapping[str, Any]) -> None:
+def _print_run(run: Mapping[str, Any], metric: Mapping[str, Any]) -> None:
     if run["status"] != "done":
         print_line(f"Status: {run['status']}{': ' if run['error'] else ''}{run['error'] or ''}")
     if not run["domains"]:
@@ -89,14 +104,15 @@ def _print_run(run: Mapping[str, Any]) -> None:
     first, second = run["parts"].values()
     histograms = run["histograms"] or {"shares": {}, "edges": [0.0]}
 
-    def accuracy(name: str, split: str) -> float | None:
-        share = run["domains"][name]["accuracy"].get(split)
-        return None if share is None else 100 * share
+    def value(name: str, split: str) -> Cell:
+        value = run["domains"][name][metric["name"]].get(split)
+        scaled = 100 * value if metric["percent"] and value is not None else value
+        return number(scaled, metric["decimals"])
 
     columns = [
         Column("domain", lambda name: f"{name} (test)" if name in run["test_domains"] else name),
-        Column(f"accuracy,\n{first}", lambda name: accuracy(name, "train")),
-        Column(f"\n{second}", lambda name: accuracy(name, "val")),
+        Column(f"{metric['title']},\n{first}", lambda name: value(name, "train")),
+        Column(f"\n{second}", lambda name: value(name, "val")),
         Column(
             f"mean risk,\n{second}", lambda name: Amount(run["domains"][name]["risk"].get("val"), 3)
         ),

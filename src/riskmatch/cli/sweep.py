@@ -178,14 +178,14 @@ class Status(Command):
 
 @dataclass
 class Tabulate(Command):
-    """Print accuracy by method and test domain, one table per data set, from the runs so far.
+    """Print the metric by method and test domain, one table per data set, from the runs so far.
 
     DIR can be any folder of runs, imported ones too; without a plan all runs in it count.
 
     Rules:
-      train-val      the best validation accuracy on the training domains
-      test-val       the oracle: the best validation accuracy on the test domain, at the last step
-      leave-one-out  the best accuracy on domains held out besides the test domain; needs runs
+      train-val      the best validation metric on the training domains
+      test-val       the oracle: the best validation metric on the test domain, at the last step
+      leave-one-out  the best metric on domains held out besides the test domain; needs runs
                      planned with --leave-two-out
       colored-mnist-best, colored-mnist-last
                      those of the paper's Table 1
@@ -197,16 +197,28 @@ class Tabulate(Command):
     """Rule that chooses runs and steps."""
     after_warmup: bool = False
     """Choose among the steps at which the method acts, those after its warm-up."""
+    metric: str | None = None
+    """Metric to compare, such as auroc; by default the primary one of the runs."""
+    worst: bool = False
+    """Also show the worst test domain of every method."""
+    by: list[str] | None = None
+    """Comma-separated columns of the data, such as sex,site: also show the worst group of samples,
+    of those with at least 10, from stored predictions or checkpoints."""
+    data_dir: Path | None = None
+    """With --by: folder searched first for the files of the data set."""
     costs: bool = False
-    """Print seconds, memory and accuracy by method instead."""
+    """Print seconds, memory and the average by method instead."""
     format: Literal["markdown", "latex", "csv"] = "markdown"
     """Format of the tables."""
     json: bool = False
     """Print JSON."""
 
     def execute(self) -> None:
-        """Print accuracy by method and test domain, beside the paper's."""
-        tables = riskmatch.tables_of(self.dir, self.select, self.costs, self.after_warmup)
+        """Print the metric by method and test domain, beside the paper's."""
+        more = self.arguments("dir", "select", "costs", "after_warmup", "by", "format")
+        tables = riskmatch.tables_of(
+            self.dir, self.select, self.costs, self.after_warmup, **more, by=self.by or ()
+        )
         if self.json:
             print_json([table.to_json() for table in tables])
         else:

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Literal
 import riskmatch
 from riskmatch.cli.errors import BadInput, CommandError, Ended, RunFailed, bad_input, cause_of
 from riskmatch.cli.parser import Command
-from riskmatch.cli.printer import Amount, Column, part_titles, print_json, print_line, print_table
+from riskmatch.cli.printer import (
+    Amount,
+    Cell,
+    Column,
+    part_titles,
+    print_json,
+    print_line,
+    print_table,
+)
 from riskmatch.cli.progress import Display, RunDisplay, clock
 from riskmatch.cli.train_options import Execution, parse_train
 
@@ -157,28 +165,29 @@ class Train(Execution, Command):
             raise RunFailed(f"{cause}. To continue from the last checkpoint: {resume}") from error
 
     def _print(self, run: riskmatch.Run) -> None:
-        """Print accuracy and mean risk per domain, the files, and the command to repeat."""
+        """Print metric and mean risk per domain, the files, and the command to repeat."""
         config, record = run.config, run.record
         last = record.evaluations[-1]
         first, second = part_titles(config.data).values()
 
-        def scored(name: str, split: Literal["train", "val"], score: str) -> float:
-            found = last.scores[name][split]
-            return found.risk if score == "risk" else found.metrics.get(score, math.nan)
+        metric = record.task.metrics[record.task.primary]
 
-        def column(score: str, split: Literal["train", "val"], title: str, decimals: int) -> Column:
-            return Column(
-                title,
-                lambda name: Amount(scored(name, split, score), decimals),
-                optional=True,
-            )
+        def scored(split: Literal["train", "val"], title: str) -> Column:
+            def cell(name: str) -> Cell:
+                value = last.scores[name][split].metrics.get(record.task.primary, math.nan)
+                return Amount(value, 3) if metric.percent else metric.shown(value)
+
+            return Column(title, cell, optional=True)
+
+        def risk(split: Literal["train", "val"], title: str) -> Column:
+            return Column(title, lambda name: Amount(last.scores[name][split].risk, 4), "", True)
 
         columns = [
             Column("domain", lambda name: name + " (test)" * (name in config.test_domains)),
-            column("accuracy", "train", f"accuracy, {first}", 3),
-            column("accuracy", "val", second, 3),
-            column("risk", "train", f"mean risk, {first}", 4),
-            column("risk", "val", second, 4),
+            scored("train", f"{metric.title}, {first}"),
+            scored("val", second),
+            risk("train", f"mean risk, {first}"),
+            risk("val", second),
         ]
         print_line(f"{config.method} on {config.data} after {last.step} steps", "bold")
         print_table(columns, last.scores)

@@ -65,8 +65,8 @@ class Setup:
     preset: str | None = None
     """paper, or authors-code for what its released code does; options that are given win."""
     advice: Path | None = None
-    """File that riskmatch advise wrote: method, options and expected accuracy; options that are
-    given win."""
+    """File that riskmatch advise wrote: method, options and what to expect; options that are given
+    win."""
     config: Path | None = None
     """TOML file with any of these options; the command line wins."""
 

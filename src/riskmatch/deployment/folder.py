@@ -14,6 +14,7 @@ staged in the folder :data:`STAGED`, which counts from the moment it has its nam
 from __future__ import annotations
 
 import json
+import math
 import mmap
 import os
 import re
@@ -32,7 +33,9 @@ from riskmatch.files import (
     to_json,
     write_whole,
 )
+from riskmatch.metrics import ACCURACY, METRICS, MetricFacts
 from riskmatch.runs import records
+from riskmatch.runs.method import part_title
 from riskmatch.validation import check_json
 
 FORMAT = "riskmatch model 1"
@@ -72,37 +75,60 @@ _IDENTITY: dict[str, Any] = {
     "run": {"id": str, "config": {"data": str, "method": str}},
 }
 """Values that writing over a model reads."""
-_EXPECTED = dict.fromkeys(("accuracy", "low", "high", "level"), float)
+_INTERVAL = dict.fromkeys(("low", "high", "level"), float)
 
 
 @dataclass(frozen=True)
 class Expected:
-    """Accuracy to expect on an unseen domain, with a prediction interval."""
+    """What to expect of a metric on an unseen domain, with a prediction interval."""
 
-    accuracy: float
+    value: float
     low: float
     high: float
     level: float = 0.9
-    """Probability that the accuracy on one new domain is between ``low`` and ``high``."""
+    """Probability that the metric on one new domain is between ``low`` and ``high``."""
+    metric: str = ACCURACY
+    """Name of the metric."""
 
     def __post_init__(self) -> None:
-        check_json(vars(self), _EXPECTED, "expected")
-        if not 0 <= self.low <= self.accuracy <= self.high <= 1 or not 0 < self.level < 1:
+        check_json(self.to_json(), {self.metric: float, **_INTERVAL}, "expected")
+        lowest, highest = self.facts.range
+        below = -math.inf if lowest is None else lowest
+        above = math.inf if highest is None else highest
+        if not below <= self.low <= self.value <= self.high <= above or not 0 < self.level < 1:
+            start = "" if lowest is None else f"{lowest} ≤ "
+            end = "" if highest is None else f" ≤ {highest}"
             raise ValueError(
-                "expected needs 0 ≤ low ≤ accuracy ≤ high ≤ 1 and a level in (0, 1), got "
-                f"{vars(self)}."
+                f"expected needs {start}low ≤ {self.metric} ≤ high{end} and a level in (0, 1), got "
+                f"{self.to_json()}."
             )
 
     def __str__(self) -> str:
-        return f"{self.accuracy:.3f} [{self.low:.3f}, {self.high:.3f}] ({self.level:.0%})"
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}] ({self.level:.0%})"
+
+    def shown(self, value: float) -> str:
+        """A value of the metric, in per cent where it lies between 0 and 1."""
+        return self.facts.shown(value) + "%" * self.facts.percent
+
+    @property
+    def facts(self) -> MetricFacts:
+        """What is known about the metric; of one that is not built in its name alone."""
+        return METRICS.get(self.metric) or MetricFacts(part_title(self.metric))
+
+    def to_json(self) -> dict[str, float]:
+        """The value by the name of the metric, and the interval."""
+        return {self.metric: self.value, "low": self.low, "high": self.high, "level": self.level}
 
     @classmethod
     def from_json(cls, values: Any) -> Expected | None:
-        """Expected accuracy from JSON values, of which further ones are ignored; None from null."""
+        """The expectation from the values of :meth:`to_json`; None from null."""
         if values is None:
             return None
-        check_json(values, _EXPECTED, "expected")
-        return cls(*(values[name] for name in _EXPECTED))
+        check_json(values, {**_INTERVAL}, "expected")
+        named = [name for name in values if name not in _INTERVAL]
+        metric = ACCURACY if ACCURACY in values or not named else named[0]
+        check_json(values, {metric: float}, "expected")
+        return cls(values[metric], values["low"], values["high"], values["level"], metric)
 
 
 class ModelError(ValueError):

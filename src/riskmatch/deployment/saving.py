@@ -91,7 +91,7 @@ def save_model(
         run: the run, or its folder.
         path: the folder, which appears whole or not at all.
         after_warmup: choose among the steps at which the method acts.
-        expected: accuracy to expect on a new domain.
+        expected: what to expect on a new domain.
         licence: licence of the model, such as ``"MIT"``.
         overwrite: replace another model at ``path``. Its card is copied if it was edited, and its
             exported ``model.onnx`` and ``model.pt2`` are removed.
@@ -150,7 +150,7 @@ def save_model(
             }
             for domain in domains.domains
         },
-        "expected": None if expected is None else vars(expected),
+        "expected": None if expected is None else expected.to_json(),
         "licence": licence,
         "run": {
             "id": config.id,
@@ -340,7 +340,7 @@ def _card(values: Mapping[str, Any], record: RunRecord, held_out: Mapping[str, P
         Column("mean risk", lambda row: f"{np.mean(row[1].risk):.4f}"),
     ]
     return environment.get_template("card.md").render(
-        values,
+        {**values, "expected": Expected.from_json(values["expected"])},
         config=config,
         metric=task.metrics[task.primary],
         data=data_title(config.data),

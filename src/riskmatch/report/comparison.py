@@ -11,8 +11,10 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
 
+from riskmatch.metrics import ACCURACY
 from riskmatch.report import titles
 from riskmatch.report.facts import Facts, lines, selection_facts
+from riskmatch.report.groups import worst_groups
 from riskmatch.report.published import (
     EFFICIENCY,
     METHODS,
@@ -22,8 +24,8 @@ from riskmatch.report.published import (
     WRONG_AVERAGES,
     PublishedRow,
 )
+from riskmatch.report.samples import DataCache
 from riskmatch.report.selected import (
-    METRIC,
     RowKey,
     Selected,
     gain_over_erm,
@@ -32,16 +34,16 @@ from riskmatch.report.selected import (
     rows_over,
     select,
 )
-from riskmatch.report.tables import Amount, Cell, Column, Gain, Table, Trials
+from riskmatch.report.tables import ERROR, Amount, Cell, Column, Gain, Table, capitalised, number
 from riskmatch.runs.frame import Results, read_results
-from riskmatch.selection import Rule, find_rule, recorded_metric
+from riskmatch.selection import Rule, find_rule
 from riskmatch.trust import imports_nothing
 
 GAIN = "gain over ERM"
 """Title of the column of paired differences from ERM."""
 BATCH_SIZE, SECONDS, MEMORY = "batch size", "training (s)", "memory (GiB)"
+WORST, GROUP = "worst test domain", "worst group"
 PAIRED = "mean difference, paired over test domains and trials, ± half of its 95 % t-interval"
-ERROR = "mean ± standard error over n trials (standard deviation with denominator n, over √n)"
 
 
 def tables_of(
@@ -49,6 +51,11 @@ def tables_of(
     rule: str | Rule = "train-val",
     costs: bool = False,
     after_warmup: bool = False,
+    *,
+    metric: str | None = None,
+    worst: bool = False,
+    by: Sequence[str] = (),
+    data_dir: Path | None = None,
 ) -> list[Table]:
     """The tables of the runs in some folders: one for each data set, then one over all.
 
@@ -57,19 +64,33 @@ def tables_of(
     Args:
         paths: as for :func:`riskmatch.results`.
         rule: how runs and steps are chosen.
-        costs: seconds, memory and accuracy by method, in place of accuracy by test domain.
+        costs: seconds, memory and the average by method, in place of values by test domain.
         after_warmup: choose among the steps at which the method acts.
+        metric: name of what is compared; None is the primary metric of the runs.
+        worst: add the worst test domain.
+        by: columns of the data; the worst group of samples by their values is added.
+        data_dir: folder searched first for the data, with ``by``.
     """
     rule = find_rule(rule)
     results = read_results(paths, begun=False)
     results.warn()
     after_warmup = after_warmup or rule.after_warmup
-    return tables_of_results(results, replace(rule, after_warmup=after_warmup), costs)
+    rule = replace(rule, after_warmup=after_warmup)
+    return tables_of_results(
+        results, rule, costs, metric=metric, worst=worst, by=by, data_dir=data_dir
+    )
 
 
 @imports_nothing
 def tables_of_results(
-    results: Results, rule: str | Rule = "train-val", costs: bool = False
+    results: Results,
+    rule: str | Rule = "train-val",
+    costs: bool = False,
+    *,
+    metric: str | None = None,
+    worst: bool = False,
+    by: Sequence[str] = (),
+    data_dir: Path | None = None,
 ) -> list[Table]:
     """As :func:`tables_of`, for runs that have been read.
 
@@ -77,11 +98,11 @@ def tables_of_results(
 
     Raises:
         ValueError: the rule needs runs with two test domains, and there are none; or ``costs`` are
-            of runs with different batch sizes; or all runs are regressions.
+            of runs with different batch sizes; or no run has the metric, or their primary metrics
+            differ.
     """
     rule = find_rule(rule)
-    recorded_metric(results.runs, results.evaluations, METRIC)
-    selected = select(results, rule)
+    selected = select(results, rule, metric)
     pairs = any(one.cases["test_domain"].isna().any() for one in selected.values())
     if rule.domains == "left-out" and not pairs:
         raise ValueError(
@@ -90,69 +111,107 @@ def tables_of_results(
         )
     if costs:
         return [efficiency_table(one) for one in selected.values()]
-    tables = [per_domain_table(one) for one in selected.values()]
+    data = DataCache(data_dir)
+    tables = [per_domain_table(one, worst, by, data) for one in selected.values()]
     usual = [one for one in selected.values() if one.data in set(one.cases["own_data"])]
-    return [*tables, overview_table(usual)] if len(usual) > 1 else tables
+    return [*tables, overview_table(usual, worst)] if len(usual) > 1 else tables
 
 
-def per_domain_table(selected: Selected) -> Table:
-    """Accuracy by test domain on one data set: a row per method, the paper's below ours."""
+def per_domain_table(
+    selected: Selected, worst: bool = False, by: Sequence[str] = (), data: DataCache | None = None
+) -> Table:
+    """The metric by test domain on one data set: a row per method, the paper's below ours.
+
+    Args:
+        selected: what the rule chose.
+        worst: add the worst test domain.
+        by: columns of the data; the worst group of samples by their values is added.
+        data: the data sets of runs.
+    """
     title = titles.data_title(selected.data)
     part = titles.part_titles(str(selected.cases["own_data"].iloc[0]))["train"]
     rows = []
+    groups, grouping = worst_groups(selected, by, data or DataCache()) if by else ({}, "")
     for key in selected.rows:
-        cells, gain = _trials(selected.by_domain(key)), gain_over_erm([selected], key)
-        rows.append(Row(key.variant, selected.label(*key), cells, selected.average(key), gain))
-    published = _published(PER_DOMAIN.get(selected.data, {}), selected.domains)
+        by_domain, gain = selected.by_domain(key), gain_over_erm([selected], key)
+        cells = {domain: selected.trials(values) for domain, values in by_domain.items()}
+        average = number(selected.average(key), selected.decimals)
+        lowest = selected.worst(key) if worst else None
+        label, group = selected.label(*key), groups.get(key)
+        rows.append(Row(key.variant, label, cells, average, gain, lowest, group))
+    published = _published(selected, PER_DOMAIN.get(selected.data, {}), selected.domains)
     facts = {**selection_facts(selected), **_source(published, "selection train-val")}
-    caption = f"{title}: accuracy on the {part} of the test domain in per cent, {ERROR}."
-    return accuracy_table(
+    facts |= {GROUP: grouping}
+    metric = selected.facts
+    caption = (
+        f"{title}: {metric.title} on the {part} of the test domain{metric.unit}, {ERROR}"
+        f"{metric.direction}."
+    )
+    return values_table(
         " ".join([caption, *lines(facts)]),
         {domain: domain for domain in selected.domains},
         rows + published,
     )
 
 
-def overview_table(sets: Sequence[Selected]) -> Table:
-    """The paper's Table 2: accuracy averaged over test domains by method and data set."""
+def overview_table(sets: Sequence[Selected], worst: bool = False) -> Table:
+    """The paper's Table 2: the metric averaged over test domains by method and data set.
+
+    Values of a metric without an upper bound, such as RMSE, may have another unit in every data
+    set, so that they are neither averaged nor compared over data sets.
+    """
     names = {one.data: titles.data_title(one.data) for one in sets}
+    metric = sets[0].facts
+    comparable = len(sets) == 1 or metric.range[1] is not None
     label = sets[0].label if len(sets) == 1 else row_label
     rows = []
     for key in rows_over(sets):
         trials = {one.data: one.by_trial(key) for one in sets}
-        average = fmean(map(fmean, trials.values())) if all(trials.values()) else None
-        gain = gain_over_erm(sets, key)
-        rows.append(Row(key.variant, label(*key), _trials(trials), average, gain))
+        cells: dict[str, Cell] = {one.data: one.trials(trials[one.data]) for one in sets}
+        row = Row(key.variant, label(*key), cells, None)
+        if comparable:
+            complete = all(trials.values())
+            average = fmean(map(fmean, trials.values())) if complete else None
+            lowest = [fmean(one.by_trial(key, metric.worst)) for one in sets if worst and complete]
+            row = row._replace(
+                average=number(average, sets[0].decimals),
+                gain=gain_over_erm(sets, key),
+                worst=number(metric.worst(lowest), sets[0].decimals) if lowest else None,
+            )
+        rows.append(row)
     in_paper = TABLE2["erm"].columns.keys()
-    published = _published(TABLE2, names) if in_paper & names.keys() else []
+    published = _published(sets[0], TABLE2, names) if in_paper & names.keys() else []
     facts = {
         "no runs": _without_runs(sets),
         f"the paper's averages of {' and '.join(METHODS[method] for method in WRONG_AVERAGES)}": (
             f"as printed; their columns give {' and '.join(map(str, WRONG_AVERAGES.values()))}"
-            * (in_paper <= names.keys())
+            * (bool(published) and in_paper <= names.keys())
         ),
         **_source(published, "selection train-val"),
     }
     caption = [
-        f"Accuracy averaged over test domains in per cent, {ERROR}.",
+        f"{capitalised(metric.title)} averaged over test domains{metric.unit}, {ERROR}"
+        f"{metric.direction}.",
         *(line for one in sets for line in lines(selection_facts(one), _name(one))),
         *lines(facts),
     ]
-    return accuracy_table(" ".join(caption), names, rows + published)
+    return values_table(" ".join(caption), names, rows + published)
 
 
 class Row(NamedTuple):
-    """A row of accuracies, measured or the paper's."""
+    """A row of values, measured or the paper's."""
 
     method: str
     label: str
     cells: Mapping[str, Cell]
     """By test domain, data set or cost."""
-    average: float | None
+    average: Cell
     gain: Gain | None = None
+    worst: Cell = None
+    group: str | None = None
 
 
-def accuracy_table(
+def values_table(
     caption: str, columns: Mapping[str, str], rows: Iterable[Row], average: str = "average"
 ) -> Table:
     """A table of rows in the order of methods; ``columns`` are titles by name of the cell."""
@@ -166,18 +225,20 @@ def accuracy_table(
             Column("method", attrgetter("label")),
             *starmap(column, columns.items()),
             Column(average, attrgetter("average")),
+            Column(WORST, attrgetter("worst"), "mean over trials of each trial's", optional=True),
+            Column(GROUP, attrgetter("group"), optional=True),
             Column(GAIN, attrgetter("gain"), PAIRED, optional=True),
         ],
         in_method_order((row.method, row) for row in rows),
     )
 
 
-def _trials(values: Mapping[str, tuple[float, ...]]) -> dict[str, Cell]:
-    return {name: Trials(trials) for name, trials in values.items() if trials}
-
-
-def _published(printed: Mapping[str, PublishedRow], names: Iterable[str]) -> list[Row]:
-    """The paper's rows; their averages are shown where all its columns are."""
+def _published(
+    selected: Selected, printed: Mapping[str, PublishedRow], names: Iterable[str]
+) -> list[Row]:
+    """The paper's rows, of accuracies; their averages are shown where all its columns are."""
+    if selected.metric != ACCURACY:
+        return []
     whole = any(row.columns.keys() == set(names) for row in printed.values())
     return [
         Row(method, _theirs(method), row.columns, row.average if whole else None)
@@ -194,7 +255,7 @@ def _theirs(method: str) -> str:
 
 
 def efficiency_table(selected: Selected) -> Table:
-    """Seconds, memory and accuracy on one data set: a row per method, the paper's below ours.
+    """Seconds, memory and average on one data set: a row per method, the paper's below ours.
 
     Raises:
         ValueError: finished runs of a method have different batch sizes, so that no time or memory
@@ -207,7 +268,7 @@ def efficiency_table(selected: Selected) -> Table:
             method,
             _theirs(method),
             {SECONDS: cost.seconds, MEMORY: Amount(cost.memory, 2)},
-            cost.accuracy,
+            cost.accuracy if selected.metric == ACCURACY else None,
         )
         for method, cost in EFFICIENCY.get(selected.data, {}).items()
     ]
@@ -220,12 +281,12 @@ def efficiency_table(selected: Selected) -> Table:
     }
     caption = (
         f"{titles.data_title(selected.data)}: training time and peak memory of the training steps, "
-        "without evaluations, each the median over runs; accuracy averaged over test domains in "
-        "per cent."
+        f"without evaluations, each the median over runs; {selected.facts.title} averaged over "
+        f"test domains{selected.facts.unit}{selected.facts.direction}."
     )
     columns = {name: name for name in (BATCH_SIZE, SECONDS, MEMORY)}
     text = " ".join([caption, *lines(facts)])
-    return accuracy_table(text, columns, rows + published, average="accuracy")
+    return values_table(text, columns, rows + published, selected.facts.title)
 
 
 def _costs(selected: Selected, key: RowKey) -> Row:
@@ -254,7 +315,8 @@ def _costs(selected: Selected, key: RowKey) -> Row:
         SECONDS: None if seconds is None else Amount(float(seconds), 0 if seconds >= 10 else 1),
         MEMORY: Amount(float(median(peaks)) / 2**30, 2) if peaks.any() else None,
     }
-    return Row(key.variant, selected.label(*key), cells, selected.average(key))
+    average = number(selected.average(key), selected.decimals)
+    return Row(key.variant, selected.label(*key), cells, average)
 
 
 def _name(selected: Selected) -> str:

@@ -38,16 +38,18 @@ CALIBRATION_BINS = 15
 
 
 def details(
-    run: StoredRun, title: str, chosen: int | None, data: DataCache, notes: list[str]
+    run: StoredRun, title: str, metric: str, chosen: int | None, data: DataCache, notes: list[str]
 ) -> dict[str, Any]:
     """Page data of a run.
 
     Confusion, calibration and hardest samples are those of the chosen step where its predictions
-    are stored, else of the last one; of a test domain they use all samples.
+    are stored, else of the last one; of a test domain they use all samples. Only classes are
+    confused and calibrated.
 
     Args:
         run: the run.
         title: its title on the page.
+        metric: name of the metric of the page.
         chosen: the step that the selection rule chose.
         data: the data sets of runs.
         notes: is extended by what cannot be shown.
@@ -64,22 +66,23 @@ def details(
     step = chosen if chosen in by_step else max(by_step, default=None)
     last = shown_in_detail(by_step[step], tests) if step is not None else {}
     joined = {d: Predictions.join(list(parts.values())) for d, parts in last.items() if parts}
-    if any(np.issubdtype(p.label.dtype, np.floating) for p in joined.values()):
-        last, joined = {}, {}  # a regression has no classes to confuse or calibrate
+    classified = {d: p for d, p in joined.items() if p.label.dtype.kind in "iu"}
     examples = None
     if last:
         with _without_pictures(title, notes):
             examples = data.examples(config)
-    classes = _class_names(examples, joined)
+    classes = _class_names(examples, classified)
     samples, hard = None, {d: last[d] for d in _riskiest(joined, tests)}
     limit = MAX_HARDEST if len(hard) == len(joined) else MAX_HARDEST // 2
     if examples:
         with _without_pictures(title, notes):
-            samples = hardest(hard, classes, examples.take, limit)
+            samples = hardest(hard, classes or examples.classes, examples.take, limit)
     return {
         "id": config.id,
         "title": title,
         "method": config.method,
+        "task": record.task.name,
+        "metric": metric,
         "data": config.data,
         "domains": record.domains,
         "parts_of_domains": part_titles(config.data),
@@ -98,14 +101,14 @@ def details(
             for type_, part in record.parts.items()
         },
         "reproduce": command,
-        "curves": curves(record),
+        "curves": curves(record, metric),
         "matching": matching_curves(by_step, tests),
         "snapshots": snapshots({s: validation(shown) for s, shown in by_step.items()}, tests),
         "no_predictions": no_predictions,
         "step_of_samples": step,
         "samples": {domain: _count(run, domain, p) for domain, p in joined.items()},
-        "confusion": {domain: confusion(p, len(classes)) for domain, p in joined.items()},
-        "calibration": {domain: calibration(p) for domain, p in joined.items()},
+        "confusion": {domain: confusion(p, len(classes)) for domain, p in classified.items()},
+        "calibration": {domain: calibration(p) for domain, p in classified.items()},
         "hardest": hardest(hard, classes, None, limit) if samples is None else samples,
     }
 
@@ -123,12 +126,13 @@ def _without_pictures(title: str, notes: list[str]) -> Iterator[None]:
 def _count(run: StoredRun, domain: str, predicted: Predictions) -> dict[str, Any]:
     """Samples of a domain that are shown, how many are classified correctly, and of how many.
 
-    ``of`` is the size of a test domain; None where the record does not state it.
+    ``correct`` is None unless labels are classes. ``of`` is the size of a test domain; None where
+    the record does not state it.
     """
-    test = domain in run.config.test_domains
+    test, classes = domain in run.config.test_domains, predicted.label.dtype.kind in "iu"
     return {
         "n": len(predicted.label),
-        "correct": int((predicted.label == predicted.predicted).sum()),
+        "correct": int((predicted.label == predicted.predicted).sum()) if classes else None,
         "of": run.record.data.samples.get(domain) if test and run.record.data else None,
     }
 
@@ -162,7 +166,7 @@ def _class_names(examples: Examples | None, last: Mapping[str, Predictions]) -> 
     return names if len(names) > largest else [str(label) for label in range(largest + 1)]
 
 
-def curves(run: RunRecord) -> dict[str, Any]:
+def curves(run: RunRecord, metric: str) -> dict[str, Any]:
     """Series over the evaluations: scores by domain and split, loss and its terms, worst domain.
 
     ``start`` is the step at which a warm-up ends.
@@ -171,7 +175,7 @@ def curves(run: RunRecord) -> dict[str, Any]:
     return {
         "steps": [evaluation.step for evaluation in evaluations],
         "start": acts_from(run.config) or None,
-        "accuracy": {d: _score_series(evaluations, d, "accuracy") for d in run.domains},
+        "metric": {d: _score_series(evaluations, d, metric) for d in run.domains},
         "risk": {d: _score_series(evaluations, d, "risk") for d in run.domains},
         "loss": [evaluation.loss for evaluation in evaluations],
         "terms": _named_series([evaluation.terms for evaluation in evaluations]),
@@ -291,6 +295,8 @@ def _option(name: str, value: Any) -> Iterator[str]:
     flag = name.replace("_", "-")
     if isinstance(value, bool):
         yield f"--{flag}" if value else f"--no-{flag}"
+    elif value in ("", []):
+        return
     elif isinstance(value, Mapping):
         for key, entry in value.items():
             yield from (f"--{flag.removesuffix('s')}", f"{key}={_entry(entry)}")

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from riskmatch.data.images.benchmark import BENCHMARKS
+from riskmatch.metrics import ACCURACY, MetricFacts
 from riskmatch.report.selected import NO_GRADIENT, PageRuns, RowKey, Selected, choices_by_run
 from riskmatch.report.tables import capitalised
 from riskmatch.report.titles import data_title, domains_title, setting_title
@@ -29,7 +30,7 @@ FEW = 3
 MAX_IMAGES = 2000
 """Larger data sets are not searched for near-duplicates; riskmatch data doctor searches any."""
 DROP = 0.05
-"""Smallest loss of accuracy that is reported."""
+"""Smallest loss that is reported: of a metric between 0 and 1, or as a share of another."""
 
 
 def lines(facts: Mapping[str, str], about: str = "") -> list[str]:
@@ -47,10 +48,18 @@ def lines(facts: Mapping[str, str], about: str = "") -> list[str]:
     ]
 
 
-def summary_of(rule: Rule) -> str:
-    """What a rule maximises."""
-    after = ", among the steps at which the method acts" * rule.after_warmup
-    return f"highest {rule.summary.removeprefix('the ')}{after}"
+def summary_of(rule: Rule, metric: MetricFacts) -> str:
+    """What a rule compares, in the words of a metric.
+
+    Example:
+        >>> from riskmatch.metrics import METRICS
+        >>> from riskmatch.selection import RULES
+        >>> summary_of(RULES["train-val"], METRICS["rmse"])
+        'lowest mean validation RMSE over the training domains, over draws and steps'
+    """
+    best, after = "highest" if metric.higher else "lowest", ", among the steps at which the method"
+    words = rule.summary.removeprefix("the ").replace(ACCURACY, metric.title)
+    return f"{best} {words}{f'{after} acts' * rule.after_warmup}"
 
 
 def selection_facts(selected: Selected) -> Facts:
@@ -63,7 +72,7 @@ def selection_facts(selected: Selected) -> Facts:
     )
     unfinished = selected.evaluated["status"] != "done"
     return {
-        "selection": f"{selected.rule.name}, {summary_of(selected.rule)}",
+        "selection": f"{selected.rule.name}, {summary_of(selected.rule, selected.facts)}",
         **draws(selected),
         **activity(selected),
         "averages": "over the trials that have every test domain" * ragged,
@@ -89,9 +98,10 @@ def page_facts(page: PageRuns, shown: int) -> Facts:
     number, several = len(runs), len(page.by_data) > 1
     tested = table[table["test_domains"].map(len) > 0]
     cases = tested["test_domain"].notna().groupby(tested["data"], sort=False).any()
+    best, worst = ("highest", "lowest") if page.facts.higher else ("lowest", "highest")
     detailed = (
         f"{shown} of {number} runs, chosen by {page.main_rules}: one for each test domain of the "
-        "method with the highest average, the lowest first, then of ERM and others. For another "
+        f"method with the {best} average, the {worst} first, then of ERM and others. For another "
         "run, give its folder"
     )
     facts = {
@@ -174,7 +184,8 @@ def activity(selected: Selected) -> Facts:
         "training risk of guessing or above": runs["fit"] == "lost",
         "worse fit of the training domains once the method acts, expected where it gives up a "
         "shortcut": runs["fit"].isin(["worse", "gained"]),
-        "of these, with a higher accuracy on the test domain": runs["fit"] == "gained",
+        f"of these, with a {'higher' if selected.facts.higher else 'lower'} "
+        f"{selected.facts.title} on the test domain": runs["fit"] == "gained",
     }
     return {
         "chosen before the method acts": f"{early} of {len(chosen)}{by_method}" * warm_ups,
@@ -296,7 +307,7 @@ def missing(selected: Selected) -> str:
 
 
 def lost_without_another_domain(selected: Selected) -> Iterator[str]:
-    """Cautions from runs without two domains: where leaving out the second lowers accuracy."""
+    """Cautions from runs without two domains: where leaving out the second harms the metric."""
     table = selected.cases
     both = table[table["test_domain"].isna() & (table["test_domains"].map(len) == 2)]
     if both.empty:
@@ -308,14 +319,17 @@ def lost_without_another_domain(selected: Selected) -> Iterator[str]:
     pairs = chosen.sort_values("score", ascending=False).drop_duplicates([*case, "test_domains"])
     shared = pairs.merge(selected.chosen, on=case, suffixes=("", "_alone"))
     groups: Any = shared.groupby(["test_domains", "test_domain"])
+    facts, decimals = selected.facts, selected.decimals
+    change, estimates = ("lowers", "over") if facts.higher else ("raises", "under")
     for (tests, domain), rows in groups:
         before, after = float(rows["value_alone"].mean()), float(rows["value"].mean())
-        if before - after >= DROP:
+        if facts.gain(before, after) >= DROP * (1 if facts.percent else abs(before)):
             (other,) = (name for name in tests if name != domain)
+            values = (f"{facts.scale * value:.{decimals}f}" for value in (before, after))
             yield (
-                f"Leaving out {other} as well lowers the accuracy on {domain} from "
-                f"{100 * before:.1f} to {100 * after:.1f}: with {other} in training, the accuracy "
-                f"on {domain} overestimates that on a new domain."
+                f"Leaving out {other} as well {change} the {facts.title} on {domain} from "
+                f"{' to '.join(values)}: with {other} in training, the {facts.title} "
+                f"on {domain} {estimates}estimates that on a new domain."
             )
 
 
@@ -343,5 +357,6 @@ def pictures_in_common(selected: Selected, data_dir: Path | None = None) -> Iter
         if any(tests & family and not family <= tests for tests in left_out):
             yield (
                 f"{one.title} have {one.images} images in common: leaving out one of them "
-                f"overestimates the accuracy on a new domain. {one.cure}"
+                f"{'over' if selected.facts.higher else 'under'}estimates the "
+                f"{selected.facts.title} on a new domain. {one.cure}"
             )

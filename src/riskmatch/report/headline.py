@@ -1,4 +1,4 @@
-"""Tables at the top of a report: accuracy by selection rule, by test domain, and against ERM."""
+"""Tables at the top of a report: the metric by selection rule, by test domain, and against ERM."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from riskmatch.report.comparison import ERROR, GAIN, PAIRED, Row, accuracy_table
+from riskmatch.metrics import MetricFacts
+from riskmatch.report.comparison import GAIN, PAIRED, Row, values_table
 from riskmatch.report.facts import Facts, draws, joined, lines, summary_of
 from riskmatch.report.selected import (
     TEST_DOMAIN,
@@ -22,7 +23,7 @@ from riskmatch.report.selected import (
     row_label,
     rows_over,
 )
-from riskmatch.report.tables import Column, Gain, Table, one_decimal
+from riskmatch.report.tables import ERROR, Cell, Column, Gain, Table, capitalised, fixed, number
 from riskmatch.report.titles import data_title, part_titles, run_titles, setting_title
 from riskmatch.runs.records import StoredRun
 from riskmatch.selection import Rule
@@ -37,7 +38,7 @@ LOG_RATIO = 20
 
 
 def headline(page: PageRuns, runs: Sequence[StoredRun]) -> Table:
-    """Accuracy under every rule: by run where ``runs`` are all runs, else by method."""
+    """The metric under every rule: by run where ``runs`` are all runs, else by method."""
     return by_run(page, runs) if len(runs) == len(page.runs) else by_method(page)
 
 
@@ -46,6 +47,7 @@ def by_run(page: PageRuns, runs: Sequence[StoredRun]) -> Table:
     configs = [run.config for run in runs]
     titles = dict(zip((config.id for config in configs), run_titles(configs), strict=True))
     main = {one.data: one.main.rule.name for one in page.by_data}
+    decimals, facts = {one.data: one.main.decimals for one in page.by_data}, page.facts
     chosen = {
         (row["run"], row["test_domain"], rule): row
         for one in page.by_data
@@ -58,23 +60,26 @@ def by_run(page: PageRuns, runs: Sequence[StoredRun]) -> Table:
         """What a rule, by default the main one, chooses; empty if nothing."""
         return chosen.get((case["run"], case["test_domain"], rule or main[case["data"]]), {})
 
-    def accuracy(case: Case, rule: str = "") -> float | None:
-        return 100 * choice(case, rule)["value"] if choice(case, rule) else None
+    def value(case: Case, rule: str = "") -> float | None:
+        return facts.scale * choice(case, rule)["value"] if choice(case, rule) else None
+
+    def cell(case: Case, rule: str) -> Cell:
+        return number(value(case, rule), decimals[case["data"]])
 
     def place(case: Case) -> tuple[Any, ...]:
         return tuple(case[name] for name in ("data", "model", "test_domain", "trial"))
 
     cases = table.to_dict("records")
-    erm = {place(case): accuracy(case) for case in cases if case["method"] == "erm"}
+    erm = {place(case): value(case) for case in cases if case["method"] == "erm"}
 
-    def gain(case: Case) -> float | None:
-        ours, theirs = accuracy(case), erm.get(place(case))
+    def gain(case: Case) -> Cell:
+        ours, theirs = value(case), erm.get(place(case))
         if case["method"] == "erm" or ours is None or theirs is None:
             return None
-        return ours - theirs
+        return number(facts.gain(ours, theirs), decimals[case["data"]])
 
     def column(rule: Rule) -> Column:
-        return Column(rule.name, lambda case: accuracy(case, rule.name), summary_of(rule))
+        return Column(rule.name, lambda case: cell(case, rule.name), summary_of(rule, facts))
 
     rules = page.main_rules
     return Table.of(
@@ -93,18 +98,19 @@ def by_run(page: PageRuns, runs: Sequence[StoredRun]) -> Table:
 MethodOnData = tuple[DataSelection, RowKey]
 
 
-def _lowest(row: MethodOnData) -> str | None:
-    """Lowest accuracy over test domains; on ColoredMNIST the mean over seeds of the lowest."""
+def _worst(row: MethodOnData) -> str | None:
+    """Worst value over test domains; on ColoredMNIST the mean over seeds of the worst."""
     data, key = row
     by_domain = data.main.by_domain(key)
     means = {domain: fmean(values) for domain, values in by_domain.items() if values}
     if not means:
         return None
-    domain = min(means, key=means.__getitem__)
+    worst = data.main.facts.worst
+    domain = {value: name for name, value in reversed(means.items())}[worst(means.values())]
     if data.is_colored_mnist and len({len(values) for values in by_domain.values()}) == 1:
-        lowest = data.spread(tuple(map(min, zip(*by_domain.values(), strict=True))))
+        lowest = data.spread(tuple(map(worst, zip(*by_domain.values(), strict=True))))
         return f"{lowest} ({domain})"
-    return f"{one_decimal(means[domain])} ({domain})"
+    return f"{fixed(means[domain], data.main.decimals)} ({domain})"
 
 
 def by_method(page: PageRuns) -> Table:
@@ -117,7 +123,8 @@ def by_method(page: PageRuns) -> Table:
         return label if data.is_default or several else f"{label} on {data_title(data.data)}"
 
     def column(rule: Rule) -> Column:
-        return Column(rule.name, lambda row: row[0].accuracy(rule.name, row[1]), summary_of(rule))
+        summary = summary_of(rule, page.facts)
+        return Column(rule.name, lambda row: row[0].value(rule.name, row[1]), summary)
 
     colored = [one.is_colored_mnist for one in page.by_data]
     facts = {
@@ -131,7 +138,7 @@ def by_method(page: PageRuns) -> Table:
             Column("method", label),
             Column("data set", lambda row: data_title(row[0].data) if several else "", "", True),
             *map(column, page.rules),
-            Column("lowest test domain", _lowest),
+            Column(f"{'lowest' if page.facts.higher else 'highest'} test domain", _worst),
             Column(
                 GAIN,
                 lambda row: gain_over_erm([row[0].compared], row[1]),
@@ -143,12 +150,13 @@ def by_method(page: PageRuns) -> Table:
     )
 
 
-def comparison(page: PageRuns) -> Table:
-    """Accuracy by method under the main rule: by test domain, or by data set if there are several.
+def comparison(page: PageRuns, worst: bool = False) -> Table:
+    """The metric by method under the main rule: by test domain, or by data set if there are more.
 
-    Mean ± standard error over trials.
+    Mean ± standard error over trials. ``worst`` adds the worst test domain, of one data set.
     """
     sets = page.compared
+    comparable = len(sets) == 1 or page.facts.range[1] is not None
     if len(sets) == 1:
         columns = {domain: domain for domain in sets[0].main.domains}
     else:
@@ -158,20 +166,23 @@ def comparison(page: PageRuns) -> Table:
         if len(sets) == 1:
             main, spread = sets[0].main, sets[0].spread
             by_domain = {domain: spread(values) for domain, values in main.by_domain(key).items()}
-            return Row(key.variant, main.label(*key), by_domain, main.average(key))
-        cells = {one.data: one.accuracy(one.main.rule.name, key) for one in sets}
+            average = number(main.average(key), main.decimals)
+            lowest = spread(main.by_trial(key, main.facts.worst)) if worst else None
+            return Row(key.variant, main.label(*key), by_domain, average, worst=lowest)
+        cells = {one.data: one.value(one.main.rule.name, key) for one in sets}
         means = [cell.mean for cell in cells.values() if cell and cell.mean is not None]
-        average = fmean(means) if means and len(means) == len(sets) else None
+        whole = means and len(means) == len(sets) and comparable
+        average = number(fmean(means), sets[0].main.decimals) if whole else None
         return Row(key.variant, row_label(*key), cells, average)
 
     colored = all(one.is_colored_mnist for one in sets)
     spread = "mean ± standard deviation over seeds" if colored else ERROR
     caption = [
         f"{_caption(page)}: {spread}.",
-        *lines({one.main.rule.name: summary_of(one.main.rule) for one in sets}),
+        *lines({one.main.rule.name: summary_of(one.main.rule, page.facts) for one in sets}),
         *(line for one in sets for line in lines(draws(one.main), data_title(one.data))),
     ]
-    return accuracy_table(" ".join(caption), columns, map(row, rows_over([s.main for s in sets])))
+    return values_table(" ".join(caption), columns, map(row, rows_over([s.main for s in sets])))
 
 
 def gains(page: PageRuns) -> dict[RowKey, Gain]:
@@ -198,16 +209,21 @@ def differences(page: PageRuns) -> list[dict[str, Any]]:
     return entries
 
 
-def differences_table(entries: Sequence[Mapping[str, Any]]) -> Table:
+def differences_table(entries: Sequence[Mapping[str, Any]], decimals: int = 1) -> Table:
     """The table of :func:`differences`."""
     titles = {"mean": "mean difference", "low": "95 % low"}
-    names = ("method", "against", "mean", "low", "high", "pairs")
-    columns = [Column(titles.get(name, name), itemgetter(name)) for name in names]
-    return Table.of("Paired differences", columns, entries)
+    names, texts = ("method", "against", "mean", "low", "high", "pairs"), ("method", "against")
+
+    def column(name: str) -> Column:
+        if name in (*texts, "pairs"):
+            return Column(name, itemgetter(name))
+        return Column(titles.get(name, name), lambda entry: number(entry[name], decimals))
+
+    return Table.of("Paired differences", map(column, names), entries)
 
 
 def verdict(page: PageRuns) -> Facts:
-    """Whether a method is better than ERM, what accuracy to expect, and the rule that decides.
+    """Whether a method is better than ERM, what to expect, and the rule that decides.
 
     Empty where no method has a run on every test domain.
     """
@@ -224,10 +240,15 @@ def verdict(page: PageRuns) -> Facts:
     def listed(keys: Sequence[RowKey]) -> str:
         return joined(f"{row_label(*key)} ({by_row[key]})" for key in keys)
 
-    best = max(levels, key=lambda key: fmean(levels[key].values()))
-    low, high = (round(pick(levels[best].values())) for pick in (min, max))
+    facts, decimals = page.facts, page.compared[0].main.decimals
+    pick = max if facts.higher else min
+    best = pick(levels, key=lambda key: fmean(levels[key].values()))
+    percent = facts.percent
+    low, high = (
+        fixed(choose(levels[best].values()), 0 if percent else decimals) for choose in (min, max)
+    )
     places = list(levels[best])
-    expected = f"{low} %" if low == high else f"{low}–{high} %"
+    expected = f"{low if low == high else f'{low}–{high}'}{' %' * percent}"
     where = f"over {len(places)} test domains" if len(places) > 1 else f"on {places[0][1]}"
     few = "; one test domain says little of others" * (len(places) == 1)
     none = "no method" if known else "unknown, one pair gives no interval"
@@ -235,10 +256,10 @@ def verdict(page: PageRuns) -> Facts:
     return {
         "better than ERM": listed(better) or (none if by_row else "unknown, no run of ERM to pair"),
         "worse than ERM": listed(worse),
-        "expected accuracy": f"{expected} {where} with {row_label(*best)}{few}",
+        f"expected {facts.title}": f"{expected} {where} with {row_label(*best)}{few}",
         "rule": "a method is better or worse than ERM where the 95 % t-interval of its paired "
         "gains excludes zero; intervals are not corrected for the number of methods. The expected "
-        "accuracy is the range over test domains, each the mean over trials, by "
+        f"{facts.title} is the range over test domains, each the mean over trials, by "
         f"{page.main_rules}, of the best such method, else of ERM"
         + ". It is optimistic: the choice uses the test domain itself"
         * oracle,
@@ -246,7 +267,7 @@ def verdict(page: PageRuns) -> Facts:
 
 
 def _levels(sets: Sequence[Selected], key: RowKey) -> dict[tuple[str, str], float]:
-    """Mean accuracy of a row by data set and test domain."""
+    """Mean value of a row by data set and test domain."""
     return {
         (one.data, domain): fmean(values)
         for one in sets
@@ -259,18 +280,19 @@ def _caption(page: PageRuns) -> str:
     """What the numbers are, with the name of the part of the test domain that is reported."""
     names = (one.main.cases["own_data"].iloc[0] for one in page.by_data)
     parts = dict.fromkeys(part_titles(name)["train"] for name in names)
+    metric = page.facts
     return (
-        f"Accuracy in per cent on the {' or '.join(parts)} of the test domain, at the step chosen "
-        "by each selection rule"
+        f"{capitalised(metric.title)}{metric.unit} on the {' or '.join(parts)} of the test domain, "
+        f"at the step chosen by each selection rule{metric.direction}"
     )
 
 
 def hyperparameters(page: PageRuns) -> list[dict[str, Any]]:
-    """Charts of accuracy against each hyper-parameter that differs between runs, by method.
+    """Charts of the metric against each hyper-parameter that differs between runs, by method.
 
-    Methods with a hyper-parameter of their own come first. A point ``[value, accuracy, test
-    domain]`` is a run on a test domain, with the accuracy in per cent at the step that the main
-    rule chooses within the run.
+    Methods with a hyper-parameter of their own come first. A point ``[value, metric, test domain]``
+    is a run on a test domain, with the metric in the unit of tables at the step that the main rule
+    chooses within the run.
     """
     entries = []
     for one in page.compared:
@@ -280,13 +302,13 @@ def hyperparameters(page: PageRuns) -> list[dict[str, Any]]:
         rows = choices_by_run(one.main).merge(settings, on="run")
         for key in one.main.rows:
             part = one.main.part(key, rows)
-            charts = [chart for name in columns if (chart := _chart(part, name))]
+            charts = [chart for name in columns if (chart := _chart(part, name, page.facts))]
             if charts:
                 entries.append({"method": one.main.label(*key), "charts": charts})
     return sorted(entries, key=lambda entry: all(c["name"] in SETTINGS for c in entry["charts"]))
 
 
-def _chart(runs: pd.DataFrame, column: str) -> dict[str, Any] | None:
+def _chart(runs: pd.DataFrame, column: str, metric: MetricFacts) -> dict[str, Any] | None:
     """Chart of one hyper-parameter; None where it is no number or has one value."""
     values = pd.to_numeric(runs[column], errors="coerce")
     # Without runs, a column of texts would stay one.
@@ -296,10 +318,11 @@ def _chart(runs: pd.DataFrame, column: str) -> dict[str, Any] | None:
         return None
     low, high = float(values[known].min()), float(values[known].max())
     name = column.removeprefix("hparams/")
-    points = zip(values[known], runs["value"][known], runs["test_domain"][known], strict=True)
+    scores = metric.scale * runs["value"][known].astype(float)
+    points = zip(values[known], scores, runs["test_domain"][known], strict=True)
     return {
         "name": name,
         "title": setting_title(name),
         "log": 0 < LOG_RATIO * low <= high,
-        "points": [[float(value), 100 * float(a), str(domain)] for value, a, domain in points],
+        "points": [[float(value), float(score), str(domain)] for value, score, domain in points],
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from itertools import groupby, islice, zip_longest
@@ -14,6 +13,7 @@ import numpy as np
 
 from riskmatch.data import OnProgress
 from riskmatch.files import finite
+from riskmatch.metrics import ACCURACY
 from riskmatch.report.density import bin_edges, finite_risks
 from riskmatch.report.details import details, part_sizes
 from riskmatch.report.facts import (
@@ -23,6 +23,7 @@ from riskmatch.report.facts import (
     page_facts,
     pictures_in_common,
 )
+from riskmatch.report.groups import group_tables
 from riskmatch.report.headline import (
     MAX_RUNS,
     comparison,
@@ -43,7 +44,7 @@ from riskmatch.report.selected import (
 from riskmatch.report.titles import page_title, part_titles, run_titles
 from riskmatch.runs.findings import findings
 from riskmatch.runs.lines import Evaluation
-from riskmatch.runs.records import RunRecord, StoredRun, checkpoints
+from riskmatch.runs.records import StoredRun, checkpoints
 from riskmatch.trust import imports_nothing
 
 MAX_DETAILED = 12
@@ -58,6 +59,9 @@ BINS = 24
 def page_data(
     paths: str | Path | Sequence[str | Path],
     *,
+    metric: str | None = None,
+    worst: bool = False,
+    by: Sequence[str] = (),
     data_dir: Path | None = None,
     command: str = "",
     on_progress: OnProgress | None = None,
@@ -66,6 +70,9 @@ def page_data(
 
     Args:
         paths: folders of a run, of several runs, of a sweep, or of a reproduction.
+        metric: name of what is compared; None is the primary metric of the runs.
+        worst: add the worst test domain to the comparison of methods.
+        by: columns of the data; a table shows the metric by group of their values.
         data_dir: folder in which to look for data first.
         command: command line to print on the page.
         on_progress: called with the progress of reading, decoding or embedding images.
@@ -75,17 +82,22 @@ def page_data(
 
     Raises:
         FileNotFoundError: a path does not exist, or holds no run.
-        ValueError: every run is damaged.
+        ValueError: every run is damaged, none has the metric, their primary metrics differ, or the
+            data have no such column.
     """
     # the evaluations of all runs are freed before torch and data sets are loaded
-    overview, runs, steps = _overview(paths, data_dir)
+    page = select_runs(paths, metric)
+    overview, runs, steps = _overview(page, worst, data_dir)
     data, names = DataCache(data_dir, on_progress), run_titles([run.config for run in runs])
+    metric, groups = page.metric, group_tables(page, by, data)
+    del page
     values = {
         **overview,
         "version": version("riskmatch"),
         "command": command,
+        "groups": groups,
         "runs": [
-            details(run, name, steps.get(run.config.id), data, overview["notes"])
+            details(run, name, metric, steps.get(run.config.id), data, overview["notes"])
             for run, name in zip(runs, names, strict=True)
         ],
     }
@@ -93,13 +105,12 @@ def page_data(
 
 
 def _overview(
-    paths: str | Path | Sequence[str | Path], data_dir: Path | None
+    page: PageRuns, worst: bool, data_dir: Path | None
 ) -> tuple[dict[str, Any], list[StoredRun], dict[str, int]]:
     """Page data about all runs together, the runs to show in detail, and their chosen steps."""
-    page = select_runs(paths)
     runs = runs_in_detail(page)
     overview = {
-        **_top(page, runs),
+        **_top(page, runs, worst),
         "hyperparameters": hyperparameters(page) if len(page.runs) > 2 else [],
         "cautions": [
             *(line for one in page.by_data for line in lost_without_another_domain(one.main)),
@@ -115,29 +126,37 @@ def _overview(
     return overview, runs, steps
 
 
-def _top(page: PageRuns, runs: Sequence[StoredRun]) -> dict[str, Any]:
+def _top(page: PageRuns, runs: Sequence[StoredRun], worst: bool) -> dict[str, Any]:
     """What pages and summaries start with; ``runs`` are those shown in detail."""
-    several = len(page.runs) > 1
+    several, metric = len(page.runs) > 1, page.facts
     return {
         "title": page_title(page.runs),
+        "metric": {
+            "name": page.metric,
+            "title": metric.title,
+            "higher": metric.higher,
+            "percent": metric.percent,
+            "decimals": max((one.main.decimals for one in page.by_data), default=1),
+        },
         "verdict": verdict(page) if several else {},
         "headline": headline(page, runs),
-        "comparison": comparison(page) if several else None,
+        "comparison": comparison(page, worst) if several else None,
         "differences": differences(page) if several else [],
     }
 
 
 def notes(page: PageRuns, runs: Sequence[StoredRun], shown: int) -> list[str]:
     """Notes on a page; of ``runs`` the weight of a sample, and ``shown`` are shown in detail."""
-    facts = {**weight_of_a_sample(runs), **page_facts(page, shown)}
+    weight = weight_of_a_sample(runs) if page.metric == ACCURACY else {}
+    facts = {**weight, **page_facts(page, shown)}
     return [*lines(facts), *page.results.left_out]
 
 
 def runs_in_detail(page: PageRuns) -> list[StoredRun]:
     """All runs where they are few, else those that the main rule chose for every test domain.
 
-    The first are of the method with the highest average, a run for each test domain and the lowest
-    accuracy first; then those of ERM and of the other methods, as far as there is room.
+    The first are of the method with the best average, a run for each test domain and the worst
+    first; then those of ERM and of the other methods, as far as there is room.
     """
     if len(page.runs) <= MAX_RUNS:
         return read_runs(page.runs)
@@ -151,66 +170,72 @@ def runs_in_detail(page: PageRuns) -> list[StoredRun]:
 
 
 def _by_method(selected: Selected) -> Iterator[list[str]]:
-    """Chosen runs by method, best average first and ERM second; the lowest test domain first."""
+    """Chosen runs by method, best average first and ERM second; the worst test domain first."""
     chosen = selected.chosen.sort_values("trial", kind="stable")
     levels = chosen.groupby("test_domain")["value"].mean()
 
     def place(key: RowKey) -> tuple[bool, float]:
         means = [fmean(values) for values in selected.by_domain(key).values() if values]
-        return len(means) < len(selected.domains), -fmean(means) if means else 0.0
+        return len(means) < len(selected.domains), -sign * fmean(means) if means else 0.0
 
+    sign = 1 if selected.facts.higher else -1
+    worst_first = (sign * levels).sort_values().index
     best, *others = sorted(selected.rows, key=place)
     for key in (best, *sorted(others, key=lambda key: key.variant != "erm")):
         rows = selected.part(key, chosen).drop_duplicates("test_domain").set_index("test_domain")
-        yield [str(rows["run"][d]) for d in levels.sort_values().index if d in rows.index]
+        yield [str(rows["run"][d]) for d in worst_first if d in rows.index]
 
 
 def weight_of_a_sample(runs: Sequence[StoredRun]) -> Facts:
-    """Points of accuracy that one sample of a small test domain counts; empty if all are large.
-
-    A regression has no accuracy.
-    """
+    """Points of accuracy that one sample of a small test domain counts; empty if all are large."""
     points = {}
     for run in runs:
-        for domain in () if _is_regression(run.record) else run.config.test_domains:
+        for domain in run.config.test_domains:
             n = part_sizes(run.record).get(domain, {}).get("train", MANY)
             if n < MANY:
                 points[domain] = f"{100 / n:.1f} on {domain} ({n} samples)"
-    return {"points of accuracy per sample": ", ".join(points.values())}
-
-
-def _is_regression(record: RunRecord) -> bool:
-    return "accuracy" not in record.task.metrics
+    return {f"points of {ACCURACY} per sample": ", ".join(points.values())}
 
 
 @imports_nothing
 def summarise(
-    paths: str | Path | Sequence[str | Path], *, data_dir: Path | None = None
+    paths: str | Path | Sequence[str | Path],
+    *,
+    metric: str | None = None,
+    worst: bool = False,
+    by: Sequence[str] = (),
+    data_dir: Path | None = None,
 ) -> dict[str, Any]:
     """Summary of the runs below some paths, as ``riskmatch show`` prints it.
 
     Args:
         paths: folders of a run, of several runs, of a sweep, or of a reproduction.
+        metric: name of what is compared; None is the primary metric of the runs.
+        worst: add the worst test domain to the comparison of methods.
+        by: columns of the data; a table shows the metric by group of their values.
         data_dir: folder in which to look for data, where only a checkpoint is stored.
 
     Returns:
-        ``title``, ``headline`` (table of the accuracy by selection rule), ``notes``, and either
+        ``title``, ``metric`` (its name, title and direction), ``headline`` (table of the metric by
+        selection rule), ``notes``, ``groups`` (a table for each data set, with ``by``), and either
         ``verdict``, ``comparison`` (a table) and ``differences`` (several runs) or ``run`` (a
         single run: its domains at the chosen step, histograms of their risks, the worst domain over
         the steps).
 
     Raises:
         FileNotFoundError: a path does not exist, or holds no run.
-        ValueError: every run is damaged.
+        ValueError: every run is damaged, none has the metric, their primary metrics differ, or the
+            data have no such column.
 
     See :mod:`riskmatch.report` for an example.
     """
-    page = select_runs(paths)
+    page = select_runs(paths, metric)
     runs = read_runs(page.runs) if len(page.runs) <= MAX_RUNS else []
     cautions = [line for one in page.by_data for line in lost_without_another_domain(one.main)]
     remarks = [*cautions, *notes(page, runs, len(page.runs))]
     run = _single_run(runs[0], page, data_dir, remarks) if len(runs) == 1 else None
-    return dict(finite({**_top(page, runs), "run": run, "notes": remarks}))
+    groups = {"groups": group_tables(page, by, DataCache(data_dir))} if by else {}
+    return dict(finite({**_top(page, runs, worst), "run": run, **groups, "notes": remarks}))
 
 
 def _single_run(
@@ -244,10 +269,7 @@ def _single_run(
         "checkpoint": str(path) if (path := checkpoints(run.folder).get(at.step)) else None,
         "domains": {
             domain: {
-                "accuracy": {
-                    split: score.metrics.get("accuracy", math.nan)
-                    for split, score in splits.items()
-                },
+                page.metric: {s: score.metrics.get(page.metric) for s, score in splits.items()},
                 "risk": {split: score.risk for split, score in splits.items()},
             }
             for domain, splits in at.scores.items()

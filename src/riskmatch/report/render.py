@@ -18,7 +18,7 @@ from riskmatch.report.facts import lines
 from riskmatch.report.headline import differences_table
 from riskmatch.report.page import page_data
 from riskmatch.report.style import DOMAIN_COLOURS
-from riskmatch.report.tables import Amount, format_cell
+from riskmatch.report.tables import Amount, capitalised, format_cell
 from riskmatch.report.titles import data_title
 from riskmatch.runs.frame import folders_of
 from riskmatch.runs.records import SUFFIXES
@@ -57,13 +57,16 @@ MAX_CLASSES = 30
 MAX_PAIRS = 20
 """Most confused pairs shown."""
 DIGITS, ACCURATE = 4, 8
-"""Significant digits of the numbers of charts; for accuracies."""
+"""Significant digits of the numbers of charts; of those that tables have too."""
 
 
 def write_report(
     paths: str | Path | Sequence[str | Path],
     out: str | Path = "report.html",
     *,
+    metric: str | None = None,
+    worst: bool = False,
+    by: Sequence[str] = (),
     data_dir: Path | None = None,
     command: str = "",
     on_progress: OnProgress | None = None,
@@ -73,18 +76,30 @@ def write_report(
     Args:
         paths: folders of a run, of several runs, of a sweep, or of a reproduction.
         out: file to write.
+        metric: name of what is compared; None is the primary metric of the runs.
+        worst: add the worst test domain to the comparison of methods.
+        by: columns of the data; a table shows the metric by group of their values.
         data_dir: folder in which to look for data first, for thumbnails and missing predictions.
         command: command line to print on the page.
         on_progress: called with the progress of reading, decoding or embedding images.
 
     Raises:
         FileNotFoundError: a path does not exist, or holds no run.
-        ValueError: every run is damaged, or ``out`` is a file of a run.
+        ValueError: every run is damaged, none has the metric, their primary metrics differ, the
+            data have no such column, or ``out`` is a file of a run.
 
     See :mod:`riskmatch.report` for an example.
     """
     refuse_input(Path(out), *folders_of(paths), within=SUFFIXES)
-    data = page_data(paths, data_dir=data_dir, command=command, on_progress=on_progress)
+    data = page_data(
+        paths,
+        metric=metric,
+        worst=worst,
+        by=by,
+        data_dir=data_dir,
+        command=command,
+        on_progress=on_progress,
+    )
     write_whole(Path(out), render(data).encode())
     return Path(out)
 
@@ -149,7 +164,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (run_tables.number_in, run_tables.percent, format_cell, Amount)
+    filters = (run_tables.number_in, run_tables.percent, format_cell, capitalised, Amount)
     functions = (
         *(differences_table, lines, run_tables.absent_sections, run_tables.hardest_table),
         *(run_tables.runs_table, run_tables.sample_count, run_tables.scores_table),
@@ -204,6 +219,7 @@ def chart_data(data: Mapping[str, Any]) -> dict[str, Any]:
     """The part of page data that the script needs, with rounded numbers."""
     runs = [_run_charts(run) for run in data["runs"]]
     return {
+        "metric": data["metric"],
         "domains": list(dict.fromkeys(name for run in runs for name in run["domains"])),
         "places": {name: k for run in runs[::-1] for k, name in enumerate(run["domains"])},
         "hyperparameters": finite(data["hyperparameters"], ACCURATE),
@@ -248,7 +264,7 @@ def _run_charts(run: Mapping[str, Any]) -> dict[str, Any]:
         },
         "curves": {
             **finite(run["curves"], DIGITS),
-            "accuracy": finite(run["curves"]["accuracy"], ACCURATE),
+            "metric": finite(run["curves"]["metric"], ACCURATE),
         },
         "matching": finite(run["matching"], DIGITS),
         "snapshots": snapshots,

@@ -10,10 +10,16 @@ from operator import itemgetter
 from statistics import fmean
 from typing import Any
 
+from riskmatch.metrics import ACCURACY
 from riskmatch.report.page import MANY
 from riskmatch.report.published import Published
-from riskmatch.report.tables import Amount, Cell, Column, Spread, Table, format_cell
+from riskmatch.report.tables import Amount, Cell, Column, Spread, Table, format_cell, number
 
+NO_CLASSES = {
+    "regression": "a regression has no classes",
+    "multi-label": "samples have tags, not one class each",
+}
+"""Why a run has no confusion and calibration, by its task."""
 LEVEL = 0.05
 """Significance level of the permutation test."""
 
@@ -82,7 +88,7 @@ def absent_sections(run: Mapping[str, Any]) -> dict[str, str]:
     """Sections of a run without content, by id, each with the reason."""
     no_predictions = run["no_predictions"]
     no_steps = "" if run["curves"]["steps"] else "the run has no evaluation yet"
-    no_classes = no_predictions or "a regression has no classes"
+    no_classes = no_predictions or NO_CLASSES.get(run["task"], "the task has no classes")
     one_step = "predictions of one step alone are stored; riskmatch train stores those of all"
     content: dict[str, tuple[Any, str]] = {
         "risks": (run["snapshots"], no_predictions),
@@ -93,7 +99,7 @@ def absent_sections(run: Mapping[str, Any]) -> dict[str, str]:
         "matching": (run["matching"]["steps"], no_predictions or one_step),
         "confusion": (run["confusion"], no_classes),
         "calibration": (run["calibration"], no_classes),
-        "hardest": (run["hardest"], no_classes),
+        "hardest": (run["hardest"], no_predictions),
         "configuration": (run["config"], "the record holds no configuration"),
         "reproduce": (
             run["reproduce"],
@@ -105,17 +111,17 @@ def absent_sections(run: Mapping[str, Any]) -> dict[str, str]:
 
 def domains_of(run: Mapping[str, Any]) -> list[str]:
     """All domains of a run: those of the data set in its order, then any others."""
-    parts = (run["curves"]["accuracy"], run["confusion"], run["calibration"], run["hardest"])
+    parts = (run["curves"]["metric"], run["confusion"], run["calibration"], run["hardest"])
     others = (name for part in parts for name in part)
     named = [*run["domains"], *run["training_domains"], *run["test_domains"]]
     return list(dict.fromkeys([*named, *others]))
 
 
-def scores_table(run: Mapping[str, Any]) -> Table:
+def scores_table(run: Mapping[str, Any], metric: Mapping[str, Any]) -> Table:
     """Scores of each domain, at the chosen step if there is one.
 
-    The accuracy of a test domain on the first part of its samples is that of the headline. Counts
-    are added where one sample is more than 0.1 points.
+    The ``metric`` of a test domain on the first part of its samples is that of the headline. Counts
+    of right samples are added where one is more than 0.1 points.
     """
     curves, chosen = run["curves"], run["chosen_step"]
     place = curves["steps"].index(chosen) if chosen in curves["steps"] else -1
@@ -124,26 +130,31 @@ def scores_table(run: Mapping[str, Any]) -> Table:
         values: list[float | None] = curves[score].get(domain, {}).get(part) or [None]
         return values[place]
 
-    def accuracy(domain: str, part: str) -> str | None:
-        share, n = at_step("accuracy", domain, part), run["sizes"].get(domain, {}).get(part)
-        few = share is not None and n is not None and n < MANY
+    def value(domain: str, part: str) -> Cell:
+        share, n = at_step("metric", domain, part), run["sizes"].get(domain, {}).get(part)
+        if not metric["percent"]:
+            return number(share, metric["decimals"])
+        few = share is not None and n is not None and n < MANY and metric["name"] == ACCURACY
         return percent(share) + (f" ({round(share * n)} of {n})" if few else "")
 
     def columns(part: str, title: str) -> tuple[Column, Column]:
         title = title.replace(" ", "\N{NO-BREAK SPACE}")
         return (
-            Column(f"accuracy, {title} (%)", lambda domain: accuracy(domain, part)),
+            Column(
+                f"{metric['title']}, {title}{' (%)' * metric['percent']}",
+                lambda domain: value(domain, part),
+            ),
             Column(f"mean risk, {title}", lambda domain: Amount(at_step("risk", domain, part))),
         )
 
-    accuracies, risks = zip(*starmap(columns, run["parts_of_domains"].items()), strict=True)
+    values, risks = zip(*starmap(columns, run["parts_of_domains"].items()), strict=True)
     step = curves["steps"][place] if curves["steps"] else ""
     return Table.of(
         f"Scores at step {step}" + ", the chosen one" * (place >= 0),
         [
             Column("domain", str),
             Column("used for", lambda d: "test" if d in run["test_domains"] else "training"),
-            *accuracies,
+            *values,
             *risks,
         ],
         domains_of(run),
@@ -158,9 +169,13 @@ def sample_count(samples: Mapping[str, Any]) -> str:
         '150 of 157 samples right, 95.5 %'
         >>> sample_count({"n": 5000, "correct": 4000, "of": 10000})
         '4000 of 5000 samples (of 10000) right, 80.0 %'
+        >>> sample_count({"n": 157, "correct": None, "of": None})
+        '157 samples'
     """
     n, correct, of = samples["n"], samples["correct"], samples["of"]
     some = f" (of {of})" if of is not None and of > n else ""
+    if correct is None:
+        return f"{n} samples{some}"
     return f"{correct} of {n} samples{some} right, {percent(correct / n if n else None)} %"
 
 
@@ -186,7 +201,7 @@ def hardest_table(domain: str, examples: Sequence[Mapping[str, Any]]) -> Table:
             Column("risk", lambda example: Amount(example["risk"])),
             Column("label", itemgetter("label")),
             Column("predicted", itemgetter("predicted")),
-            Column("confidence (%)", lambda example: percent(example["confidence"])),
+            Column("confidence (%)", lambda example: percent(example["confidence"]), "", True),
             *map(feature, features),
         ],
         examples,

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riskmatch.data import OnProgress
+from riskmatch.metrics import Metric
 from riskmatch.registry import INSTANCE
 from riskmatch.report.density import spread
 from riskmatch.runs import predictions
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from riskmatch.data.domain import Domain, DomainSet
     from riskmatch.data.images.index import ImageIndex
+    from riskmatch.report.groups import Groups
     from riskmatch.runs.config import RunConfig
 
 T = TypeVar("T")
@@ -87,6 +89,13 @@ class DataCache:
         index = self._cached("index", config.data, lambda: data.index(self._data_dir))
         return examples_on_disk(index, config.trial)
 
+    def groups(self, config: RunConfig, by: Sequence[str]) -> Groups:
+        """The groups of the samples of a run by columns of its data."""
+        from riskmatch.report.groups import Groups
+
+        key = (config.data, config.data_options, tuple(by))
+        return self._cached("groups", key, lambda: Groups.read(config, by, self._data_dir))
+
     def _cached(self, name: str, key: Any, load: Callable[[], T]) -> T:
         if name not in self._last or self._last[name][0] != key:
             self._last.pop(name, None)  # free its memory first
@@ -110,11 +119,43 @@ def predictions_by_step(
     if stored:
         steps = {*spread(stored), *(step for step in stored if step == chosen)}
         return {step: predictions.read(run.folder, step) for step in sorted(steps)}
+    return dict([_of_checkpoint(run, data, chosen)])
+
+
+def predictions_at(
+    run: StoredRun, data: DataCache, chosen: int, metric: Metric
+) -> tuple[int, ByDomain]:
+    """Step and predictions from which a metric can be computed: those of ``chosen`` where possible.
+
+    Scores are stored of the last step alone, so that a metric that needs them may be of that step.
+
+    Raises:
+        NotStoredError, OSError, ValueError, ImportError, RuntimeError: as for
+            :func:`predictions_by_step`.
+    """
+    stored = predictions.steps(run.folder)
+    if not stored:
+        return _of_checkpoint(run, data, chosen)
+    if chosen in stored:
+        by_domain = predictions.read(run.folder, chosen)
+        parts = [part for splits in by_domain.values() for part in splits.values()]
+        if any(part.scores is not None or known(metric, part) for part in parts):
+            return chosen, by_domain
+    return stored[-1], predictions.read(run.folder, stored[-1])
+
+
+def known(metric: Metric, part: Predictions) -> bool:
+    """Whether a metric of some predictions can be computed."""
+    return not metric(part.label, part.predicted, part.scores)[1]
+
+
+def _of_checkpoint(run: StoredRun, data: DataCache, chosen: int | None) -> tuple[int, ByDomain]:
+    """Step and predictions of a checkpoint: that of ``chosen`` where it was kept, else the last."""
     kept = checkpoints(run.folder)
     if not kept:  # checked before torch is imported
         raise NotStoredError("the run stored neither predictions nor its last checkpoint")
     step = chosen if chosen in kept else max(kept)
-    return {step: _from_checkpoint(run, data, step)}
+    return step, _from_checkpoint(run, data, step)
 
 
 def validation(by_domain: ByDomain) -> dict[str, Predictions]:
@@ -167,7 +208,8 @@ def _spaced(part: Domain) -> tuple[Any, Domain]:
 class Example:
     """One sample for display."""
 
-    label: int
+    label: Any
+    """As the data have it: a class, a number, or the tags (k,)."""
     name: str | None = None
     """File name."""
     thumbnail: str | None = None
@@ -181,7 +223,7 @@ class Examples:
     """Samples of the data set of a run."""
 
     classes: tuple[str, ...]
-    """Class names by label."""
+    """Names of the classes, or of the tags."""
     domains: dict[str, Domain]
     trial: int
     """Trial, which seeds the split of every domain."""
@@ -195,7 +237,7 @@ class Examples:
         from riskmatch.data.sampler import split
 
         subset = split(self.domains[domain], self.trial)[part].take(torch.tensor(indices))
-        return [self.show(x, int(y)) for x, y in zip(subset.x[:], subset.y, strict=True)]
+        return [self.show(x, y) for x, y in zip(subset.x[:], subset.y.tolist(), strict=True)]
 
 
 TakeExamples = Callable[[str, Split, Sequence[int]], Sequence[Example]]
@@ -237,7 +279,7 @@ def hardest(
 
     Args:
         predictions: predictions by domain and part.
-        classes: class names by label.
+        classes: names of the classes, or of the tags.
         take: gives the samples to show; None where the data set is not available.
         limit: samples per domain.
 
@@ -246,6 +288,7 @@ def hardest(
     """
     by_domain = {}
     for domain, parts in predictions.items():
+        classified = all(predicted.label.dtype.kind in "iu" for predicted in parts.values())
         ranked = [
             (-math.inf if math.isnan(risk) else risk, part, row)
             for part, predicted in parts.items()
@@ -257,7 +300,7 @@ def hardest(
             rows = [row for _, part_, row in chosen if part_ == part]
             indices, labels = predicted.index[rows].tolist(), predicted.label[rows].tolist()
             samples = take(domain, part, indices) if take and rows else list(map(Example, labels))
-            if [sample.label for sample in samples] != labels:
+            if classified and [sample.label for sample in samples] != labels:
                 raise ValueError("the data set has changed since the run: its labels differ")
             shown |= {(part, row): one for row, one in zip(rows, samples, strict=True)}
         by_domain[domain] = [
@@ -272,8 +315,8 @@ def _entry(
     number = f"{'' if part == 'val' else f'{part} '}sample {predicted.index[row]}"
     return {
         "risk": float(predicted.risk[row]),
-        "label": classes[predicted.label[row]],
-        "predicted": classes[predicted.predicted[row]],
+        "label": label_text(predicted.label[row], classes),
+        "predicted": label_text(predicted.predicted[row], classes),
         "confidence": float(predicted.confidence[row]),
         "name": sample.name or number,
         "thumbnail": sample.thumbnail,
@@ -281,7 +324,24 @@ def _entry(
     }
 
 
-def example_of_tensor(x: Any, label: int) -> Example:
+def label_text(label: Any, classes: Sequence[str]) -> str:
+    """A label in words: a class, a number, or the tags that a sample has.
+
+    Example:
+        >>> label_text(np.int64(1), ["cat", "dog"]), label_text(np.float32(0.25), [])
+        ('dog', '0.25')
+        >>> label_text(np.array([1.0, np.nan, 1.0]), ["red", "big", "old"])
+        'red, old'
+    """
+    if np.ndim(label):
+        if np.shape(label) != (len(classes),):
+            return f"{np.size(label)} values"
+        tags = np.flatnonzero(np.nan_to_num(label) > 0)
+        return ", ".join(classes[tag] for tag in tags.tolist()) or "no tag"
+    return f"{label:.4g}" if np.asarray(label).dtype.kind == "f" else classes[int(label)]
+
+
+def example_of_tensor(x: Any, label: Any) -> Example:
     """Example of an image tensor (channels, height, width) or of features (d,)."""
     if x.ndim == 3:
         return Example(label, thumbnail=array_thumbnail(x.numpy()))

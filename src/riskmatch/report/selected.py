@@ -8,7 +8,7 @@ deviation over seeds at the test domain 0.9. Other runs follow DomainBed's rules
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,17 +17,15 @@ from typing import NamedTuple, TypeVar
 
 import pandas as pd
 
+from riskmatch.metrics import METRICS, MetricFacts
 from riskmatch.report import titles
 from riskmatch.report.published import METHODS
-from riskmatch.report.tables import Gain, Spread, Trials
+from riskmatch.report.tables import Gain, Spread, Trials, decimals_of
 from riskmatch.runs import records
 from riskmatch.runs.frame import Results, read_results
 from riskmatch.runs.method import part_title
 from riskmatch.runs.records import StoredRun
-from riskmatch.selection import RULES, Rule, cases, choose_among, find_rule
-
-METRIC = "accuracy"
-"""What tables compare."""
+from riskmatch.selection import RULES, Rule, cases, choose_among, find_rule, recorded_metric
 
 DOMAINBED_RULES = [RULES[name] for name in ("train-val", "test-val", "leave-one-out")]
 COLORED_MNIST_RULES = [RULES[name] for name in ("colored-mnist-best", "colored-mnist-last")]
@@ -72,6 +70,18 @@ class Selected:
     """Rows of :func:`riskmatch.selection.choose`."""
     results: Results
     """All runs and evaluations."""
+    metric: str
+    """Name of the metric that the rule compares and tables show."""
+
+    @property
+    def facts(self) -> MetricFacts:
+        """What is known about the metric."""
+        return facts_in(self.results, self.metric)
+
+    @cached_property
+    def decimals(self) -> int:
+        """Decimals of the metric in tables: one in per cent, else four digits of the largest."""
+        return 1 if self.facts.percent else decimals_of(self.chosen["value"])
 
     @property
     def planned(self) -> bool:
@@ -129,43 +139,66 @@ class Selected:
         rows = frame[frame["variant"] == key.variant]
         return rows[rows["model"] == key.model] if key.model else rows
 
-    def accuracies(self, key: RowKey) -> dict[tuple[str, int], float]:
-        """Accuracies in per cent, by test domain and trial, in the order of trials."""
+    def values(self, key: RowKey) -> dict[tuple[str, int], float]:
+        """The metric in the unit of tables, by test domain and trial, in the order of trials."""
         rows = self.part(key, self.chosen)  # sorted by case
         columns = zip(rows["test_domain"], rows["trial"], rows["value"], strict=True)
-        return {(domain, trial): 100 * accuracy for domain, trial, accuracy in columns}
+        return {(domain, trial): self.facts.scale * value for domain, trial, value in columns}
 
     def by_domain(self, key: RowKey) -> dict[str, tuple[float, ...]]:
-        """The accuracies of the trials in per cent, by test domain."""
+        """The values of the trials, by test domain."""
         by_domain: dict[str, list[float]] = defaultdict(list)
-        for (domain, _), accuracy in self.accuracies(key).items():
-            by_domain[domain].append(accuracy)
+        for (domain, _), value in self.values(key).items():
+            by_domain[domain].append(value)
         return {name: tuple(by_domain[name]) for name in self.domains}
 
-    def by_trial(self, key: RowKey) -> tuple[float, ...]:
-        """The averages over test domains in per cent, of the trials that have every domain."""
+    def by_trial(
+        self, key: RowKey, over_domains: Callable[[list[float]], float] = fmean
+    ) -> tuple[float, ...]:
+        """The means over test domains of the trials that have every domain, or other summaries."""
         by_trial: dict[int, list[float]] = defaultdict(list)
-        for (_, trial), accuracy in self.accuracies(key).items():
-            by_trial[trial].append(accuracy)
+        for (_, trial), value in self.values(key).items():
+            by_trial[trial].append(value)
         whole = len(self.domains)
         return tuple(
-            fmean(values) for _, values in sorted(by_trial.items()) if len(values) == whole
+            over_domains(values) for _, values in sorted(by_trial.items()) if len(values) == whole
         )
+
+    def trials(self, values: tuple[float, ...]) -> Trials | None:
+        """Mean ± standard error of trials; None without any."""
+        return Trials(values, self.decimals) if values else None
 
     def average(self, key: RowKey) -> float | None:
         """The mean of :meth:`by_trial`; None where no trial has every test domain."""
         trials = self.by_trial(key)
         return fmean(trials) if trials else None
 
+    def worst(self, key: RowKey) -> Trials | None:
+        """The worst test domain of each trial that has every one."""
+        return self.trials(self.by_trial(key, self.facts.worst))
 
-def select(results: Results, rule: str | Rule = "train-val") -> dict[str, Selected]:
+
+def facts_in(results: Results, metric: str) -> MetricFacts:
+    """What is known about a metric of some runs; they may have no evaluation yet."""
+    return results.metrics.get(metric) or METRICS.get(metric) or MetricFacts(part_title(metric))
+
+
+def select(
+    results: Results, rule: str | Rule = "train-val", metric: str | None = None
+) -> dict[str, Selected]:
     """What a rule chooses on every data set, by its name, in the order of tables.
 
     Args:
         results: runs; those that are not in their plan, where there is one, do not count.
         rule: how runs and steps are chosen.
+        metric: name of what is compared; None is the primary metric of the runs.
+
+    Raises:
+        ValueError: no run has the metric, or the runs have different primary metrics.
     """
-    return select_among(planned_cases(results), results, find_rule(rule))
+    table = planned_cases(results)
+    name = recorded_metric(table, results.evaluations, metric)
+    return select_among(table, results, find_rule(rule), name)
 
 
 def planned_cases(results: Results) -> pd.DataFrame:
@@ -175,12 +208,19 @@ def planned_cases(results: Results) -> pd.DataFrame:
     return table[table["run"].isin(planned)] if planned else table
 
 
-def select_among(table: pd.DataFrame, results: Results, rule: Rule) -> dict[str, Selected]:
-    """As :func:`select`, of cases that are known already."""
-    chosen = choose_among(table, results.evaluations, rule, METRIC)
+def select_among(
+    table: pd.DataFrame, results: Results, rule: Rule, metric: str
+) -> dict[str, Selected]:
+    """As :func:`select`, of cases and a metric that are known already."""
+    chosen = choose_among(table, results.evaluations, rule, metric)
     return {
         data: Selected(
-            data, rule, table[table["data"] == data], chosen[chosen["data"] == data], results
+            data,
+            rule,
+            table[table["data"] == data],
+            chosen[chosen["data"] == data],
+            results,
+            metric,
         )
         for data in titles.in_order(set(table["data"]), titles.DATA)
     }
@@ -189,12 +229,13 @@ def select_among(table: pd.DataFrame, results: Results, rule: Rule) -> dict[str,
 def choices_by_run(selected: Selected) -> pd.DataFrame:
     """What the rule chooses among the steps of every single run; trials are numbers of runs."""
     table, evaluations, rule = selected.cases, selected.results.evaluations, selected.rule
+    metric = selected.metric
     if rule.domains != "left-out":
         alone = table.assign(trial=pd.factorize(table["run"])[0])
-        return choose_among(alone, evaluations, replace(rule, over="trial"), METRIC)
+        return choose_among(alone, evaluations, replace(rule, over="trial"), metric)
     partners = table[table["test_domain"].isna()]
     parts = [
-        choose_among(pd.concat([rows, partners]), evaluations, rule, METRIC)
+        choose_among(pd.concat([rows, partners]), evaluations, rule, metric)
         for _, rows in table[table["test_domain"].notna()].groupby("run")
     ]
     return pd.concat(parts) if parts else selected.chosen
@@ -205,11 +246,12 @@ def gain_over_erm(sets: Sequence[Selected], key: RowKey | None) -> Gain | None:
     if key is None or key.variant == "erm":
         return None
     ours, theirs = (
-        {(one.data, *at): value for one in sets for at, value in one.accuracies(row).items()}
+        {(one.data, *at): value for one in sets for at, value in one.values(row).items()}
         for row in (key, RowKey("erm", key.model))
     )
-    differences = tuple(ours[at] - theirs[at] for at in ours if at in theirs)
-    return Gain(differences) if differences else None
+    gain = sets[0].facts.gain
+    differences = tuple(gain(ours[at], theirs[at]) for at in ours if at in theirs)
+    return Gain(differences, sets[0].decimals) if differences else None
 
 
 def rows_over(sets: Sequence[Selected]) -> tuple[RowKey, ...]:
@@ -258,8 +300,8 @@ class DataSelection:
         chosen = self.main.chosen
         return replace(self.main, chosen=chosen[chosen["test_domain"] == TEST_DOMAIN])
 
-    def accuracy(self, rule: str, key: RowKey) -> Spread | None:
-        """Accuracy of a row: averaged over test domains, on ColoredMNIST at ``TEST_DOMAIN``."""
+    def value(self, rule: str, key: RowKey) -> Spread | None:
+        """The metric of a row: averaged over test domains, on ColoredMNIST at ``TEST_DOMAIN``."""
         selected = self.by_rule.get(rule)
         if selected is None:
             return None
@@ -269,9 +311,9 @@ class DataSelection:
 
     def spread(self, values: tuple[float, ...]) -> Spread | None:
         """Mean ± standard error over trials; on ColoredMNIST ± standard deviation over seeds."""
-        if not values:
-            return None
-        return Spread(values) if self.is_colored_mnist else Trials(values)
+        if not values or not self.is_colored_mnist:
+            return self.main.trials(values)
+        return Spread(values, self.main.decimals)
 
 
 @dataclass(frozen=True)
@@ -283,6 +325,13 @@ class PageRuns:
     """Rows of :func:`riskmatch.selection.cases`."""
     by_data: tuple[DataSelection, ...]
     """Data sets in the order of tables."""
+    metric: str
+    """Name of the metric that is shown."""
+
+    @property
+    def facts(self) -> MetricFacts:
+        """What is known about the metric."""
+        return facts_in(self.results, self.metric)
 
     @property
     def runs(self) -> pd.DataFrame:
@@ -311,15 +360,16 @@ class PageRuns:
         return [rule for rule in (*DOMAINBED_RULES, *COLORED_MNIST_RULES) if rule.name in choosing]
 
 
-def select_runs(paths: str | Path | Sequence[str | Path]) -> PageRuns:
+def select_runs(paths: str | Path | Sequence[str | Path], metric: str | None = None) -> PageRuns:
     """Read the runs below some paths and apply the selection rules.
 
     Raises:
         FileNotFoundError: a path does not exist, or holds no run.
-        ValueError: every run is damaged.
+        ValueError: every run is damaged, none has the metric, or their primary metrics differ.
     """
     results = read_results(paths)
     table = planned_cases(results)
+    metric = recorded_metric(table, results.evaluations, metric)
     several = table["test_domain"].notna() & table["test_domains"].map(
         lambda tests: len(tests) > 1 and TEST_DOMAIN in tests
     )
@@ -329,10 +379,10 @@ def select_runs(paths: str | Path | Sequence[str | Path]) -> PageRuns:
     by_data: dict[str, dict[str, Selected]] = defaultdict(dict)
     for rules, rows in ((DOMAINBED_RULES, table[~colored]), (COLORED_MNIST_RULES, table[colored])):
         for rule in rules:
-            for data, one in select_among(rows, results, rule).items():
+            for data, one in select_among(rows, results, rule, metric).items():
                 by_data[data][rule.name] = one
     order = titles.in_order(set(by_data), titles.DATA)
-    return PageRuns(results, table, tuple(DataSelection(d, by_data[d]) for d in order))
+    return PageRuns(results, table, tuple(DataSelection(d, by_data[d]) for d in order), metric)
 
 
 def read_runs(frame: pd.DataFrame) -> list[StoredRun]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 DECIMALS = 6
 """Decimals of numbers for programs; rounding to fewer starts from these."""
+ERROR = "mean ± standard error over n trials (standard deviation with denominator n, over √n)"
+"""What :class:`Trials` are, in captions."""
 MISSING = "—"
 """The text of an empty cell."""
 MAX_UNBROKEN = 24
@@ -53,9 +55,12 @@ class Spread:
         ('71.0 ± 1.4', '71.2', '—')
         >>> str(Spread((99.2, 99.2))), str(Spread((99.2, 99.2, 99.2)))
         ('99.2', '99.2 ± <0.1')
+        >>> str(Spread((0.3512, 0.3634), decimals=4))
+        '0.3573 ± 0.0086'
     """
 
     values: tuple[float, ...]
+    decimals: int = 1
     measure: ClassVar[str] = "sd"
     """Name of the number after ±, in the header of a CSV column."""
     sign: ClassVar[str] = ""
@@ -79,13 +84,14 @@ class Spread:
     def __str__(self) -> str:
         if self.mean is None:
             return MISSING
-        mean = one_decimal(self.mean, self.sign)
+        mean = fixed(self.mean, self.decimals, self.sign)
         if self.error is None:
             return mean
-        if self.error >= 0.05:
-            return f"{mean} ± {one_decimal(self.error)}"
+        smallest = 10**-self.decimals
+        if self.error >= smallest / 2:
+            return f"{mean} ± {fixed(self.error, self.decimals)}"
         # Two equal values are no evidence of a small spread.
-        return f"{mean} ± <0.1" if len(self.values) > 2 else mean
+        return f"{mean} ± <{fixed(smallest, self.decimals)}" if len(self.values) > 2 else mean
 
 
 @dataclass(frozen=True)
@@ -150,23 +156,45 @@ class Amount:
         if self.value is None or not math.isfinite(self.value):
             return MISSING
         if self.decimals is not None:
-            return f"{self.value:.{self.decimals}f}"
+            return fixed(self.value, self.decimals)
         small = abs(self.value) < 10
-        return f"{self.value:.3g}".replace("-", "−") if small else one_decimal(self.value)
+        return f"{self.value:.3g}".replace("-", "−") if small else fixed(self.value)
 
 
-def one_decimal(value: float, sign: str = "") -> str:
-    """A number as all tables print it: the number of :meth:`Table.csv`, rounded to one decimal.
+def fixed(value: float, decimals: int = 1, sign: str = "") -> str:
+    """A number as all tables print it: the number of :meth:`Table.csv`, rounded to few decimals.
 
     Args:
         value: a finite number.
+        decimals: number of decimals.
         sign: ``+`` for a sign before positive numbers.
 
     Example:
-        >>> one_decimal(29.849999999999998), one_decimal(-0.31), one_decimal(2.0, "+")
-        ('29.9', '−0.3', '+2.0')
+        >>> fixed(29.849999999999998), fixed(-0.31), fixed(2.0, sign="+"), fixed(0.35126, 3)
+        ('29.9', '−0.3', '+2.0', '0.351')
     """
-    return f"{round(value, DECIMALS):{sign}.1f}".replace("-", "−")
+    return f"{_rounded(value, decimals):{sign}.{decimals}f}".replace("-", "−")
+
+
+def _rounded(value: float, decimals: int | None) -> float:
+    """A number for programs, with two decimals more than are shown, and at least ``DECIMALS``."""
+    return round(value, max(DECIMALS, (decimals or 0) + 2))
+
+
+def number(value: float | None, decimals: int = 1) -> Cell:
+    """The cell of a number with some decimals; numbers alone have one."""
+    return value if decimals == 1 or value is None else Amount(value, decimals)
+
+
+def decimals_of(values: Iterable[float]) -> int:
+    """Decimals with which the largest of some numbers has four digits.
+
+    Example:
+        >>> decimals_of([3.25, 12.5]), decimals_of([0.04]), decimals_of([45210.0]), decimals_of([])
+        (2, 5, 0, 1)
+    """
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    return max(0, 3 - math.floor(math.log10(largest))) if largest else 1
 
 
 def capitalised(label: str) -> str:
@@ -197,7 +225,7 @@ def format_cell(cell: Any) -> str:
     if cell is None or cell == "" or (isinstance(cell, float) and not math.isfinite(cell)):
         return MISSING
     if isinstance(cell, float):
-        return one_decimal(cell)
+        return fixed(cell)
     if isinstance(cell, str | Spread | Amount | Published):
         return printable(cell)
     return json.dumps(cell, ensure_ascii=False)
@@ -342,13 +370,14 @@ def _numbers(cell: Cell) -> tuple[Cell, Cell, Cell]:
     if isinstance(cell, Published):
         return cell.mean, cell.error, None
     if isinstance(cell, Spread):
-        return _number(cell.mean), _number(cell.error), len(cell.values)
+        numbers = (Amount(value, cell.decimals) for value in (cell.mean, cell.error))
+        return *map(_number, numbers), len(cell.values)  # type: ignore[return-value]
     return _number(cell), None, None
 
 
 def _number(cell: Cell) -> Cell:
-    value = cell.value if isinstance(cell, Amount) else cell
-    return round(value, DECIMALS) if isinstance(value, float) else value
+    value, decimals = (cell.value, cell.decimals) if isinstance(cell, Amount) else (cell, None)
+    return _rounded(value, decimals) if isinstance(value, float) else value
 
 
 def _tex_row(cells: Sequence[Cell]) -> str:

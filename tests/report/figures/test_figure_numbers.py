@@ -12,7 +12,7 @@ from riskmatch.report.density import DensityEstimate
 from riskmatch.report.figures.risks import NoPredictions, cdf, densities, density_plot
 from riskmatch.report.figures.training import (
     ablation,
-    accuracies,
+    curves,
     gap,
     matching,
     matching_losses,
@@ -56,7 +56,7 @@ def test_gap_uses_training_samples_of_training_domains(tmp_path):
     assert lines[0].y == pytest.approx([worst for _, worst in truth])
 
 
-@pytest.mark.parametrize("figure", [accuracies, terms, gap, matching])
+@pytest.mark.parametrize("figure", [curves, terms, gap, matching])
 def test_curves_mark_the_step_at_which_the_method_acts(tmp_path, figure):
     runs = {"RDM": stored_run(tmp_path), "ERM": stored_run(tmp_path, "erm")}
     assert figure(runs).marks == {"RDM": 10.0}
@@ -108,7 +108,7 @@ def test_cdf_counts_the_samples_below(tmp_path):
 
 
 def test_accuracy_uses_validation_except_on_test_domains(tmp_path):
-    art, _, sketch = accuracies({"RDM": stored_run(tmp_path)}).panels["RDM"]
+    art, _, sketch = curves({"RDM": stored_run(tmp_path)}).panels["RDM"]
     for line, domain, split in ((art, "art", "val"), (sketch, "sketch", "train")):
         truth = [100 * (risks_at(step, domain, split) <= 1).mean() for step in STEPS]
         assert list(line.y) == pytest.approx(truth)
@@ -200,9 +200,9 @@ def test_a_domain_has_one_colour_in_all_runs_and_figures(tmp_path):
     other = stored_run(tmp_path / "two", tests=("art",), worst=("photo", "sketch"))
     runs = {"one": first, "two": other}
     colours = {}
-    for plot in (accuracies(runs), cdf(runs)):
-        for curves in plot.panels.values():
-            for curve in curves:
+    for plot in (curves(runs), cdf(runs)):
+        for panel in plot.panels.values():
+            for curve in panel:
                 name = curve.label.removesuffix(" (test)")
                 colours.setdefault(name, set()).add(curve.style.color)
     for label, style in {**densities(runs).styles, **worst_domains(runs).styles}.items():
@@ -231,4 +231,4 @@ def test_missing_predictions_name_the_cure(tmp_path):
     for make in (densities, cdf):
         with pytest.raises(NoPredictions, match=r"neither predictions nor a checkpoint.*again"):
             make({"RDM": run})
-    assert accuracies({"RDM": run}).panels
+    assert curves({"RDM": run}).panels

@@ -29,6 +29,11 @@ def page_data(*, runs=1, training=TRAINING, test=TEST, classes=CLASSES, **change
     many = runs > 1
     data = {
         "title": f"{' and '.join(methods[:2])} on PACS",
+        "metric": {
+            **{"name": "accuracy", "title": "accuracy", "higher": True, "percent": True},
+            "decimals": 1,
+        },
+        "groups": [],
         "version": "0.1.0",
         "command": "riskmatch report runs -o report.html",
         "headline": Table(
@@ -72,7 +77,7 @@ def bare():
         "curves": {
             **{name: [] for name in ("steps", "loss", "worst")},
             "start": None,
-            **{name: {} for name in ("accuracy", "risk", "terms", "raw")},
+            **{name: {} for name in ("metric", "risk", "terms", "raw")},
         },
     }
     return data
@@ -117,6 +122,7 @@ def run(seed, method, training, test, classes):
         "title": f"{method} on PACS without {' '.join(test)[:20]}",
         "method": method,
         "data": "pacs",
+        "task": "classification",
         "domains": domains,
         "parts_of_domains": {"train": "80 % part", "val": "20 % part"},
         "sizes": {name: {"train": 126, "val": 31} for name in domains},
@@ -162,7 +168,7 @@ def curves(rng, steps, level, training):
     return {
         "steps": steps,
         "start": 105,
-        "accuracy": series(lambda top: 0.15 + (top - 0.15) * grown, 0.012),
+        "metric": series(lambda top: 0.15 + (top - 0.15) * grown, 0.012),
         "risk": series(lambda top: 2 - 1.9 * top * grown, 0.03),
         "loss": (2 - 1.4 * grown).tolist(),
         "terms": {"risk": (1.9 - 1.4 * grown).tolist(), "penalty": [None, *penalty[1:]]},

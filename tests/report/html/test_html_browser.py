@@ -25,7 +25,7 @@ def series(page, chart):
     return set(marks.evaluate_all("nodes => nodes.map(node => node.dataset.series)"))
 
 
-DRAWN = ("histogram", "cdf", "accuracy", "risk", "confusion", "calibration")
+DRAWN = ("histogram", "cdf", "metric", "risk", "confusion", "calibration")
 SCROLLS = "document.documentElement.scrollWidth > innerWidth"
 
 
@@ -113,7 +113,7 @@ def test_hostile_names_are_text_and_fit(visit):
     page = visit(render(page_data(training=HOSTILE[:4], test=HOSTILE[4:], classes=HOSTILE)))
     for name in HOSTILE:
         assert page.locator("article .about:visible bdi").get_by_text(name, exact=True).count()
-    assert series(page, "accuracy") == set(HOSTILE)
+    assert series(page, "metric") == set(HOSTILE)
     for summary in page.locator(".numbers summary:visible").all():
         summary.click()
     assert page.locator(".numbers table:visible").count() >= 4
@@ -211,10 +211,10 @@ def test_nothing_is_clipped_without_a_hint(visit, width, scheme):
 def test_test_domain_has_the_number_of_the_headline(visit):
     data = page_data(classes=TEN)
     (run,) = data["runs"]
-    curve = run["curves"]["accuracy"]["sketch"]
+    curve = run["curves"]["metric"]["sketch"]
     curve["train"][-3], curve["val"][-3] = 125 / 126, 1.0
     page = visit(render(data))
-    chart = page.locator("[data-chart=accuracy]")
+    chart = page.locator("[data-chart=metric]")
     assert "80 % part 99.2" in chart.locator(".legend li", has_text="sketch").inner_text()
     titles = chart.locator(".mark title").evaluate_all("all => all.map(t => t.textContent)")
     assert any(title.startswith("sketch, step 270: 99.2") for title in titles)
@@ -232,23 +232,23 @@ def test_charts_round_like_tables(visit):
     shares = {"art": 260 / 320, "cartoon": 0.8054601, "photo": 0.80546, "sketch": 0.8175}
     for name, share in shares.items():
         for part in ("train", "val"):
-            run["curves"]["accuracy"][name][part][-3] = share
+            run["curves"]["metric"][name][part][-3] = share
     run["sizes"] = {}
     page = visit(render(data))
     rows = page.locator("#run-0-curves .sortable tbody tr").all_inner_texts()
-    legend = page.locator("[data-chart=accuracy] .legend li").all_inner_texts()
+    legend = page.locator("[data-chart=metric] .legend li").all_inner_texts()
     printed = ["81.2", "80.5", "80.5", "81.8"]
     assert [row.split()[2] for row in rows] == printed
     assert [item.split()[-1] for item in legend] == printed
-    page.locator("[data-chart=accuracy] summary").click()
-    values = page.locator("[data-chart=accuracy] .numbers tbody tr", has_text="270").inner_text()
+    page.locator("[data-chart=metric] summary").click()
+    values = page.locator("[data-chart=metric] .numbers tbody tr", has_text="270").inner_text()
     assert values.split() == ["270", *printed]
 
 
 def test_curves_mark_the_step_from_which_the_method_acts(visit, one_run):
     page = visit(one_run)
     for section, charts in (
-        ("curves", ("accuracy", "risk")),
+        ("curves", ("metric", "risk")),
         ("terms", ["terms"]),
         ("matching",) * 2,
     ):
@@ -272,7 +272,7 @@ def test_a_start_before_the_first_evaluation_is_told_but_not_drawn(visit):
     text = page.locator("#run-0-curves").inner_text()
     assert "acts from step 105, before the first evaluation" in text
     assert "solid vertical line" not in text
-    assert page.locator("[data-chart=accuracy] .start").count() == 0
+    assert page.locator("[data-chart=metric] .start").count() == 0
 
 
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
@@ -353,7 +353,7 @@ def test_colours_are_those_of_the_place_in_the_data_set(visit):
     for number in (0, 1):
         page.get_by_label("Run").select_option(str(number))
         seen.append(
-            page.locator("article:visible [data-chart=accuracy] path[data-series]").evaluate_all(
+            page.locator("article:visible [data-chart=metric] path[data-series]").evaluate_all(
                 "all => all.map(p => [p.dataset.series, p.classList[1], "
                 "getComputedStyle(p).stroke])"
             )

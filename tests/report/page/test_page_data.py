@@ -70,7 +70,7 @@ def test_content_of_a_single_run(erm):
     last, score = run["snapshots"][-1], record.evaluations[-1].scores["0.8"]["val"]
     assert last["domains"]["0.8"]["n"] == 20
     assert last["domains"]["0.8"]["mean"] == pytest.approx(score.risk, rel=1e-5)
-    assert run["curves"]["accuracy"]["0.8"]["val"][-1] == score.metrics["accuracy"]
+    assert run["curves"]["metric"]["0.8"]["val"][-1] == score.metrics["accuracy"]
     for part in "confusion", "calibration", "hardest":
         assert list(run[part]) == DOMAINS
     assert sum(entry["n"] for entry in run["calibration"]["0.1"]["bins"]) == 100

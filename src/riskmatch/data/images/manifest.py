@@ -111,6 +111,20 @@ def manifest_paths(path: Path) -> list[str]:
     return [_value(path, location, "path", row["path"]) for location, row in rows]
 
 
+def manifest_values(path: Path, columns: Sequence[str]) -> dict[str, list[str]]:
+    """The texts of some columns of a manifest by image path; those that are missing are empty.
+
+    Raises:
+        ValueError: there is no such column.
+    """
+    values = {}
+    for _, row in _READERS[path.suffix.lower()](path, ("path", *columns)):
+        _check_columns(path, row, columns)
+        cells = (row[column] for column in columns)
+        values[str(row["path"]).strip()] = ["" if c is None else str(c).strip() for c in cells]
+    return values
+
+
 def listed_files(path: Path) -> list[Path]:
     """The image files that a manifest lists; none if the file is no manifest."""
     try:

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from riskmatch.files import read_file, refuse_input, write_whole
+from riskmatch.report.facts import joined
 from riskmatch.report.figures.canvas import SUFFIXES, save
 from riskmatch.report.figures.plot import Plot, read_plot
 from riskmatch.report.figures.risks import cdf, densities, last_predictions
 from riskmatch.report.figures.training import (
     ablation,
-    accuracies,
+    curves,
     gap,
     matching,
     terms,
@@ -24,11 +25,11 @@ from riskmatch.report.selected import read_runs
 from riskmatch.report.style import INCHES, Width
 from riskmatch.report.titles import run_titles
 from riskmatch.runs.frame import folders_of, read_results
+from riskmatch.selection import recorded_metric
 from riskmatch.trust import imports_nothing
 from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
     from riskmatch.data import OnProgress
@@ -45,10 +46,13 @@ class FigureType(NamedTuple):
 
     summary: str
     per_run: Callable[..., Plot] | None = None
-    """Takes runs by title, and ``load`` if ``at_end``."""
+    """Takes runs by title, ``load`` if ``at_end``, and a metric if ``judged``."""
     at_end: bool = False
     """Whether it is drawn from the predictions at the end of a run."""
-    over_runs: Callable[[pd.DataFrame], Plot] | None = None
+    over_runs: Callable[..., Plot] | None = None
+    """Takes the data frame of all runs, and a metric."""
+    judged: bool = False
+    """Whether it shows a metric."""
 
 
 FIGURES: dict[str, FigureType] = {
@@ -58,13 +62,13 @@ FIGURES: dict[str, FigureType] = {
     "cdf": FigureType(
         "distribution functions of the validation risks of every domain", cdf, at_end=True
     ),
-    "curves": FigureType("accuracy on every domain during training", accuracies),
+    "curves": FigureType("the metric on every domain during training", curves, judged=True),
     "terms": FigureType("loss, its terms and the unweighted penalties during training", terms),
     "gap": FigureType("distributional variance L and its surrogate L̂ during training", gap),
     "matching": FigureType("L̂ on training and on validation samples during training", matching),
     "worst": FigureType("worst training domain over the steps", worst_domains),
     "ablation": FigureType(
-        "accuracy against λ or the batch size, over many runs", over_runs=ablation
+        "the metric against λ or the batch size, over many runs", over_runs=ablation, judged=True
     ),
 }
 
@@ -74,7 +78,7 @@ def list_figures() -> dict[str, str]:
 
     Example:
         >>> list_figures()["curves"]
-        'accuracy on every domain during training'
+        'the metric on every domain during training'
     """
     return {name: figure.summary for name, figure in FIGURES.items()}
 
@@ -86,6 +90,7 @@ def draw_figure(
     out: str | Path | None = None,
     *,
     width: Width | None = None,
+    metric: str | None = None,
     data_dir: Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> Figure:
@@ -98,13 +103,14 @@ def draw_figure(
             be drawn again; None writes no file.
         width: ``"column"`` (3.3 inches) or ``"page"`` (6.9 inches); by default column width for a
             single panel.
+        metric: name of what curves and ablation show; None is the primary metric of the runs.
         data_dir: folder that is searched first for the data set, where predictions at the end of
             a run are not stored and have to be computed from its checkpoint.
         on_progress: called while they are computed.
 
     Raises:
-        ValueError: the name or the suffix is unknown, there is nothing to draw, or ``out`` is an
-            input.
+        ValueError: the name or the suffix is unknown, there is nothing to draw, no run has the
+            metric, or ``out`` is an input.
         FileNotFoundError: there are no runs, or they lack what the figure shows.
 
     See :mod:`riskmatch.report` for an example.
@@ -118,7 +124,7 @@ def draw_figure(
             read_plot(read_file(Path(out)).decode())
             folders = []  # an earlier figure in a folder of runs is replaced
         refuse_input(Path(out), name, *folders, within=(NUMBERS,))
-    plot = plot_runs(name, runs, data_dir, on_progress)
+    plot = plot_runs(name, runs, data_dir, on_progress, metric=metric)
     figure = plot.draw(width)
     if out is not None and Path(out).suffix == NUMBERS:
         write_whole(Path(out), plot.json().encode())
@@ -133,12 +139,14 @@ def plot_runs(
     runs: Paths = (),
     data_dir: Path | None = None,
     on_progress: OnProgress | None = None,
+    *,
+    metric: str | None = None,
 ) -> Plot:
     """Numbers of a figure; arguments and errors as for :func:`draw_figure`."""
     name = str(name)
     if name.endswith(NUMBERS):
-        if runs:
-            raise ValueError(f"{name} holds all its numbers; give no runs with it.")
+        if runs or metric:
+            raise ValueError(f"{name} holds all its numbers; give no runs and no metric with it.")
         try:
             return read_plot(read_file(Path(name)).decode())
         except ValueError as error:
@@ -152,8 +160,14 @@ def plot_runs(
     if evaluated.empty:
         raise ValueError("None of these runs has an evaluation yet; there is nothing to draw.")
     type_ = FIGURES[name]
+    judged: dict[str, str] = {}
+    if type_.judged:
+        judged = {"metric": recorded_metric(results.runs, results.evaluations, metric)}
+    elif metric is not None:
+        shown = joined(name for name, figure in FIGURES.items() if figure.judged)
+        raise ValueError(f"The figure {name} shows no metric; those that do are {shown}.")
     if type_.over_runs:
-        return type_.over_runs(evaluated)
+        return type_.over_runs(evaluated, **judged)
     number = evaluated["run"].nunique()
     if number > MAX_PANELS:
         raise ValueError(f"{number} runs need {number} panels; give at most {MAX_PANELS} runs.")
@@ -163,4 +177,4 @@ def plot_runs(
     if type_.at_end:
         load = partial(last_predictions, data_dir=data_dir, on_progress=on_progress)
         return type_.per_run(titled, load)
-    return type_.per_run(titled)
+    return type_.per_run(titled, **judged)

@@ -26,7 +26,7 @@ LOG_BELOW = 0.1
 SMALLEST = 1e-7
 """Lower end of a logarithmic axis, at least."""
 TEST = " (test)"
-XLABEL = "risk of a sample (cross-entropy)"
+RISK, XLABEL = "risk of a sample", "risk of a sample (cross-entropy)"
 
 Runs = Mapping[str, StoredRun]
 """Runs by panel title."""
@@ -68,7 +68,8 @@ def last_predictions(
 def densities(runs: Runs, load: Callable[[StoredRun], ByDomain] = last_predictions) -> Densities:
     """Histogram and density of the validation risks of every domain, one panel per run."""
     title = "Risks by domain; ticks mark the means"
-    return density_plot(_last_risks(runs, load), title, note_on(runs), all_domains(runs))
+    risks = _last_risks(runs, load)
+    return density_plot(risks, title, note_on(runs), all_domains(runs), _xlabel(runs))
 
 
 def cdf(runs: Runs, load: Callable[[StoredRun], ByDomain] = last_predictions) -> Lines:
@@ -76,7 +77,7 @@ def cdf(runs: Runs, load: Callable[[StoredRun], ByDomain] = last_predictions) ->
     risks = _last_risks(runs, load)
     styles = domain_styles(risks, all_domains(runs))
     return cdf_plot(
-        risks, styles, "Cumulative distribution of risks by domain", XLABEL, note_on(runs)
+        risks, styles, "Cumulative distribution of risks by domain", _xlabel(runs), note_on(runs)
     )
 
 
@@ -101,7 +102,15 @@ def cdf_plot(
     return Lines(title=title, xlabel=xlabel, note=note, ylabel="fraction of samples", panels=panels)
 
 
-def density_plot(risks: Risks, title: str, note: str, domains: Sequence[str]) -> Densities:
+def _xlabel(runs: Runs) -> str:
+    """What the risks of runs are."""
+    entropy = all(run.record.task.name == "classification" for run in runs.values())
+    return XLABEL if entropy else RISK
+
+
+def density_plot(
+    risks: Risks, title: str, note: str, domains: Sequence[str], xlabel: str = XLABEL
+) -> Densities:
     """Densities of risks in common bins; ``domains`` are all domains of the data set.
 
     The axis is logarithmic where most risks are small compared with the largest ones.
@@ -117,7 +126,7 @@ def density_plot(risks: Risks, title: str, note: str, domains: Sequence[str]) ->
         title: {label: estimate(values, edges) for label, values in panel.items()}
         for title, panel in risks.items()
     }
-    return Densities(title, XLABEL, note, panels, domain_styles(risks, domains), log)
+    return Densities(title, xlabel, note, panels, domain_styles(risks, domains), log)
 
 
 def _last_risks(runs: Runs, load: Callable[[StoredRun], ByDomain]) -> Risks:

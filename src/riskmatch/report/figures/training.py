@@ -1,7 +1,8 @@
-"""Figures over the steps of runs (accuracy, terms, worst domain, L and L̂), and over λ."""
+"""Figures over the steps of runs (metric, terms, worst domain, L and L̂), and over λ."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from riskmatch.metrics import MetricFacts
 from riskmatch.report.density import Array, finite_risks
 from riskmatch.report.facts import SETTINGS
 from riskmatch.report.figures.plot import Bands, Curve, Lines
@@ -22,15 +24,15 @@ from riskmatch.report.figures.risks import (
 )
 from riskmatch.report.selected import select
 from riskmatch.report.style import BLACK, BLUE, DASHED, VERMILION, LineStyle, line_styles
-from riskmatch.report.tables import Trials
+from riskmatch.report.tables import Trials, capitalised
 from riskmatch.report.titles import DATA, data_title, in_order, part_titles, setup_of_frame
 from riskmatch.runs import predictions
 from riskmatch.runs.config import acts_from
-from riskmatch.runs.frame import Results
+from riskmatch.runs.frame import Results, metrics_of
 from riskmatch.runs.lines import Split
 from riskmatch.runs.predictions import ByDomain
 from riskmatch.runs.records import StoredRun
-from riskmatch.selection import RULES
+from riskmatch.selection import RULES, recorded_metric
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,9 +50,17 @@ Series = Mapping[str, Mapping[str, list[float]]]
 """One value per evaluation, by panel title and label."""
 
 
-def accuracies(runs: Runs) -> Lines:
-    """Accuracy on validation samples of training domains and the reported part of test domains."""
-    series = {title: _accuracies(run) for title, run in runs.items()}
+def curves(runs: Runs, metric: str | None = None) -> Lines:
+    """A metric on validation samples of training domains and the reported part of test domains.
+
+    Args:
+        runs: runs by panel title.
+        metric: its name; None is the primary metric of the runs.
+    """
+    tasks = [run.record.task for run in runs.values()]
+    name = metric or tasks[0].primary
+    facts = next((t.metrics[name] for t in tasks if name in t.metrics), MetricFacts(name))
+    series = {title: _values(run, name, facts) for title, run in runs.items()}
     panels = _panels(runs, series, domain_styles(series, all_domains(runs)))
     parts = dict.fromkeys(part_titles(run.config.data)["train"] for run in runs.values())
     starts = _starts(runs)
@@ -58,8 +68,13 @@ def accuracies(runs: Runs) -> Lines:
         f"Test domains: {' or '.join(parts)}, as in tables; training domains: validation samples. "
         f"{note_on(runs)}{_START * bool(starts)}"
     )
-    title = "Accuracy by domain during training"
-    return Lines(title, STEP, note, panels, "accuracy, %", marks=starts)
+    title = f"{capitalised(facts.title)} by domain during training"
+    return Lines(title, STEP, note, panels, _axis(facts), marks=starts)
+
+
+def _axis(facts: MetricFacts) -> str:
+    """The label of an axis of a metric."""
+    return facts.title + ", %" * facts.percent
 
 
 def terms(runs: Runs) -> Lines:
@@ -176,15 +191,14 @@ def _panels(runs: Runs, series: Series, styles: Mapping[str, LineStyle]) -> dict
     return panels
 
 
-def _accuracies(run: StoredRun) -> dict[str, list[float]]:
+def _values(run: StoredRun, metric: str, facts: MetricFacts) -> dict[str, list[float]]:
     lines = {}
     for domain in run.record.domains:
         test = domain in run.config.test_domains
         scores = [evaluation.scores.get(domain, {}) for evaluation in run.record.evaluations]
         reported = (s.get("train" if test else "val") or s.get("train") for s in scores)
-        lines[domain + TEST * test] = [
-            100 * s.metrics.get("accuracy", float("nan")) if s else float("nan") for s in reported
-        ]
+        values = (s.metrics.get(metric, math.nan) if s else math.nan for s in reported)
+        lines[domain + TEST * test] = [facts.scale * value for value in values]
     return lines
 
 
@@ -220,13 +234,14 @@ def training_risks(by_domain: ByDomain, tests: Sequence[str], split: Split) -> l
     return [finite_risks(splits[split]) for splits in training if split in splits]
 
 
-def ablation(frame: pd.DataFrame) -> Lines:
-    """Accuracy averaged over test domains, against the hyper-parameter that differs.
+def ablation(frame: pd.DataFrame, metric: str | None = None) -> Lines:
+    """A metric averaged over test domains, against the hyper-parameter that differs.
 
     Methods whose runs do not differ in it are left out.
 
     Args:
         frame: a data frame of :func:`riskmatch.results`.
+        metric: name of the metric; None is the primary metric of the runs.
     """
     groups = frame.groupby(_GROUP)
     for name, column in _COLUMNS.items():
@@ -235,18 +250,18 @@ def ablation(frame: pd.DataFrame) -> Lines:
             continue
         if others := _other_differences(varied, column):
             raise ValueError(
-                f"These runs differ in {', '.join(others)} besides {name}, so their accuracies do "
+                f"These runs differ in {', '.join(others)} besides {name}, so they do "
                 f"not show the effect of {name}; give runs that differ in {name} alone."
             )
-        return ablation_plot(varied, name)
+        return ablation_plot(varied, name, metric)
     raise ValueError(
         f"Of each method, these runs have the same {' and '.join(VARIED)}; give runs of one method "
         "that differ in one of them."
     )
 
 
-def ablation_plot(frame: pd.DataFrame, name: str) -> Lines:
-    """Accuracy against the hyper-parameter ``name``: one panel per data set, one line per method.
+def ablation_plot(frame: pd.DataFrame, name: str, metric: str | None = None) -> Lines:
+    """A metric against the hyper-parameter ``name``: one panel per data set, one line per method.
 
     The step is chosen by train-val among the evaluations after the warm-up, because all runs are
     equal before. Error bars are standard errors over trials, where every value has several.
@@ -254,8 +269,10 @@ def ablation_plot(frame: pd.DataFrame, name: str) -> Lines:
     Args:
         frame: a data frame of :func:`riskmatch.results`.
         name: a name of :data:`VARIED`.
+        metric: name of the metric; None is the primary metric of the runs.
     """
-    lines = _accuracies_by_value(frame, _COLUMNS[name])
+    metric = recorded_metric(frame.drop_duplicates("run"), frame, metric)
+    facts, lines = metrics_of(frame)[metric], _values_by_setting(frame, _COLUMNS[name], metric)
     panels = {}
     for data in in_order(set(lines), DATA):
         styles = line_styles(lines[data])
@@ -272,15 +289,15 @@ def ablation_plot(frame: pd.DataFrame, name: str) -> Lines:
     bars = any(curve.sd for curves in panels.values() for curve in curves)
     caption = (
         f"Averages over test domains{' ± standard error over trials' if bars else ''}. Step: the "
-        "one with the best mean validation accuracy of the training domains (train-val) after the "
-        "warm-up."
+        f"one with the best mean validation {facts.title} of the training domains (train-val) "
+        "after the warm-up."
     )
     return Lines(
-        f"Accuracy against the {VARIED[name]}",
+        f"{capitalised(facts.title)} against the {VARIED[name]}",
         VARIED[name],
         f"{caption} {setup_of_frame(frame)}",
         panels,
-        "accuracy, %",
+        _axis(facts),
         points=True,
         sharey=False,
     )
@@ -304,15 +321,15 @@ def _other_differences(frame: pd.DataFrame, varied: str) -> list[str]:
     ]
 
 
-def _accuracies_by_value(
-    frame: pd.DataFrame, column: str
+def _values_by_setting(
+    frame: pd.DataFrame, column: str, metric: str
 ) -> dict[str, dict[str, dict[float, Trials]]]:
-    """Accuracies of the trials, by data set, method and value of the hyper-parameter."""
+    """The metric of the trials, by data set, method and value of the hyper-parameter."""
     rule = replace(RULES["train-val"], after_warmup=True)
     lines: dict[str, dict[str, dict[float, Trials]]] = {}
     for value, rows in frame.groupby(column):
         results = Results(rows.drop_duplicates("run"), rows)
-        for data, selected in select(results, rule).items():
+        for data, selected in select(results, rule, metric).items():
             for key in selected.rows:
                 if trials := selected.by_trial(key):
                     by_label = lines.setdefault(data, {}).setdefault(selected.label(*key), {})

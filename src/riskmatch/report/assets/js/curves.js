@@ -1,8 +1,8 @@
-// Learning curves: accuracy and mean risk by domain, loss and its terms.
+// Learning curves: the metric and mean risk by domain, loss and its terms.
 
-CHARTS.accuracy = (run, width) => learning(run, width, {
-  series: run.curves.accuracy, title: "Accuracy over the steps", yLabel: "accuracy (%)",
-  format: (value) => number(100 * value), text: percent,
+CHARTS.metric = (run, width) => learning(run, width, {
+  series: run.curves.metric, title: `${capitalised(PAGE.metric.title)} over the steps`, yLabel: metricLabel(),
+  format: (value) => number(PAGE.metric.percent ? 100 * value : value), text: PAGE.metric.percent ? percent : metricText,
 });
 
 CHARTS.risk = (run, width) => learning(run, width, {

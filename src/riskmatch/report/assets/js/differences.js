@@ -1,6 +1,7 @@
 // Paired differences of methods from their baseline, with confidence intervals.
 
 CHARTS.differences = (_, width) => {
+  const { title, higher } = PAGE.metric;
   const rows = PAGE.differences.filter((row) => known(row.mean));
   if (!rows.length) return [message("No two methods share a test domain and a trial, so there are no pairs to compare.")];
   const base = rows.every((row) => row.against === rows[0].against) ? rows[0].against : null;
@@ -19,8 +20,8 @@ CHARTS.differences = (_, width) => {
   }
   group.append(
     svg("line", { class: "zero", x1: px(0), x2: px(0), y1: top - 6, y2: bottom }),
-    svg("text", { class: "label", x: width - 12, y: height - 6, "text-anchor": "end" }, "higher accuracy →"),
-    svg("text", { class: "label", x: left, y: height - 6 }, "← lower accuracy"),
+    svg("text", { class: "label", x: width - 12, y: height - 6, "text-anchor": "end" }, `${higher ? "higher" : "lower"} ${title} →`),
+    svg("text", { class: "label", x: left, y: height - 6 }, `← ${higher ? "lower" : "higher"} ${title}`),
     svg("text", { class: "label", x: px(0), y: 22, "text-anchor": "middle" }, base === null ? "no difference" : shorten(base, 30)));
   rows.forEach((row, i) => {
     const y = top + (i + 0.5) * rowHeight;
@@ -31,8 +32,8 @@ CHARTS.differences = (_, width) => {
       group.append(svg("line", { class: `interval${significant ? " significant" : ""}`, x1: px(row.low), x2: px(row.high), y1: y, y2: y }));
     }
     group.append(svg("circle", { class: `difference${significant ? " significant" : ""}`, cx: px(row.mean), cy: y, r: 5 },
-      svg("title", {}, `${row.method} against ${row.against}: ${points(row.mean)}, ${points(row.low)} to ${points(row.high)}, ${row.pairs} pairs`)));
+      svg("title", {}, `${row.method} against ${row.against}: ${metricText(row.mean)}, ${metricText(row.low)} to ${metricText(row.high)}, ${row.pairs} pairs`)));
   });
-  const text = rows.map((row) => `${row.method} against ${row.against}: ${points(row.mean)}.`).join(" ");
+  const text = rows.map((row) => `${row.method} against ${row.against}: ${metricText(row.mean)}.`).join(" ");
   return [image("Paired differences", text, width, height, group)];
 };

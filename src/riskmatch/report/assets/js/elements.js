@@ -55,6 +55,20 @@ function points(value) {
   return (tie && down % 2 === 0 ? down / 10 : exact).toFixed(1).replace("-", "−");
 }
 
+// A value of the metric of the page in the unit of tables, and the label of its axis.
+function metricText(value) {
+  if (PAGE.metric.percent) return points(value);
+  return known(value) ? value.toFixed(PAGE.metric.decimals).replace("-", "−") : MISSING;
+}
+
+function metricLabel() {
+  return PAGE.metric.title + (PAGE.metric.percent ? " (%)" : "");
+}
+
+function capitalised(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 function shorten(text, limit) {
   const characters = Array.from(text);
   return characters.length > limit ? characters.slice(0, limit - 1).join("") + "…" : text;
