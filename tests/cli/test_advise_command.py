@@ -145,9 +145,9 @@ def test_four_sites_of_a_table_are_chosen_for_by_leave_one_out(riskmatch):
     ]
     for domain, check in values["checks"].items():
         accuracy = values["methods"][0]["values"][domain]
-        assert check["accuracy"] == pytest.approx(accuracy)
+        assert check["value"] == pytest.approx(accuracy)
         expected = prediction_interval(left_out_besides(domain))
-        assert check["expected"] == pytest.approx(vars(expected))
+        assert check["expected"] == pytest.approx(expected.to_json())
     assert list(values["checks"]) == list("ABCD")
     assert "90 % are promised" in values["notes"][-1]
     assert values["most_frequent_class"] == 0.5  # half of every site is late

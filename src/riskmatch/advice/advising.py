@@ -138,8 +138,8 @@ def advise(
     domains = load(data, options, data_dir, on_progress)
     if not domains.classes or choices.get("risk", "cross-entropy") in REGRESSION:
         raise ValueError(
-            f"{data} has no classes, and advise compares classifiers. Plan runs of each method "
-            "with riskmatch sweep plan and compare them with riskmatch sweep table."
+            f"advise compares classifiers, and {data} is a regression or has tags. Plan runs of "
+            "each method with riskmatch sweep plan and compare them with riskmatch sweep table."
         )
     name = choices.get("metric") or ACCURACY
     check_option("metric of advise", name, find_task("classification").metrics)
