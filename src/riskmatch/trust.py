@@ -8,8 +8,8 @@ from a file (a model folder, a record, a plan, an advice) is imported only
    in the user's state folder, as ``git`` does with ``safe.directory``,
 3. or if the caller trusts the file: ``--trust``, in Python ``trust=True``.
 
-Functions that only read are decorated with :func:`imports_nothing` and import no part at all, not
-even those that installed packages announce.
+Functions that only read are decorated with :func:`imports_nothing` and import no part, not even
+those that installed packages announce, but for a ``metric`` that the caller names.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ _reading: ContextVar[bool] = ContextVar("reading", default=False)
 _passed: set[str] = set()
 """Names that were imported on behalf of Python code in this process."""
 
+_named: ContextVar[object] = ContextVar("named", default=None)
+"""The only name that may be imported where no other is."""
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -98,7 +100,7 @@ def may_import(name: str, announced: bool = False) -> bool:
         announced: whether an installed package announces it, which is trusted.
     """
     if _reading.get():
-        return False
+        return name == _named.get()
     typed = _typed.get()
     if announced or _everything.get():
         return True
@@ -142,15 +144,20 @@ def admit(names: Iterable[str], file: Path, trust: bool = False) -> None:
 
 
 def imports_nothing(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function that reads files of others: no part is imported while it runs."""
+    """Decorate a function that reads files of others: no part is imported while it runs.
+
+    A part that the caller names with the argument ``metric`` is.
+    """
 
     @wraps(function)
     def reading(*args: P.args, **kwargs: P.kwargs) -> R:
-        token = _reading.set(True)
+        named = kwargs.get("metric") if not _reading.get() else _named.get()
+        token, name = _reading.set(True), _named.set(named)
         try:
             return function(*args, **kwargs)
         finally:
             _reading.reset(token)
+            _named.reset(name)
 
     return reading
 

@@ -263,13 +263,15 @@ def _single_run(
     chosen = page.by_data[0].main.chosen
     by_step = {evaluation.step: evaluation for evaluation in evaluations}
     at = evaluations[-1] if chosen.empty else by_step[int(chosen["step"].iloc[0])]
+    frame = page.results.evaluations
+    (row,) = frame[(frame["run"] == run.config.id) & (frame["step"] == at.step)].to_dict("records")
     return {
         **summary,
         "step": at.step,
         "checkpoint": str(path) if (path := checkpoints(run.folder).get(at.step)) else None,
         "domains": {
             domain: {
-                page.metric: {s: score.metrics.get(page.metric) for s, score in splits.items()},
+                page.metric: {s: row.get(f"{page.metric}/{s}/{domain}") for s in splits},
                 "risk": {split: score.risk for split, score in splits.items()},
             }
             for domain, splits in at.scores.items()

@@ -23,6 +23,7 @@ from riskmatch.report.published import METHODS
 from riskmatch.report.tables import Gain, Spread, Trials, decimals_of
 from riskmatch.runs import records
 from riskmatch.runs.frame import Results, read_results
+from riskmatch.runs.later_metric import with_metric
 from riskmatch.runs.method import part_title
 from riskmatch.runs.records import StoredRun
 from riskmatch.selection import RULES, Rule, cases, choose_among, find_rule, recorded_metric
@@ -196,9 +197,18 @@ def select(
     Raises:
         ValueError: no run has the metric, or the runs have different primary metrics.
     """
+    results = with_metric_of(results, metric)
     table = planned_cases(results)
     name = recorded_metric(table, results.evaluations, metric)
     return select_among(table, results, find_rule(rule), name)
+
+
+def with_metric_of(results: Results, metric: str | None) -> Results:
+    """Runs with a metric of the user's own that their records lack, at the last step."""
+    if metric is None:
+        return results
+    evaluations = with_metric(results.runs, results.evaluations, metric)
+    return replace(results, evaluations=evaluations)
 
 
 def planned_cases(results: Results) -> pd.DataFrame:
@@ -367,7 +377,7 @@ def select_runs(paths: str | Path | Sequence[str | Path], metric: str | None = N
         FileNotFoundError: a path does not exist, or holds no run.
         ValueError: every run is damaged, none has the metric, or their primary metrics differ.
     """
-    results = read_results(paths)
+    results = with_metric_of(read_results(paths), metric)
     table = planned_cases(results)
     metric = recorded_metric(table, results.evaluations, metric)
     several = table["test_domain"].notna() & table["test_domains"].map(
