@@ -83,7 +83,7 @@ def by_run(page: PageRuns, runs: Sequence[StoredRun]) -> Table:
 
     rules = page.main_rules
     return Table.of(
-        f"{_caption(page)}.",
+        f"{_caption(page)}{page.facts.direction}.",
         [
             Column("run", lambda case: titles[case["run"]]),
             Column("test domain", lambda case: case["test_domain"]),
@@ -133,7 +133,7 @@ def by_method(page: PageRuns) -> Table:
         "ColoredMNIST": f"at {TEST_DOMAIN}, mean ± standard deviation over seeds" * any(colored),
     }
     return Table.of(
-        " ".join([f"{_caption(page)}.", *lines(facts)]),
+        " ".join([f"{_caption(page)}{page.facts.direction}.", *lines(facts)]),
         [
             Column("method", label),
             Column("data set", lambda row: data_title(row[0].data) if several else "", "", True),
@@ -178,7 +178,7 @@ def comparison(page: PageRuns, worst: bool = False) -> Table:
     colored = all(one.is_colored_mnist for one in sets)
     spread = "mean ± standard deviation over seeds" if colored else ERROR
     caption = [
-        f"{_caption(page)}: {spread}.",
+        f"{_caption(page)}: {spread}{page.facts.direction}.",
         *lines({one.main.rule.name: summary_of(one.main.rule, page.facts) for one in sets}),
         *(line for one in sets for line in lines(draws(one.main), data_title(one.data))),
     ]
@@ -283,7 +283,7 @@ def _caption(page: PageRuns) -> str:
     metric = page.facts
     return (
         f"{capitalised(metric.title)}{metric.unit} on the {' or '.join(parts)} of the test domain, "
-        f"at the step chosen by each selection rule{metric.direction}"
+        "at the step chosen by each selection rule"
     )
 
 
