@@ -333,11 +333,11 @@ def label_text(label: Any, classes: Sequence[str]) -> str:
         >>> label_text(np.array([1.0, np.nan, 1.0]), ["red", "big", "old"])
         'red, old'
     """
+    if np.ndim(label) == 1 and np.isin(label, (0, 1)).sum() + np.isnan(label).sum() == len(label):
+        names = classes if len(classes) == len(label) else [str(k) for k in range(len(label))]
+        return ", ".join(names[k] for k in np.flatnonzero(label == 1).tolist()) or "no tag"
     if np.ndim(label):
-        if np.shape(label) != (len(classes),):
-            return f"{np.size(label)} values"
-        tags = np.flatnonzero(np.nan_to_num(label) > 0)
-        return ", ".join(classes[tag] for tag in tags.tolist()) or "no tag"
+        return f"{np.size(label)} values"
     return f"{label:.4g}" if np.asarray(label).dtype.kind == "f" else classes[int(label)]
 
 
