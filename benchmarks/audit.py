@@ -25,7 +25,7 @@ from riskmatch.report.selected import (
     select,
     select_among,
 )
-from riskmatch.report.tables import Cell, Table, Trials, one_decimal
+from riskmatch.report.tables import Cell, Table, Trials, fixed
 from riskmatch.runs.domainbed import read_domainbed
 from riskmatch.runs.frame import Results, results_of
 from riskmatch.selection import RULES, Rule, recorded_metric
@@ -154,7 +154,7 @@ def _rules(name: str, selected: Selected, key: RowKey) -> Table:
     for title, (rule, results) in variants.items():
         if results.evaluations.empty:
             continue
-        made = select_among(selected.cases, results, rule)[selected.data]
+        made = select_among(selected.cases, results, rule, selected.metric)[selected.data]
         cells = {**made.by_domain(key), AVERAGE: made.by_trial(key)}
         trials = {column: Trials(cells[column]) for column in columns}
         same = [
@@ -162,7 +162,7 @@ def _rules(name: str, selected: Selected, key: RowKey) -> Table:
             for column in columns
             if column in printed
             for ours, theirs in zip(
-                _texts(trials[column]), map(one_decimal, printed[column]), strict=True
+                _texts(trials[column]), map(fixed, printed[column]), strict=True
             )
         ]
         steps = selected.part(key, made.chosen)
@@ -192,7 +192,7 @@ def _draws(name: str, selected: Selected, key: RowKey) -> Table:
     """Accuracy of every draw at the step that its own validation chooses."""
     own = selected.part(key, choices_by_run(selected))
     trials = selected.cases.drop_duplicates("run").set_index("run")["trial"]
-    chosen = selected.accuracies(key)
+    chosen = selected.values(key)
     rows: list[tuple[Cell, ...]] = []
     groups: Any = own.groupby(["test_domain", own["run"].map(trials)])
     for (domain, trial), part in groups:
@@ -212,7 +212,7 @@ def _draws(name: str, selected: Selected, key: RowKey) -> Table:
 
 def _texts(cell: Trials) -> tuple[str, str]:
     """Mean and error as they are printed."""
-    return one_decimal(cell.mean or 0.0), one_decimal(cell.error or 0.0)
+    return fixed(cell.mean or 0.0), fixed(cell.error or 0.0)
 
 
 def _hparams(runs: pd.DataFrame) -> dict[str, dict[str, float]]:

@@ -98,11 +98,14 @@ def test_sweep_and_report(riskmatch, table, tmp_path):
     assert "visits" in Path("report.html").read_text()
 
 
-def test_table_of_regressions_names_what_to_compare(riskmatch, table):
+def test_table_of_regressions_shows_their_error(riskmatch, table):
     columns = ("--label", "minutes", "--domain", "airport", "--ignore", "late")
     words = ("--method", "erm", "--test-domain", "JFK", "--risk", "squared", "--out", "s", *FAST)
     assert riskmatch("train", "visits.csv", *columns, *words).code == 0
-    assert one_line(riskmatch("sweep", "table", "s"), "'accuracy'", "'mae', 'r2', 'rmse'")
+    table_of_errors = riskmatch("sweep", "table", "s")
+    assert "RMSE on the 80 % part of the test domain" in table_of_errors.out
+    refused = riskmatch("sweep", "table", "s", "--metric", "accuracy")
+    assert one_line(refused, "'accuracy'", "'mae', 'r2', 'rmse'")
 
 
 def test_doctor_and_list(riskmatch, table):
