@@ -99,6 +99,7 @@ def names(page):
     if page == "tables.md":
         airports, late = ["JFK", "LGA", "EWR"] * 8, [0, 1, 1, 0] * 6
         columns = {"id": range(24), "airport": airports, "wind": range(24), "late": late}
+        columns["aircraft"] = [number // 2 for number in range(24)]
         frame = pd.DataFrame(columns)
         return {"frame": frame, "new_rows": frame[:3], "riskmatch": riskmatch}
     return {}

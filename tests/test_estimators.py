@@ -221,3 +221,25 @@ def test_labels_of_several_columns_are_tags():
     assert ((classifier.predict(X) == y).mean(0) > 0.85).all()
     with pytest.raises(ValueError, match=r"class_weight.*tags"):
         RiskMatchingClassifier(**FAST, class_weight="balanced").fit(X, y, domains=site)
+
+
+def test_early_stopping_holds_out_whole_groups():
+    random = np.random.default_rng(0)
+    patient = np.arange(240) // 4
+    X = random.normal(size=(60, 20))[patient] + 0.01 * random.normal(size=(240, 20))
+    y, site = random.integers(2, size=60)[patient], np.array(["north", "south"])[patient % 2]
+    options = {**FAST, "max_iter": 300, "hidden_layer_sizes": (64,), "early_stopping": True}
+    classifier = RiskMatchingClassifier(**options, n_iter_no_change=50)
+    by_visit = classifier.fit(X, y, site).n_iter_
+    groups = (patient, [f"p{k}" for k in patient], patient.astype(float))
+    by_patient, *_ = (classifier.fit(X, y, site, sample_group=group).n_iter_ for group in groups)
+    assert by_patient < 150 < by_visit  # the risk of visits of known patients falls on
+    assert classifier.fit(X, y, site, sample_group=groups[2]).n_iter_ == by_patient
+    for given, facts in (
+        (np.zeros(240, int), ("'north'", "1 group", "validation_fraction")),
+        ([None, *patient[1:]], ("sample_group", "row 1")),
+    ):
+        with pytest.raises(ValueError) as caught:  # noqa: PT011
+            classifier.fit(X, y, site, sample_group=given)
+        for fact in facts:
+            assert fact in str(caught.value)

@@ -258,7 +258,18 @@ def choose_among(
         evaluations: the evaluations of their runs, as rows of :func:`riskmatch.results`.
         rule: the rule.
         metric: name of the metric that is compared and reported; runs without it have no choice.
+
+    Raises:
+        ValueError: the rule scores the validation part of a test domain with groups that are
+            trained on.
     """
+    if (refused := ~applies(rule, table)).any():
+        name = table.loc[refused, "test_domain"].iloc[0]
+        raise ValueError(
+            f"{rule.name} scores the validation part of the test domain '{name}', whose groups "
+            "training domains have, too: it would choose by samples that the network was trained "
+            "on. Choose with train-val or leave-one-out."
+        )
     lower = not (metrics_of(evaluations).get(metric) or MetricFacts(metric)).higher
     best = _candidates(table, evaluations, rule, metric).dropna(subset=["score", "value"])
     best = best.astype({"step": int}).sort_values(["score", "step"], ascending=[lower, True])
@@ -275,6 +286,17 @@ def choose_among(
         parts = [_of_all_trials(group, lower) for _, group in groups]
         chosen = pd.concat(parts) if parts else best.assign(draws=0)
     return chosen.sort_values(CASE)[_CHOSEN].reset_index(drop=True)
+
+
+def applies(rule: Rule, table: pd.DataFrame) -> pd.Series[bool]:
+    """Whether a rule may choose for each of the cases, which are rows of :func:`cases`.
+
+    Where groups span domains, only the part ``train`` of a test domain has unseen groups.
+    """
+    own = {rule.reported} if rule.domains == "training" else {rule.reported, rule.split}
+    pairs = zip(table["test_domain"], table["shared_groups"], strict=True)
+    fits = ["val" not in own or test not in shared for test, shared in pairs]
+    return pd.Series(fits, table.index, dtype=bool)
 
 
 def best_step(run: RunRecord, after_warmup: bool = False) -> int | None:

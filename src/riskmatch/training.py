@@ -17,7 +17,7 @@ from riskmatch.advice.advice import Advice, departure, read_advice, with_advice
 from riskmatch.contract import Objective, OptimFactory, OptimSpec, RiskFunction
 from riskmatch.data import DomainSet, OnProgress, load_data
 from riskmatch.data.catalogue import known_domains
-from riskmatch.data.convert import table_options
+from riskmatch.data.convert import Group, table_options
 from riskmatch.defaults import Setting, check_mappings, field_names, resolve, run_config
 from riskmatch.deployment.folder import Expected
 from riskmatch.device import keep_freed_memory, resolve_device
@@ -79,6 +79,7 @@ def train(
     label: str | Sequence[str] | None = None,
     domain: str | None = None,
     ignore: Sequence[str] = (),
+    group: Group = None,
     out: Path | str = "runs",
     data_dir: Path | str | None = None,
     device: torch.device | str = "auto",
@@ -111,7 +112,7 @@ def train(
 
     Args:
         data: name or path of a data set, or objects as :func:`riskmatch.load_data` takes them; or
-            what :func:`prepare` returned, which has taken the arguments up to ``ignore``.
+            what :func:`prepare` returned, which has taken the arguments up to ``group``.
         method: name of a method, or an objective; by default that of ``advice``, or ``rdm``.
         test_domains: domains held out from training: a name or several; a number stands for its
             text.
@@ -143,6 +144,10 @@ def train(
             each.
         domain: column of the domain, for a table.
         ignore: columns to leave out, for a table.
+        group: samples of one group are on one side of every split, in all domains: a column,
+            ``"stem"`` for images in folders, or the groups of each domain of a mapping; see
+            :func:`riskmatch.load_data`. Where groups span domains, a test domain is reported on
+            its samples of groups that are not trained on.
         out: folder of all runs.
         data_dir: folder that is searched first for files of the data set.
         device: device to train on; ``auto`` is a GPU if there is one.
@@ -204,6 +209,7 @@ def train(
             label=label,
             domain=domain,
             ignore=ignore,
+            group=group,
             on_progress=on_progress,
             **options,
         )
@@ -309,6 +315,7 @@ def prepare(
     label: str | Sequence[str] | None = None,
     domain: str | None = None,
     ignore: Sequence[str] = (),
+    group: Group = None,
     on_progress: OnProgress | None = None,
     **options: Any,
 ) -> PreparedRun:
@@ -318,13 +325,13 @@ def prepare(
     """
     check_mappings(options)
     tests = texts("test_domains", test_domains)
-    columns = table_options(label, domain, ignore)
     domains = None
     if not isinstance(data, str | Path):
-        domains = load_data(data, **columns, on_progress=on_progress)
+        columns = table_options(label, domain, ignore)
+        domains = load_data(data, **columns, group=group, on_progress=on_progress)
         if "data_options" in options:
             raise ValueError("data_options are for data sets by name; leave them out here.")
-    elif columns:
+    elif columns := table_options(label, domain, ignore, group):
         options["data_options"] = {**options.get("data_options", {}), **columns}
     advised = read_advice(advice) if isinstance(advice, str | Path) else advice
     if method is None:

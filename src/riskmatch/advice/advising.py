@@ -29,7 +29,7 @@ from riskmatch.data import OnProgress, load, no_progress
 from riskmatch.data.catalogue import resolve as resolve_data
 from riskmatch.data.convert import table_options
 from riskmatch.data.domain import DomainSet
-from riskmatch.data.sampler import check_size
+from riskmatch.data.splits import check_splits
 from riskmatch.data.table import TableDomains
 from riskmatch.defaults import check_mappings, field_names, resolve
 from riskmatch.deployment.folder import Expected, own_checksum
@@ -76,6 +76,7 @@ def advise(
     label: str | None = None,
     domain: str | None = None,
     ignore: Sequence[str] = (),
+    group: str | None = None,
     metric: str | None = None,
     choices: Mapping[str, Any] | None = None,
     launcher: Launcher | str = "local",
@@ -104,6 +105,8 @@ def advise(
         label: column of the class, for a table.
         domain: column of the domain, for a table.
         ignore: columns to leave out, for a table.
+        group: column of the group, whose samples are on one side of every split; ``stem`` for
+            images in folders.
         metric: built-in metric of classes that is compared; by default the accuracy.
         choices: fields of the runs, or of the methods that have them, fixed in all draws.
         launcher: where to train: a launcher, or its name.
@@ -131,7 +134,7 @@ def advise(
     methods = METHODS if methods is None else methods
     out, choices = Path(out), dict(choices or {})
     check_mappings(choices)
-    options = {**choices.get("data_options", {}), **table_options(label, domain, ignore)}
+    options = {**choices.get("data_options", {}), **table_options(label, domain, ignore, group)}
     choices["data_options"] = options
     if metric is not None:
         choices["metric"] = metric
@@ -154,8 +157,7 @@ def advise(
             f"trained on: {', '.join(domains.test_only)}. Compare methods on them with riskmatch "
             "sweep plan --test-domain."
         )
-    for part in domains.domains:
-        check_size(part)
+    check_splits(domains.domains)
     siblings = None
     if leave_out_together is None:
         leave_out_together = siblings = _siblings(data, out / SIBLINGS, data_dir, on_progress)
@@ -166,6 +168,8 @@ def advise(
             f"advise leaves out one of at least 3 domains, those left out together counting as "
             f"one; {data} has {len(groups)} ({listed}). Add domains."
         )
+    for tests in groups:
+        check_splits(domains.domains, test_domains=tests)
     selection = _selection(selection, groups)
     planned = _plan(data, domains, methods, draws, groups, selection, choices)
     outputs = [out / name for name in (FILE, PAGE, SIBLINGS, SCORES)]

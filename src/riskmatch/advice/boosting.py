@@ -15,6 +15,7 @@ import numpy as np
 from riskmatch import data
 from riskmatch.advice.judging import BOOSTING
 from riskmatch.data import OnProgress
+from riskmatch.data.splits import splits
 from riskmatch.data.table import TableDomains
 from riskmatch.engine.data_identity import identity_of
 from riskmatch.files import read_file, to_json, write_whole
@@ -101,13 +102,7 @@ class _Store:
     ) -> None:
         self._metric, self._classes = find_metric(metric), table.classes
         self._file, self._on_progress = file, on_progress or data.no_progress
-        self._parts = {
-            domain.name: {
-                split: (part.x[:].numpy(), part.y.numpy())
-                for split, part in data.split(domain, 0).items()
-            }
-            for domain in table.domains
-        }
+        self._domains = table.domains
         sizes = [len(table.texts.get(column.name, ())) for column in table.columns]
         self._categories = [0 < size <= MAX_CATEGORIES for size in sizes]
         self._identity = json.loads(to_json([identity_of(table).to_json(), SETTINGS, metric]))
@@ -130,14 +125,18 @@ class _Store:
     def _train(self, left_out: list[str], setting: Mapping[str, Any]) -> Scores:
         from sklearn import ensemble  # type: ignore[import-untyped]
 
-        training = [parts["train"] for name, parts in self._parts.items() if name not in left_out]
+        arrays = {
+            domain: {name: (part.x[:].numpy(), part.y.numpy()) for name, part in parts.items()}
+            for domain, parts in splits(self._domains, 0, left_out).items()
+        }
+        training = [parts["train"] for name, parts in arrays.items() if name not in left_out]
         x, y = (np.concatenate(part) for part in zip(*training, strict=True))
         model = ensemble.HistGradientBoostingClassifier(
             categorical_features=self._categories, random_state=0, **setting
         ).fit(x, y)
-        scores: dict[str, dict[Split, float]] = {name: {} for name in self._parts}
-        for name, split in product(self._parts, get_args(Split)):
-            inputs, labels = self._parts[name][split]
+        scores: dict[str, dict[Split, float]] = {name: {} for name in arrays}
+        for name, split in product(arrays, get_args(Split)):
+            inputs, labels = arrays[name][split]
             probabilities = np.zeros((len(labels), self._classes))
             probabilities[:, model.classes_] = model.predict_proba(inputs)
             scores[name][split], _ = self._metric(labels, model.predict(inputs), probabilities)

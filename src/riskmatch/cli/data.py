@@ -93,8 +93,9 @@ class Doctor(TableColumns, Command):
     """Examine every image of a data set and list faults, each with its path and its cure.
 
     Counts are compared with the published ones. Of a table: columns that determine the label or
-    name the domain, domains of one class, duplicates across domains, drift of columns. The exit
-    code is 1 if there is a fault.
+    name the domain, domains of one class, duplicates across domains, drift of columns. Columns and
+    file names that look like groups are named, with what a random split would leak. The exit code
+    is 1 if there is a fault.
 
     Examples:
       riskmatch data doctor pacs --sheet pacs.png

@@ -19,9 +19,9 @@ from riskmatch.cli.progress import Display
 class Embed(Command):
     """Embed the images of a data set with a frozen backbone, and write the features to a file.
 
-    One row per image and view: domain, label, class, view, features. The file can be given as DATA
-    to riskmatch train and sweep. Features are cached, for this command and for riskmatch train
-    --frozen.
+    One row per image and view: domain, label, class, view, features, and group with --group. The
+    file can be given as DATA to riskmatch train and sweep. Features are cached, for this command
+    and for riskmatch train --frozen.
 
     Example:
       riskmatch embed pacs --out pacs.parquet
@@ -36,6 +36,9 @@ class Embed(Command):
     """Pretrained network: lite0, or timm:NAME."""
     model_options: Mapping[str, Any] = field(default_factory=dict)
     """Option of the network: weights=FILE, pretrained=false, size=PIXELS."""
+    group: str | None = None
+    """Keep a column of the manifest, or stem, the file's name without extension, as the column
+    group of the file: riskmatch train FILE --group group."""
     views: int = 1
     """Views of each image: the first is the image itself, the others are augmented."""
     image_size: int = 224
@@ -63,4 +66,5 @@ class Embed(Command):
         except KeyboardInterrupt as error:
             raise RunFailed("Interrupted. The same command continues from the cache.") from error
         if not self.quiet:
-            print(f"{printable(self.out)} has {rows:,} rows of {width:,} features")
+            split = "; to split by group: --group group" if self.group else ""
+            print(f"{printable(self.out)} has {rows:,} rows of {width:,} features{split}")

@@ -81,7 +81,7 @@ class Command(ABC):
 
 @dataclass
 class TableColumns:
-    """Options that name the columns of a table, a CSV or Parquet file, or of a list of images."""
+    """Options that name columns of a table, a CSV or Parquet file, or a list of images; groups."""
 
     label: tuple[str, ...] = ()
     """Column of the label, of a table or a list of images: of the class, of the number, or of lists
@@ -90,12 +90,17 @@ class TableColumns:
     """Column of the domain."""
     ignore: tuple[str, ...] = ()
     """Column to leave out."""
+    group: str | None = None
+    """Column of a group, such as a patient, whose samples are on one side of every split, in all
+    domains: of a table, of a list of images or of a file of features; stem, the file's name without
+    extension, for images in folders."""
 
     @property
     def data_options(self) -> dict[str, Any]:
         """Those that are given, as options of the data set."""
         label = self.label[0] if len(self.label) == 1 else list(self.label)
         given = {"label": label, "domain": self.domain, "ignore": list(self.ignore)}
+        given["group"] = self.group
         return {name: value for name, value in given.items() if value}
 
 
@@ -107,9 +112,9 @@ class PlanningCommand(Command):
 
     @classmethod
     def groups(cls, words: Sequence[str]) -> Mapping[str, Iterable[Option]]:
-        """The fields of a run, and the columns of a table."""
+        """The fields of a run, and the columns of the data."""
         run = [replace(option, default=None) for option in run_options(PLANNED)]
-        return {"run": run, "table": options_of(TableColumns)}
+        return {"run": run, "data": options_of(TableColumns)}
 
     @property
     def choices(self) -> dict[str, Any]:

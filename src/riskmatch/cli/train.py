@@ -168,7 +168,7 @@ class Train(Execution, Command):
         """Print metric and mean risk per domain, the files, and the command to repeat."""
         config, record = run.config, run.record
         last = record.evaluations[-1]
-        first, second = part_titles(config.data).values()
+        first, second = part_titles(config.data, config.data_options).values()
 
         metric = record.task.metrics[record.task.primary]
 
@@ -191,6 +191,12 @@ class Train(Execution, Command):
         ]
         print_line(f"{config.method} on {config.data} after {last.step} steps", "bold")
         print_table(columns, last.scores)
+        shared = record.data.shared_groups if record.data else ()
+        if seen := [name for name in config.test_domains if name in shared]:
+            print_line(
+                f"{', '.join(seen)}: the {first} of a test domain has the groups that no training "
+                f"domain trains on, the {second} the others."
+            )
         if record.stopped_early:
             cause = f"the validation risk was flat for {config.patience} evaluations"
             if config.average == "swad":

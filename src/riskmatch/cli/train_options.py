@@ -172,7 +172,7 @@ def _parser(setup: Setup, data: str | None = None, model: str | None = None) -> 
         method_options = options_of(method_class(setup.method))
         parser.add(setup.method.rpartition(":")[2], with_defaults(method_options))
     parser.add("run", with_defaults(run_options()))
-    parser.add("table", options_of(TableColumns))
+    parser.add("data", options_of(TableColumns))
     parser.add("execution", options_of(Execution))
     parser.hints = _options_of_others(setup.method) if setup.method else {}
     return parser

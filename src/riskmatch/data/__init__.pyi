@@ -7,6 +7,6 @@ from .fetch import OnProgress as OnProgress
 from .fetch import no_progress as no_progress
 from .preprocessing import TablePreprocessing as TablePreprocessing
 from .sampler import Sampler as Sampler
-from .sampler import split as split
 from .sources import DATASETS as DATASETS
 from .sources import DataSource as DataSource
+from .splits import split as split

@@ -112,9 +112,10 @@ class DataName:
     ) -> ImageIndex:
         """The image files of a benchmark, a folder or a manifest, without reading any image."""
         folder, benchmark = find_images(self.name, data_dir)
+        options = options or {}
         if benchmark:
-            return index_benchmark(benchmark, folder)
-        return _index_path(folder, label=(options or {}).get("label"))
+            return index_benchmark(benchmark, folder).grouped(options.get("group"))
+        return _index_path(folder, label=options.get("label"), group=options.get("group"))
 
 
 def resolve(name: str) -> DataName:
@@ -370,8 +371,11 @@ def _check_known(noun: str, name: str, names: Iterable[str], hint: str = "") -> 
 
 
 def _index_path(
-    path: Path, data_dir: Path | None = None, label: str | Sequence[str] | None = None
+    path: Path,
+    data_dir: Path | None = None,
+    label: str | Sequence[str] | None = None,
+    group: str | None = None,
 ) -> ImageIndex:
     if path.is_file() or is_manifest(path):
-        return index_manifest(path, label)
-    return index_folder(path)
+        return index_manifest(path, label, group)
+    return index_folder(path).grouped(group)

@@ -16,13 +16,17 @@ from torch.utils.data import Dataset, IterableDataset, default_collate
 from riskmatch.data import OnProgress
 from riskmatch.data.catalogue import load
 from riskmatch.data.domain import Domain, DomainSet, NamedTensors, check_real
-from riskmatch.data.table import table_domains
+from riskmatch.data.table import encoded_groups, table_domains
+from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-Samples: TypeAlias = "Domain | Dataset[Any] | tuple[Any, Any]"
-"""One domain: a :class:`Domain`, a map-style torch data set of pairs, or a pair ``(x, y)``."""
+Samples: TypeAlias = "Domain | Dataset[Any] | tuple[Any, Any] | tuple[Any, Any, Any]"
+"""One domain: a :class:`Domain`, a map-style torch data set of pairs, a pair ``(x, y)``, or
+``(x, y, groups)``."""
+Group: TypeAlias = "str | Mapping[str, Any] | None"
+"""Groups of samples: a column, or the groups of each domain of a mapping by name."""
 
 
 def load_data(
@@ -31,6 +35,7 @@ def load_data(
     label: str | Sequence[str] | None = None,
     domain: str | None = None,
     ignore: Sequence[str] = (),
+    group: Group = None,
     options: Mapping[str, Any] | None = None,
     data_dir: Path | None = None,
     on_progress: OnProgress | None = None,
@@ -59,6 +64,11 @@ def load_data(
             lists of tags. Several columns, as a list or with commas between them, are a tag each.
         domain: column of the domain, for a table.
         ignore: columns to leave out, for a table.
+        group: samples of one group, such as a patient, are on one side of every split, in all
+            domains: a column of a table, a manifest or a file of features; ``"stem"``, the name of
+            the file without its extension, for images in folders; or, for a mapping, the groups of
+            each domain by name, (n,) texts or integers, which may also follow the labels:
+            ``(x, y, groups)``.
         options: options of a named data set.
         data_dir: folder to search for the files of a named data set first.
         on_progress: called while images or torch data sets are read.
@@ -83,11 +93,16 @@ def load_data(
     """
     columns = table_options(label, domain, ignore)
     if isinstance(source, str | Path):
+        columns = table_options(label, domain, ignore, group)
         return load(str(source), {**(options or {}), **columns}, data_dir, on_progress)
     _refuse("a name or a path", options=options, data_dir=data_dir)
-    if isinstance(source, DomainSet | Mapping):
+    if isinstance(source, DomainSet):
         _refuse("a table", **columns)
-        return source if isinstance(source, DomainSet) else _from_mapping(source, on_progress)
+        _refuse("data whose domains are not made yet", group=group)
+        return source
+    if isinstance(source, Mapping):
+        _refuse("a table", **columns)
+        return _from_mapping(source, on_progress, _groups_by_domain(source, group))
     import pandas as pd
 
     if not isinstance(source, pd.DataFrame):
@@ -96,18 +111,46 @@ def load_data(
             f"pandas data frame, got {type(source).__name__}. riskmatch.fit takes loaders of "
             "batches (x, y, domain)."
         )
+    columns = table_options(label, domain, ignore, _column(group, "a data frame"))
     return table_domains(source, "data frame", **{"label": None, "domain": None, **columns})
 
 
 def table_options(
-    label: str | Sequence[str] | None = None, domain: str | None = None, ignore: Sequence[str] = ()
+    label: str | Sequence[str] | None = None,
+    domain: str | None = None,
+    ignore: Sequence[str] = (),
+    group: Group = None,
 ) -> dict[str, Any]:
-    """Options of a table in a file that name its columns; those that are not given are left out."""
+    """Options of data in a file that name its columns; those that are not given are left out."""
     columns = [ignore] if isinstance(ignore, str) else list(ignore)
     if label is not None and not isinstance(label, str):
         label = label[0] if len(label) == 1 else list(label)
-    given = {"label": label, "domain": domain, "ignore": columns}
+    column = _column(group, "data by name or path")
+    given = {"label": label, "domain": domain, "ignore": columns, "group": column}
     return {name: value for name, value in given.items() if value}
+
+
+def _column(group: Group, data: str) -> str | None:
+    if isinstance(group, str | None):
+        return group
+    raise TypeError(f"group must be the name of a column for {data}, got {type(group).__name__}.")
+
+
+def _groups_by_domain(source: Mapping[str, Samples], group: Group) -> Mapping[str, Any]:
+    """The groups of each domain of a mapping by name."""
+    if group is None:
+        return {}
+    if not isinstance(group, Mapping):
+        raise TypeError(
+            "group must map the names of the domains to the groups of their samples, as in "
+            f"group={{'A': patients}}, got {group!r}."
+        )
+    by_name = {str(name): values for name, values in group.items()}
+    for name in by_name:
+        check_option("domain of group", name, map(str, source))
+    if missing := [name for name in map(str, source) if name not in by_name]:
+        raise ValueError(f"group has no groups of the domain '{missing[0]}'; give those of all.")
+    return by_name
 
 
 def _refuse(wanted: str, **arguments: object) -> None:
@@ -116,13 +159,20 @@ def _refuse(wanted: str, **arguments: object) -> None:
             raise ValueError(f"{name} is for {wanted} only; leave it out here.")
 
 
-def _from_mapping(source: Mapping[str, Samples], on_progress: OnProgress | None) -> DomainSet:
+def _from_mapping(
+    source: Mapping[str, Samples], on_progress: OnProgress | None, groups: Mapping[str, Any]
+) -> DomainSet:
     if not source:
         raise ValueError("The mapping of domain names to samples is empty.")
     for name in source:  # a number stands for its text
         if not isinstance(name, str | Real) or name != name or name == "":
             raise ValueError(f"A domain must have a text or a number as its name, got {name!r}.")
     domains = tuple(_domain(str(name), value, on_progress) for name, value in source.items())
+    if groups:
+        domains = tuple(
+            replace(entry, groups=_sample_groups(entry.name, groups[entry.name]))
+            for entry in domains
+        )
     names = _class_names(source)
     parts = [part.y for entry in domains for part in (entry, entry.validation) if part is not None]
     shapes = list(dict.fromkeys(tuple(y.shape[1:]) for y in parts))
@@ -173,18 +223,31 @@ def _domain(name: str, samples: Samples, on_progress: OnProgress | None) -> Doma
     if isinstance(samples, Domain):
         validation = samples.validation
         held_out = validation and _domain(name, validation, on_progress)
-        return Domain(name, samples.x, _labels(name, samples.y), held_out)
+        return Domain(name, samples.x, _labels(name, samples.y), held_out, samples.groups)
     if isinstance(samples, Dataset):
         samples = _read(name, samples, on_progress)
-    if not isinstance(samples, tuple | list) or len(samples) != 2:
+    if not isinstance(samples, tuple | list) or len(samples) not in (2, 3):
         raise ValueError(
-            f"Domain '{name}' must be a pair (x, y), a Domain or a torch.utils.data.Dataset, got "
-            f"{type(samples).__name__}."
+            f"Domain '{name}' must be a pair (x, y) or (x, y, groups), a Domain or a "
+            f"torch.utils.data.Dataset, got {type(samples).__name__}."
         )
     x, y = _inputs(name, samples[0]), _tensor(name, "y", samples[1])
     if not x.shape or not len(x):
         raise ValueError(f"Domain '{name}' has no samples.")
-    return Domain(name, x, _labels(name, y))
+    groups = _sample_groups(name, samples[2]) if len(samples) == 3 else None
+    return Domain(name, x, _labels(name, y), groups=groups)
+
+
+def _sample_groups(name: str, values: Any) -> Tensor:
+    """(n,) int64 group of each sample, from texts or integers."""
+    import pandas as pd
+
+    if isinstance(values, Tensor):
+        values = values.cpu().numpy()
+    try:
+        return encoded_groups(pd.Series(values, name="group"))
+    except ValueError as error:
+        raise ValueError(f"Domain '{name}': {error}") from error
 
 
 def _inputs(name: str, value: Any) -> Tensor | NamedTensors:

@@ -177,6 +177,9 @@ class Domain:
     floats tags, 0, 1 or NaN where missing; or of any other shape (n, …)."""
     validation: Domain | None = None
     """Validation samples that the data set defines itself, in addition to these."""
+    groups: Tensor | None = None
+    """(n,) int64 group of each sample: equal ids, in any domain, are one group, which every split
+    keeps on one side."""
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):
@@ -188,6 +191,8 @@ class Domain:
         inputs = self.x.tensors if isinstance(self.x, NamedTensors) else {"x": self.x}
         for name, part in {**inputs, "y": self.y}.items():
             check_real(f"Domain '{self.name}': {name}", part)
+        if self.groups is not None:
+            _check_groups(self, self.groups)
 
     def __len__(self) -> int:
         return len(self.x)
@@ -195,12 +200,14 @@ class Domain:
     def take(self, rows: Tensor) -> Domain:
         """The samples at ``rows``, as a domain of the same name."""
         x = self.x.take(rows) if isinstance(self.x, StoredImages) else self.x[rows]
-        return replace(self, x=x, y=self.y[rows])
+        groups = None if self.groups is None else self.groups[rows]
+        return replace(self, x=x, y=self.y[rows], groups=groups)
 
     def to(self, device: torch.device | str) -> Domain:
         """The domain on another device."""
         validation = self.validation and self.validation.to(device)
-        return Domain(self.name, self.x.to(device), self.y.to(device), validation)
+        groups = None if self.groups is None else self.groups.to(device)
+        return Domain(self.name, self.x.to(device), self.y.to(device), validation, groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,6 +241,12 @@ class DomainSet:
         if any(shape != shapes[0] for shape in shapes):
             distinct = [shape for k, shape in enumerate(shapes) if shape not in shapes[:k]]
             raise ValueError(f"The inputs of '{self.name}' must have one shape, got {distinct}.")
+        without = [domain.name for domain in self.domains if domain.groups is None]
+        if without and len(without) < len(self.domains):
+            raise ValueError(
+                f"Domain '{without[0]}' of '{self.name}' has no groups, and others have: give all "
+                "domains groups, or none."
+            )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -462,6 +475,20 @@ class Batch:
         """(n,) index of each sample's domain."""
         sizes = torch.tensor(self.sizes, device=self.x.device)
         return torch.arange(len(self.sizes), device=self.x.device).repeat_interleave(sizes)
+
+
+def _check_groups(domain: Domain, groups: Tensor) -> None:
+    """Raise ``ValueError`` unless every sample has a group."""
+    if groups.shape != (len(domain),) or groups.dtype != torch.long:
+        raise ValueError(
+            f"Domain '{domain.name}' needs the group of each of its {len(domain)} samples as an "
+            f"int64, got {groups.dtype} of shape {tuple(groups.shape)}."
+        )
+    if domain.validation is not None:
+        raise ValueError(
+            f"Domain '{domain.name}' has groups, which are split by trial, and validation samples "
+            "of its own, which are not: leave out one of the two."
+        )
 
 
 def check_real(name: str, values: Tensor | StoredImages) -> None:

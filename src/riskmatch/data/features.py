@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from riskmatch.data.domain import Domain, DomainSet
+from riskmatch.data.table import encoded_groups
 from riskmatch.data.table_files import column_names, read_parquet
 from riskmatch.files import check_regular, read_arrays, write_whole
 from riskmatch.limits import LimitError
 from riskmatch.validation import check_option
 
 REQUIRED = ("domain", "label", "features")
-"""Columns that every file of features has; ``class`` and ``view`` may be missing."""
+"""Columns that every file of features has; ``class``, ``view`` and ``group`` may be missing."""
 ROW_BYTES = 150
 """Memory of a row of a Parquet file while it is read, besides its values."""
 _Columns = dict[str, NDArray[Any]]
@@ -44,9 +45,9 @@ def write_features(domains: DomainSet, file: Path) -> None:
     """Write a data set of features to a file, one row per sample and view.
 
     The columns are ``domain``, ``label``, ``class`` (name of the label, or the label itself),
-    ``view`` (0 is the image itself) and ``features``. Of a regression ``label`` holds numbers, and
-    ``class`` is left out. Of tags it holds lists of 0, 1 and NaN, and ``class`` a JSON list of
-    the names of all tags.
+    ``view`` (0 is the image itself), ``features`` and, where the data have groups, ``group``. Of a
+    regression ``label`` holds numbers, and ``class`` is left out. Of tags it holds lists of 0, 1
+    and NaN, and ``class`` a JSON list of the names of all tags.
 
     Args:
         domains: data set with inputs (n, width) or (n, views, width).
@@ -63,11 +64,16 @@ def feature_domains(path: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(str, _read(path, ("domain",))["domain"].tolist())))
 
 
-def read_features(path: Path) -> DomainSet:
+def read_features(path: Path, *, group: str | None = None) -> DomainSet:
     """Read a file that :func:`write_features` wrote, or one with the columns :data:`REQUIRED`.
 
     Rows of a sample that has several views follow each other; training draws one of them at random
     and evaluation uses the first.
+
+    Args:
+        path: file ``.npz`` or ``.parquet``.
+        group: column of the group, whose samples are on one side of every split; ``group`` in files
+            that :func:`write_features` wrote.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -83,7 +89,8 @@ def read_features(path: Path) -> DomainSet:
         >>> read.names, read.class_names, torch.equal(read.domains[1].x, x)
         (('a', 'b'), ('cat', 'dog'), True)
     """
-    columns = _read(path, (*REQUIRED, "class", "view"))
+    more = () if group is None else (group,)
+    columns = _read(path, (*REQUIRED, "class", "view", *more), (*REQUIRED, *more))
     features, labels = columns["features"], columns["label"]
     view = columns.get("view", np.zeros(len(labels), np.int64))
     sizes = {name: len(column) for name, column in columns.items()}
@@ -107,10 +114,12 @@ def read_features(path: Path) -> DomainSet:
         x = x.view(-1, views, x.shape[1])
     y = torch.from_numpy(labels[::views].astype(np.int64 if classes else np.float32))
     names = columns["domain"].astype(str)[::views]
+    groups = None if group is None else _groups(path, group, columns[group])[::views]
     domains = []
     for name in dict.fromkeys(names.tolist()):
         rows = torch.from_numpy(np.flatnonzero(names == name))
-        domains.append(Domain(name, x[rows], y[rows]))
+        own = None if groups is None else groups[rows]
+        domains.append(Domain(name, x[rows], y[rows], groups=own))
     return DomainSet(
         path.stem,
         tuple(domains),
@@ -118,6 +127,18 @@ def read_features(path: Path) -> DomainSet:
         class_names=_class_names(path, labels, columns.get("class")),
         augment=random_view if views > 1 else None,
     )
+
+
+def _groups(path: Path, name: str, values: NDArray[Any]) -> Tensor:
+    """(n,) int64 group of each row."""
+    import pandas as pd
+
+    if values.ndim != 1:
+        raise ValueError(f"{path}: {name} must hold one value per row, got {values.shape}.")
+    try:
+        return encoded_groups(pd.Series(values, name=name))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def _class_names(path: Path, labels: NDArray[Any], classes: NDArray[Any] | None) -> tuple[str, ...]:
@@ -137,16 +158,16 @@ def _class_names(path: Path, labels: NDArray[Any], classes: NDArray[Any] | None)
     return tuple(names.get(label, str(label)) for label in range(int(labels.max()) + 1))
 
 
-def _read(path: Path, wanted: Sequence[str]) -> _Columns:
+def _read(path: Path, wanted: Sequence[str], required: Sequence[str] = REQUIRED) -> _Columns:
     """Some columns of a file; those of ``wanted`` that are not required may be missing."""
     if not path.exists():
         raise FileNotFoundError(f"There is no file of features {path}.")
     check_regular(path)
     columns = (_read_parquet if path.suffix.lower() == ".parquet" else _read_npz)(path, wanted)
     for name in wanted:
-        if name in REQUIRED and name not in columns:
+        if name in required and name not in columns:
             raise ValueError(
-                f"{path} has no column {name!r}; a file of features has {', '.join(REQUIRED)}."
+                f"{path} has no column {name!r}; a file of features has {', '.join(required)}."
             )
     return columns
 
@@ -180,7 +201,7 @@ def _read_parquet(path: Path, wanted: Sequence[str]) -> _Columns:
 def _columns(domains: DomainSet, domain: Domain) -> _Columns:
     features = domain.x[:].cpu().numpy().astype(np.float32)
     n, views = len(domain), 1 if features.ndim == 2 else features.shape[1]
-    labels = domain.y.cpu().numpy().repeat(views, axis=0)
+    labels, groups = domain.y.cpu().numpy().repeat(views, axis=0), domain.groups
     classes = {}
     if domains.labels == "classes":
         classes["class"] = np.array(domains.label_names)[labels]
@@ -192,6 +213,7 @@ def _columns(domains: DomainSet, domain: Domain) -> _Columns:
         **classes,
         "view": np.tile(np.arange(views), n),
         "features": features.reshape(n * views, -1),
+        **({} if groups is None else {"group": groups.cpu().numpy().repeat(views)}),
     }
 
 

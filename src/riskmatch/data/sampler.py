@@ -1,4 +1,4 @@
-"""Seeded random streams, splits and batches."""
+"""Seeded random streams and batches."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from torch import Tensor
 from riskmatch.data.domain import Augment, Batch, Domain
 from riskmatch.files import seed_of
 
-VALIDATION_SHARE = 0.2
-
 
 def stream(*key: str | int) -> torch.Generator:
     """A CPU generator seeded with the hash of ``key``, so that streams do not affect each other.
@@ -23,37 +21,6 @@ def stream(*key: str | int) -> torch.Generator:
         True
     """
     return torch.Generator().manual_seed(seed_of(*key))
-
-
-def split(domain: Domain, trial: int) -> dict[str, Domain]:
-    """The domain as ``train`` (80 %) and ``val`` (20 %, at least one sample).
-
-    The split depends only on the domain's name and size and on ``trial``: adding a domain to a
-    data set changes no other split. Samples keep their order. A domain with validation samples of
-    its own keeps those, whatever the trial.
-
-    Example:
-        >>> whole = Domain("sketch", torch.zeros(10, 2), torch.zeros(10, dtype=torch.long))
-        >>> {name: len(part) for name, part in split(whole, trial=0).items()}
-        {'train': 8, 'val': 2}
-    """
-    if domain.validation is not None:
-        return {"train": replace(domain, validation=None), "val": domain.validation}
-    check_size(domain)
-    n = len(domain)
-    order = torch.randperm(n, generator=stream("split", trial, domain.name))
-    validation = max(1, round(VALIDATION_SHARE * n))
-    rows = {"train": order[validation:], "val": order[:validation]}
-    return {name: domain.take(part.sort().values) for name, part in rows.items()}
-
-
-def check_size(domain: Domain) -> None:
-    """Raise ``ValueError`` where a domain has too few samples for :func:`split`."""
-    if len(domain) < 2 and domain.validation is None:
-        raise ValueError(
-            f"Domain '{domain.name}' has {len(domain)} sample(s); a split needs two or more. "
-            "Leave it out of the data, or merge it with another domain."
-        )
 
 
 @dataclass(frozen=True)

@@ -79,8 +79,8 @@ def image_source(index: Callable[..., ImageIndex], **facts: Any) -> DataSource:
     """A source of image domains.
 
     Args:
-        index: returns the images, given a folder to search first, and, for files of the user's
-            own, the columns of the label.
+        index: returns the images, given a folder to search first, the option ``group`` and, for
+            files of the user's own, the columns of the label.
         facts: other fields of the source.
     """
 
@@ -91,6 +91,7 @@ def image_source(index: Callable[..., ImageIndex], **facts: Any) -> DataSource:
         image_size: int = 224,
         augment: bool = True,
         label: str | list[str] | None = None,
+        group: str | None = None,
     ) -> DomainSet:
         """Image domains.
 
@@ -100,9 +101,12 @@ def image_source(index: Callable[..., ImageIndex], **facts: Any) -> DataSource:
             image_size: side of the square images that training sees, in pixels.
             augment: whether training sees random crops, flips and colours, as in DomainBed.
             label: column of the label in a list of images, or several, of which each is a tag.
+            group: images that stay on one side of every split: those with the same value in this
+                column of a manifest, or in folders, with stem, those with the same file name.
         """
-        named = () if label is None else (label,)
-        return image_domains(index(data_dir, *named), image_size, augment, on_progress=on_progress)
+        named = {} if label is None else {"label": label}
+        images = index(data_dir, group=group, **named)
+        return image_domains(images, image_size, augment, on_progress=on_progress)
 
     return DataSource(load, **facts)
 

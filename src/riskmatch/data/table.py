@@ -18,6 +18,7 @@ from riskmatch.data.domain import Domain, DomainSet, Labels
 from riskmatch.data.images.manifest import COLUMNS as MANIFEST_COLUMNS
 from riskmatch.data.labels import codes_of, label_columns, read_tags
 from riskmatch.data.preprocessing import TablePreprocessing
+from riskmatch.data.splits import group_ids
 from riskmatch.data.table_files import check_distinct, read_table
 from riskmatch.validation import check_option, listed
 
@@ -46,6 +47,8 @@ class TableDomains(DomainSet):
     """Column of the label; several with commas between them."""
     domain: str = ""
     """Column of the domain."""
+    group: str = ""
+    """Column of the group; empty without."""
 
     def fitted(
         self, test_domains: Sequence[str] = (), *, labels: Labels | None = None
@@ -133,6 +136,7 @@ def load_table(
     label: str | list[str] | None = None,
     domain: str | None = None,
     ignore: Sequence[str] = (),
+    group: str | None = None,
 ) -> TableDomains:
     """Domains of a table in a file.
 
@@ -142,12 +146,13 @@ def load_table(
             columns, of which each is a tag, as a list or with commas between them.
         domain: column of the domain.
         ignore: columns to leave out.
+        group: column of the group, such as a patient, whose rows are on one side of every split.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: the table cannot be used; the message names the column.
     """
-    return table_domains(read_table(path), path.stem, label, domain, ignore)
+    return table_domains(read_table(path), path.stem, label, domain, ignore, group)
 
 
 def table_domains(
@@ -156,14 +161,16 @@ def table_domains(
     label: str | Sequence[str] | None,
     domain: str | None,
     ignore: Sequence[str] = (),
+    group: str | None = None,
 ) -> TableDomains:
     """Domains of a data frame; arguments as of :func:`load_table`."""
     frame = with_text_names(frame)
     columns = list(frame.columns)
     labels = () if label is None else label_columns(label, columns)
-    _check_roles(frame, name, {"label": labels, "domain": (domain,) if domain else ()}, ignore)
+    roles = {"label": labels, "domain": (domain,) if domain else ()}
+    _check_roles(frame, name, {**roles, "group": (group,)} if group else roles, ignore)
     assert domain is not None
-    features = [column for column in columns if column not in (*labels, domain, *ignore)]
+    features = [column for column in columns if column not in (*labels, domain, group, *ignore)]
     if not features or not len(frame):
         raise ValueError(
             "A table needs rows, and at least one feature besides the columns "
@@ -178,6 +185,7 @@ def table_domains(
             f"Column {domain!r} names one domain only, '{domain_names[0]}'; choose a column with "
             "two or more."
         )
+    groups = None if group is None else encoded_groups(frame[group])
     schema = tuple(InputColumn.of(frame[column]) for column in features)
     arrays, texts = [], {}
     for feature in schema:
@@ -190,7 +198,7 @@ def table_domains(
     return TableDomains(
         name,
         tuple(
-            Domain(name, x[rows], y[rows])
+            Domain(name, x[rows], y[rows], groups=None if groups is None else groups[rows])
             for name, rows in zip(domain_names, positions, strict=True)
         ),
         classes=classes,
@@ -200,6 +208,7 @@ def table_domains(
         rows=dict(zip(domain_names, (rows + 1 for rows in positions), strict=True)),
         label=",".join(labels),
         domain=domain,
+        group=group or "",
     )
 
 
@@ -225,8 +234,9 @@ def _check_roles(
         check_option(f"column of '{name}'", column, columns)
     check_distinct(name, columns)
     if twice := [column for column, count in Counter(chosen).items() if count > 1]:
+        same = [role for role, named in roles.items() if twice[0] in named]
         raise ValueError(
-            f"{' and '.join(roles)} are the same column {twice[0]!r} of '{name}'; name one column "
+            f"{' and '.join(same)} are the same column {twice[0]!r} of '{name}'; name one column "
             "each."
         )
     for role, named in roles.items():
@@ -264,13 +274,19 @@ def encoded(values: Series[Any], role: str) -> tuple[tuple[str, ...], NDArray[np
     """Distinct values, sorted, and the number of each row's value."""
     if _has_fractions(values):
         raise ValueError(
-            f"Column {str(values.name)!r} has fractions; domains must be text, integers or true "
-            "and false."
+            f"Column {str(values.name)!r} has fractions; a {role} must be text, an integer or true "
+            "or false."
         )
     texts = read_texts(values)
     names, codes = codes_of(texts)
     _check_present(values, np.isnan(codes), role)
     return names, codes.astype(np.int64)
+
+
+def encoded_groups(values: Series[Any]) -> Tensor:
+    """(n,) int64 group of each value; see :func:`~riskmatch.data.splits.group_ids`."""
+    names, codes = encoded(values, "group")
+    return group_ids(names)[torch.from_numpy(codes)]
 
 
 def _check_present(values: Series[Any], missing: NDArray[np.bool_], role: str) -> None:

@@ -256,6 +256,7 @@ def _held_out(
         network = around(network, whole.head)
     _, task = task_of(run.config, domains, run.instances)
     scored = {}
+    # Of test domains too the part of groups that are not trained on, not of those that are.
     for name, splits in split_all(domains, run.config.trial).items():
         total = len(splits["val"])
         kept = min(total, MAX_HELD_OUT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from riskmatch.data.domain import Domain, DomainSet, Labels, NamedTensors, Store
 from riskmatch.data.features import random_view
 from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.data.sampler import Sampler, stream
+from riskmatch.data.splits import splits as split_domains
 from riskmatch.data.table import MAX_CLASSES, TableDomains
 from riskmatch.defaults import method_class
 from riskmatch.engine.data_identity import identity_of, identity_of_table, with_identity
@@ -289,7 +290,7 @@ def assemble(
     training = tuple(domain.name for domain in domains.without(config.test_domains))
     check_domains(formula, len(training))
     _check_classes(domains, training)
-    splits = split_all(domains, config.trial, device)
+    splits = split_all(domains, config.trial, device, config.test_domains)
     model = network(config, domains, trunk, instances, formula)
     model = model.to(device).train()
     if processes > 1:
@@ -395,14 +396,15 @@ def origins(config: RunConfig, instances: Instances) -> dict[str, dict[str, str 
 
 
 def split_all(
-    domains: DomainSet, trial: int, device: torch.device | str = "cpu"
+    domains: DomainSet,
+    trial: int,
+    device: torch.device | str = "cpu",
+    test_domains: Collection[str] = (),
 ) -> dict[str, dict[Split, Domain]]:
-    """Both splits of every domain by name, as in a run of this trial."""
+    """Both splits of every domain by name, as in a run of this trial with these test domains."""
     return {
-        domain.name: {
-            cast(Split, name): part.to(device) for name, part in data.split(domain, trial).items()
-        }
-        for domain in domains.domains
+        domain: {cast(Split, name): part.to(device) for name, part in parts.items()}
+        for domain, parts in split_domains(domains.domains, trial, test_domains).items()
     }
 
 

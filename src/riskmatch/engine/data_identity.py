@@ -13,6 +13,7 @@ from torch import Tensor
 from riskmatch.contract.task import labels_of
 from riskmatch.data.catalogue import resolve
 from riskmatch.data.domain import Domain, DomainSet, Labels
+from riskmatch.data.splits import shared_domains
 from riskmatch.data.table import TableDomains
 from riskmatch.files import sha256
 from riskmatch.models.embedding import hash_inputs
@@ -40,13 +41,16 @@ def identity_of(domains: DomainSet) -> DataIdentity:
             columns = [[column.name, column.type] for column in domains.columns]
             schema = [json.dumps([columns, dict(domains.texts)])]
         parts = [part for domain in domains.domains for part in _with_validation(domain)]
+        groups = [part.groups for part in parts if part.groups is not None]
         _identities[domains] = DataIdentity(
             domains.label_names,
             {domain.name: sum(map(len, _with_validation(domain))) for domain in domains.domains},
             _hash(
                 *schema,
                 *(text for part in parts for text in (hash_inputs(part.x), _labels(part.y))),
+                *map(_labels, groups),
             ),
+            shared_domains(domains.domains),
         )
     return _identities[domains]
 

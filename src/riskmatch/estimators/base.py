@@ -29,6 +29,8 @@ from torch import Tensor, nn
 from riskmatch.contract import Eval, Memory, OptimSpec, RiskFunction
 from riskmatch.data.domain import Batch, Domain
 from riskmatch.data.sampler import Sampler
+from riskmatch.data.splits import on_validation_side
+from riskmatch.data.table import encoded_groups
 from riskmatch.device import resolve_device
 from riskmatch.divergence import Divergence, Match
 from riskmatch.engine.step import Stepper, StepSettings
@@ -76,6 +78,7 @@ class RiskMatchingEstimator(BaseEstimator):  # type: ignore[misc]
         y: Any,
         domains: ArrayLike | None = None,
         sample_domain: ArrayLike | None = None,
+        sample_group: ArrayLike | None = None,
     ) -> Any:
         """Train a network.
 
@@ -86,12 +89,16 @@ class RiskMatchingEstimator(BaseEstimator):  # type: ignore[misc]
                 one domain: there is nothing to match, and the method is ERM.
             sample_domain: the same under the name that skada uses, where negative integers mark
                 target domains; their samples are left out. Give one of the two.
+            sample_group: (n,) group of each sample, such as a patient, as integers or strings:
+                early stopping holds out whole groups, in all domains.
 
         Returns:
             The estimator.
         """
         self._check_parameters()
-        X, y, codes, self.domains_ = self._samples(X, y, domains, sample_domain)
+        X, y, codes, self.domains_, groups = self._samples(
+            X, y, domains, sample_domain, sample_group
+        )
         targets, outputs, risk = self._encode(y)
         scaler = StandardScaler().fit(X)
         inputs = torch.tensor(scaler.transform(X), dtype=torch.float32)
@@ -99,7 +106,8 @@ class RiskMatchingEstimator(BaseEstimator):  # type: ignore[misc]
         parts = []
         for code, name in enumerate(names):
             rows = torch.from_numpy(np.flatnonzero(codes == code))
-            parts.append(Domain(name, inputs[rows], targets[rows]))
+            own = None if groups is None else groups[rows]
+            parts.append(Domain(name, inputs[rows], targets[rows], groups=own))
         self._warn_if_erm(len(parts))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with torch.random.fork_rng(devices=[]):
@@ -120,9 +128,18 @@ class RiskMatchingEstimator(BaseEstimator):  # type: ignore[misc]
             first.bias.sub_(first.weight @ mean)
 
     def _samples(
-        self, X: Any, y: Any, domains: ArrayLike | None, sample_domain: ArrayLike | None
-    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Checked inputs and labels, the number of each sample's domain, labels of the domains."""
+        self,
+        X: Any,
+        y: Any,
+        domains: ArrayLike | None,
+        sample_domain: ArrayLike | None,
+        sample_group: ArrayLike | None,
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], Tensor | None]:
+        """Checked inputs and labels, domain number of each, labels of the domains, and groups."""
+        groups = None
+        if sample_group is not None:
+            check_consistent_length(X, sample_group)
+            groups = encoded_groups(pd.Series(column_or_1d(sample_group), name="sample_group"))
         if domains is not None and sample_domain is not None:
             raise ValueError("Give domains or sample_domain, its other name, not both.")
         name, labels = "domains", domains
@@ -138,11 +155,12 @@ class RiskMatchingEstimator(BaseEstimator):  # type: ignore[misc]
                         "target domains."
                     )
                 X, y, labels = (_safe_indexing(part, rows) for part in (X, y, labels))
+                groups = None if groups is None else groups[rows]
         X, y = validate_data(self, X, y, **self._label_checks)
         if y.ndim == 2 and y.shape[1] == 1:
             y = column_or_1d(y, warn=True)
         if labels is None:
-            return X, y, np.zeros(len(X), dtype=np.int64), np.zeros(1, dtype=np.int64)
+            return X, y, np.zeros(len(X), dtype=np.int64), np.zeros(1, dtype=np.int64), groups
         check_consistent_length(X, labels)
         codes, distinct = pd.factorize(column_or_1d(labels), sort=True)
         if missing := int((codes < 0).sum()):
@@ -150,7 +168,7 @@ class RiskMatchingEstimator(BaseEstimator):  # type: ignore[misc]
                 f"{name} has {missing} missing values; name the domain of every sample, or leave "
                 "those samples out."
             )
-        return X, y, codes, np.asarray(distinct)
+        return X, y, codes, np.asarray(distinct), groups
 
     def _encode(self, y: NDArray[Any]) -> tuple[Tensor, int, RiskFunction]:
         """Labels as a tensor, the number of outputs, and the loss of a sample."""
@@ -195,18 +213,35 @@ class RiskMatchingEstimator(BaseEstimator):  # type: ignore[misc]
         generator = np.random.default_rng(seed)
         training, validation = [], []
         for domain in domains:
-            if len(domain) < 2:
-                raise ValueError(
-                    f"Domain '{domain.name}' has 1 sample; early_stopping=True needs two or more, "
-                    "one of them for validation."
-                )
-            held_out = round(self.validation_fraction * len(domain))
-            held_out = min(max(1, held_out), len(domain) - 1)
-            rows = torch.from_numpy(generator.permutation(len(domain))).to(domain.y.device)
-            training.append(domain.take(rows[held_out:]))
-            part = domain.take(rows[:held_out])
+            kept, held = (rows.to(domain.y.device) for rows in self._sides(domain, generator, seed))
+            training.append(domain.take(kept))
+            part = domain.take(held)
             validation.append((part.x[:], part.y))
         return training, Batch.join(validation)
+
+    def _sides(
+        self, domain: Domain, generator: np.random.Generator, seed: int
+    ) -> tuple[Tensor, Tensor]:
+        """Rows of a domain to train on, and those to hold out."""
+        if domain.groups is not None:
+            side = on_validation_side(domain.groups, seed, share=self.validation_fraction)
+            if side.all() or not side.any():
+                which = "all of them" if side.all() else "none"
+                raise ValueError(
+                    f"Domain '{domain.name}' has {len(domain.groups.unique()):,} group(s), "
+                    f"and early_stopping holds out {which}. Set another random_state or "
+                    "validation_fraction, or leave the domain out."
+                )
+            return (~side).nonzero()[:, 0], side.nonzero()[:, 0]
+        if len(domain) < 2:
+            raise ValueError(
+                f"Domain '{domain.name}' has 1 sample; early_stopping=True needs two or more, "
+                "one of them for validation."
+            )
+        held_out = round(self.validation_fraction * len(domain))
+        held_out = min(max(1, held_out), len(domain) - 1)
+        rows = torch.from_numpy(generator.permutation(len(domain)))
+        return rows[held_out:], rows[:held_out]
 
     def _check_parameters(self) -> None:
         for name, values in _RANGES.items():

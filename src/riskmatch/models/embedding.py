@@ -116,6 +116,7 @@ def embed_to_file(
     backbone: str = "lite0",
     options: Mapping[str, Any] | None = None,
     *,
+    group: str | None = None,
     views: int = 1,
     image_size: int = 224,
     label: str | Sequence[str] = (),
@@ -130,6 +131,8 @@ def embed_to_file(
         file: path ending in ``.parquet`` or ``.npz``; see :mod:`riskmatch.data.features`.
         backbone: ``lite0`` or ``timm:NAME``.
         options: options of the backbone: ``weights``, ``pretrained``, ``size``.
+        group: column of a manifest, or ``stem`` for images in folders, whose values the file keeps
+            as its column ``group``.
         views: views of each image, see :func:`embed`.
         image_size: side of augmented images, in pixels.
         label: columns of the label in a manifest.
@@ -146,8 +149,12 @@ def embed_to_file(
     find_images(data, data_dir)
     check_options(backbone, options or {}, trunk)
     network = seeded_trunk(backbone, options or {})  # before images are decoded: it may fail
-    named = {"label": label if isinstance(label, str) else list(label)} if label else {}
-    domains = load(data, {"image_size": image_size, **named}, data_dir, on_progress)
+    named: dict[str, Any] = {"image_size": image_size}
+    if label:
+        named["label"] = label if isinstance(label, str) else list(label)
+    if group is not None:
+        named["group"] = group
+    domains = load(data, named, data_dir, on_progress)
     features = embed(domains, network, views=views, device=device, on_progress=on_progress)
     if on_progress is not None:
         on_progress(f"writing {file}", 0, None)

@@ -129,7 +129,7 @@ def per_domain_table(
         data: the data sets of runs.
     """
     title = titles.data_title(selected.data)
-    part = titles.part_titles(str(selected.cases["own_data"].iloc[0]))["train"]
+    part = selected.reported_part
     rows = []
     groups, grouping = worst_groups(selected, by, data or DataCache()) if by else ({}, "")
     for key in selected.rows:

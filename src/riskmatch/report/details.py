@@ -85,7 +85,7 @@ def details(
         "metric": metric,
         "data": config.data,
         "domains": record.domains,
-        "parts_of_domains": part_titles(config.data),
+        "parts_of_domains": part_titles(config.data, config.data_options),
         "chosen_step": chosen,
         "sizes": part_sizes(record),
         "training_domains": [d for d in record.domains if d not in tests],
@@ -139,7 +139,8 @@ def _count(run: StoredRun, domain: str, predicted: Predictions) -> dict[str, Any
 
 def part_sizes(record: RunRecord) -> dict[str, dict[Split, int]]:
     """Samples of each part of a domain, where the record states them and parts are 80/20."""
-    if record.data is None or not part_titles(record.config.data)["train"].startswith("80"):
+    titles = part_titles(record.config.data, record.config.data_options)
+    if record.data is None or not titles["train"].startswith("80"):
         return {}
     validation = {name: max(1, round(0.2 * n)) for name, n in record.data.samples.items()}
     return {

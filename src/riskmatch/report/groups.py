@@ -68,11 +68,13 @@ class Groups:
                 "in a file, or of a list of images."
             )
         if source.contents == "images":
-            from riskmatch.report.samples import examples_on_disk
+            from riskmatch.report.samples import index_domains
 
-            index, values = source.index(data_dir), manifest_values(path, by)
+            index = source.index(data_dir, config.data_options)
+            values = manifest_values(path, by)
             texts = np.array([values[name] for name in index.paths], dtype=object)
-            domains, places = examples_on_disk(index, config.trial).domains, np.array(index.domains)
+            domains = {domain.name: domain for domain in index_domains(index)}
+            places = np.array(index.domains)
             rows = {name: np.flatnonzero(places == k) for k, name in enumerate(index.domain_names)}
         else:
             table = data.load(config.data, config.data_options, data_dir)
@@ -99,9 +101,10 @@ class Groups:
         """
         import torch
 
-        from riskmatch.data.sampler import split
+        from riskmatch.data.splits import splits
 
-        samples = split(self.domains[domain], config.trial)[part]
+        domains = list(self.domains.values())
+        samples = splits(domains, config.trial, config.test_domains)[domain][part]
         changed = len(samples) <= predicted.index.max(initial=-1)
         if not changed:
             samples = samples.take(torch.tensor(predicted.index))

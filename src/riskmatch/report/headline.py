@@ -24,7 +24,7 @@ from riskmatch.report.selected import (
     rows_over,
 )
 from riskmatch.report.tables import ERROR, Cell, Column, Gain, Table, capitalised, fixed, number
-from riskmatch.report.titles import data_title, part_titles, run_titles, setting_title
+from riskmatch.report.titles import data_title, run_titles, setting_title
 from riskmatch.runs.records import StoredRun
 from riskmatch.selection import Rule
 
@@ -278,8 +278,7 @@ def _levels(sets: Sequence[Selected], key: RowKey) -> dict[tuple[str, str], floa
 
 def _caption(page: PageRuns) -> str:
     """What the numbers are, with the name of the part of the test domain that is reported."""
-    names = (one.main.cases["own_data"].iloc[0] for one in page.by_data)
-    parts = dict.fromkeys(part_titles(name)["train"] for name in names)
+    parts = dict.fromkeys(one.main.reported_part for one in page.by_data)
     metric = page.facts
     return (
         f"{capitalised(metric.title)}{metric.unit} on the {' or '.join(parts)} of the test domain, "

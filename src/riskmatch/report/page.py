@@ -252,7 +252,7 @@ def _single_run(
         "checkpoint": None,
         "domains": {},
         "test_domains": list(run.config.test_domains),
-        "parts": part_titles(run.config.data),
+        "parts": part_titles(run.config.data, run.config.data_options),
         "worst": [],
         "histograms": None,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from operator import itemgetter
@@ -85,9 +85,12 @@ class DataCache:
         if config.data.startswith(INSTANCE):
             raise ValueError("the data were passed as an object, which the run does not store")
         if (data := resolve(config.data)).contents != "images":
-            return examples_in_memory(self.inputs(config), config.trial)
-        index = self._cached("index", config.data, lambda: data.index(self._data_dir))
-        return examples_on_disk(index, config.trial)
+            return examples_in_memory(self.inputs(config), config)
+        options = config.data_options
+        index = self._cached(
+            "index", (config.data, options), lambda: data.index(self._data_dir, options)
+        )
+        return examples_on_disk(index, config)
 
     def groups(self, config: RunConfig, by: Sequence[str]) -> Groups:
         """The groups of the samples of a run by columns of its data."""
@@ -118,7 +121,7 @@ def predictions_by_step(
     stored = predictions.steps(run.folder)
     if stored:
         steps = {*spread(stored), *(step for step in stored if step == chosen)}
-        return {step: predictions.read(run.folder, step) for step in sorted(steps)}
+        return {step: unseen(run, predictions.read(run.folder, step)) for step in sorted(steps)}
     return dict([_of_checkpoint(run, data, chosen)])
 
 
@@ -155,12 +158,24 @@ def _of_checkpoint(run: StoredRun, data: DataCache, chosen: int | None) -> tuple
     if not kept:  # checked before torch is imported
         raise NotStoredError("the run stored neither predictions nor its last checkpoint")
     step = chosen if chosen in kept else max(kept)
-    return step, _from_checkpoint(run, data, step)
+    return step, unseen(run, _from_checkpoint(run, data, step))
+
+
+def unseen(run: StoredRun, by_domain: ByDomain) -> ByDomain:
+    """Predictions but for samples of test domains whose groups are trained on."""
+    shared = run.record.data.shared_groups if run.record.data else ()
+    tests = [name for name in run.config.test_domains if name in shared]
+    return {
+        domain: {
+            name: part for name, part in splits.items() if domain not in tests or name != "val"
+        }
+        for domain, splits in by_domain.items()
+    }
 
 
 def validation(by_domain: ByDomain) -> dict[str, Predictions]:
-    """The predictions on validation samples, by domain."""
-    return {domain: splits["val"] for domain, splits in by_domain.items() if "val" in splits}
+    """The predictions on validation samples, or on all where there are none, by domain."""
+    return {d: splits.get("val") or splits["train"] for d, splits in by_domain.items() if splits}
 
 
 def shown_parts(test: bool) -> tuple[Split, ...]:
@@ -177,18 +192,16 @@ def shown_in_detail(by_domain: ByDomain, tests: Sequence[str]) -> ByDomain:
 
 
 def _from_checkpoint(run: StoredRun, data: DataCache, step: int) -> ByDomain:
-    from riskmatch.data.sampler import split
-    from riskmatch.engine.assemble import task_of
+    from riskmatch.engine.assemble import split_all, task_of
     from riskmatch.engine.evaluate import Part, predict, restore_of
     from riskmatch.engine.load import final_network
 
     domains = data.inputs(run.config)
     _, task = task_of(run.config, domains)
     model = final_network(run, domains, step)
-    parts = []
-    for domain in domains.domains:
-        splits = split(domain, run.config.trial)
-        for name in shown_parts(domain.name in run.config.test_domains):
+    parts, tests = [], run.config.test_domains
+    for domain, splits in split_all(domains, run.config.trial, test_domains=tests).items():
+        for name in shown_parts(domain in tests):
             rows, samples = _spaced(splits[name])
             parts.append(Part(name, samples, rows))
     return predict(model, parts, task, restore=restore_of(domains))
@@ -224,9 +237,8 @@ class Examples:
 
     classes: tuple[str, ...]
     """Names of the classes, or of the tags."""
-    domains: dict[str, Domain]
-    trial: int
-    """Trial, which seeds the split of every domain."""
+    splits: Mapping[str, Mapping[str, Domain]]
+    """Both parts of every domain."""
     show: Callable[[Any, int], Example]
     """Make an example of an input and its label."""
 
@@ -234,9 +246,7 @@ class Examples:
         """Samples of a part of a domain, by their positions in it."""
         import torch
 
-        from riskmatch.data.sampler import split
-
-        subset = split(self.domains[domain], self.trial)[part].take(torch.tensor(indices))
+        subset = self.splits[domain][part].take(torch.tensor(indices))
         return [self.show(x, y) for x, y in zip(subset.x[:], subset.y.tolist(), strict=True)]
 
 
@@ -244,29 +254,41 @@ TakeExamples = Callable[[str, Split, Sequence[int]], Sequence[Example]]
 """Samples by domain, part and positions in it; see :meth:`Examples.take`."""
 
 
-def examples_in_memory(domains: DomainSet, trial: int) -> Examples:
+def examples_in_memory(domains: DomainSet, config: RunConfig) -> Examples:
     """Examples of a data set of tensors."""
-    classes = domains.label_names
-    return Examples(classes, {d.name: d for d in domains.domains}, trial, example_of_tensor)
+    from riskmatch.data.splits import splits
+
+    parts = splits(domains.domains, config.trial, config.test_domains)
+    return Examples(domains.label_names, parts, example_of_tensor)
 
 
-def examples_on_disk(index: ImageIndex, trial: int) -> Examples:
-    """Examples of image files, decoded when they are shown."""
+def index_domains(index: ImageIndex) -> list[Domain]:
+    """The domains of image files, with the positions of the images as inputs."""
     import torch
 
     from riskmatch.data.domain import Domain
+    from riskmatch.data.splits import group_ids
 
     labels, places = torch.tensor(index.labels), torch.tensor(index.domains)
-    rows = torch.arange(len(index))
-    domains = {
-        name: Domain(name, rows[places == place], labels[places == place])
-        for place, name in enumerate(index.domain_names)
-    }
+    groups = group_ids(index.groups) if index.groups else None
+    domains = []
+    for place, name in enumerate(index.domain_names):
+        rows = (places == place).nonzero()[:, 0]
+        own = None if groups is None else groups[rows]
+        domains.append(Domain(name, rows, labels[rows], groups=own))
+    return domains
+
+
+def examples_on_disk(index: ImageIndex, config: RunConfig) -> Examples:
+    """Examples of image files, decoded when they are shown."""
+    from riskmatch.data.splits import splits
+
+    parts = splits(index_domains(index), config.trial, config.test_domains)
 
     def show(row: Any, label: int) -> Example:
         return Example(label, index.paths[row], file_thumbnail(index.file(int(row))))
 
-    return Examples(index.class_names, domains, trial, show)
+    return Examples(index.class_names, parts, show)
 
 
 def hardest(

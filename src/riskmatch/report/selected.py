@@ -7,6 +7,7 @@ deviation over seeds at the test domain 0.9. Other runs follow DomainBed's rules
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +27,15 @@ from riskmatch.runs.frame import Results, read_results
 from riskmatch.runs.later_metric import with_metric
 from riskmatch.runs.method import part_title
 from riskmatch.runs.records import StoredRun
-from riskmatch.selection import RULES, Rule, cases, choose_among, find_rule, recorded_metric
+from riskmatch.selection import (
+    RULES,
+    Rule,
+    applies,
+    cases,
+    choose_among,
+    find_rule,
+    recorded_metric,
+)
 
 DOMAINBED_RULES = [RULES[name] for name in ("train-val", "test-val", "leave-one-out")]
 COLORED_MNIST_RULES = [RULES[name] for name in ("colored-mnist-best", "colored-mnist-last")]
@@ -83,6 +92,12 @@ class Selected:
     def decimals(self) -> int:
         """Decimals of the metric in tables: one in per cent, else four digits of the largest."""
         return 1 if self.facts.percent else decimals_of(self.chosen["value"])
+
+    @property
+    def reported_part(self) -> str:
+        """Name of the part of a test domain that is reported."""
+        first = self.cases.iloc[0]
+        return titles.part_titles(first["own_data"], json.loads(first["data_options"]))["train"]
 
     @property
     def planned(self) -> bool:
@@ -389,7 +404,7 @@ def select_runs(paths: str | Path | Sequence[str | Path], metric: str | None = N
     by_data: dict[str, dict[str, Selected]] = defaultdict(dict)
     for rules, rows in ((DOMAINBED_RULES, table[~colored]), (COLORED_MNIST_RULES, table[colored])):
         for rule in rules:
-            for data, one in select_among(rows, results, rule, metric).items():
+            for data, one in select_among(rows[applies(rule, rows)], results, rule, metric).items():
                 by_data[data][rule.name] = one
     order = titles.in_order(set(by_data), titles.DATA)
     return PageRuns(results, table, tuple(DataSelection(d, by_data[d]) for d in order), metric)

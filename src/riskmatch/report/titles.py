@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -76,18 +76,19 @@ def setting_title(name: str) -> str:
     return _SETTINGS.get(name) or name.replace("_", " ")
 
 
-def part_titles(data: str) -> dict[Split, str]:
+def part_titles(data: str, options: Container[str] = ()) -> dict[Split, str]:
     """Names of the two parts of every domain, by split.
 
     Training domains are trained on the first part, test domains are reported on it; the second is
     for validation. ColoredMNIST and data sets passed as objects have validation samples of their
-    own, so that their parts have other shares.
+    own, and groups differ in size, so that their parts have other shares. ``options`` are those of
+    the data set.
 
     Example:
         >>> part_titles("pacs")
         {'train': '80 % part', 'val': '20 % part'}
     """
-    if data == "colored-mnist" or data.startswith(INSTANCE):
+    if data == "colored-mnist" or data.startswith(INSTANCE) or "group" in options:
         return {"train": "main part", "val": "validation part"}
     return {"train": "80 % part", "val": "20 % part"}
 

@@ -41,7 +41,8 @@ def cases(frame: pd.DataFrame, plan: Iterable[RunConfig] = ()) -> pd.DataFrame:
         The columns of ``CASE``; ``own_data`` and ``own_trial``, as the run has them; ``number``,
         DomainBed's ``hparams_seed``; ``place``, the rank of the run by its hyper-parameters; and of
         :func:`riskmatch.results` ``run``, ``test_domains``, ``domains``, ``method``, ``seed``,
-        ``title``, ``plain``, ``draw``, ``acts_from``, ``fit``, ``no_gradient``, ``status``,
+        ``title``, ``plain``, ``draw``, ``acts_from``, ``shared_groups``, ``fit``, ``no_gradient``,
+        ``status``,
         ``steps``, ``pretrain``, ``average``, ``task``, ``metric``, ``data_options`` and
         ``model_options``.
     """
@@ -71,7 +72,7 @@ def cases(frame: pd.DataFrame, plan: Iterable[RunConfig] = ()) -> pd.DataFrame:
 _KEPT = [
     *("run", "data", "model", "method", "variant", "test_domains", "domains", "trial", "seed"),
     *("title", "plain", "draw", "acts_from", "fit", "status", "steps", "pretrain", "average"),
-    *("no_gradient", "task", "metric", "data_options", "model_options"),
+    *("no_gradient", "task", "metric", "data_options", "model_options", "shared_groups"),
 ]
 _RANKED = ["lr", "batch_size", "weight_decay", "dropout"]
 

@@ -92,6 +92,7 @@ def results(*paths: Paths) -> pd.DataFrame:
           :func:`~riskmatch.runs.config.acts_from`; missing where the method never acts;
         - ``classes``: the number of classes, where the record states it;
         - ``task``: its name, and ``metric``, the primary metric of the run;
+        - ``shared_groups`` (a tuple): the domains with groups that other domains have, too;
         - ``fit``: how the fit of the training domains became worse once the method acted, see
           :data:`~riskmatch.runs.findings.Fit`; empty where it did not;
         - ``no_gradient``: whether the penalty of the method changes no weight of the network, as
@@ -296,8 +297,8 @@ class _Columns:
         settings |= {name: _canonical(settings[name]) for name in _OPTIONS}
         known = variant(config), title(config), config.about.plain, _draw(config)
         judged = rows.task.name, rows.task.primary
-        fit = fit_of(rows), rows.no_gradient
-        derived = *known, acts_from(config), rows.classes, *judged, *fit
+        facts = rows.classes, rows.shared_groups, *judged, fit_of(rows), rows.no_gradient
+        derived = *known, acts_from(config), *facts
         self._metrics |= rows.task.metrics
         ended = rows.status, rows.error, rows.domains
         self._runs.append((rows.run, folder, *settings.values(), *derived, *ended))
@@ -359,7 +360,7 @@ _SETTINGS = [f.name for f in fields(RunConfig) if f.name not in ("hparams", *_JU
 _VARIED = ("test_domains", "trial", "seed", "source")
 _RUN_COLUMNS = [
     *("run", "folder", *_SETTINGS, "variant", "title", "plain", "draw"),
-    *("acts_from", "classes", "task", "metric", "fit", "no_gradient"),
+    *("acts_from", "classes", "shared_groups", "task", "metric", "fit", "no_gradient"),
     *("status", "error", "domains"),
 ]
 

@@ -36,7 +36,9 @@ class DataIdentity:
     samples: Mapping[str, int]
     """Number of samples by domain."""
     content: str = ""
-    """Hash of inputs and labels; empty if the samples were not read."""
+    """Hash of inputs, labels and groups; empty if the samples were not read."""
+    shared_groups: tuple[str, ...] = ()
+    """Domains with groups that other domains have, too."""
 
     def changes(self, current: DataIdentity) -> str:
         """Describe how ``current`` differs, in one line; empty if it does not.
@@ -74,7 +76,9 @@ class DataIdentity:
 
     def to_json(self) -> dict[str, Any]:
         """Identity as plain JSON values."""
-        return {**asdict(self), "classes": list(self.classes)}
+        values = {**asdict(self), "classes": list(self.classes)}
+        shared = list(values.pop("shared_groups"))
+        return {**values, "shared_groups": shared} if shared else values
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,8 @@ class RunRows:
     error: str | None = None
     classes: int | None = None
     """Number of classes, where the record states it."""
+    shared_groups: tuple[str, ...] = ()
+    """Domains with groups that other domains have, too."""
     task: TaskFacts = ACCURACY_ALONE
     no_gradient: bool = False
     """Whether the penalty of the method changes no weight of the network."""
@@ -93,7 +95,8 @@ def read_rows(folder: Path) -> RunRows | None:
         return None
     classes = len(read.header.data.classes) if read.header.data else None
     header = read.header
-    run = RunRows(header.id, read.config, classes=classes, task=read.task)
+    shared = header.data.shared_groups if header.data else ()
+    run = RunRows(header.id, read.config, classes=classes, shared_groups=shared, task=read.task)
     run = replace(run, no_gradient=header.no_gradient)
     if read.end is not None:
         run = replace(run, status=read.end.status, error=read.end.error)
@@ -103,7 +106,8 @@ def read_rows(folder: Path) -> RunRows | None:
 def rows_of(run: RunRecord) -> RunRows:
     """The rows of a record in memory."""
     classes = len(run.data.classes) if run.data else None
-    about = classes, run.task, run.no_gradient
+    shared = run.data.shared_groups if run.data else ()
+    about = classes, shared, run.task, run.no_gradient
     rows = RunRows(run.config.id, run.config, run.status, run.error, *about)
     return _with_rows(rows, run.evaluations)
 

@@ -182,6 +182,9 @@ def _require_same(first: DomainSet, second: DomainSet, load: Load, message: str)
     require(same, load, f"{message} classes.")
     for one, other in zip(first.domains, second.domains, strict=True):
         for a, b in zip(_parts(one), _parts(other), strict=True):
+            grouped = a.groups is not None and b.groups is not None
+            same = torch.equal(a.groups, b.groups) if grouped else a.groups is b.groups  # type: ignore[arg-type]
+            require(same, load, f"{message} groups in '{one.name}'.")
             require(torch.equal(a.y, b.y), load, f"{message} labels in '{one.name}'.")
             same = a.x.shape == b.x.shape and all(
                 map(torch.equal, a.x.split(_CHUNK), b.x.split(_CHUNK))

@@ -42,15 +42,16 @@ def examine_data(
 
     Each file is read once and decoded in full; about a kilobyte per image is kept. A table is
     searched for columns that determine the label or name the domain, domains of one class,
-    duplicates across domains, and drift of columns.
+    duplicates across domains, and drift of columns. Columns and file names that look like groups
+    are named, with the share of validation samples that a random split would leak.
 
     Args:
         data: name of a benchmark, or path of a folder ``domain/class/image``, of a manifest or of
             a table; or a table that :func:`~riskmatch.load_data` made of a data frame. A folder
             with the domain and class names of a benchmark is compared with it.
         data_dir: folder searched first for a benchmark.
-        options: options of a table in a file: ``label``, ``domain`` and ``ignore``; of a manifest
-            ``label``.
+        options: options of a table in a file: ``label``, ``domain``, ``ignore`` and ``group``; of a
+            manifest ``label`` and ``group``; of a folder ``group``.
         on_progress: called with the number of images examined.
         jobs: number of threads; by default one per core.
 
@@ -65,12 +66,13 @@ def examine_data(
     if is_path(str(data)) and path_contents(Path(data)) == "table":
         check_options(str(data), options or {}, load_table)
         return _examine_table(load_table(Path(data), **options or {}), str(data))
-    if options:
+    options = options or {}
+    if others := [name for name in options if name != "group"]:
         check_table_options(str(data), options)
-        if not options.keys() <= {"label"} or not is_path(str(data)):
-            raise ValueError(f"{next(iter(options))} applies only to tables; {data} is not one.")
+        if others != ["label"] or not is_path(str(data)):
+            raise ValueError(f"{others[0]} applies only to tables; {data} is not one.")
     source, benchmark = (data, None) if isinstance(data, Path) else find_images(data, data_dir)
-    index, findings = survey(source, (options or {}).get("label"))
+    index, findings = survey(source, options.get("label"), options.get("group"))
     named = benchmark or (recognise(index) if index.classes else None)
     copy = BenchmarkCopy.of(index, named)
     findings += check_counts(index, copy)

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from riskmatch.data.doctor.files import HEADER, detect_format
 from riskmatch.data.doctor.findings import Finding, Severity
+from riskmatch.data.doctor.groups import check_names
 from riskmatch.data.images.index import (
     FORMATS,
     LAYOUT,
@@ -17,7 +18,13 @@ from riskmatch.data.images.index import (
     is_image,
     is_junk,
 )
-from riskmatch.data.images.manifest import RELATIVE, index_entries, is_manifest, read_manifest
+from riskmatch.data.images.manifest import (
+    RELATIVE,
+    index_entries,
+    is_manifest,
+    other_columns,
+    read_manifest,
+)
 from riskmatch.files import check_regular
 
 MAX_MISSING = 100
@@ -25,32 +32,37 @@ MAX_MISSING = 100
 
 
 def survey(
-    source: Path, label: str | Sequence[str] | None = None
+    source: Path, label: str | Sequence[str] | None = None, group: str | None = None
 ) -> tuple[ImageIndex, list[Finding]]:
     """The images of a folder or a manifest, and findings on files that a loader skips or refuses.
 
     Args:
         source: the folder or manifest.
         label: columns of the label in a manifest.
+        group: column of the group, or ``stem`` for a folder.
 
     Raises:
         FileNotFoundError: the folder or manifest does not exist.
         ValueError: the tree has another layout, or has no files.
     """
     if source.is_file() and is_manifest(source):
-        index, findings = _survey_manifest(source, label)
+        index, findings = _survey_manifest(source, label, group)
+        columns = other_columns(source)
     else:
         index, findings = _survey_folder(source)
+        index, columns = index.grouped(group), None
     if not len(index):
         message, cure = "has no image that a loader would find", "Apply the other cures."
         findings.append(Finding("no-images", "fault", message, cure))
+    else:
+        findings += check_names(index, columns)
     return index, findings
 
 
 def _survey_manifest(
-    source: Path, label: str | Sequence[str] | None
+    source: Path, label: str | Sequence[str] | None, group: str | None
 ) -> tuple[ImageIndex, list[Finding]]:
-    listed, tags = read_manifest(source, label)
+    listed, tags = read_manifest(source, label, group)
     existing = {entry for entry in listed if os.path.isfile(source.parent / entry.path)}
     cure = f"Restore the file, or remove it from {source.name}. {RELATIVE}"
     findings = list[Finding]()

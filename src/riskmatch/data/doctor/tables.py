@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from riskmatch.data.columns import LARGEST, InputColumn
 from riskmatch.data.doctor.findings import Finding, Severity
+from riskmatch.data.doctor.groups import check_columns
 from riskmatch.data.doctor.labels import check_labels
 from riskmatch.data.table import TableDomains
 from riskmatch.statistics import ks_distance
@@ -71,6 +72,7 @@ def check_table(table: TableDomains) -> Iterator[Finding]:
     if not table.classes:
         yield from check_labels(table.class_names, labels_of(table))
     yield from _check_leaks(table, x, y, domains)
+    yield from check_columns(table, x, y)
     yield from _check_duplicates(table, x, y, domains)
     yield from _check_drift(table, x, domains)
 

@@ -156,17 +156,20 @@ def folded_name(name: str) -> str:
     return re.sub(r"[\s_-]+", "", normalised_name(name)).lower()
 
 
-def load_index(benchmark: Benchmark, data_dir: Path | None = None) -> ImageIndex:
+def load_index(
+    benchmark: Benchmark, data_dir: Path | None = None, group: str | None = None
+) -> ImageIndex:
     """The images of a benchmark on this machine.
 
     Args:
         benchmark: one of :data:`BENCHMARKS`.
         data_dir: folder to search first; it holds the domains or a folder of them.
+        group: ``stem`` or None, see :meth:`ImageIndex.grouped`.
 
     Raises:
         FileNotFoundError: the benchmark is not on this machine; the message says how to get it.
     """
-    return index_benchmark(benchmark, locate(benchmark, data_dir))
+    return index_benchmark(benchmark, locate(benchmark, data_dir)).grouped(group)
 
 
 def locate(benchmark: Benchmark, data_dir: Path | None = None) -> Path:

@@ -26,6 +26,7 @@ from riskmatch.data.domain import Domain, DomainSet, StoredImages
 from riskmatch.data.images.augment import RandomView, WholeView
 from riskmatch.data.images.decode import decode, opened
 from riskmatch.data.images.index import ImageIndex
+from riskmatch.data.splits import group_ids
 from riskmatch.files import (
     SETTLED,
     Stamp,
@@ -82,11 +83,17 @@ def image_domains(
     row_of = {path: row for row, path in enumerate(sorted(index.paths))}
     rows = torch.tensor([row_of[path] for path in index.paths])
     labels, numbers = torch.tensor(index.labels), torch.tensor(index.domains)
+    groups = group_ids(index.groups) if index.groups else None
     images = StoredImages(map_pixels(file, len(index)), rows, content=file.stem)
     return DomainSet(
         index.name,
         tuple(
-            Domain(name, images.take(numbers == number), labels[numbers == number])
+            Domain(
+                name,
+                images.take(numbers == number),
+                labels[numbers == number],
+                groups=None if groups is None else groups[numbers == number],
+            )
             for number, name in enumerate(index.domain_names)
         ),
         classes=index.classes,

@@ -6,8 +6,8 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +31,8 @@ EXTENSIONS = tuple(sorted(extension for known in FORMATS.values() for extension 
 JUNK = ("__macosx", "thumbs.db", "desktop.ini")
 """Files of file managers, in lower case; names that begin with a dot are ignored too."""
 LAYOUT = "the layout must be domain/class/image"
+STEM = "stem"
+"""Group of images by the name of the file without its extension."""
 
 
 class Entry(NamedTuple):
@@ -41,6 +43,7 @@ class Entry(NamedTuple):
     label: str | float | tuple[float, ...]
     """Name of the class, number, or tags, 0, 1 or NaN."""
     domain: str
+    group: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +71,8 @@ class ImageIndex:
     """(n,) indices into ``class_names``, numbers (floats), or a tuple (k,) of tags each."""
     domains: tuple[int, ...]
     """(n,) indices into ``domain_names``."""
+    groups: tuple[str, ...] = ()
+    """(n,) names of the groups; empty without groups."""
 
     @classmethod
     def of(
@@ -87,8 +92,9 @@ class ImageIndex:
                 path,
                 normalised_name(label) if isinstance(label, str) else label,
                 normalised_name(domain),
+                group,
             )
-            for path, label, domain in entries
+            for path, label, domain, group in entries
         ]
         named = {entry.label for entry in normalised if isinstance(entry.label, str)}
         classes = tuple(class_names or sorted(named))
@@ -101,16 +107,35 @@ class ImageIndex:
             if entry.domain not in domain_of:
                 check_option(f"domain of '{name}'", entry.domain, domains)
         labels = {e.path: e.label for e in normalised if not isinstance(e.label, str)}
-        rows = sorted((domain_of[e.domain], label_of.get(e.label, 0), e.path) for e in normalised)
+        rows = sorted(
+            (domain_of[e.domain], label_of.get(e.label, 0), e.path, e.group) for e in normalised
+        )
         return cls(
             name,
             root,
             classes,
             domains,
-            paths=tuple(path for _, _, path in rows),
-            labels=tuple(labels.get(path, label) for _, label, path in rows),
-            domains=tuple(domain for domain, _, _ in rows),
+            paths=tuple(path for _, _, path, _ in rows),
+            labels=tuple(labels.get(path, label) for _, label, path, _ in rows),
+            domains=tuple(domain for domain, _, _, _ in rows),
+            groups=tuple(group for *_, group in rows if group),
         )
+
+    def grouped(self, group: str | None) -> ImageIndex:
+        """The index of images in folders with the groups of the option ``group``.
+
+        Raises:
+            ValueError: ``group`` is neither ``stem`` nor None.
+        """
+        if group is None:
+            return self
+        if group != STEM:
+            raise ValueError(
+                f"group={group!r}: images in folders are grouped by {STEM}, the name of the file "
+                f"without its extension. For other groups list them in a manifest with a column "
+                f"{group!r}."
+            )
+        return replace(self, groups=tuple(PurePosixPath(path).stem for path in self.paths))
 
     def __len__(self) -> int:
         return len(self.paths)

@@ -34,7 +34,9 @@ class Manifest(NamedTuple):
     """Names of the tags, where the labels are tags."""
 
 
-def index_manifest(path: Path, label: str | Sequence[str] | None = None) -> ImageIndex:
+def index_manifest(
+    path: Path, label: str | Sequence[str] | None = None, group: str | None = None
+) -> ImageIndex:
     """The images that a manifest lists.
 
     Args:
@@ -45,12 +47,13 @@ def index_manifest(path: Path, label: str | Sequence[str] | None = None) -> Imag
             ignored.
         label: columns of the label in place of ``label``; see
             :func:`riskmatch.data.labels.read_tags` for tags.
+        group: column of the group of each image.
 
     Raises:
         FileNotFoundError: the manifest or an image that it lists does not exist.
         ValueError: a row or column is invalid; the message names it.
     """
-    listed, tags = read_manifest(path, label)
+    listed, tags = read_manifest(path, label, group)
     missing = [entry for entry in listed if not (path.parent / entry.path).is_file()]
     if missing:
         raise FileNotFoundError(
@@ -60,8 +63,12 @@ def index_manifest(path: Path, label: str | Sequence[str] | None = None) -> Imag
     return index_entries(path, listed, tags)
 
 
-def read_manifest(path: Path, label: str | Sequence[str] | None = None) -> Manifest:
+def read_manifest(
+    path: Path, label: str | Sequence[str] | None = None, group: str | None = None
+) -> Manifest:
     """The images that a manifest lists, existing or not, with the location of each row.
+
+    Arguments are those of :func:`index_manifest`.
 
     Raises:
         FileNotFoundError: the manifest does not exist.
@@ -71,14 +78,16 @@ def read_manifest(path: Path, label: str | Sequence[str] | None = None) -> Manif
     if label is not None and path.suffix.lower() in SUFFIXES and path.exists():
         known = column_names(path)
     named = label_columns(label or "label", known)
-    rows = list(_rows(path, ("path", *named, "domain")))
+    more = () if group is None else (group,)
+    rows = list(_rows(path, ("path", *named, "domain", *more)))
     labels, tags = _labels(path, named, rows)
     listed, first = dict[Entry, str](), dict[str, str]()
     for (location, row), value in zip(rows, labels, strict=True):
         image, domain = (_value(path, location, name, row[name]) for name in ("path", "domain"))
         if image in first:
             raise ValueError(f"{path} lists {image} twice, in {first[image]} and {location}.")
-        first[image] = listed[Entry(image, value, domain)] = location
+        own = "" if group is None else _value(path, location, group, row[group])
+        first[image] = listed[Entry(image, value, domain, own)] = location
     return Manifest(listed, tags)
 
 
@@ -123,6 +132,18 @@ def manifest_values(path: Path, columns: Sequence[str]) -> dict[str, list[str]]:
         cells = (row[column] for column in columns)
         values[str(row["path"]).strip()] = ["" if c is None else str(c).strip() for c in cells]
     return values
+
+
+def other_columns(path: Path) -> dict[str, dict[str, str]]:
+    """The texts of the columns besides path, label and domain, by image path."""
+    names = column_names(path) if path.suffix.lower() in SUFFIXES else None
+    columns = (*COLUMNS, *(name for name in names or () if name not in COLUMNS))
+    by_name: dict[str, dict[str, str]] = {}
+    for _, row in _READERS[path.suffix.lower()](path, columns):
+        for name, value in row.items():
+            if name not in COLUMNS:
+                by_name.setdefault(name, {})[str(row["path"]).strip()] = str(value).strip()
+    return by_name
 
 
 def listed_files(path: Path) -> list[Path]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from riskmatch.report.density import Array, DensityEstimate, bin_edges, finite_risks
 from riskmatch.report.figures.plot import Curve, Densities, Lines
+from riskmatch.report.samples import unseen
 from riskmatch.report.style import LineStyle, domain_style
 from riskmatch.report.titles import setup
 from riskmatch.runs import predictions
@@ -52,12 +53,12 @@ def last_predictions(
         NoPredictions: there are neither predictions nor a checkpoint of the last step.
     """
     if steps := predictions.steps(run.folder):
-        return predictions.read(run.folder, steps[-1])
+        return unseen(run, predictions.read(run.folder, steps[-1]))
     from riskmatch.engine.checkpoint import NoCheckpointError  # imports torch
     from riskmatch.engine.load import final_predictions
 
     try:
-        return final_predictions(run, data_dir, on_progress)
+        return unseen(run, final_predictions(run, data_dir, on_progress))
     except NoCheckpointError as error:
         raise NoPredictions(
             f"{run.folder} has neither predictions nor a checkpoint of its last step. Train this "

@@ -62,7 +62,8 @@ def curves(runs: Runs, metric: str | None = None) -> Lines:
     facts = next((t.metrics[name] for t in tasks if name in t.metrics), MetricFacts(name))
     series = {title: _values(run, name, facts) for title, run in runs.items()}
     panels = _panels(runs, series, domain_styles(series, all_domains(runs)))
-    parts = dict.fromkeys(part_titles(run.config.data)["train"] for run in runs.values())
+    configs = [run.config for run in runs.values()]
+    parts = dict.fromkeys(part_titles(c.data, c.data_options)["train"] for c in configs)
     starts = _starts(runs)
     note = (
         f"Test domains: {' or '.join(parts)}, as in tables; training domains: validation samples. "
