@@ -61,7 +61,7 @@ def validation_views(config: RunConfig, domains: DomainSet, step: int) -> ViewOf
 
 
 @dataclass(frozen=True)
-class Part:
+class EvaluatedPart:
     """The samples of a split of a domain that evaluations use."""
 
     split: Split
@@ -80,7 +80,7 @@ class Part:
 
 def parts_of(
     splits: Mapping[str, Mapping[Split, Domain]], share: float = 1.0, seed: int = 0
-) -> list[Part]:
+) -> list[EvaluatedPart]:
     """A random share of the samples of every split, at least one, in their order."""
     parts = []
     for name, domains in splits.items():
@@ -91,11 +91,11 @@ def parts_of(
                 order = torch.randperm(len(domain), generator=generator)
                 rows = order[: math.ceil(share * len(domain))].sort().values
                 domain = domain.take(rows.to(domain.y.device))
-            parts.append(Part(split, domain, rows.numpy().astype(np.int32)))
+            parts.append(EvaluatedPart(split, domain, rows.numpy().astype(np.int32)))
     return parts
 
 
-def share_of(parts: Sequence[Part], rank: int, processes: int) -> list[Part]:
+def share_of(parts: Sequence[EvaluatedPart], rank: int, processes: int) -> list[EvaluatedPart]:
     """The parts that one of several processes evaluates, about as many samples on each."""
     loads, owners = [0] * processes, dict[int, int]()
     for number in sorted(range(len(parts)), key=lambda number: -len(parts[number])):
@@ -111,7 +111,7 @@ def restore_of(domains: DomainSet) -> Restore:
 
 def predict(
     model: nn.Module,
-    parts: Sequence[Part],
+    parts: Sequence[EvaluatedPart],
     task: Task = CLASSIFICATION,
     view_of: ViewOf = lambda domain, split: None,
     on_samples: Callable[[int, int], None] = lambda done, total: None,
@@ -129,12 +129,12 @@ def predict(
 
 def predicted_parts(
     model: nn.Module,
-    parts: Sequence[Part],
+    parts: Sequence[EvaluatedPart],
     task: Task,
     view_of: ViewOf,
     on_samples: Callable[[int, int], None],
     restore: Restore,
-) -> Iterator[tuple[Part, Predictions]]:
+) -> Iterator[tuple[EvaluatedPart, Predictions]]:
     """Each part with the predictions on its samples, so that no more scores are in memory.
 
     Random streams and the training mode of every layer are left as they were. ``on_samples`` is

@@ -22,7 +22,7 @@ from riskmatch.engine.assemble import Assembly
 from riskmatch.engine.averaging import WeightAverage
 from riskmatch.engine.evaluate import (
     GRADIENT_SAMPLES,
-    Part,
+    EvaluatedPart,
     gradient_norms,
     parts_of,
     predicted_parts,
@@ -240,7 +240,10 @@ class Session:
         }
 
     def _judge(
-        self, parts: list[Part], metrics: Sequence[str], on_progress: OnProgress = no_progress
+        self,
+        parts: list[EvaluatedPart],
+        metrics: Sequence[str],
+        on_progress: OnProgress = no_progress,
     ) -> dict[str, dict[Split, Judged]]:
         """Scores of some parts by these metrics, and the predictions that are written."""
         judged: dict[str, dict[Split, Judged]] = {}
@@ -275,7 +278,7 @@ class Session:
         return gradient_norms(self.assembly.stepper, self.assembly.splits, max(2, samples))
 
     @cached_property
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[EvaluatedPart]:
         """The samples that are evaluated."""
         config = self.config
         return parts_of(self.assembly.splits, config.eval_fraction, config.trial)

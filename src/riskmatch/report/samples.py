@@ -193,7 +193,7 @@ def shown_in_detail(by_domain: ByDomain, tests: Sequence[str]) -> ByDomain:
 
 def _from_checkpoint(run: StoredRun, data: DataCache, step: int) -> ByDomain:
     from riskmatch.engine.assemble import split_all, task_of
-    from riskmatch.engine.evaluate import Part, predict, restore_of
+    from riskmatch.engine.evaluate import EvaluatedPart, predict, restore_of
     from riskmatch.engine.load import final_network
 
     domains = data.inputs(run.config)
@@ -203,7 +203,7 @@ def _from_checkpoint(run: StoredRun, data: DataCache, step: int) -> ByDomain:
     for domain, splits in split_all(domains, run.config.trial, test_domains=tests).items():
         for name in shown_parts(domain in tests):
             rows, samples = _spaced(splits[name])
-            parts.append(Part(name, samples, rows))
+            parts.append(EvaluatedPart(name, samples, rows))
     return predict(model, parts, task, restore=restore_of(domains))
 
 
