@@ -44,7 +44,7 @@ def split(domain: Domain, trial: int, trained: Tensor | None = None) -> dict[str
 
         >>> grouped = replace(whole, groups=torch.arange(10) // 2)
         >>> {name: part.groups.tolist() for name, part in split(grouped, trial=3).items()}
-        {'train': [0, 0, 2, 2, 3, 3], 'val': [1, 1, 4, 4]}
+        {'train': [0, 0, 1, 1, 2, 2], 'val': [3, 3, 4, 4]}
     """
     if domain.validation is not None:
         return {"train": replace(domain, validation=None), "val": domain.validation}

@@ -151,7 +151,7 @@ def reproduce(
     given = {option: value for option, value in options.items() if value is not None}
     name = name_of(name)
     if budget is None:
-        raise ValueError("Give the budget: smoke, laptop or paper.")
+        raise ValueError("Give --budget smoke, laptop or paper (budget= in Python).")
     check_option("budget", budget, BUDGETS)
     if preset is not None:
         check_option("preset", preset, PRESETS)

@@ -61,7 +61,7 @@ def no_gradient(config: RunConfig) -> str:
 
     Example:
         >>> no_gradient(RunConfig("pacs", ("photo",), "coral", model="linear"))
-        'coral has no effect on the network linear: its penalty is on features, and no weight ...'
+        "coral has no effect on the network linear: its penalty is on features, and no weight ..."
     """
     return (
         f"{config.method} has no effect on the network {config.model}: its penalty is on features, "
