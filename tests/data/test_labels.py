@@ -15,6 +15,7 @@ from riskmatch.data.catalogue import describe_data
 from riskmatch.data.doctor import examine_data
 from riskmatch.data.features import read_features, write_features
 from riskmatch.data.images.manifest import index_manifest
+from riskmatch.data.labels import read_tags
 
 N = 8
 X = torch.zeros(N, 3)
@@ -269,3 +270,9 @@ def test_the_doctor_finds_tags_that_say_nothing_or_leak():
     assert ("one-class", "fault", "never") in found
     assert ("one-class", "warning", "south") in found
     assert ("label-leak", "fault", "age") in found
+
+
+def test_classes_with_a_separator_in_their_names_are_no_tags():
+    names = pd.Series(["cats; dogs", "birds", "cats; dogs", "birds"])
+    assert read_tags([names], str) is None
+    assert read_tags([pd.Series(["cats; dogs", "dogs"])], str)[0] == ("cats", "dogs")

@@ -35,15 +35,17 @@ def label_columns(label: str | Sequence[str], columns: Sequence[str]) -> tuple[s
 
 
 def read_tags(
-    columns: Sequence[Series[Any]], place: Place
+    columns: Sequence[Series[Any]], place: Place, *, known: bool = False
 ) -> tuple[tuple[str, ...], NDArray[np.float32]] | None:
     """Names of the tags, and which of them each row has.
 
     Args:
         columns: a column of 0 and 1, or true and false, for each tag; or one column of lists, of
-            JSON lists, or of texts with ``|`` or ``;`` between the tags. An empty value is missing:
-            the row may have the tag or not. A row without tags has the list ``[]``.
+            JSON lists, or of texts with ``|`` or ``;`` between the tags, of which one recurs in
+            another text. An empty value is missing: the row may have the tag or not. A row without
+            tags has the list ``[]``.
         place: place of a row in the file, for errors.
+        known: the labels are known to be tags, whether or not one recurs.
 
     Returns:
         Names (k,) and tags (n, k), NaN where missing; None for one column without lists.
@@ -63,7 +65,7 @@ def read_tags(
         tags = np.stack([_binary(column, place) for column in columns], 1)
         return tuple(str(column.name) for column in columns), tags
     (column,) = columns
-    if not _has_lists(column):
+    if not _has_lists(column, known):
         return None
     lists = [_tags(value, place, row, column) for row, value in enumerate(column.to_list())]
     rows = np.repeat(np.arange(len(lists)), [len(tags or ()) for tags in lists])
@@ -129,16 +131,19 @@ def _binary(column: Series[Any], place: Place) -> NDArray[np.float32]:
     return np.array(tags, np.float32)
 
 
-def _has_lists(column: Series[Any]) -> bool:
+def _has_lists(column: Series[Any], known: bool) -> bool:
     from pandas.api.types import is_object_dtype, is_string_dtype
 
     if not (is_object_dtype(column.dtype) or is_string_dtype(column.dtype)):
         return False
-    return any(
-        isinstance(value, list | tuple | np.ndarray)
-        or (isinstance(value, str) and (_is_json(value) or _SEPARATOR.search(value)))
-        for value in column.to_list()
-    )
+    values = column.to_list()
+    texts = {value.strip() for value in values if isinstance(value, str)}
+    if any(isinstance(value, list | tuple | np.ndarray) for value in values):
+        return True
+    # A class may have a separator in its name; tags recur in other combinations.
+    parts = [part.strip() for text in texts for part in _SEPARATOR.split(text) if part.strip()]
+    separated = len(parts) > len(texts) if known else len(parts) > len(set(parts))
+    return separated or any(map(_is_json, texts))
 
 
 def _is_json(text: str) -> bool:

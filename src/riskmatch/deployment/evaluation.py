@@ -257,7 +257,7 @@ def _labels(
 ) -> Tensor:
     """Labels of a table, as those of the model."""
     if model.labels == "tags":
-        tags = read_tags(columns, place)
+        tags = read_tags(columns, place, known=True)
         if tags is None:
             raise ValueError(
                 f"The model predicts tags, and the label {columns[0].name!r} of '{name}' has no "
