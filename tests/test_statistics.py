@@ -5,13 +5,19 @@ import sys
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import halfnorm, norm, ttest_1samp
 
+from riskmatch import statistics
 from riskmatch.statistics import (
+    at_least_worst,
     bootstrap_interval,
     half_of_t_interval,
+    holm,
     ks_distance,
+    max_t,
+    new_site_interval,
     normal_quantile,
+    paired_gain,
     share_interval,
     superiority,
 )
@@ -64,3 +70,128 @@ def test_bootstrap_of_groups_draws_whole_groups():
     assert high - low == pytest.approx(expected, rel=0.1)
     ends = bootstrap_interval(lambda rows: float("nan"), groups, 0.9)
     assert np.isnan(ends).all()
+
+
+def predictive_share(values, variances, weights, scale, low, high):
+    """Probability of [low, high] for a new site, by a grid over mean and spread."""
+    mean = np.linspace(-2.5, 3.5, 1201)[:, None]
+    tau = np.linspace(1e-3, 8 * scale, 800)
+    log = halfnorm.logpdf(tau, scale=scale) + 0 * mean
+    for value, variance, weight in zip(values, variances, weights, strict=True):
+        log = log + weight * norm.logpdf(value, mean, np.sqrt(tau**2 + variance))
+    posterior = np.exp(log - log.max())
+    inside = norm.cdf(high, mean, tau) - norm.cdf(low, mean, tau)
+    return (posterior * inside).sum() / posterior.sum()
+
+
+@pytest.mark.parametrize(
+    ("values", "within"),
+    [
+        ([0.6], [0.0]),
+        ([0.45, 0.6], [0.0, 0.0]),
+        ([0.5, 0.62, 0.55, 0.7], [0.01, 0.0004, 0.002, 0.0]),
+        ([0.4, [0.5, 0.6], 0.45], [0.0, [0.001, 0.0], 0.002]),
+    ],
+)
+def test_interval_for_a_new_site_has_its_level_under_the_posterior(values, within):
+    low, high = new_site_interval(values, 0.8, within=within)
+    flat = [np.concatenate([*map(np.atleast_1d, part)]) for part in (values, within)]
+    weights = np.concatenate([np.full(np.size(site), 1 / np.size(site)) for site in values])
+    assert 0 < low < high < 1
+    assert predictive_share(*flat, weights, 0.15, low, high) == pytest.approx(0.8, abs=2e-3)
+    assert predictive_share(*flat, weights, 0.15, -9, low) == pytest.approx(0.1, abs=2e-3)
+
+
+def test_a_set_of_siblings_is_one_draw_of_a_site():
+    alone = new_site_interval([0.5, 0.7, 0.6])
+    np.testing.assert_allclose(new_site_interval([0.5, 0.7, [0.6, 0.6, 0.6]]), alone, atol=1e-9)
+    separate = new_site_interval([0.5, 0.7, 0.6, 0.6, 0.6])
+    assert separate[1] - separate[0] < 0.9 * (alone[1] - alone[0])
+    apart = new_site_interval([0.5, 0.7, [0.5, 0.6, 0.7]])
+    assert apart[1] - apart[0] > alone[1] - alone[0]  # members keep their values
+
+
+def test_interval_for_a_new_site_is_cut_to_the_bounds():
+    low, high = new_site_interval([0.9, 0.98, 0.95])
+    assert low > 0.7
+    assert high == 1
+    assert new_site_interval([0.9, 0.98, 0.95], bounds=(None, None))[1] > 1
+
+
+def test_errors_are_predicted_on_the_log_scale_and_the_share_explained_by_what_is_left():
+    errors = np.array([3.0, 4.5, 2.8])
+    low, high = new_site_interval(errors, bounds=(0, None))
+    assert low * high == pytest.approx(np.prod(errors) ** (2 / 3))
+    scaled = new_site_interval(100 * errors, bounds=(0, None))
+    np.testing.assert_allclose(scaled, [100 * low, 100 * high])
+    left = new_site_interval([0.3, 0.45, 0.28], bounds=(0, None))
+    np.testing.assert_allclose(
+        new_site_interval([0.7, 0.55, 0.72], bounds=(None, 1)), [1 - left[1], 1 - left[0]]
+    )
+    assert 0 <= new_site_interval([0.0, 1.0], bounds=(0, None))[0] < 0.1
+
+
+@pytest.mark.parametrize("m", [1, 4])
+def test_a_new_value_is_at_least_the_worst_as_often_as_stated(m):
+    draws = np.random.default_rng(0).exponential(size=(20_000, m + 1))
+    shares = (draws[:, 0] >= draws[:, 1:].min(1)).mean()
+    assert at_least_worst(m) == pytest.approx(shares, abs=0.01)
+
+
+RAGGED = [[1.0, 2.5, np.nan], [3.0, 4.0, 8.0], [0.5]]
+
+
+def test_gain_on_these_domains_is_that_of_a_regression_on_domains():
+    rows = [(e, d) for e, row in enumerate(RAGGED) for d in row if not np.isnan(d)]
+    domain, y = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
+    x = np.eye(3)[domain]
+    means, (rss,), *_ = np.linalg.lstsq(x, y)
+    contrast = np.full(3, 1 / 3)
+    se = np.sqrt(rss / 3 * contrast @ np.linalg.inv(x.T @ x) @ contrast)
+    gain = paired_gain(RAGGED)
+    assert gain.mean == pytest.approx(means.mean())
+    assert gain.half == pytest.approx(3.182446 * se)  # t with 6 − 3 degrees of freedom
+    assert gain.half == pytest.approx(paired_gain(RAGGED, level=0.5).half * 3.182446 / 0.7648923)
+
+
+def test_gain_on_a_new_domain_is_the_t_test_of_means_of_domains():
+    means = [np.nanmean(row) for row in RAGGED]
+    test, gain = ttest_1samp(means, 0), paired_gain(RAGGED, "new-domain")
+    assert gain.p == pytest.approx(test.pvalue)
+    assert gain.mean - gain.half == pytest.approx(test.confidence_interval().low)
+
+
+def test_one_trial_says_nothing_of_these_domains_and_one_domain_nothing_of_a_new_one():
+    assert paired_gain([[1.0], [2.0]]) == (1.5, None, None)
+    assert paired_gain([[1.0, 2.0]], "new-domain") == (1.5, None, None)
+    assert max_t([[[1.0], [2.0]]]) == [None]
+
+
+@pytest.mark.parametrize("unit", ["domains", "new-domain"])
+def test_copies_of_a_method_cost_nothing_and_others_less_than_by_holm(unit):
+    rng = np.random.default_rng(1)
+    table = rng.normal(1.2, 1, size=(5, 2))
+    alone = paired_gain(table, unit).p
+    np.testing.assert_allclose(max_t([table] * 6, unit), alone, atol=0.005)
+    tables = table + 0.3 * rng.normal(size=(6, 5, 2))
+    raw = np.array([paired_gain(one, unit).p for one in tables])
+    adjusted = np.array(max_t(tables, unit))
+    assert (adjusted >= raw).all()
+    assert (adjusted < np.array(holm(raw)) + 0.005).all()
+    assert adjusted.min() < 0.7 * min(holm(raw))
+
+
+def test_tables_with_other_cells_are_adjusted_by_holm():
+    tables = [RAGGED, [[1.0, 2.0, 2.1], [1.5, 1.6, 1.9], [2.0]]]
+    assert max_t(tables) == holm([paired_gain(table).p for table in tables])
+
+
+@pytest.mark.parametrize("unit", ["domains", "new-domain"])
+def test_one_of_many_equal_methods_is_called_better_in_five_per_cent(unit, monkeypatch):
+    """Eight methods against one control on four domains in three trials, all of them equal."""
+    monkeypatch.setattr(statistics, "ROTATIONS", 4000)
+    rng, rejected, n = np.random.default_rng(0), 0, 300
+    for _ in range(n):
+        values = rng.normal(size=(9, 4, 1)) * (unit == "new-domain") + rng.normal(size=(9, 4, 3))
+        rejected += min(max_t(values[1:] - values[0], unit)) <= 0.05
+    assert 0.02 <= rejected / n <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / n)
