@@ -11,8 +11,11 @@ Then a small step, where calls cost more than arithmetic: a head on 1,280 frozen
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import core
 import measure
@@ -21,6 +24,7 @@ import torch
 import riskmatch
 from riskmatch.contract import Memory, Objective, OptimSpec
 from riskmatch.data import Batch
+from riskmatch.defaults.describe import STEP_COSTS
 from riskmatch.divergence import MMD, DomainIndex, numpy_forms
 from riskmatch.engine import Stepper
 from riskmatch.models import MLP, build
@@ -131,6 +135,21 @@ def measure_small_steps() -> tuple[dict[str, float], str]:
     return times, measure.table(headings, rows) + text
 
 
+def packaged(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``riskmatch methods NAME`` shows of the record, of RDM with its defaults."""
+    ratios = {name: round(ratio, 2) for name, ratio in record["relative_to_erm"].items()}
+    ratios["rdm"] = ratios["rdm, worst, mmd"]
+    samples, threads = record["samples"], record["machine"]["threads"]
+    on = f"{record['network']}, {len(samples)} × {samples[0]:,} samples, {threads} threads"
+    known = {name: ratios[name] for name in sorted(ratios) if "," not in name}
+    return {"measured_on": on, "relative_to_erm": known}
+
+
+def packaged_file() -> Path:
+    """The file of the package with it."""
+    return Path(riskmatch.__path__[0]) / "defaults" / STEP_COSTS
+
+
 def main() -> None:
     small, small_table = measure_small_steps()
     actions = {name: stepping(objective) for name, objective in variants().items()}
@@ -149,6 +168,8 @@ def main() -> None:
     }
     table = measure.table(["method", "ms per step", "ERM = 1"], rows)
     measure.save("methods", record, f"{table}\n\n{small_table}")
+    text = json.dumps(packaged(record), indent=2, ensure_ascii=False)
+    packaged_file().write_text(f"{text}\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 import json
 
+from riskmatch import describe_method
 from riskmatch.objectives import methods
 
 
@@ -40,6 +41,12 @@ def test_method_in_detail(riskmatch):
     assert code["choices"]["pool"] == "samples"
     assert code["by_data"]["pacs"]["weight"] == {"default": 5.0, "range": "U(1, 10)"}
     assert "weight 5, searched in U(1, 10)" in " ".join(text.split())
+    cost = described["step_cost"]
+    assert f"{cost['value']:.2f} × the time of ERM's ({cost['measured_on']})" in " ".join(
+        text.split()
+    )
+    assert f"idea {described['idea']} needs" in " ".join(text.split())
+    assert describe_method("riskmatch.objectives:RDM")["step_cost"] is None  # as one's own
 
 
 def test_formulas_are_plain_text(riskmatch):

@@ -223,6 +223,12 @@ def benchmark(name):
     return runpy.run_path(str(RESULTS.parent / "benchmarks" / f"{name}.py"))
 
 
+def test_the_package_has_the_step_costs_of_the_record(monkeypatch):
+    monkeypatch.syspath_prepend(RESULTS.parent / "benchmarks")
+    script, record = benchmark("methods"), json.loads((RESULTS / "bench/methods.json").read_text())
+    assert json.loads(script["packaged_file"]().read_text("utf-8")) == script["packaged"](record)
+
+
 def test_selection_without_the_test_domain_on_colored_mnist():
     script, page = benchmark("rdm_settings"), (RESULTS / "colored-mnist/flat.md").read_text()
     for table in ("flat_table", "common_table", "settings_table"):

@@ -22,7 +22,7 @@ from riskmatch.cli.printer import (
 
 @dataclass
 class Methods(Command):
-    """List the methods, or describe one: formula, hyper-parameters, defaults and search ranges.
+    """List the methods, or describe one: formula, idea, citation, defaults, ranges and cost.
 
     Methods that installed packages announce are listed with their package; one of your own is named
     package.module:Name.
@@ -70,7 +70,11 @@ def _print_method(method: Mapping[str, Any]) -> None:
     print_line(method["name"], "bold")
     print_text(plain_text(method["text"]) + "\n")
     print_text(f"from   {method['citation']}")
-    print_text(f"needs  {method['needs']}\n")
+    print_text(f"idea   {method['idea']}")
+    print_text(f"needs  {method['needs']}")
+    if cost := method["step_cost"]:
+        print_text(f"step   {cost['value']:.2f} × the time of ERM's ({cost['measured_on']})")
+    print()
     _print_values("hyper-parameter", method["hparams"])
     _print_values("training", method["training"])
     for name, preset in method["presets"].items():

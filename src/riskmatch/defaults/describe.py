@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
+from importlib import resources
 from typing import Any, get_args
 
 from riskmatch import registry
@@ -17,6 +19,9 @@ from riskmatch.registry import PartError
 from riskmatch.runs.config import RunConfig
 from riskmatch.space import Choice, Tuned, ranges
 from riskmatch.validation import format_value
+
+STEP_COSTS = "step_costs.json"
+"""The cost of a step of every built-in method, as ``benchmarks/methods.py`` measured it."""
 
 
 def describe_methods() -> list[dict[str, Any]]:
@@ -73,6 +78,7 @@ def describe_method(name: str) -> dict[str, Any]:
         "text": inspect.cleandoc(cls.__doc__ or ""),
         "needs": cls.needs,
         "citation": getattr(cls, "citation", ""),
+        "step_cost": step_cost(name),
         "hparams": {
             field.name: entry(field.name, space.get(field.name), field.default, own_docs)
             for field in fields(cls)
@@ -89,6 +95,19 @@ def describe_method(name: str) -> dict[str, Any]:
             for key, preset in PRESETS.items()
         },
     }
+
+
+def step_cost(method: str) -> dict[str, Any] | None:
+    """The time of a step of a built-in method relative to ERM's; None where it is not measured.
+
+    Example:
+        >>> step_cost("erm")["value"]
+        1.0
+    """
+    text = resources.files("riskmatch.defaults").joinpath(STEP_COSTS).read_text("utf-8")
+    record = json.loads(text)
+    value = record["relative_to_erm"].get(method)
+    return None if value is None else {"value": value, "measured_on": record["measured_on"]}
 
 
 def setting_lines(settings: Mapping[str, Setting]) -> list[str]:
