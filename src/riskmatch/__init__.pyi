@@ -4,6 +4,7 @@ from .data.catalogue import describe_data as describe_data
 from .data.catalogue import download_data as download_data
 from .data.convert import load_data as load_data
 from .data.doctor import examine_data as examine_data
+from .defaults.configuration import domainbed_options as domainbed_options
 from .defaults.describe import describe_method as describe_method
 from .defaults.describe import describe_methods as describe_methods
 from .defaults.describe import setting_lines as setting_lines

@@ -190,9 +190,16 @@ NOT_NEGATIVE, POSITIVE = Interval(0), Interval(0, closed="neither")
 
 
 def tuned(
-    default: Value, range: Distribution, valid: Interval | None = None, **by_data: Tuned
+    default: Value,
+    range: Distribution,
+    valid: Interval | None = None,
+    *,
+    domainbed: str = "",
+    **by_data: Tuned,
 ) -> Any:
     """A dataclass field with a default and a search range; what differs by data set beside them.
+
+    ``domainbed`` is DomainBed's name of the hyper-parameter, where it is another.
 
     Data sets are named by keyword, with ``_`` for ``-``: ``domainnet=Tuned(0.5, Uniform(0.1, 1))``.
     Values outside ``valid`` are refused, see :func:`check_valid`.
@@ -206,13 +213,13 @@ def tuned(
         True
     """
     named = {name.replace("_", "-"): entry for name, entry in by_data.items()}
-    metadata = {"tuned": Tuned(default, range, named), "valid": valid}
+    metadata = {"tuned": Tuned(default, range, named), "valid": valid, "domainbed": domainbed}
     return field(default=default, metadata=metadata)
 
 
-def bounded(default: Any, valid: Interval) -> Any:
+def bounded(default: Any, valid: Interval, *, domainbed: str = "") -> Any:
     """A dataclass field that is not searched; values outside ``valid`` are refused."""
-    return field(default=default, metadata={"valid": valid})
+    return field(default=default, metadata={"valid": valid, "domainbed": domainbed})
 
 
 def check_valid(values: Any, name: str = "") -> None:

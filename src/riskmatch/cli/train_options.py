@@ -18,6 +18,7 @@ from riskmatch.cli.errors import BadInput
 from riskmatch.cli.options import Option, metavar, options_of
 from riskmatch.cli.parser import Parser, TableColumns, run_options, with_columns
 from riskmatch.defaults import (
+    domainbed_options,
     factory,
     method_class,
     range_of,
@@ -67,6 +68,9 @@ class Setup:
     advice: Path | None = None
     """File that riskmatch advise wrote: method, options and what to expect; options that are given
     win."""
+    domainbed_hparams: Path | None = None
+    """JSON file of DomainBed's hyper-parameters of the method; those that are no options here are
+    listed, and options that are given win."""
     config: Path | None = None
     """TOML file with any of these options; the command line wins."""
 
@@ -135,6 +139,8 @@ def parse_train(words: Sequence[str]) -> tuple[PreparedRun, dict[str, Any]]:
     if len(without_help) < len(words):
         _parser(setup, given.get("data"), given.get("model")).parse(["--help"])
     _check_together(setup, given)
+    if setup.domainbed_hparams is not None and setup.method is not None:
+        given = {**domainbed_options(setup.method, setup.domainbed_hparams), **given}
     execution = {item.name: given[item.name] for item in fields(Execution) if item.name in given}
     used = {"data", "test_domains", *execution, *(item.name for item in fields(Setup))}
     from riskmatch.training import prepare

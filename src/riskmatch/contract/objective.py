@@ -118,6 +118,9 @@ class Objective(ABC):
     """Titles of such methods, by these values, separated by spaces."""
     domainbed: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
     """DomainBed's names of it, each with the fields that the name fixes; its title if empty."""
+    domainbed_hparams: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """DomainBed's hyper-parameters that are no field of the method under the same name or under
+    ``tuned(…, domainbed=NAME)``: the field of the run, or a text that says why there is none."""
     needs: ClassVar[Needs] = "risks"
     """The most demanding thing that the formula reads."""
     needs_start: ClassVar[bool] = False

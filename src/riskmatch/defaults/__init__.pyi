@@ -1,5 +1,6 @@
 from .configuration import SourceChangedError as SourceChangedError
 from .configuration import check_source as check_source
+from .configuration import domainbed_options as domainbed_options
 from .configuration import factory as factory
 from .configuration import given_for as given_for
 from .configuration import run_config as run_config

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import json
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +21,13 @@ from riskmatch.defaults.resolution import (
     values_of,
 )
 from riskmatch.defaults.values import FEATURES, TABLE, data_key
+from riskmatch.files import read_file
 from riskmatch.registry import INSTANCE, Kind, Part
 from riskmatch.runs.config import RunConfig, join_sources
+from riskmatch.runs.domainbed_hparams import translate
+from riskmatch.runs.findings import RunWarning
 from riskmatch.trust import is_own, may_import
-from riskmatch.validation import check_options
+from riskmatch.validation import check_options, shown
 
 if TYPE_CHECKING:
     from riskmatch.defaults.resolution import Method
@@ -97,6 +102,43 @@ def run_config(
             **values,
         )
     )
+
+
+def domainbed_options(method: Method, hparams: Mapping[str, Any] | Path | str) -> dict[str, Any]:
+    """Options of :func:`riskmatch.train` from DomainBed's hyper-parameters of a method.
+
+    Those without such an option are listed in a warning, with the reason.
+
+    Args:
+        method: name or class of the method.
+        hparams: values by DomainBed's names, or a JSON file of them.
+
+    Raises:
+        ValueError: the file is not a JSON object.
+
+    Example:
+        >>> domainbed_options("vrex", {"vrex_lambda": 3.0, "resnet_dropout": 0.1})
+        {'weight': 3.0, 'dropout': 0.1}
+    """
+    place = ""
+    if isinstance(hparams, str | Path):
+        place = f"{hparams}: "
+        try:
+            hparams = json.loads(read_file(Path(hparams)))
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{place}not JSON ({error}).") from error
+    if not isinstance(hparams, Mapping):
+        cure = '{"lr": 5e-05, …}, as DomainBed logs them'
+        raise ValueError(f"{place}give hyper-parameters by name, {cure}, got {shown(hparams)}.")
+    options, left_out = translate(method_class(method), hparams)
+    names_by_reason: dict[str, list[str]] = {}
+    for name, reason in left_out.items():
+        names_by_reason.setdefault(reason, []).append(name)
+    if left_out:
+        parts = [f"{', '.join(names)} ({reason})" for reason, names in names_by_reason.items()]
+        message = f"{place}no options of {name_of(method)}: {'; '.join(parts)}."
+        warnings.warn(message, RunWarning, stacklevel=2)
+    return options
 
 
 def given_for(config: RunConfig) -> dict[str, Any]:

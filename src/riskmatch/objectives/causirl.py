@@ -28,7 +28,7 @@ class CausIRL(Objective):
     the second parts B. The penalty is 0 where A or B has fewer than two samples.
     """
 
-    weight: float = tuned(1.0, LogUniform(-1, 1), NOT_NEGATIVE)
+    weight: float = tuned(1.0, LogUniform(-1, 1), NOT_NEGATIVE, domainbed="mmd_gamma")
     """γ, of the distance between features."""
     distance: Distance = "coral"
     """D: means and covariances, or the kernel distance of the features."""

@@ -20,7 +20,7 @@ class CORAL(Objective):
     with unbiased covariances C, so every domain needs two samples or more.
     """
 
-    weight: float = tuned(1.0, LogUniform(-1, 1), NOT_NEGATIVE)
+    weight: float = tuned(1.0, LogUniform(-1, 1), NOT_NEGATIVE, domainbed="mmd_gamma")
     """γ, of the distance between features."""
 
     title = "CORAL"

@@ -21,11 +21,15 @@ class EQRM(Objective):
     ``warmup`` the method is ERM; then a fresh optimiser starts at ``lr_after``.
     """
 
-    quantile: float = tuned(0.75, Uniform(0.5, 0.99), Interval(0, 1, "neither"))
+    quantile: float = tuned(
+        0.75, Uniform(0.5, 0.99), Interval(0, 1, "neither"), domainbed="eqrm_quantile"
+    )
     """α, the level of the quantile."""
-    warmup: int = tuned(2500, LogUniform(2.5, 3.5, integer=True), NOT_NEGATIVE)
+    warmup: int = tuned(
+        2500, LogUniform(2.5, 3.5, integer=True), NOT_NEGATIVE, domainbed="eqrm_burnin_iters"
+    )
     """Steps of ERM before the quantile takes over."""
-    lr_after: float = tuned(1e-6, LogUniform(-7, -5), POSITIVE)
+    lr_after: float = tuned(1e-6, LogUniform(-7, -5), POSITIVE, domainbed="eqrm_lr")
     """Learning rate after the warm-up."""
     log_tail: float | None = bounded(None, Interval(high=0, closed="neither"))
     """log(1 − α) of an extreme level, for example −1000; replaces ``quantile`` where set."""

@@ -28,9 +28,11 @@ class Fishr(Objective):
     is 0; then a fresh optimiser starts.
     """
 
-    weight: float = tuned(1000.0, LogUniform(1, 4), NOT_NEGATIVE)
+    weight: float = tuned(1000.0, LogUniform(1, 4), NOT_NEGATIVE, domainbed="lambda")
     """λ, of the spread of the variances."""
-    warmup: int = tuned(1500, Uniform(0, 5000, integer=True), NOT_NEGATIVE)
+    warmup: int = tuned(
+        1500, Uniform(0, 5000, integer=True), NOT_NEGATIVE, domainbed="penalty_anneal_iters"
+    )
     """Steps of ERM before the penalty is switched on."""
     ema: float = tuned(0.95, Uniform(0.90, 0.99), Interval(0, 1, "left"))
     """ρ, what the moving averages keep at each step."""

@@ -21,7 +21,7 @@ class GroupDRO(Objective):
     with the mean weight.
     """
 
-    eta: float = tuned(1e-2, LogUniform(-3, -1), NOT_NEGATIVE)
+    eta: float = tuned(1e-2, LogUniform(-3, -1), NOT_NEGATIVE, domainbed="groupdro_eta")
     """η, the step size of the weights."""
 
     title = "GroupDRO"

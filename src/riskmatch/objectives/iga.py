@@ -22,7 +22,7 @@ class IGA(Objective):
     with gradients by all weights, which the penalty differentiates a second time.
     """
 
-    weight: float = tuned(1000.0, LogUniform(1, 5), NOT_NEGATIVE)
+    weight: float = tuned(1000.0, LogUniform(1, 5), NOT_NEGATIVE, domainbed="penalty")
     """λ, of the spread."""
 
     title = "IGA"

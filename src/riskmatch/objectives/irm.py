@@ -27,9 +27,11 @@ class IRM(Objective):
     1; then a fresh optimiser starts.
     """
 
-    weight: float = tuned(100.0, LogUniform(-1, 5), NOT_NEGATIVE)
+    weight: float = tuned(100.0, LogUniform(-1, 5), NOT_NEGATIVE, domainbed="irm_lambda")
     """λ, of the squared gradients."""
-    warmup: int = tuned(500, LogUniform(0, 4, integer=True), NOT_NEGATIVE)
+    warmup: int = tuned(
+        500, LogUniform(0, 4, integer=True), NOT_NEGATIVE, domainbed="irm_penalty_anneal_iters"
+    )
     """Steps of weight 1 before λ applies."""
     estimate: Literal["halves", "whole"] = "halves"
     """How the squared gradient is estimated: from two halves of a domain, or from all of it."""

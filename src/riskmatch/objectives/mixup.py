@@ -26,7 +26,7 @@ class Mixup(Objective):
     and as many samples as the smaller of the two has.
     """
 
-    alpha: float = tuned(0.2, LogUniform(-1, 1), POSITIVE)
+    alpha: float = tuned(0.2, LogUniform(-1, 1), POSITIVE, domainbed="mixup_alpha")
     """α, of the Beta distribution of λ."""
 
     title = "Mixup"

@@ -24,9 +24,9 @@ class MLDG(Objective):
     for the identity. With a single domain the method is ERM.
     """
 
-    beta: float = tuned(1.0, LogUniform(-1, 1), NOT_NEGATIVE)
+    beta: float = tuned(1.0, LogUniform(-1, 1), NOT_NEGATIVE, domainbed="mldg_beta")
     """β, of the risk after the step."""
-    meta_test: int = tuned(2, Choice((1, 2)), Interval(1))
+    meta_test: int = tuned(2, Choice((1, 2)), Interval(1), domainbed="n_meta_test")
     """How many domains are held out; 2 is 1 where there are two training domains."""
 
     title = "MLDG"

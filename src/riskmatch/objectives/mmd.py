@@ -20,7 +20,7 @@ class FeatureMMD(Objective):
     exp(−10^p ‖x − y‖²) over p = −3, …, 3.
     """
 
-    weight: float = tuned(1.0, LogUniform(-1, 1), NOT_NEGATIVE)
+    weight: float = tuned(1.0, LogUniform(-1, 1), NOT_NEGATIVE, domainbed="mmd_gamma")
     """γ, of the distance between features."""
 
     title = "MMD"

@@ -32,13 +32,27 @@ class RDM(Objective):
     optimiser starts at ``lr_after``. Ranges: the supplement's table of hyper-parameters.
     """
 
-    weight: float = tuned(5.0, Uniform(0.1, 10.0), NOT_NEGATIVE, domainnet=_SMALLER_WEIGHT)
+    weight: float = tuned(
+        5.0, Uniform(0.1, 10.0), NOT_NEGATIVE, domainbed="rdm_lambda", domainnet=_SMALLER_WEIGHT
+    )
     """λ, of the matching penalty."""
-    warmup: int = tuned(1500, _WARMUP, NOT_NEGATIVE, domainnet=_LONGER_WARMUP)
+    warmup: int = tuned(
+        1500,
+        _WARMUP,
+        NOT_NEGATIVE,
+        domainbed="rdm_penalty_anneal_iters",
+        domainnet=_LONGER_WARMUP,
+    )
     """Steps of ERM before the penalty is switched on."""
-    lr_after: float = tuned(1.5e-5, Uniform(8e-6, 2e-5), POSITIVE)
+    lr_after: float = tuned(1.5e-5, Uniform(8e-6, 2e-5), POSITIVE, domainbed="rdm_lr")
     """Learning rate after the warm-up."""
-    variance_weight: float = tuned(0.004, Uniform(0.001, 0.007), NOT_NEGATIVE, **_NO_VARIANCE)
+    variance_weight: float = tuned(
+        0.004,
+        Uniform(0.001, 0.007),
+        NOT_NEGATIVE,
+        domainbed="variance_weight",
+        **_NO_VARIANCE,
+    )
     """β, of the variance regularisation."""
     match: Match = "worst"
     """Which distributions meet the pool: the worst domain's, or every domain's."""

@@ -18,9 +18,11 @@ class VREx(Objective):
     Before ``warmup`` the weight λ is 1; then a fresh optimiser starts.
     """
 
-    weight: float = tuned(10.0, LogUniform(-1, 5), NOT_NEGATIVE)
+    weight: float = tuned(10.0, LogUniform(-1, 5), NOT_NEGATIVE, domainbed="vrex_lambda")
     """λ, of the variance."""
-    warmup: int = tuned(500, LogUniform(0, 4, integer=True), NOT_NEGATIVE)
+    warmup: int = tuned(
+        500, LogUniform(0, 4, integer=True), NOT_NEGATIVE, domainbed="vrex_penalty_anneal_iters"
+    )
     """Steps of weight 1 before λ applies."""
 
     title = "VREx"

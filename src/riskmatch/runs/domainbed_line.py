@@ -14,6 +14,7 @@ from riskmatch import registry
 from riskmatch.data.images.benchmark import BENCHMARKS, folded_name
 from riskmatch.files import finite
 from riskmatch.runs.config import RunConfig
+from riskmatch.runs.domainbed_hparams import OF_ALL, field_by_name
 from riskmatch.runs.lines import LEVELS, Evaluation, Score, Split
 from riskmatch.runs.method import MethodFacts, facts_of
 
@@ -25,7 +26,7 @@ DIGITS = {
 }
 """Data sets of digits with their domains in DomainBed's order."""
 _WARMUPS = ("penalty_anneal_iters", "burnin_iters")
-"""Ends of DomainBed's names of the steps before a penalty."""
+"""Ends of the names that forks give to the steps before a penalty."""
 
 _ACCURACY = re.compile(r"env(\d+)_(in|out)(?:_acc)?")
 _SPLITS: dict[str, Split] = {"in": "train", "out": "val"}
@@ -118,9 +119,16 @@ def _methods() -> dict[str, tuple[str, dict[str, Any]]]:
     }
 
 
-def _facts(method: str, hparams: Mapping[str, Any]) -> MethodFacts:
+def _name_by_field(method: str) -> dict[str, str]:
+    """DomainBed's names of the fields of a method and of its run."""
+    cls = registry.built_in("method").get(method)
+    names = [*OF_ALL.items(), *(() if cls is None else field_by_name(cls).items())]
+    return {field: name for name, field in names}
+
+
+def _facts(method: str, hparams: Mapping[str, Any], warmup: str | None) -> MethodFacts:
     """What is known about the method, with the warm-up as DomainBed names it."""
-    logged = (name for name in hparams if name.endswith(_WARMUPS))
+    logged = (name for name in hparams if name == warmup or name.endswith(_WARMUPS))
     return replace(facts_of(method), warmup=next(logged, MethodFacts.warmup), defaults={})
 
 
@@ -185,6 +193,7 @@ def _config(
             raise BadLineError(f"no args.{name}")
     data, domains = data_of(args["dataset"])
     method, fixed = method_of(args["algorithm"])
+    names = _name_by_field(method)
     drawn = {**fixed, **hparams, "hparams_seed": _integer(args, "hparams_seed", 0)}
     data_options = {k: args[k] for k, v in _DATA_ARGUMENTS.items() if args.get(k, v) != v}
     try:
@@ -195,9 +204,9 @@ def _config(
             finite({**drawn, **fork_arguments(args)}),
             model=network_of(hparams, args["dataset"]),
             # Algorithms that do not train log 0, which RunConfig refuses; ``hparams`` keep it.
-            lr=_number(hparams, "lr", RunConfig.lr) or RunConfig.lr,
-            weight_decay=_number(hparams, "weight_decay", 0.0),
-            dropout=_number(hparams, "resnet_dropout", 0.0),
+            lr=_number(hparams, names["lr"], RunConfig.lr) or RunConfig.lr,
+            weight_decay=_number(hparams, names["weight_decay"], 0.0),
+            dropout=_number(hparams, names["dropout"], 0.0),
             batch_size=_integer(hparams, "batch_size", RunConfig.batch_size),
             steps=_integer(args, "steps", STEPS),
             eval_every=_integer(args, "checkpoint_freq", EVERY.get(data, RunConfig.eval_every)),
@@ -207,7 +216,7 @@ def _config(
         )
     except ValueError as error:
         raise BadLineError(str(error)) from error
-    return config.with_facts(_facts(method, config.hparams)), domains
+    return config.with_facts(_facts(method, config.hparams, names.get("warmup"))), domains
 
 
 def _test_envs(args: Mapping[str, Any]) -> list[int]:

@@ -1,0 +1,109 @@
+"""DomainBed's hyper-parameters: every name that it draws is a field, or named with a reason."""
+
+import json
+import os
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import riskmatch
+from riskmatch.cli.train_options import parse_train
+from riskmatch.objectives import EQRM, IRM, methods
+from riskmatch.runs.config import RunConfig
+from riskmatch.runs.domainbed_hparams import OF_ALL, field_by_name, translate
+from riskmatch.runs.domainbed_line import method_of
+from riskmatch.runs.findings import RunWarning
+from riskmatch.space import ranges
+
+ALGORITHMS = (
+    *("ERM", "Fish", "IRM", "GroupDRO", "Mixup", "MLDG", "CORAL", "MMD", "DANN", "CDANN", "MTL"),
+    *("SagNet", "ARM", "VREx", "RSC", "SD", "ANDMask", "SANDMask", "IGA", "SelfReg", "Fishr"),
+    *("TRM", "IB_ERM", "IB_IRM", "CAD", "CondCAD", "Transfer", "CausIRL_CORAL", "CausIRL_MMD"),
+    *("EQRM", "RDM", "ADRMX", "ERMPlusPlus", "URM"),
+)
+RUN_FIELDS = {item.name for item in fields(RunConfig)}
+
+
+@pytest.fixture(scope="module")
+def draws():
+    path = Path(os.environ.get("RISKMATCH_DATA", ""), "domainbed-draws.json")
+    if "RISKMATCH_DATA" not in os.environ or not path.is_file():
+        pytest.skip("needs the set domainbed-draws in the folder RISKMATCH_DATA")
+    return json.loads(path.read_text())["draws"]
+
+
+def method_class(algorithm):
+    name, fixed = method_of(algorithm)
+    if name not in methods():
+        pytest.skip(f"{algorithm} has no method yet")
+    return methods()[name], fixed
+
+
+@pytest.mark.needs_data
+def test_the_draws_are_of_34_algorithms(draws):
+    assert all(set(by_algorithm) == set(ALGORITHMS) for by_algorithm in draws.values())
+
+
+@pytest.mark.needs_data
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_drawn_name_is_a_field_or_has_a_reason(draws, algorithm):
+    cls, fixed = method_class(algorithm)
+    own = {item.name for item in fields(cls)}
+    for by_algorithm in draws.values():
+        for hparams in by_algorithm[algorithm].values():
+            given, left_out = translate(cls, hparams)
+            assert all(len(reason.split()) > 1 for reason in left_out.values()), left_out
+            assert len(given) + len(left_out) == len(hparams)  # no field twice
+            cls(**fixed, **{name: given[name] for name in own & given.keys()})  # valid values
+            assert given.keys() <= own | RUN_FIELDS
+
+
+@pytest.mark.needs_data
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_defaults_and_ranges_are_those_that_are_drawn(draws, algorithm):
+    cls, _ = method_class(algorithm)
+    for draw, hparams in draws["PACS"][algorithm].items():
+        given, _ = translate(cls, hparams)
+        for name, tuned in ranges(cls).items():
+            if name not in given:
+                continue
+            if draw.endswith("hparams_seed 0"):
+                assert given[name] == tuned.default, name
+            else:
+                assert given[name] in tuned.range, (name, given[name])
+
+
+def test_a_field_stands_for_one_name_and_a_reason_is_a_text():
+    for name, cls in methods().items():
+        names = field_by_name(cls)
+        known = {item.name for item in fields(cls)} | RUN_FIELDS
+        targets = [target for target in names.values() if target in known]
+        assert len(set(targets)) == len(targets), name
+        assert all(" " in target for target in names.values() if target not in known), name
+
+
+def test_warm_ups_are_rounded_up_and_unknown_names_are_listed():
+    hparams = {"eqrm_burnin_iters": 423.28, "eqrm_lr": 1e-7, "warmup": 3, "resnet18": True}
+    given, left_out = translate(EQRM, hparams)
+    assert given == {"warmup": 424, "lr_after": 1e-7}
+    assert left_out == {"warmup": "is unknown", "resnet18": OF_ALL["resnet18"]}
+    assert translate(IRM, {"irm_penalty_anneal_iters": 2})[0] == {"warmup": 2}
+
+
+def test_train_takes_a_file_and_options_win(tmp_path):
+    file = tmp_path / "h.json"
+    file.write_text(json.dumps({"irm_lambda": 3, "lr": 1e-4, "vit": False, "my_own": 1}))
+    words = ["pacs", "--method", "irm", "--test-domain", "sketch", "--domainbed-hparams", str(file)]
+    with pytest.warns(RunWarning, match=r"h\.json: .*irm.*vit \(the network.*my_own \(is unknown"):
+        prepared, _ = parse_train([*words, "--lr", "2e-4"])
+    assert (prepared.config.hparams["weight"], prepared.config.lr) == (3.0, 2e-4)
+    assert prepared.config.hparams["warmup"] == 500  # its default
+
+
+@pytest.mark.parametrize(("text", "cause"), [("{", "not JSON"), ("[1]", r"by name.*\[1\]")])
+def test_files_that_are_no_hyper_parameters_are_refused(tmp_path, text, cause):
+    file = tmp_path / "h.json"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=rf"h\.json: .*{cause}"):
+        riskmatch.domainbed_options("irm", file)
