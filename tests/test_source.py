@@ -8,8 +8,7 @@ import textwrap
 
 import pytest
 
-from riskmatch.source import source_hash
-from riskmatch.syntax import EditedError
+from riskmatch.source import EditedError, source_hash
 
 FILES = {
     "parts/__init__.py": "",

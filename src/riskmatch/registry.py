@@ -20,7 +20,7 @@ from functools import cache
 from importlib import import_module, metadata
 from typing import Any, Literal, NamedTuple, cast
 
-from riskmatch import source, syntax, trust
+from riskmatch import source, trust
 from riskmatch.trust import is_own
 from riskmatch.validation import check_option
 
@@ -194,7 +194,7 @@ def _part(kind: str, name: str, value: Any, module: str, attribute: str = "") ->
         return Part(kind, name, value, distribution=distribution, version=version)
     try:
         return Part(kind, name, value, source=source.source_hash(value, module, attribute))
-    except syntax.EditedError as error:
+    except source.EditedError as error:
         raise PartError(str(error)) from error
 
 

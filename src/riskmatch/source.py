@@ -11,29 +11,34 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import linecache
+import marshal
+import os
 import sys
 import warnings
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache, partial
 from importlib import metadata
-from types import FunctionType
+from importlib.machinery import SourceFileLoader
+from importlib.util import find_spec, resolve_name
+from types import CodeType, FunctionType
 from typing import Any
 
 from riskmatch.files import sha256
-from riskmatch.syntax import (
-    body,
-    concerns,
-    dotted_names,
-    imported_names,
-    methods_of,
-    tree_of,
-)
 
 DIGITS = 16
 """Hexadecimal digits of a hash."""
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None))
+_Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _unreadable: set[str] = set()
 """Names whose source could not be read, which is said once."""
+_first: dict[str, tuple[Any, str]] = {}
+"""Text of each file when it was first read after an import, with the module's specification."""
+
+
+class EditedError(ValueError):
+    """A file was edited after Python had imported it."""
 
 
 def source_hash(value: object, module: str = "", name: str = "") -> str | None:
@@ -57,8 +62,8 @@ def source_hash(value: object, module: str = "", name: str = "") -> str | None:
         return None
     if name and body(module) is not None:
         sources.add_name(module, name)
-        if is_local((part := definition(value)).__module__):
-            tree_of(part)  # which raises if its file was edited
+        if is_local(home := definition(value).__module__):
+            body(home)  # which raises if its file was edited
     else:
         sources.add(value)
     if unseen := [name for name in sources.missing if name not in _unreadable]:
@@ -126,28 +131,20 @@ class _Sources:
     def add(self, value: Any) -> None:
         """Add the definition of a class or function, and what it uses."""
         value = definition(value)
-        if not is_local(value.__module__):
+        module, root = value.__module__, value.__qualname__.partition(".")[0]
+        if not is_local(module):
             return
-        name = f"{value.__module__}.{value.__qualname__}"
-        tree = tree_of(value)
-        if tree is None:
-            if name not in self.missing:
-                self.missing.append(name)
-                self.texts[name] = ""
-            return
-        key = f"{name} {ast.unparse(tree)}"
-        if key in self.texts:
-            return
-        self.texts[key] = ""
         for base in value.__bases__ if isinstance(value, type) else ():
             self.add(base)
-        root = value.__qualname__.partition(".")[0]
-        if body(value.__module__) is None:  # a notebook: names are those of the cells that ran
-            self._add_values(tree, _namespace(value), value.__module__)
-        elif root == "<lambda>":
-            self._add_used(tree, value.__module__)
-        else:
-            self.add_name(value.__module__, root)
+        if "<" in value.__qualname__:  # a name that others may have, too
+            text = _inner_text(value)
+            self.texts[f"{module}:{text}"] = ""
+            if body(module) is not None and root == "<lambda>":
+                self._add_used(ast.parse(text), module)
+        if body(module) is None:  # a notebook: names are those of the cells that ran
+            self._add_cell(value)
+        elif root != "<lambda>":
+            self.add_name(module, root)
 
     def add_name(self, module: str, name: str = "") -> None:
         """Add what a module says about a name, or all of it without one, and what that uses."""
@@ -183,14 +180,32 @@ class _Sources:
                 home, name = f"{home}.{name}", attributes[0] if attributes else ""
             self.add_name(home, name)
 
-    def _add_values(self, tree: ast.AST, namespace: dict[str, Any], module: str) -> None:
-        """Add the values of names that have no file to look them up in."""
-        for first, *_ in dotted_names(tree):
-            value = namespace.get(first)
-            if isinstance(value, type | FunctionType):
-                self.add(value)
-            elif _is_constant(value) and first in namespace:
-                self.texts[f"{module}:{first}"] = repr(value)
+    def _add_cell(self, value: Any) -> None:
+        """Add a definition in a cell of a notebook, and the values that its names have now."""
+        module, functions = value.__module__, list(_functions(value))
+        code = functions[0].__code__ if functions else None
+        tree = _parsed(_text(code.co_filename)) if code else None
+        statement = None if tree is None or code is None else _statement(tree, code.co_firstlineno)
+        key = f"{module}.{value.__qualname__}"
+        if statement is None:
+            self.missing += [key] * (key not in self.missing)
+        text = "" if statement is None else ast.unparse(statement)
+        if f"{key} {text}" in self.texts:
+            return
+        self.texts[f"{key} {text}"] = ""
+        namespace = dict(getattr(sys.modules.get(module), "__dict__", {}))
+        for function in functions:
+            namespace |= function.__globals__
+            cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+            for name, cell in cells:
+                with suppress(ValueError):  # not assigned yet
+                    namespace[name] = cell.cell_contents
+        for first, *_ in dotted_names(ast.parse(text)):
+            used = namespace.get(first)
+            if isinstance(used, type | FunctionType):
+                self.add(used)
+            elif _is_constant(used) and first in namespace:
+                self.texts[f"{module}:{first}"] = repr(used)
 
 
 def _is_constant(value: Any) -> bool:
@@ -199,14 +214,184 @@ def _is_constant(value: Any) -> bool:
     return isinstance(value, _CONSTANTS)
 
 
-def _namespace(value: Any) -> dict[str, Any]:
-    """Names that a definition sees: those of its module, and those of enclosing functions."""
-    functions = [value] if isinstance(value, FunctionType) else methods_of(value)
-    names = dict(getattr(sys.modules.get(value.__module__), "__dict__", {}))
-    for function in functions:
-        names |= function.__globals__
-        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-        for name, cell in cells:
-            with suppress(ValueError):  # not assigned yet
-                names[name] = cell.cell_contents
+def body(module: str) -> list[ast.stmt] | None:
+    """Statements of the file of a module; None where it has none."""
+    loaded = sys.modules.get(module)
+    file, spec = getattr(loaded, "__file__", None), getattr(loaded, "__spec__", None)
+    if loaded is None:
+        with suppress(ImportError, ValueError, AttributeError):
+            there = find_spec(module)
+            file = there.origin if there is not None and there.has_location else None
+    if file is None or not file.endswith(".py"):
+        return None
+    text = _text(file)
+    if spec is not None:
+        known_spec, known_text = _first.get(file, (None, ""))
+        same = known_text == text if known_spec is spec else _is_imported(loaded, text)
+        if not same:
+            raise EditedError(
+                f"{file} was edited after Python had imported it, so the code in use is not the "
+                "one in the file. Restart Python, or import it again with importlib.reload."
+            )
+        _first[file] = spec, text
+    tree = _parsed(text)
+    return None if tree is None else tree.body
+
+
+def _is_imported(module: Any, text: str) -> bool:
+    """Whether the code of a module is that of a text, as far as can be told.
+
+    Its functions tell, and the bytecode that Python stored when it imported the file, unless
+    another process has imported it since. Loaders that change the code are passed over.
+    """
+    spec = module.__spec__
+    if type(spec.loader) is not SourceFileLoader:
+        return True
+    try:
+        whole = compile(text, spec.origin, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return False
+    codes, waiting = set[CodeType](), [whole]
+    while waiting:
+        codes.add(code := waiting.pop())
+        waiting += [entry for entry in code.co_consts if isinstance(entry, CodeType)]
+    values = [v for v in vars(module).values() if isinstance(v, type | FunctionType)]
+    used = [function.__code__ for value in values for function in _functions(value)]
+    if any(code not in codes for code in used if code.co_filename == spec.origin):
+        return False
+    if sys.dont_write_bytecode or not spec.cached or not os.access(spec.cached, os.W_OK):
+        return True
+    with suppress(OSError, EOFError, ValueError, TypeError), open(spec.cached, "rb") as file:
+        file.seek(16)  # past the header
+        return bool(marshal.load(file) == whole)
+    return True
+
+
+def concerns(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement of a module defines a name, or changes what it stands for."""
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        return False  # followed where the name is used
+    if isinstance(statement, _Definition):
+        changed = (n.names for n in ast.walk(statement) if isinstance(n, ast.Global))
+        return statement.name == name or any(name in names for names in changed)
+    inside: list[ast.AST] = [statement]
+    while inside:  # not the bodies of definitions, such as those in a branch
+        node = inside.pop()
+        if isinstance(node, _Definition):
+            if node.name == name:
+                return True
+            continue
+        if isinstance(node, ast.Name) and node.id == name:
+            return True
+        inside += ast.iter_child_nodes(node)
+    return False
+
+
+def imported_names(trees: Iterable[ast.AST], module: str) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Imported names: module, and the name in it; ``*`` has the modules that are imported whole."""
+    names: dict[str, tuple[str, tuple[str, ...]]] = {}
+    for tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    whole = alias.name if alias.asname else alias.name.partition(".")[0]
+                    names[alias.asname or whole] = whole, ()
+            elif isinstance(node, ast.ImportFrom):
+                home = _imported(node, module)
+                for alias in node.names:
+                    if alias.name == "*":
+                        names["*"] = "", (*names.get("*", ("", ()))[1], home)
+                    else:
+                        names[alias.asname or alias.name] = home, (alias.name,)
     return names
+
+
+def _imported(statement: ast.ImportFrom, module: str) -> str:
+    """Name of the module that a statement imports from."""
+    package = sys.modules[module].__package__ or ""
+    return resolve_name("." * statement.level + (statement.module or ""), package)
+
+
+def _functions(value: Any) -> Iterator[FunctionType]:
+    """A function itself; those that the body of a class defines, without generated ones."""
+    for entry in vars(value).values() if isinstance(value, type) else (value,):
+        entry = entry.fget if isinstance(entry, property) else getattr(entry, "__func__", entry)
+        entry = getattr(entry, "func", entry)  # of a cached property
+        entry = inspect.unwrap(entry) if callable(entry) else entry
+        if not isinstance(entry, FunctionType) or entry.__code__.co_filename == "<string>":
+            continue
+        if entry.__qualname__.startswith(value.__qualname__):
+            yield entry
+
+
+def _statement(tree: ast.Module, line: int) -> ast.stmt | None:
+    """The statement of a cell that holds a line; a decorator precedes its definition."""
+    after = (entry for entry in tree.body if (entry.end_lineno or 0) >= line)
+    return next(after, None)
+
+
+def _inner_text(value: Any) -> str:
+    """The text of a lambda, or of a definition in a function; empty where it cannot be read."""
+    code = next((function.__code__ for function in _functions(value)), None)
+    tree = None if code is None else _parsed(_text(code.co_filename))
+    if code is None or tree is None:
+        return ""
+    nodes: list[Any] = [n for n in ast.walk(tree) if isinstance(n, _Definition | ast.Lambda)]
+    nodes = [n for n in nodes if getattr(n, "name", "<lambda>") == value.__name__]
+    nodes = [n for n in nodes if _first_line(n) <= code.co_firstlineno <= n.end_lineno]
+    if value.__name__ == "<lambda>":  # there may be several on a line
+        nodes = [node for node in nodes if _compiles_to(node, code)] or nodes
+    return "\n".join(map(ast.unparse, nodes))
+
+
+def _first_line(node: Any) -> int:
+    lines: list[int] = [entry.lineno for entry in (node, *getattr(node, "decorator_list", ()))]
+    return min(lines)
+
+
+def _compiles_to(node: ast.Lambda, code: CodeType) -> bool:
+    made = compile(ast.Expression(node), "", "eval").co_consts[0]
+    facts = ("co_code", "co_consts", "co_names")
+    return all(getattr(made, fact) == getattr(code, fact) for fact in facts)
+
+
+def _text(file: str) -> str:
+    """Text of a file, or of a cell of a notebook, as it is now."""
+    linecache.checkcache(file)
+    return "".join(linecache.getlines(file))
+
+
+@cache
+def _parsed(text: str) -> ast.Module | None:
+    """Syntax tree of a text without docstrings; None where it is empty or no Python."""
+    if not text:
+        return None
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return None
+    for node in ast.walk(tree):
+        statements = getattr(node, "body", None)
+        if isinstance(statements, list):
+            statements[:] = [entry for entry in statements if not _is_docstring(entry)]
+    return tree
+
+
+def dotted_names(tree: ast.AST) -> Iterator[list[str]]:
+    """Names that a tree reads, with the attributes that follow: ``a.b.c`` as [a, b, c]."""
+    inside: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        attributes: list[str] = []
+        if node in inside:
+            continue
+        while isinstance(node, ast.Attribute):
+            attributes.insert(0, node.attr)
+            node = node.value
+            inside.add(node)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield [node.id, *attributes]
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    value = node.value if isinstance(node, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
