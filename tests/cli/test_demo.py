@@ -33,8 +33,9 @@ def test_demo_writes_table_figure_and_numbers(riskmatch, small, tmp_path):
     assert done.out.splitlines()[-3:] == ["demo/demo.png", "demo/demo.md", "demo/demo.json"]
     assert (tmp_path / "demo" / "demo.md").read_text().rstrip() in done.out
     record = json.loads((tmp_path / "demo" / "demo.json").read_text())
-    assert list(record) == [run.title for run in small]
-    demonstration.draw(record).savefig(tmp_path / "again.png")
+    assert list(record["panels"]) == [run.title for run in small]
+    again = riskmatch("figure", "demo/demo.json", "-o", "again.png", "--width", "page")
+    assert again.code == 0
     assert (tmp_path / "again.png").read_bytes() == (tmp_path / "demo/demo.png").read_bytes()
     again = riskmatch("demo", "--json")
     assert again.err.startswith("4 runs (4 done")  # with the shared ERM phase

@@ -8,7 +8,7 @@ import pytest
 from digits import real
 from rich.cells import cell_len
 
-from riskmatch.experiments import EXPERIMENTS, fig1_fig2_fig8_fig9
+from riskmatch.experiments import EXPERIMENTS
 
 SMOKE = ("--budget", "smoke", "--jobs", "1")
 
@@ -107,8 +107,9 @@ def test_fig2_can_be_drawn_again_from_its_json(riskmatch, mnist, tmp_path):
     assert done.code == 0
     assert set(json.loads(done.out)["result"]) == {"ERM", "RDM, two moments"}
     record = json.loads((tmp_path / "here" / "fig2.json").read_text())
-    assert all(set(by_p) == {"0.1", "0.2", "0.5", "0.9"} for by_p in record.values())
-    fig1_fig2_fig8_fig9.draw(record).savefig(tmp_path / "again.png")
+    labels = {f"p = {p}" for p in (0.1, 0.2, 0.5, 0.9)}
+    assert all(set(panel) == labels for panel in record["panels"].values())
+    riskmatch("figure", "here/fig2.json", "-o", "again.png", "--width", "page")
     assert (tmp_path / "again.png").read_bytes() == (tmp_path / "here/fig2.png").read_bytes()
     for folder in (tmp_path / "here/runs").glob("*/checkpoints"):
         shutil.rmtree(folder)

@@ -10,21 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from riskmatch.defaults import resolve, run_config
-from riskmatch.experiments.experiment import RUNS, Outcome, Output, run_ids, save_png
-from riskmatch.experiments.fig1_fig2_fig8_fig9 import density_record, draw_densities
-from riskmatch.files import to_json, write_whole
+from riskmatch.experiments.experiment import RUNS, Outcome, Output, run_ids
+from riskmatch.experiments.fig1_fig2_fig8_fig9 import density_figure
+from riskmatch.files import write_whole
 from riskmatch.report.density import finite_risks
+from riskmatch.report.figures import read_plot, save
 from riskmatch.report.style import BLUE, DASHED, GREEN, VERMILION, LineStyle
 from riskmatch.report.tables import Cell, Table
+from riskmatch.runs.predictions import Predictions
 from riskmatch.sweep import Local, PlannedRun, run_all
 from riskmatch.sweep.board import OnChange
 from riskmatch.sweep.plan import check_outputs
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 DATA = "colored-digits"
 DOMAINS = ("0.9", "0.8", "0.1")
@@ -97,36 +96,32 @@ def _write(planned: Sequence[PlannedRun], files: Sequence[Path]) -> Output:
     samples = {}
     for run in planned:
         predictions = final_predictions(load_run(png.parent / RUNS / run.config.id))
-        samples[run.title] = {name: splits["val"] for name, splits in predictions.items()}
+        samples[run.title] = {name: predictions[name]["val"] for name in DOMAINS}
     risks = {
-        title: {name: finite_risks(val) for name, val in by_domain.items()}
-        for title, by_domain in samples.items()
-    }
-    estimates = density_record(risks, BINS)
-    record = {
         title: {
-            name: {
-                "accuracy": float((val.predicted == val.label).mean()),
-                "risks": estimates[title][name],
-            }
+            f"colour agrees {float(name):.0%}, {'test' if name == TEST_DOMAIN else 'training'}": (
+                finite_risks(val)
+            )
             for name, val in by_domain.items()
         }
         for title, by_domain in samples.items()
     }
-    table = _table(record)
-    write_whole(numbers, (to_json(record, indent=1) + "\n").encode())
+    title = "Risks of validation samples by domain; ticks mark their means"
+    plot = density_figure(title, risks, STYLES, BINS).json()
+    table = _table(samples)
+    write_whole(numbers, plot.encode())
     write_whole(markdown, (table.markdown() + "\n").encode())
-    save_png(draw(record), png)
+    save(read_plot(plot).draw("page"), png)
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     return Output(files, table.markdown(), rows)
 
 
-def _table(record: Mapping[str, Any]) -> Table:
+def _table(samples: Mapping[str, Mapping[str, Predictions]]) -> Table:
     """Accuracy and mean risk of every run on every domain."""
     rows: list[tuple[Cell, ...]] = []
-    for title, by_domain in record.items():
-        accuracies = (f"{100 * by_domain[name]['accuracy']:.1f}" for name in DOMAINS)
-        risks = (f"{by_domain[name]['risks']['mean']:.3f}" for name in DOMAINS)
+    for title, by_domain in samples.items():
+        accuracies = (f"{100 * (p.predicted == p.label).mean():.1f}" for p in by_domain.values())
+        risks = (f"{finite_risks(p).mean():.3f}" for p in by_domain.values())
         rows.append((title, *accuracies, *risks))
     names = [f"{float(name):.0%}{' (test)' * (name == TEST_DOMAIN)}" for name in DOMAINS]
     return Table(
@@ -134,20 +129,4 @@ def _table(record: Mapping[str, Any]) -> Table:
         "with the label. From the digit alone, 75 % can be reached.",
         ("method", *(f"accuracy, {name}" for name in names), *(f"risk, {name}" for name in names)),
         tuple(rows),
-    )
-
-
-def draw(record: Mapping[str, Any]) -> Figure:
-    """Draw the risk distributions from the content of ``demo.json``, a panel for each run."""
-    labels = {
-        name: f"colour agrees {float(name):.0%}, {'test' if name == TEST_DOMAIN else 'training'}"
-        for name in DOMAINS
-    }
-    return draw_densities(
-        "Risks of validation samples by domain; ticks mark their means",
-        {
-            title: {label: by_domain[name]["risks"] for name, label in labels.items()}
-            for title, by_domain in record.items()
-        },
-        STYLES,
     )

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import csv
-import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from riskmatch.files import write_whole
 from riskmatch.report import titles
 from riskmatch.report.tables import Table
 from riskmatch.runs.records import RunRecord, StoredRun
 from riskmatch.sweep.plan import PlannedRun
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Budget = Literal["smoke", "laptop", "paper"]
 BUDGETS: tuple[Budget, ...] = get_args(Budget)
@@ -139,13 +135,6 @@ class FinishedRuns:
             "csv": numbers.csv(),
         }
         return Output(self.write(texts), text, list(csv.DictReader(texts["csv"].splitlines())))
-
-
-def save_png(figure: Figure, path: Path) -> None:
-    """Write a figure whole or not at all."""
-    data = io.BytesIO()
-    figure.savefig(data, format="png")
-    write_whole(path, data.getvalue())
 
 
 def run_ids(out: Path) -> set[str]:

@@ -10,21 +10,16 @@ Its risks are those of the same digits of MNIST's test set, coloured as in each 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 from riskmatch.experiments.colored_mnist import METHODS, GridRun, domain_name, grid_runs
-from riskmatch.experiments.experiment import Experiment, FinishedRuns, Output, Scope, save_png
+from riskmatch.experiments.experiment import Experiment, FinishedRuns, Output, Scope
 from riskmatch.experiments.images import runs_without, write_figure
-from riskmatch.files import to_json
 from riskmatch.report.density import Array, DensityEstimate, bin_edges, finite_risks
-from riskmatch.report.figures import Densities
+from riskmatch.report.figures import Densities, read_plot, save
 from riskmatch.report.figures.risks import XLABEL, density_plot, label_risks, last_predictions
 from riskmatch.report.style import BLUE, DASHED, GREEN, PURPLE, VERMILION, LineStyle
 from riskmatch.report.titles import setup
 from riskmatch.runs.config import title
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TEST_DOMAIN = "sketch"
 P = (0.1, 0.2, 0.5, 0.9)
@@ -102,50 +97,30 @@ def _write(finished: FinishedRuns) -> Output:
         predictions = final_predictions(run, finished.data_dir)
         names = {f"{p:g}": domain_name(p, run.config.data_options["p"]) for p in P}
         risks[METHODS[run.config.method].label] = {
-            p: finite_risks(predictions[name]["train"]) for p, name in names.items()
+            f"p = {p}": finite_risks(predictions[name]["train"]) for p, name in names.items()
         }
-    record = density_record(risks, BINS)
-    save_png(draw(record), finished.file("png"))
-    files = [finished.file("png"), *finished.write({"json": to_json(record, indent=1) + "\n"})]
+    title = "Risks of MNIST's test digits in the colours of four domains; ticks mark their means"
+    numbers = density_figure(title, risks, STYLES, BINS).json()
+    save(read_plot(numbers).draw("page"), finished.file("png"))
+    files = [finished.file("png"), *finished.write({"json": numbers})]
     means = {
-        model: {p: round(values["mean"], 4) for p, values in by_p.items()}
-        for model, by_p in record.items()
+        model: {label: round(float(values.mean()), 4) for label, values in panel.items()}
+        for model, panel in risks.items()
     }
-    labelled = {m: {f"p = {p}:": mean for p, mean in by_p.items()} for m, by_p in means.items()}
-    return Output(files, _mean_risks(labelled), means)
+    return Output(files, _mean_risks(means), means)
 
 
-def draw(record: Mapping[str, Mapping[str, Any]]) -> Figure:
-    """Draw Figure 2 from the content of the file ``fig2.json``."""
-    return draw_densities(
-        "Risks of MNIST's test digits in the colours of four domains; ticks mark their means",
-        {model: {f"p = {p}": e for p, e in by_p.items()} for model, by_p in record.items()},
-        STYLES,
-    )
-
-
-def density_record(
-    risks: Mapping[str, Mapping[str, Array]], bins: int
-) -> dict[str, dict[str, dict[str, Any]]]:
-    """Density estimates of risks in common bins as JSON values, by panel and domain."""
+def density_figure(
+    title: str, risks: Mapping[str, Mapping[str, Array]], styles: Sequence[LineStyle], bins: int
+) -> Densities:
+    """Densities of risks in common bins, by panel and label; labels have ``styles`` in turn."""
     edges = bin_edges([values for panel in risks.values() for values in panel.values()], bins)
-    return {
-        title: {name: DensityEstimate.of(risks, edges).to_json() for name, risks in panel.items()}
-        for title, panel in risks.items()
-    }
-
-
-def draw_densities(
-    title: str, record: Mapping[str, Mapping[str, dict[str, Any]]], styles: Sequence[LineStyle]
-) -> Figure:
-    """Draw the density estimates of :func:`density_record`, labels having ``styles`` in turn."""
     panels = {
-        name: {label: DensityEstimate.from_json(values) for label, values in panel.items()}
-        for name, panel in record.items()
+        name: {label: DensityEstimate.of(values, edges) for label, values in panel.items()}
+        for name, panel in risks.items()
     }
     labels = dict.fromkeys(label for panel in panels.values() for label in panel)
-    by_label = dict(zip(labels, styles, strict=False))
-    return Densities(title, XLABEL, "", panels, by_label).draw("page")
+    return Densities(title, XLABEL, "", panels, dict(zip(labels, styles, strict=False)))
 
 
 FIG2 = Experiment(

@@ -25,9 +25,8 @@ from riskmatch.experiments.experiment import (
     Init,
     Output,
     Scope,
-    save_png,
 )
-from riskmatch.report.figures import Curve, Lines
+from riskmatch.report.figures import Curve, Lines, save
 from riskmatch.report.published import TABLE1 as PUBLISHED
 from riskmatch.report.published import TABLE1_CITATION, TABLE1_OPTIMUM
 from riskmatch.report.style import (
@@ -182,7 +181,7 @@ def _write(finished: FinishedRuns) -> Output:
         notes.append("\n".join([count, "", *lines]))
     else:
         notes.append(f"All {len(runs)} planned runs are done.")
-    save_png(figure(rows), finished.file("png"))
+    save(figure(rows), finished.file("png"))
     shown = [table.markdown() for table in tables]
     output = finished.write_tables(
         ["# Table 1", *shown, *notes], tables, machine_table(rows), shown[0]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, TypeVar
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -81,15 +80,6 @@ class DensityEstimate:
             edges=tuple(finite(np.asarray(edges, dtype=float), DIGITS)),
             grid=tuple(finite(edges[0] * 10 ** np.asarray(estimate.grid), DIGITS)),
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Fields as JSON values."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> DensityEstimate:
-        """Estimate from the values that :meth:`to_json` returned."""
-        return msgspec.convert(values, cls)
 
 
 def kde(values: Array, grid: Array, min_bandwidth: float = 0.0) -> Array:
