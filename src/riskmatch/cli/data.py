@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -51,7 +50,7 @@ class List(TableColumns, Command):
             if columns := row.get("columns"):
                 print_table(_TABLE_COLUMNS, columns)
             if labels := row.get("labels"):
-                print_table(_LABELS, labels.items())
+                print_table(_LABEL_COLUMNS, labels.items())
         if cures := _cures(rows):
             print("\nTo make the others available:", *cures, sep="\n  ")
 
@@ -138,14 +137,6 @@ class Doctor(TableColumns, Command):
 VERBS = {"list": List, "get": Get, "doctor": Doctor}
 EXAMPLE = "riskmatch data get mnist"
 
-_LABELS = [
-    Column("domain", itemgetter(0)),
-    Column("mean", lambda row: _shown(row, "mean"), optional=True),
-    Column("spread", lambda row: _shown(row, "spread"), optional=True),
-    Column("rarest tag", lambda row: _tag(row, min), optional=True),
-    Column("most frequent tag", lambda row: _tag(row, max), optional=True),
-]
-"""Of a domain and a summary of its labels."""
 _COLUMNS = [
     Column("data set", lambda row: row["name"]),
     Column("here", lambda row: "yes" if row["here"] else "no"),
@@ -159,6 +150,10 @@ _COLUMNS = [
         optional=True,
     ),
 ]
+_LABEL_COLUMNS = [
+    Column("domain", itemgetter(0)),
+    Column("labels", lambda row: _label_text(row[1])),
+]
 _TABLE_COLUMNS = [
     Column("column", lambda row: row["name"]),
     Column("type", lambda row: row["type"]),
@@ -167,27 +162,16 @@ _TABLE_COLUMNS = [
 ]
 
 
-def _of_labels(
-    labels: Mapping[str, Mapping[str, float]], cell: Callable[[Any], Any], domain: str
-) -> Any:
-    return cell((domain, labels[domain])) if labels else None
-
-
-def _is_tags(values: Mapping[str, float]) -> bool:
-    return values.keys() != {"mean", "spread"}
-
-
-def _shown(row: tuple[str, Mapping[str, float]], name: str) -> str | None:
-    return None if _is_tags(row[1]) else f"{row[1][name]:.4g}"
-
-
-def _tag(row: tuple[str, Mapping[str, float]], pick: Callable[..., str]) -> str | None:
-    """The tag with the extreme share in a domain, of those that are known there."""
-    shares = {name: share for name, share in row[1].items() if not math.isnan(share)}
-    if not shares or not _is_tags(row[1]):
-        return None
-    name = pick(shares, key=shares.__getitem__)
-    return f"{name} {shares[name]:.1%}"
+def _label_text(values: Mapping[str, float]) -> str:
+    """Mean and spread of the labels of a domain, or its rarest and its most frequent tag."""
+    if not values:
+        return ""
+    if values.keys() == {"mean", "spread"}:
+        return f"mean {values['mean']:.4g}, spread {values['spread']:.4g}"
+    shares = sorted((share, tag) for tag, share in values.items() if not math.isnan(share))
+    return "tags from " + " to ".join(
+        f"{tag} {share:.1%}" for share, tag in shares[:: max(1, len(shares) - 1)]
+    )
 
 
 def _cures(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -236,10 +220,7 @@ def print_examination(examination: Examination) -> None:
         ),
         Column("smallest class", lambda domain: extreme(domain, min), optional=True),
         Column("largest class", lambda domain: extreme(domain, max), optional=True),
-        *(
-            Column(column.title, partial(_of_labels, labels, column.cell), optional=True)
-            for column in _LABELS[1:]
-        ),
+        Column("labels", lambda domain: _label_text(labels.get(domain, {})), optional=True),
     ]
     print_table(columns, counts)
     styles = {"fault": "bold red", "warning": "yellow", "note": "cyan"}

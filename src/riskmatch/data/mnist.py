@@ -7,8 +7,8 @@ import hashlib
 import io
 import warnings
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -108,22 +108,11 @@ def get_mnist(
                 continue
         packed = f"{name}.gz"
         urls = from_mirrors(mirrors or MIRRORS, packed)
-        with _set_aside(path) if path else nullcontext():  # a plain one would be read first
-            fetch(urls, packed, folder, check, on_progress, limit=MAX_BYTES)
+        if path:  # a plain one would be read first
+            renamed = path.rename(free_name(path))
+            warnings.warn(f"{path} is not that of MNIST, now {renamed.name}.", stacklevel=2)
+        fetch(urls, packed, folder, check, on_progress, limit=MAX_BYTES)
     return folder
-
-
-@contextmanager
-def _set_aside(path: Path) -> Iterator[None]:
-    """Rename a file; undo that where the context fails."""
-    renamed = free_name(path)
-    path.rename(renamed)
-    try:
-        yield
-    except BaseException:
-        renamed.rename(path)
-        raise
-    warnings.warn(f"{path} is not the file of MNIST and is now {renamed.name}.", stacklevel=4)
 
 
 def read_verified(path: Path, md5: str) -> bytes:

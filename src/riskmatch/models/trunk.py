@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn.functional import interpolate
 
 from riskmatch.models.weights import WeightsError, load_weights
@@ -217,32 +216,17 @@ def _timm_body(
     return preprocess, body, _width(name, body, side)
 
 
+@torch.no_grad()
 def _width(name: str, body: nn.Module, side: int) -> int:
     """Number of features, by a forward pass; ``num_features`` is not always right."""
-    body.eval()
-    try:
-        shape = tuple(_features(body, side).shape)
-    finally:
-        body.train()
+    shape: tuple[int, ...] = tuple(body.eval()(torch.zeros(1, 3, side, side)).shape)
+    body.train()
     if len(shape) != 2 or not shape[1]:
         raise ValueError(
             f"timm:{name} returns features of shape {shape} for one image, expected (1, width). "
             "Choose another model."
         )
     return shape[1]
-
-
-@torch.no_grad()
-def _features(body: nn.Module, side: int) -> Tensor:
-    """Features (1, width) of one image, on meta tensors unless the model needs real values."""
-    weights = {**dict(body.named_parameters()), **dict(body.named_buffers())}
-    shapes = {key: value.to("meta") for key, value in weights.items()}
-    try:
-        image = torch.empty(1, 3, side, side, device="meta")
-        features: Tensor = functional_call(body, shapes, (image,))
-    except (RuntimeError, TypeError):
-        features = body(torch.zeros(1, 3, side, side))
-    return features
 
 
 def _timm() -> ModuleType:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from riskmatch.data.columns import LARGEST, InputColumn
 from riskmatch.data.doctor.findings import Finding, Severity
@@ -37,25 +38,14 @@ Floats = NDArray[np.float64]
 
 def row_counts(table: TableDomains) -> dict[str, dict[str, int]]:
     """Number of rows by domain and class or tag; a regression has the class ""."""
-    if table.labels == "tags":
-        return {
-            domain.name: dict(
-                zip(table.class_names, domain.y.nansum(0).long().tolist(), strict=True)
-            )
-            for domain in table.domains
-        }
-    if not table.classes:
-        return {domain.name: {"": len(domain)} for domain in table.domains}
-    return {
-        domain.name: dict(
-            zip(
-                table.class_names,
-                domain.y.bincount(minlength=table.classes).tolist(),
-                strict=True,
-            )
-        )
-        for domain in table.domains
-    }
+
+    def counts(y: Tensor) -> list[int]:
+        if table.labels == "tags":
+            return [int(count) for count in y.nansum(0)]
+        return y.bincount(minlength=table.classes).tolist() if table.classes else [len(y)]
+
+    names = table.class_names or ("",)
+    return {d.name: dict(zip(names, counts(d.y), strict=True)) for d in table.domains}
 
 
 def labels_of(table: TableDomains) -> dict[str, NDArray[Any]]:
@@ -185,12 +175,10 @@ def _guess(target: NDArray[Any], classes: bool) -> Any:
 
 
 def _read_texts(x: Floats, target: NDArray[Any], new: Floats, classes: bool) -> NDArray[Any]:
-    order = np.argsort(x, kind="stable")
-    codes, starts = np.unique(x[order], return_index=True)
-    groups = np.split(target[order], starts[1:])
-    guesses = {code: _guess(group, classes) for code, group in zip(codes, groups, strict=True)}
-    constant = _guess(target, classes)
-    return np.array([guesses.get(code, constant) for code in new])
+    import pandas as pd
+
+    guesses = pd.Series(target).groupby(x).agg(lambda group: _guess(group.to_numpy(), classes))
+    return pd.Series(new).map(guesses).fillna(_guess(target, classes)).to_numpy()
 
 
 def _read_numbers(x: Floats, target: NDArray[Any], new: Floats, classes: bool) -> NDArray[Any]:
