@@ -5,6 +5,8 @@ import json
 import math
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -398,3 +400,15 @@ def test_line_without_end_is_not_read_into_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(domainbed, "MAX_LINE", 10_000)
     (tmp_path / "results.jsonl.gz").write_bytes(gzip.compress(bytes(20_000)))
     assert "more than 10,000 bytes" in str(read_domainbed(tmp_path).faults[0])
+
+
+def test_sweeps_are_converted_and_tabled_without_torch(tmp_path):
+    random_sweep(tmp_path / "sweep", trials=1, draws=1)
+    code = (
+        "import sys, riskmatch.cli.app as app; code = app.main(sys.argv[1:]);"
+        "sys.exit(code or 9 * ('torch' in sys.modules))"
+    )
+    words = [sys.executable, "-c", code, "import", "domainbed", "sweep", "--out", "runs"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "PACS" in done.stdout

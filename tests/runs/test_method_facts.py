@@ -2,7 +2,7 @@
 
 import ast
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -13,9 +13,11 @@ from riskmatch.objectives import methods
 from riskmatch.registry import names
 from riskmatch.report.comparison import tables_of
 from riskmatch.report.published import METHODS
+from riskmatch.report.titles import method_title
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig, title
-from riskmatch.runs.method import decode_facts, facts_of
+from riskmatch.runs.domainbed_line import method_of
+from riskmatch.runs.method import decode_facts, facts_of, stated_facts
 
 SOURCE = Path(riskmatch.__file__).parent
 BASELINE = "erm"
@@ -46,18 +48,31 @@ def texts(path):
 
 @pytest.mark.parametrize("package", ["runs", "report", "defaults"])
 def test_packages_below_methods_name_none(package):
-    exceptions = {SOURCE / "report/published.py", SOURCE / "defaults/values.py"}
     known = methods().keys() - {BASELINE, *names("divergence")}
-    for path in {*(SOURCE / package).rglob("*.py")} - exceptions:
+    for path in {*(SOURCE / package).rglob("*.py")} - {SOURCE / "defaults/values.py"}:
         named = {text for text in texts(path) if text.partition(" ")[0] in known}
         assert not named, path
 
 
-def test_every_method_has_a_title_in_the_order_of_tables():
+def test_titles_are_those_of_the_classes_without_importing_them():
     for name, cls in methods().items():
-        assert METHODS[name] == cls.title == facts_of(name).title
+        assert method_title(name) == cls.title == facts_of(name).title
+        assert stated_facts(name) == replace(facts_of(name), defaults={})
         for values, expected in cls.variant_titles.items():
-            assert METHODS[f"{name} {values}"] == expected
+            assert method_title(f"{name} {values}") == expected
+        for algorithm, fixed in (cls.domainbed or {cls.title: {}}).items():
+            assert method_of(algorithm) == (name, fixed)
+
+
+def test_the_published_tables_repeat_no_title():
+    table = SOURCE.joinpath("report/published.txt").read_text().split("# methods\n")[1]
+    words = table.split("\n\n")[0].split()[1:]
+    assert tuple(word.replace("~", " ") for word in words) == METHODS
+    titles = {cls.title for cls in methods().values()} | {
+        title for cls in methods().values() for title in cls.variant_titles.values()
+    }
+    for path in {*(SOURCE / "report").rglob("*.py"), *(SOURCE / "advice").rglob("*.py")}:
+        assert not {*texts(path)} & titles - {"ERM", "MMD"}, path
 
 
 def test_facts_round_trip():

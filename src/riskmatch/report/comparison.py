@@ -17,7 +17,6 @@ from riskmatch.report.facts import Facts, lines, selection_facts
 from riskmatch.report.groups import worst_groups
 from riskmatch.report.published import (
     EFFICIENCY,
-    METHODS,
     PAPER,
     PER_DOMAIN,
     TABLE2,
@@ -183,7 +182,7 @@ def overview_table(sets: Sequence[Selected], worst: bool = False) -> Table:
     published = _published(sets[0], TABLE2, names) if in_paper & names.keys() else []
     facts = {
         "no runs": _without_runs(sets),
-        f"the paper's averages of {' and '.join(METHODS[method] for method in WRONG_AVERAGES)}": (
+        f"the paper's averages of {' and '.join(map(titles.method_title, WRONG_AVERAGES))}": (
             f"as printed; their columns give {' and '.join(map(str, WRONG_AVERAGES.values()))}"
             * (bool(published) and in_paper <= names.keys())
         ),
@@ -251,7 +250,7 @@ def _source(published: Sequence[object], how: str) -> Facts:
 
 
 def _theirs(method: str) -> str:
-    return f"{METHODS[method]} (paper)"
+    return f"{titles.method_title(method)} (paper)"
 
 
 def efficiency_table(selected: Selected) -> Table:

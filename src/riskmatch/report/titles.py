@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from riskmatch.registry import INSTANCE
-from riskmatch.report.published import METHODS
 from riskmatch.runs.config import Average, RunConfig, title
 from riskmatch.runs.lines import Split
-from riskmatch.runs.method import part_title
+from riskmatch.runs.method import part_title, stated_facts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +43,9 @@ def method_title(variant: str) -> str:
     name, _, average = variant.rpartition(" ")
     if name and average in get_args(Average):
         return f"{method_title(name)} + {average.upper()}"
-    return METHODS.get(variant) or part_title(variant)
+    method, _, values = variant.partition(" ")
+    facts = stated_facts(method)
+    return (facts.titles.get(values) if values else facts.title) or part_title(variant)
 
 
 def data_title(data: str) -> str:
@@ -103,14 +104,14 @@ def domains_title(names: Sequence[str]) -> str:
     return " and ".join(names) if len(names) <= 3 else f"{len(names)} test domains"
 
 
-def in_order(names: set[str], titles: dict[str, str]) -> list[str]:
-    """The names that have a title, in the order of titles, then the others in alphabetical order.
+def in_order(names: set[str], order: Iterable[str]) -> list[str]:
+    """The names in an order, then those that it lacks in alphabetical order.
 
     Example:
-        >>> in_order({"sagnet", "rdm", "erm"}, METHODS)
+        >>> in_order({"sagnet", "rdm", "erm"}, ["erm", "vrex", "rdm"])
         ['erm', 'rdm', 'sagnet']
     """
-    return [name for name in titles if name in names] + sorted(names - titles.keys())
+    return [name for name in order if name in names] + sorted(names - {*order})
 
 
 def model_title(model: str, options: Mapping[str, Any]) -> str:

@@ -10,13 +10,12 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from riskmatch import registry
 from riskmatch.data.images.benchmark import BENCHMARKS, folded_name
 from riskmatch.files import finite
 from riskmatch.runs.config import RunConfig
-from riskmatch.runs.domainbed_hparams import OF_ALL, field_by_name
+from riskmatch.runs.domainbed_hparams import OF_ALL
 from riskmatch.runs.lines import LEVELS, Evaluation, Score, Split
-from riskmatch.runs.method import MethodFacts, facts_of
+from riskmatch.runs.method import MethodFacts, built_in_names, stated, stated_facts
 
 STEPS, EVERY = 5001, {"domainnet": 1000}
 """DomainBed's values where ``args`` have null; elsewhere it evaluates every 300 steps."""
@@ -114,22 +113,24 @@ def _methods() -> dict[str, tuple[str, dict[str, Any]]]:
     """Method and the hyper-parameters that the algorithm fixes, by its name in lower case."""
     return {
         algorithm.lower(): (name, dict(fixed))
-        for name, cls in registry.built_in("method").items()
-        for algorithm, fixed in (cls.domainbed or {cls.title: {}}).items()
+        for name in built_in_names()
+        for algorithm, fixed in (
+            stated(name).get("domainbed") or {stated_facts(name).title: {}}
+        ).items()
     }
 
 
 def _name_by_field(method: str) -> dict[str, str]:
     """DomainBed's names of the fields of a method and of its run."""
-    cls = registry.built_in("method").get(method)
-    names = [*OF_ALL.items(), *(() if cls is None else field_by_name(cls).items())]
-    return {field: name for name, field in names}
+    literals = stated(method)
+    names = [*OF_ALL.items(), *literals.get("domainbed_hparams", {}).items()]
+    return {field: name for name, field in names} | literals.get("domainbed_fields", {})
 
 
 def _facts(method: str, hparams: Mapping[str, Any], warmup: str | None) -> MethodFacts:
     """What is known about the method, with the warm-up as DomainBed names it."""
     logged = (name for name in hparams if name == warmup or name.endswith(_WARMUPS))
-    return replace(facts_of(method), warmup=next(logged, MethodFacts.warmup), defaults={})
+    return replace(stated_facts(method), warmup=next(logged, MethodFacts.warmup))
 
 
 def data_of(dataset: str) -> tuple[str, tuple[str, ...]]:

@@ -2,15 +2,19 @@
 
 The class of the method states it in its own file, see :class:`riskmatch.contract.Objective`. The
 first line of a record and the headers of a plan repeat it, so that ids, selection and reports need
-no class and are right for a method of the user's own.
+no class and are right for a method of the user's own. Of built-in methods without a run, reports
+read the literals of the file.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, asdict, dataclass, field, fields
+from contextlib import suppress
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replace
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -67,10 +71,49 @@ def facts_of(method: str) -> MethodFacts:
         return _built_in(method)
     if is_own(method) or registry.announced("method", method):
         try:
-            return _facts(method, registry.find("method", method).value)
+            cls = registry.find("method", method).value
+            return _facts(method, vars(cls), declared(cls))
         except (registry.PartError, TypeError):  # or no dataclass
             pass
     return MethodFacts(method, part_title(method))
+
+
+_OBJECTIVES = Path(__file__).parents[1] / "objectives"
+"""The files of the built-in methods, which import torch."""
+
+
+@cache
+def stated(method: str) -> dict[str, Any]:
+    """The literals in the class of a built-in method by name, without importing it; else empty.
+
+    Example:
+        >>> stated("causirl")["variant_titles"], stated("causirl")["distance"], stated("SagNet")
+        ({'mmd': 'CausIRL (MMD)'}, 'coral', {})
+    """
+    path, values = _OBJECTIVES / f"{method.replace('-', '_')}.py", dict[str, Any]()
+    for cls in ast.parse(path.read_text("utf-8")).body if method in built_in_names() else ():
+        for node in cls.body if isinstance(cls, ast.ClassDef) else ():
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                (target,) = node.targets if isinstance(node, ast.Assign) else (node.target,)
+                with suppress(ValueError):  # of a value that is computed
+                    values[ast.unparse(target)] = ast.literal_eval(node.value)
+    return values
+
+
+@cache
+def built_in_names() -> list[str]:
+    """Names of the files in which built-in methods are defined, with hyphens for underscores."""
+    return [path.stem.replace("_", "-") for path in sorted(_OBJECTIVES.glob("[!_]*.py"))]
+
+
+def stated_facts(method: str) -> MethodFacts:
+    """The facts about a method but for defaults, from :func:`stated`; of others the name alone.
+
+    Example:
+        >>> stated_facts("rdm").title, stated_facts("SagNet").title
+        ('RDM', 'SagNet')
+    """
+    return replace(_facts(method, stated(method), stated(method)), defaults={})
 
 
 def part_title(name: str) -> str:
@@ -111,11 +154,12 @@ def _default(item: Field[Any]) -> Any:
 
 @cache
 def _built_in(method: str) -> MethodFacts:
-    return _facts(method, registry.built_in("method")[method])
+    cls = registry.built_in("method")[method]
+    return _facts(method, vars(cls), declared(cls))
 
 
-def _facts(method: str, cls: type) -> MethodFacts:
-    defaults, stated = declared(cls), vars(cls)  # a derived class is another method
+def _facts(method: str, stated: Mapping[str, Any], defaults: Mapping[str, Any]) -> MethodFacts:
+    """The facts, from what a class itself states: a derived class is another method."""
     return MethodFacts(
         method,
         stated.get("title", part_title(method)),
