@@ -1,6 +1,7 @@
 """Intervals of an evaluation, and data that do not fit the model."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy.stats import norm
@@ -48,3 +49,41 @@ def test_targets_of_a_regression_do_not_fit_a_classifier(model):
         model.predict(x[:0])
     with pytest.raises(ValueError, match="'3'"):
         riskmatch.evaluate(model, {"C": (x, torch.full((8,), 3))})
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "risk"])
+def test_repeated_samples_of_a_patient_widen_the_interval(model, metric):
+    n, copies = 100, 9
+    x, y = torch.randn(n, 3), torch.randint(3, (n,))
+    alone = riskmatch.evaluate(model, {"C": (x, y)}).iloc[0]
+    again = {"C": (x.repeat(copies, 1), y.repeat(copies))}
+    patients = {"C": torch.arange(n).repeat(copies)}
+    grouped = riskmatch.evaluate(model, again, group=patients)
+    assert (grouped.attrs["unit"], grouped.iloc[0]["samples"]) == ("groups", n * copies)
+
+    def width(row):
+        return row[f"{metric}_high"] - row[f"{metric}_low"]
+
+    assert width(grouped.iloc[0]) == pytest.approx(width(alone), rel=0.2)
+    ignored = riskmatch.evaluate(model, again)
+    assert ignored.attrs["unit"] == "samples"
+    assert width(ignored.iloc[0]) == pytest.approx(width(alone) / 3, rel=0.1)
+
+
+def test_the_group_of_training_is_that_of_evaluations_where_the_data_have_it(tmp_path):
+    random, n = np.random.default_rng(0), 240
+    frame = pd.DataFrame({"x": random.normal(size=n), "patient": np.arange(n) // 4})
+    frame["site"], frame["ill"] = np.array(["a", "b"])[np.arange(n) % 2], frame["x"] > 0
+    run = riskmatch.train(
+        frame, "erm", label="ill", domain="site", group="patient", out=tmp_path, steps=4
+    )
+    model = riskmatch.load_model(riskmatch.save_model(run, tmp_path / "model"))
+    assert riskmatch.evaluate(model, frame).attrs["unit"] == "groups"
+    renamed = frame.rename(columns={"patient": "person"})
+    assert riskmatch.evaluate(model, renamed).attrs["unit"] == "samples"
+    named = riskmatch.evaluate(model, renamed, group="person")
+    pd.testing.assert_frame_equal(named, riskmatch.evaluate(model, frame))
+    with pytest.raises(ValueError, match=r"'persn'.*'person'"):
+        riskmatch.evaluate(model, renamed, group="persn")
+    with pytest.raises(TypeError, match="name of a column"):
+        riskmatch.evaluate(model, renamed, group={"a": [1]})

@@ -62,6 +62,9 @@ class Evaluate(Labelled):
     metric: str | None = None
     """The metric that tells the worst domain: a name, or package.module:function; by default the
     primary one of the task."""
+    group: str | None = None
+    """Column of the group of a sample, such as a patient, of a table or a list of images, or stem
+    for images in folders: intervals draw groups, not samples; by default that of training."""
     level: float = 0.95
     """Level of the intervals."""
     quiet: bool = False
@@ -76,7 +79,7 @@ class Evaluate(Labelled):
             table = riskmatch.evaluate(model, **self.reading(display))
         if self.json:
             expected = model.values["expected"]
-            facts = {name: table.attrs[name] for name in ("metric", "worst", "missing")}
+            facts = {name: table.attrs[name] for name in ("metric", "worst", "missing", "unit")}
             print_json({"domains": table.to_dict("records"), **facts, "expected": expected})
         else:
             _print(table, model, self.level)
@@ -107,7 +110,7 @@ def _print(table: pd.DataFrame, model: TrainedModel, level: float) -> None:
     ]
     if others:
         print_table(columns, others)
-    print_line(f"{level:.0%} intervals for independent samples")
+    print_line(f"{level:.0%} intervals for independent {table.attrs['unit']}")
     if len(rows) > 1 and table.attrs["worst"] is not None:
         print_line(f"worst {facts[primary].title}: {table.attrs['worst']}")
     for domain, reasons in table.attrs["missing"].items():

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,11 +17,14 @@ from torch import Tensor
 from riskmatch.data import OnProgress, load_data
 from riskmatch.data.catalogue import is_path, resolve
 from riskmatch.data.columns import InputColumn, with_text_names
+from riskmatch.data.convert import Group, table_options
 from riskmatch.data.domain import Domain, DomainSet, Labels, StoredImages
-from riskmatch.data.images.manifest import is_manifest
+from riskmatch.data.images.index import STEM
+from riskmatch.data.images.manifest import is_manifest, other_columns
 from riskmatch.data.labels import Place, label_columns, read_tags
 from riskmatch.data.preprocessing import TablePreprocessing
-from riskmatch.data.table import encoded, row_place
+from riskmatch.data.splits import group_ids
+from riskmatch.data.table import encoded, encoded_groups, row_place
 from riskmatch.deployment.inputs import (
     BATCH,
     ImagePreprocessing,
@@ -33,7 +36,7 @@ from riskmatch.deployment.inputs import (
 )
 from riskmatch.deployment.model import TrainedModel, load_model
 from riskmatch.engine.evaluate import predictions_of
-from riskmatch.metrics import Metric, find_metric
+from riskmatch.metrics import ACCURACY, Metric, find_metric
 from riskmatch.runs.predictions import Predictions
 from riskmatch.runs.task import decode_metrics
 from riskmatch.statistics import bootstrap_interval, normal_quantile, share_interval
@@ -51,6 +54,7 @@ def evaluate(
     level: float = LEVEL,
     label: str | Sequence[str] | None = None,
     domain: str | None = None,
+    group: Group = None,
     options: Mapping[str, Any] | None = None,
     data_dir: Path | None = None,
     batch_size: int = BATCH,
@@ -66,12 +70,15 @@ def evaluate(
             a mapping of domain names to ``(x, y)``. Classes and tags are matched by name.
         metric: the metric that tells the worst domain, a name or ``package.module:function``; by
             default the primary one of the model's task.
-        level: level of the intervals, which take the samples of a domain as independent: Wilson's
+        level: level of the intervals. Where the data have groups they are bootstrap percentiles
+            over groups; elsewhere the samples of a domain count as independent: Wilson's interval
             for the accuracy, bootstrap percentiles for other metrics, the normal one for the mean
             risk.
         label: columns of the label of a table or a list of images; by default those of training.
         domain: column of the domain of a table; by default that of training, where the table has
             it: otherwise all rows are one domain.
+        group: groups of samples, such as patients, as :func:`riskmatch.load_data` takes them; by
+            default the column of training, where the data have it.
         options: options of a named data set; by default those of training if it is the same.
         data_dir: folder that is searched first for files of the data set.
         batch_size: samples per forward pass.
@@ -87,7 +94,8 @@ def evaluate(
         Metrics of a regression are in the unit of the label, its risk on a table is that of
         standardised labels. In ``attrs``: ``metric``, the name of the metric; ``metrics``, what is
         known about each by name; ``worst``, the domain with the worst value; ``missing``, by domain
-        and metric why there is none.
+        and metric why there is none; ``unit``, what the intervals take as independent:
+        ``"samples"`` or ``"groups"``.
 
     Raises:
         ValueError: the data do not fit the model, such as a class that it does not have.
@@ -108,10 +116,13 @@ def evaluate(
         model = load_model(model, trust=trust)
     task = model.task.judged_by((), metric or "")
     metrics = {name: find_metric(name) for name in task.metrics}
-    domains = read_domains(model, data, label, domain, options, data_dir, on_progress)
+    domains = read_domains(model, data, label, domain, options, data_dir, on_progress, group)
     rows, missing = list[dict[str, Any]](), dict[str, dict[str, str]]()
+    groups = {entry.name: entry.groups for entry in domains}
     for name, scored in score_domains(model, domains, batch_size, on_skip, on_progress):
-        row, missing[name] = _row(scored, metrics, level)
+        own = groups[name]
+        drawn = None if own is None else own.numpy()[scored.index]
+        row, missing[name] = _row(scored, metrics, level, drawn)
         rows.append({"domain": name, "trained_on": name in model.domains, **row})
     table = pd.DataFrame(rows)
     values = table.set_index("domain")[task.primary].dropna()
@@ -121,12 +132,20 @@ def evaluate(
         "metrics": decode_metrics({name: vars(metric) for name, metric in metrics.items()}),
         "worst": None if values.empty else worst,
         "missing": {name: reasons for name, reasons in missing.items() if reasons},
+        "unit": "samples" if None in groups.values() else "groups",
     }
     return table
 
 
-LabelledInputs = tuple[str, InputSamples, Tensor]
-"""Name, inputs and labels of a domain, labels as those of the model."""
+class LabelledInputs(NamedTuple):
+    """A domain of labelled data."""
+
+    name: str
+    inputs: InputSamples
+    y: Tensor
+    """Labels as those of the model."""
+    groups: Tensor | None = None
+    """(n,) group of each sample."""
 
 
 def read_domains(
@@ -137,6 +156,7 @@ def read_domains(
     options: Mapping[str, Any] | None,
     data_dir: Path | None,
     on_progress: OnProgress | None,
+    group: Group = None,
 ) -> list[LabelledInputs]:
     """The domains of labelled data; image files are found but not read.
 
@@ -147,7 +167,7 @@ def read_domains(
             f"There is no {data}. Give the path of labelled data, or the name of a data set."
         )
     if isinstance(model.preprocessing, TablePreprocessing):
-        return list(_table(model, data, label, domain))
+        return list(_table(model, data, label, domain, group))
     images = isinstance(model.preprocessing, ImagePreprocessing)
     for option, value in (("label", None if images else label), ("domain", domain)):
         if value is not None:
@@ -156,12 +176,13 @@ def read_domains(
                 f"leave out {option}."
             )
     if isinstance(data, str | Path) and images:
-        return list(_images(model, str(data), label, data_dir))
+        return list(_images(model, str(data), label, data_dir, group))
     if isinstance(data, str | Path):
         if options is None and str(data) == model.config.data:
             options = model.config.data_options
-        data = load_data(data, options=options, data_dir=data_dir, on_progress=on_progress)
-    return list(_domains(model, load_data(data, on_progress=on_progress)))
+        paths: Any = {"options": options, "data_dir": data_dir}
+        data, group = load_data(data, group=group, on_progress=on_progress, **paths), None
+    return list(_domains(model, load_data(data, group=group, on_progress=on_progress)))
 
 
 def score_domains(
@@ -178,16 +199,20 @@ def score_domains(
             "it as load_model(path, risk=…)."
         )
     task = replace(model.task, risk=model.risk)
-    for name, inputs, y in domains:
+    for name, inputs, y, _ in domains:
         outputs = model.outputs(
             inputs, batch_size=batch_size, on_skip=on_skip, on_progress=on_progress
         )
         labels = y[list(outputs.rows)]
-        yield name, predictions_of(outputs.logits, labels, task, restore=model.restored)
+        scored = predictions_of(outputs.logits, labels, task, restore=model.restored)
+        yield name, replace(scored, index=np.array(outputs.rows))
 
 
 def _row(
-    scored: Predictions, metrics: Mapping[str, Metric], level: float
+    scored: Predictions,
+    metrics: Mapping[str, Metric],
+    level: float,
+    groups: NDArray[np.int64] | None,
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Metrics and risk with their intervals, and why metrics are missing."""
     n, risks = len(scored.risk), scored.risk.astype(np.float64)
@@ -199,33 +224,43 @@ def _row(
         if reason:
             missing[name] = reason
         else:
-            ends = _interval(scored, name, metric, level)
+            ends = _interval(scored, name, metric, level, groups)
             row[f"{name}_low"], row[f"{name}_high"] = ends
-    z = normal_quantile(level)
-    half = z * risks.std(ddof=1) / math.sqrt(n) if n > 1 else math.nan
+    half = math.nan
+    if n > 1:
+        half = normal_quantile(level) * risks.std(ddof=1) / math.sqrt(n)
     least = 0.0 if risks.min() >= 0 else -math.inf
-    row |= {
-        "risk": risks.mean(),
-        "risk_low": max(risks.mean() - half, least),
-        "risk_high": risks.mean() + half,
-    }
+    ends = max(risks.mean() - half, least), risks.mean() + half
+    if groups is not None:
+        ends = bootstrap_interval(lambda rows: float(risks[rows].mean()), groups, level)
+    row |= {"risk": risks.mean(), "risk_low": ends[0], "risk_high": ends[1]}
     return row, missing
 
 
-def _interval(scored: Predictions, name: str, metric: Metric, level: float) -> tuple[float, float]:
+def _interval(
+    scored: Predictions,
+    name: str,
+    metric: Metric,
+    level: float,
+    groups: NDArray[np.int64] | None,
+) -> tuple[float, float]:
     n = len(scored.risk)
-    if name == "accuracy":
+    if name == ACCURACY and groups is None:
         return share_interval(int(np.sum(scored.predicted == scored.label)), n, level)
 
     def drawn(rows: NDArray[np.intp]) -> float:
         scores = None if scored.scores is None else scored.scores[rows]
         return metric(scored.label[rows], scored.predicted[rows], scores)[0]
 
-    return bootstrap_interval(drawn, np.arange(n), level)
+    return bootstrap_interval(drawn, np.arange(n) if groups is None else groups, level)
 
 
 def _table(
-    model: TrainedModel, data: Any, label: str | Sequence[str] | None, domain: str | None
+    model: TrainedModel,
+    data: Any,
+    label: str | Sequence[str] | None,
+    domain: str | None,
+    group: Group,
 ) -> Iterator[LabelledInputs]:
     assert isinstance(model.preprocessing, TablePreprocessing)
     frame = with_text_names(read_frame(data))
@@ -237,19 +272,29 @@ def _table(
             f"The table has no column '{absent[0]}', the label. Name it with --label (label=…), "
             f"one of {listed(columns)}. {NO_LABELS}"
         )
-    if domain is not None:
-        check_option(f"column of '{name}'", domain, columns)
+    group = _group(model, group, columns)
+    for column in (domain, group):
+        if column is not None:
+            check_option(f"column of '{name}'", column, columns)
     y = _labels(model, [frame[column] for column in labels], row_place, name)
     if model.labels == "numbers":
         y = model.preprocessing.scale_target(y)
     x = model.preprocessing.transform(frame)
     domain = domain or (usual if usual in columns else None)
     domains, numbers = encoded(frame[domain], "domain") if domain else ((name,), np.zeros(len(x)))
+    groups = None if group is None else encoded_groups(frame[group])
     del frame
     release_tables()
     for number, name in enumerate(domains):
         rows = np.flatnonzero(numbers == number)
-        yield name, samples(x[rows], model.preprocessing), y[rows]
+        own = None if groups is None else groups[rows]
+        yield LabelledInputs(name, samples(x[rows], model.preprocessing), y[rows], own)
+
+
+def _group(model: TrainedModel, group: Group, columns: Container[str]) -> str | None:
+    """The column of the groups: the one given, or that of training where the data have it."""
+    usual = model.table.get("group")
+    return table_options(group=group).get("group") or (usual if usual in columns else None)
 
 
 def _labels(
@@ -272,18 +317,28 @@ def _labels(
 
 
 def _images(
-    model: TrainedModel, data: str, label: str | Sequence[str] | None, data_dir: Path | None
+    model: TrainedModel,
+    data: str,
+    label: str | Sequence[str] | None,
+    data_dir: Path | None,
+    group: Group,
 ) -> Iterator[LabelledInputs]:
     try:
         source = resolve(data)
-        options = {"label": label or model.table.get("label")}
         manifest = source.path is not None and is_manifest(source.path)
         if label is not None and not manifest:
             raise ValueError(
                 f"label is for models of tables and lists of images, and {data} is a folder of "
                 "images: leave out label."
             )
-        index = source.index(data_dir, options if manifest else {})
+        options, columns = dict[str, Any](), (STEM,)
+        if manifest and source.path is not None:
+            options, columns = (
+                {"label": label or model.table.get("label")},
+                other_columns(source.path),
+            )
+        options["group"] = _group(model, group, columns)
+        index = source.index(data_dir, options)
     except ValueError as error:  # images that are not in folders of classes
         raise ValueError(f"{error} {NO_LABELS}") from error
     labels, numbers = torch.tensor(index.labels), np.array(index.domains)
@@ -292,10 +347,12 @@ def _images(
         index.name, (Domain(index.name, torch.zeros(len(index), 1), labels),), classes, (), names
     )
     y = _of_model(model, empty)[0].y
+    groups = group_ids(index.groups) if index.groups else None
     for number, name in enumerate(index.domain_names):
         rows = np.flatnonzero(numbers == number).tolist()
         files = [str(index.file(row)) for row in rows]
-        yield name, samples(files, model.preprocessing), y[rows]
+        own = None if groups is None else groups[rows]
+        yield LabelledInputs(name, samples(files, model.preprocessing), y[rows], own)
 
 
 def _domains(model: TrainedModel, domains: DomainSet) -> Iterator[LabelledInputs]:
@@ -303,7 +360,8 @@ def _domains(model: TrainedModel, domains: DomainSet) -> Iterator[LabelledInputs
     for domain in _of_model(model, domains):
         if not isinstance(domain.x, Tensor | StoredImages if images else Tensor):
             raise ValueError(f"The model does not take the inputs of '{domains.name}'.")
-        yield domain.name, samples(domain.x, model.preprocessing), domain.y
+        inputs = samples(domain.x, model.preprocessing)
+        yield LabelledInputs(domain.name, inputs, domain.y, domain.groups)
 
 
 def _of_model(model: TrainedModel, domains: DomainSet) -> tuple[Domain, ...]:

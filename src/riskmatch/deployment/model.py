@@ -117,7 +117,7 @@ class TrainedModel:
 
     @property
     def table(self) -> Mapping[str, str]:
-        """Columns ``label``, or several with commas, and ``domain`` of training; may be empty."""
+        """Columns ``label`` (several with commas), ``domain`` and ``group`` of training, if any."""
         return self.values.get("table") or {}
 
     def predict(self, inputs: Inputs, *, batch_size: int = BATCH) -> NDArray[Any]:

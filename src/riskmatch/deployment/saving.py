@@ -232,11 +232,11 @@ def _chosen_step(run: Run, after_warmup: bool) -> tuple[int, str]:
 
 
 def _table_columns(run: Run) -> dict[str, str] | None:
-    """Columns of the label and the domain of a table, and of the label of a list of images."""
+    """Columns of label, domain and group of a table, and of label and group of images."""
     table, options = run.instances.data, run.config.data_options
     if isinstance(table, TableDomains):
-        return {"label": table.label, "domain": table.domain}
-    named = {name: options[name] for name in ("label", "domain") if name in options}
+        options = {"label": table.label, "domain": table.domain, "group": table.group}
+    named = {name: options[name] for name in ("label", "domain", "group") if options.get(name)}
     return {k: v if isinstance(v, str) else ",".join(v) for k, v in named.items()} or None
 
 
