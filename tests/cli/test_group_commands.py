@@ -8,6 +8,12 @@ import pandas as pd
 import pytest
 from pets import draw_pets
 
+from riskmatch import summarise, train
+from riskmatch.data import split
+from riskmatch.data.catalogue import resolve
+from riskmatch.report.samples import index_domains
+from riskmatch.runs import predictions
+
 COLUMNS = ("--label", "ill", "--domain", "site", "--group", "patient")
 FAST = ("--steps", "6", "--eval-every", "3", "--model-option", "widths=[6]", "--quiet")
 
@@ -166,3 +172,41 @@ def test_missing_groups_of_a_manifest_name_the_line(riskmatch, pets):
     assert (done.code, done.err.count("\n")) == (2, 1)
     for fact in ("line 5", "animal", "Give every image"):
         assert fact in done.err
+
+
+def test_a_run_on_a_list_of_images_is_judged_by_its_columns(tmp_path):
+    pets = draw_pets(tmp_path / "pets", each=12)
+    files = sorted(pets.glob("*/*/*"))
+    sex = np.random.default_rng(0).choice(["F", "M"], len(files))
+    rows = [
+        (
+            f"./{p.relative_to(tmp_path)}" if k % 2 else p,
+            p.parent.name,
+            p.parent.parent.name,
+            sex[k],
+        )
+        for k, p in enumerate(files)
+    ]
+    frame = pd.DataFrame(rows, columns=["path", "label", "domain", "sex"]).sample(frac=1)
+    frame.to_csv(tmp_path / "pets.csv", index=False)
+    images = {"size": 32, "pretrained": False}
+    run = train(
+        tmp_path / "pets.csv", "erm", "oil", model="lite0", model_options=images, steps=2,
+        eval_every=2, batch_size=2, out=tmp_path / "runs", data_options={"augment": False},
+    )  # fmt: skip
+    (table,) = summarise(tmp_path / "runs", by=["sex"])["groups"]
+    index = resolve(str(tmp_path / "pets.csv")).index()
+    (domain,) = (d for d in index_domains(index) if d.name == "oil")
+    part = split(domain, 0)["train"]
+    stored = predictions.read(run.folder, 2)["oil"]["train"]
+    names = [index.paths[part.x[k]].removeprefix("./") for k in stored.index]
+    of_file = {
+        str(p if k % 2 == 0 else p.relative_to(tmp_path)): sex[k] for k, p in enumerate(files)
+    }
+    right = pd.Series(stored.predicted == stored.label).groupby([of_file[name] for name in names])
+    shown = {row[0]: (row[1], row[2].mean / 100) for row in table.rows}
+    many = {name: (str(len(hits)), pytest.approx(hits.mean())) for name, hits in right}
+    assert shown == {name: value for name, value in many.items() if int(value[0]) >= 10}
+    assert sum(int(n) for n, _ in many.values()) == len(stored.label)
+    for name, (n, _) in many.items():
+        assert name in shown or f"{name} ({n})" in table.caption

@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score
 import riskmatch
 from riskmatch.data import split
 from riskmatch.data.catalogue import load
-from riskmatch.data.images.manifest import manifest_values
+from riskmatch.data.images.manifest import column_texts
 from riskmatch.report.groups import Groups
 from riskmatch.runs import predictions, records
 from riskmatch.runs.predictions import Predictions
@@ -109,7 +109,7 @@ def test_the_page_has_a_table_of_groups(runs, tmp_path):
 
 
 def test_an_unknown_column_and_data_without_columns_are_refused(runs, tmp_path):
-    with pytest.raises(ValueError, match=r"column of 'visits' 'sez'.*'sex'"):
+    with pytest.raises(ValueError, match=r"no column 'sez'.*'sex'"):
         riskmatch.summarise(runs, by=["sez"])
     riskmatch.train(
         "colored-digits", "erm", "0.1", steps=2, eval_every=2, out=tmp_path,
@@ -161,6 +161,6 @@ def test_columns_of_lists_of_images_are_read_by_path(tmp_path, suffix):
     else:
         lines = "\n".join(map(json.dumps, rows))
         path.write_text(lines if suffix == ".jsonl" else json.dumps(rows))
-    assert manifest_values(path, ["sex"]) == {"a/1.png": ["F"], "a/2.png": [""]}
-    with pytest.raises(ValueError, match="'sez'"):
-        manifest_values(path, ["sez"])
+    assert column_texts(path, ["path", "sex"]) == [("a/1.png", "F"), ("a/2.png", "")]
+    with pytest.raises(ValueError, match=r"no column 'sez'.*Did you mean 'sex'\?"):
+        column_texts(path, ["sez"])

@@ -24,7 +24,6 @@ from riskmatch.runs import records
 from riskmatch.runs.lines import Split
 from riskmatch.runs.predictions import Predictions
 from riskmatch.runs.records import StoredRun
-from riskmatch.validation import check_option
 
 if TYPE_CHECKING:
     from riskmatch.data.domain import Domain
@@ -55,10 +54,8 @@ class Groups:
         """
         from riskmatch import data
         from riskmatch.data.catalogue import resolve
-        from riskmatch.data.columns import read_texts, with_text_names
-        from riskmatch.data.images.manifest import manifest_values
+        from riskmatch.data.images.manifest import column_texts
         from riskmatch.data.table import TableDomains
-        from riskmatch.data.table_files import read_table
 
         source = None if config.data.startswith(INSTANCE) else resolve(config.data)
         path = None if source is None else source.path
@@ -71,21 +68,18 @@ class Groups:
             from riskmatch.report.samples import index_domains
 
             index = source.index(data_dir, config.data_options)
-            values = manifest_values(path, by)
-            texts = np.array([values[name] for name in index.paths], dtype=object)
+            values = {name: texts for name, *texts in column_texts(path, ("path", *by))}
+            texts = [values[name] for name in index.paths]
             domains = {domain.name: domain for domain in index_domains(index)}
             places = np.array(index.domains)
             rows = {name: np.flatnonzero(places == k) for k, name in enumerate(index.domain_names)}
         else:
             table = data.load(config.data, config.data_options, data_dir)
             assert isinstance(table, TableDomains)
-            frame = with_text_names(read_table(path))
-            for column in by:
-                check_option(f"column of '{table.name}'", column, list(frame.columns))
-            texts = np.stack([read_texts(frame[column]) for column in by], axis=1)
+            texts = column_texts(path, by)
             domains = {domain.name: domain for domain in table.domains}
             rows = {name: numbers.numpy() - 1 for name, numbers in table.rows.items()}
-        named = np.array([", ".join(map(_text, row)) for row in texts], dtype=object)
+        named = np.array([", ".join(printable(t) or MISSING for t in row) for row in texts], object)
         return cls(
             {name: _positions(domain) for name, domain in domains.items()},
             {name: named[numbers] for name, numbers in rows.items()},
@@ -123,10 +117,6 @@ def _positions(domain: Domain) -> Domain:
     import torch
 
     return replace(domain, x=torch.arange(len(domain)))
-
-
-def _text(value: Any) -> str:
-    return printable(value) if isinstance(value, str) and value else MISSING
 
 
 @dataclass(frozen=True)

@@ -146,6 +146,7 @@ def test_json_line_may_contain_any_character(folder):
         ("m.csv", as_csv(head="path,label,x"), r"no column 'domain'; .* Add 'domain'\."),
         ("m.csv", as_csv() + b"\ni/1.jpg,dog", r"m.csv, line 5: the domain is empty\. Give every"),
         ("m.csv", as_csv() + b"\ni/4.jpg,,a", r"line 5: the label is empty"),
+        ("m.csv", as_csv() + b'\ni/4.jpg,"a\nb\nc",a\ni/5.jpg,,a', r"line 8: the label is empty"),
         ("m.csv", as_csv() + b"\ni/4.jpg,dog,a,b", r"Expected 3 fields in line 5, saw 4"),
         ("m.csv", as_csv() + b"\ni/1.jpg,dog,a", r"lists i/1.jpg twice, in line 2 and line 5\."),
         ("m.csv", as_csv() + b'\n"i/1.jpg,dog,a', r"m.csv is not a valid CSV file: "),

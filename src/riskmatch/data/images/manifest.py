@@ -120,18 +120,18 @@ def manifest_paths(path: Path) -> list[str]:
     return [_value(path, location, "path", row["path"]) for location, row in rows]
 
 
-def manifest_values(path: Path, columns: Sequence[str]) -> dict[str, list[str]]:
-    """The texts of some columns of a manifest by image path; those that are missing are empty.
+def column_texts(path: Path, columns: Sequence[str]) -> list[tuple[str, ...]]:
+    """The texts of some columns of a manifest or a table, by row; missing values are empty.
 
     Raises:
         ValueError: there is no such column.
     """
-    values = {}
-    for _, row in _READERS[path.suffix.lower()](path, ("path", *columns)):
+    rows = []
+    for _, row in _READERS[path.suffix.lower()](path, columns):
         _check_columns(path, row, columns)
         cells = (row[column] for column in columns)
-        values[str(row["path"]).strip()] = ["" if c is None else str(c).strip() for c in cells]
-    return values
+        rows.append(tuple("" if cell is None else str(cell).strip() for cell in cells))
+    return rows
 
 
 def other_columns(path: Path) -> dict[str, dict[str, str]]:
@@ -188,8 +188,11 @@ def is_manifest(path: Path) -> bool:
 
 def _read_csv(path: Path, columns: Sequence[str]) -> Iterator[Row]:
     table = read_csv(path, dtype=str, keep_default_na=False, skip_blank_lines=False).fillna("")
-    rows = enumerate(table.to_dict("records"), 2)
-    return ((f"line {line}", row) for line, row in rows if any(row.values()))
+    line = 2
+    for row in table.to_dict("records"):
+        if any(row.values()):
+            yield f"line {line}", row
+        line += 1 + sum(text.count("\n") for text in row.values())  # line breaks in quotes
 
 
 def _read_json(path: Path, columns: Sequence[str]) -> Iterator[Row]:
@@ -243,7 +246,10 @@ def _check_columns(path: Path, row: Mapping[str, Any], columns: Sequence[str]) -
         if column not in row:
             others = [name for name in row if name not in columns]
             near = difflib.get_close_matches(column, others, n=1)
-            cure = f"Rename {near[0]!r} to {column!r}." if near else f"Add {column!r}."
+            cure = f"Add {column!r}."
+            if near:
+                required = f"Rename {near[0]!r} to {column!r}."
+                cure = required if column in COLUMNS else f"Did you mean {near[0]!r}?"
             raise ValueError(f"{path} has no column {column!r}; it has {listed(list(row))}. {cure}")
 
 
