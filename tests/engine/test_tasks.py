@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ import pytest
 import sklearn.metrics as reference
 import torch
 
-from riskmatch import choose, results, train
+from riskmatch import choose, load_run, results, train
 from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.engine import run as runs
 from riskmatch.registry import PartError
@@ -159,6 +160,16 @@ def test_metrics_narrow_what_is_recorded_and_differ_in_the_id(tmp_path):
     )
 
 
+@pytest.mark.parametrize("task", ["auto", "classification"])
+def test_the_risk_that_the_task_has_anyway_is_the_same_run(tmp_path, task):
+    run = train(classes(), "erm", "C", out=tmp_path, task=task, **OPTIONS)
+    named = train(classes(), "erm", "C", out=tmp_path, task=task, risk="cross-entropy", **OPTIONS)
+    assert named.folder == run.folder
+    assert load_run(named.folder).config == run.config
+    for config in (replace(run.config, risk="squared"), replace(run.config, risk="huber")):
+        assert config.id != run.config.id  # of targets, though labels are classes
+
+
 OWN = """
 import torch
 from riskmatch.contract.task import Task
@@ -223,6 +234,8 @@ def test_task_and_metric_that_do_not_fit_are_refused_before_training(tmp_path):
     for options, error, facts in (
         ({"task": "regresion"}, PartError, r"task 'regresion'. Did you mean 'regression'"),
         ({"metric": "aurok"}, PartError, r"metric 'aurok'. Did you mean 'auroc'"),
+        ({"metric": "rmse"}, ValueError, r"metric of classes 'rmse'.*'accuracy'.*'ece'"),
+        ({"metrics": ["auroc", "mean-ap"]}, ValueError, r"metric of classes 'mean-ap'"),
         ({"task": "regression"}, ValueError, r"regression needs numbers.*int64.*classification"),
         ({"risk": "binary-cross-entropy"}, ValueError, r"takes tags, and the task classification"),
     ):

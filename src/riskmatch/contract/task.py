@@ -16,9 +16,10 @@ from riskmatch.contract.risks import (
     squared_risks,
 )
 from riskmatch.data.domain import Labels
-from riskmatch.metrics import find_metric
+from riskmatch.metrics import METRICS, find_metric
 from riskmatch.registry import PartError
 from riskmatch.runs.config import RunConfig
+from riskmatch.validation import check_option
 
 Predict = Callable[[Tensor], tuple[Tensor, Tensor | None]]
 """Maps outputs (n, …) to predicted labels and scores, or None where the task has no scores."""
@@ -63,6 +64,9 @@ class Task:
     def judged_by(self, metrics: tuple[str, ...] = (), primary: str = "") -> Task:
         """The task with other metrics, or another primary one, which then is among them.
 
+        Raises:
+            ValueError: a built-in metric is for other labels.
+
         Example:
             >>> TASKS["regression"].judged_by(("rmse",), "mae").metrics
             ('rmse', 'mae')
@@ -72,8 +76,11 @@ class Task:
         primary = chosen or self.primary
         if primary not in names:
             names = (*names, primary)
+        fitting = {k: None for t in TASKS.values() if t.labels == self.labels for k in t.metrics}
         for name in names:
             find_metric(name)
+            if self.labels != "any" and name in METRICS:
+                check_option(f"metric of {self.labels}", name, [*fitting, *self.metrics])
         return replace(self, metrics=names, primary=primary)
 
 

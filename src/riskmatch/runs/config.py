@@ -206,15 +206,29 @@ class RunConfig:
         """The fields and hyper-parameters that differ from their declared defaults.
 
         The id is their hash, so that a new field changes no id. A declared default therefore never
-        changes once a run is recorded.
+        changes once a run is recorded. The risk that the task has anyway counts as the default.
+
+        Example:
+            >>> named = RunConfig("colored-digits", ("0.1",), "erm", risk="cross-entropy")
+            >>> named.id == RunConfig("colored-digits", ("0.1",), "erm").id
+            True
         """
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        if self.risk == _USUAL_RISKS.get(self.task):
+            values["risk"] = "auto"
         values["hparams"] = _without(self.about.defaults, self.hparams)
         return _without(_declared(type(self)), values)  # type: ignore[arg-type]
 
 
 _NAMES = "test_domains", "metrics"
 """Fields that are tuples of names."""
+_USUAL_RISKS = {
+    "auto": "cross-entropy",  # which takes no labels but classes
+    "classification": "cross-entropy",
+    "multi-label": "binary-cross-entropy",
+    "regression": "squared",
+}
+"""The risk of a built-in task, by name."""
 
 
 def short_hash(values: Mapping[str, Any]) -> str:
