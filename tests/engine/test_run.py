@@ -96,6 +96,20 @@ def test_interrupted_run_equals_an_uninterrupted_one(tmp_path, step):
     assert_same_run(folder, tmp_path / "whole" / config.id)
 
 
+def test_interrupt_during_the_last_evaluation_is_not_dropped(tmp_path):
+    config = tiny(steps=20)
+
+    def interrupt(config, evaluation):
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path / "cut", on_evaluation=interrupt)
+    assert records.read(tmp_path / "cut" / config.id).status == "unfinished"
+    train(config, tmp_path / "cut", resume=True, on_step=lambda _: pytest.fail("a step"))
+    train(config, tmp_path / "whole")
+    assert_same_run(tmp_path / "cut" / config.id, tmp_path / "whole" / config.id)
+
+
 def test_predictions_agree_with_the_scores_and_survive_interruption(tmp_path):
     config = tiny("rdm")
     with pytest.raises(KeyboardInterrupt):

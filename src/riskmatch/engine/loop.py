@@ -127,6 +127,8 @@ class Session:
             while True:
                 self._evaluate_or_save()
                 if self.step >= self.config.steps or self.stops_early:
+                    if self.processes.any(interrupted()):
+                        raise KeyboardInterrupt
                     return
                 begun = time.monotonic()
                 self.numbers = self.assembly.stepper.step(self._next_batch())
