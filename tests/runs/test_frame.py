@@ -38,6 +38,15 @@ def test_there_is_a_row_for_every_run_and_evaluation(tmp_path):
     assert (two["test_domains"], two["domains"]) == (("x",), ("x", "y"))
 
 
+def test_norms_of_gradients_are_columns_where_the_penalty_acts(tmp_path):
+    before, after = ONE.evaluations
+    norms = {"risk": 0.25, "penalty": 4.0}
+    acting = replace(ONE, evaluations=(before, replace(after, gradients=norms)))
+    frame = results(write(tmp_path, acting))
+    assert frame["gradient/penalty"].tolist()[1:] == [4.0]
+    assert frame["gradient/risk"].isna().tolist() == [True, False]
+
+
 def test_a_run_without_evaluations_has_one_row_without_a_step(tmp_path):
     frame = results(write(tmp_path, ONE, EMPTY))
     (row,) = frame[frame["run"] == EMPTY.config.id].itertuples()

@@ -135,20 +135,21 @@ def _with_rows(run: RunRows, evaluations: Sequence[Evaluation | EvaluationLine])
 def _flat(line: Evaluation | EvaluationLine) -> tuple[tuple[str, ...], list[Any]]:
     """Names of the columns of an evaluation, and their numbers, of which NaN may be None."""
     numbers = [line.loss, line.seconds, line.seconds_per_step, line.peak_memory]
-    numbers += [*line.terms.values(), *line.raw.values()]
+    numbers += [*line.terms.values(), *line.raw.values(), *line.gradients.values()]
     scored: list[str | None] = []
     for domain, splits in line.scores.items():
         for split, score in splits.items():
             numbers += score.metrics.values()
             numbers.append(score.risk)
             scored += domain, split, *score.metrics, None
-    return _names(tuple(line.terms), tuple(line.raw), tuple(scored)), numbers
+    return _names(tuple(line.terms), tuple(line.raw), tuple(line.gradients), tuple(scored)), numbers
 
 
 @lru_cache(maxsize=1024)
 def _names(
     terms: tuple[str, ...],
     raw: tuple[str, ...],
+    gradients: tuple[str, ...],
     scored: tuple[str | None, ...],
 ) -> tuple[str, ...]:
     """Names of the columns of an evaluation; the same object for the same names.
@@ -156,6 +157,7 @@ def _names(
     ``scored`` has domain, split, metrics and None of one score after the other.
     """
     names = [*NUMBERS, *(f"term/{name}" for name in terms), *(f"raw/{name}" for name in raw)]
+    names += (f"gradient/{name}" for name in gradients)
     entries = iter(scored)
     while (domain := next(entries, None)) is not None:
         split = next(entries)
