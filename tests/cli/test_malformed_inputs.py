@@ -265,7 +265,7 @@ CASES = {
     "JSON of another version": (
         PREDICT,
         text("model/model.json", '{"format": "riskmatch model 7"}'),
-        ["riskmatch model 7", "riskmatch model 1"],
+        ["riskmatch model 7", "riskmatch model 2"],
     ),
     "half of the JSON": (PREDICT, lambda: os.truncate("model/model.json", 300), ["model.json"]),
     "advice of another version": (

@@ -215,8 +215,12 @@ BREAK = {
         f"{MODEL}.*checksum",
     ),
     "no JSON": (lambda f: (f / MODEL).write_text("{"), MODEL),
-    "a list": (lambda f: (f / MODEL).write_text("[]"), "riskmatch model 1"),
+    "a list": (lambda f: (f / MODEL).write_text("[]"), "riskmatch model 2"),
     "another version": (lambda f: edit(f, format="riskmatch model 9"), "riskmatch model 9"),
+    "an older state": (
+        lambda f: edit(f, format="riskmatch model 1"),
+        "format is 'riskmatch model 1'.*train the model again with this version",
+    ),
     "a missing field": (lambda f: edit(f, run={}), "config"),
     "another network": (
         lambda f: edit(

@@ -170,7 +170,7 @@ def test_overwriting_sets_an_edited_card_aside(other, run, folder):
         lambda path: (path / "text").write_text("chapter 1"),
         lambda path: (path / MODEL).write_text('{"format": "layers-model"}'),  # of TensorFlow.js
         lambda path: (path / MODEL).write_text("{"),
-        lambda path: (path / MODEL).write_text('{"format": "riskmatch model 1"}'),
+        lambda path: (path / MODEL).write_text('{"format": "riskmatch model 2"}'),
     ],
 )
 def test_a_folder_of_something_else_is_never_replaced(run, tmp_path, place, overwrite):

@@ -38,7 +38,7 @@ from riskmatch.runs import records
 from riskmatch.runs.method import part_title
 from riskmatch.validation import check_json
 
-FORMAT = "riskmatch model 1"
+FORMAT = "riskmatch model 2"
 MODEL, WEIGHTS, HELD_OUT = "model.json", "weights.safetensors", "held_out.safetensors"
 HELD_OUT_COLUMNS = "label", "predicted", "confidence", "risk", "features"
 """Arrays of held-out samples."""

@@ -28,7 +28,7 @@ from riskmatch.files import check_regular, make_folder, refuse_link, write_whole
 from riskmatch.models.embedding import hash_tensors
 from riskmatch.runs.records import CHECKPOINTS, checkpoints
 
-FORMAT = "riskmatch checkpoint 1"
+FORMAT = "riskmatch checkpoint 2"
 KEPT = 2
 """Number of latest checkpoints that are kept in any case."""
 
