@@ -16,8 +16,9 @@ from riskmatch.report.published import METHODS
 from riskmatch.report.titles import method_title
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig, title
-from riskmatch.runs.domainbed_line import method_of
-from riskmatch.runs.method import decode_facts, facts_of, stated_facts
+from riskmatch.runs.domainbed_hparams import field_by_name
+from riskmatch.runs.domainbed_line import _name_by_field, method_of
+from riskmatch.runs.method import decode_facts, facts_of, stated, stated_facts
 
 SOURCE = Path(riskmatch.__file__).parent
 BASELINE = "erm"
@@ -62,6 +63,9 @@ def test_titles_are_those_of_the_classes_without_importing_them():
             assert method_title(f"{name} {values}") == expected
         for algorithm, fixed in (cls.domainbed or {cls.title: {}}).items():
             assert method_of(algorithm) == (name, fixed)
+        by_field = {field: key for key, field in field_by_name(cls).items()}
+        for field in ("lr", "weight_decay", "dropout", *stated(name).get("domainbed_fields", ())):
+            assert _name_by_field(name)[field] == by_field[field]
 
 
 def test_the_published_tables_repeat_no_title():

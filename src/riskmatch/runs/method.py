@@ -86,6 +86,8 @@ _OBJECTIVES = Path(__file__).parents[1] / "objectives"
 def stated(method: str) -> dict[str, Any]:
     """The literals in the class of a built-in method by name, without importing it; else empty.
 
+    ``domainbed_fields`` are the names that ``tuned(…, domainbed=NAME)`` gives to fields.
+
     Example:
         >>> stated("causirl")["variant_titles"], stated("causirl")["distance"], stated("SagNet")
         ({'mmd': 'CausIRL (MMD)'}, 'coral', {})
@@ -97,6 +99,10 @@ def stated(method: str) -> dict[str, Any]:
                 (target,) = node.targets if isinstance(node, ast.Assign) else (node.target,)
                 with suppress(ValueError):  # of a value that is computed
                     values[ast.unparse(target)] = ast.literal_eval(node.value)
+                names = {entry.arg: entry.value for entry in getattr(node.value, "keywords", ())}
+                if "domainbed" in names:
+                    by_field = values.setdefault("domainbed_fields", {})
+                    by_field[ast.unparse(target)] = ast.literal_eval(names["domainbed"])
     return values
 
 
