@@ -331,12 +331,10 @@ def _images(
                 f"label is for models of tables and lists of images, and {data} is a folder of "
                 "images: leave out label."
             )
-        options, columns = dict[str, Any](), (STEM,)
+        options, columns = dict[str, Any](), [STEM]
         if manifest and source.path is not None:
-            options, columns = (
-                {"label": label or model.table.get("label")},
-                other_columns(source.path),
-            )
+            options["label"] = label or model.table.get("label")
+            columns = [*other_columns(source.path)]
         options["group"] = _group(model, group, columns)
         index = source.index(data_dir, options)
     except ValueError as error:  # images that are not in folders of classes

@@ -68,7 +68,7 @@ class Groups:
             from riskmatch.report.samples import index_domains
 
             index = source.index(data_dir, config.data_options)
-            values = {name: texts for name, *texts in column_texts(path, ("path", *by))}
+            values = {row[0]: row[1:] for row in column_texts(path, ("path", *by))}
             texts = [values[name] for name in index.paths]
             domains = {domain.name: domain for domain in index_domains(index)}
             places = np.array(index.domains)

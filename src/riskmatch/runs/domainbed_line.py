@@ -124,7 +124,8 @@ def _name_by_field(method: str) -> dict[str, str]:
     """DomainBed's names of the fields of a method and of its run."""
     literals = stated(method)
     names = [*OF_ALL.items(), *literals.get("domainbed_hparams", {}).items()]
-    return {field: name for name, field in names} | literals.get("domainbed_fields", {})
+    names += [(name, field) for field, name in literals.get("domainbed_fields", {}).items()]
+    return {field: name for name, field in names}
 
 
 def _facts(method: str, hparams: Mapping[str, Any], warmup: str | None) -> MethodFacts:
