@@ -8,11 +8,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 from collections.abc import Callable, Sequence
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
@@ -92,8 +91,8 @@ def fetch(
 ) -> Path:
     """Download a file to ``folder / name`` from the first URL that gives it complete.
 
-    Received bytes are kept in ``name.part``, those of the hub in ``name.hub``; the next connection,
-    URL and call continue from them. The file is renamed to ``name`` once ``check`` has passed.
+    Received bytes are kept in ``name.part``; the next connection, URL and call continue from them.
+    The file is renamed to ``name`` once ``check`` has passed.
 
     Args:
         urls: tried in this order; ``hf://datasets/OWNER/NAME@REVISION/PATH`` is a file on the
@@ -117,15 +116,13 @@ def fetch(
         report(name, done, total)
 
     for url in urls:
-        download = _download_from_hub if HUB.fullmatch(url) else _download
         for _ in range(TRIES):
             before = _size(part)
             try:
-                download(url, part, received)
+                _download(url, part, received)
             except _TooLongError as error:
                 attempts.append(f"{url} ({error})")
                 part.unlink(missing_ok=True)
-                shutil.rmtree(part.with_suffix(".hub"), ignore_errors=True)
                 break
             except (OSError, HTTPException) as error:
                 attempts.append(f"{url} ({_reason(error)})")
@@ -148,43 +145,6 @@ def fetch(
         f"from the bytes received, or, without network access, place {name} in {folder}.",
         attempts,
     )
-
-
-def _download_from_hub(url: str, part: Path, report: Callable[[int, int | None], None]) -> None:
-    """Download a file on the Hugging Face hub to ``part``."""
-    try:
-        from huggingface_hub import hf_hub_download
-        from tqdm import tqdm  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise OSError("it needs huggingface_hub: pip install 'riskmatch[images]'") from error
-
-    class ProgressBar(tqdm):  # type: ignore[misc]
-        """Calls ``report`` and prints nothing."""
-
-        def __init__(self, *args: Any, **options: Any) -> None:
-            self._done, self._total = options.get("initial") or 0, options.get("total")
-            super().__init__(*args, **{**options, "disable": True})
-
-        def update(self, n: float | None = 1) -> None:
-            self._done += n or 0
-            report(int(self._done), self._total)
-
-    match = HUB.fullmatch(url)
-    assert match is not None
-    repository, revision, path = match.groups()
-    store = part.with_suffix(".hub")
-    file = hf_hub_download(
-        repository,
-        path,
-        repo_type="dataset",
-        revision=revision,
-        local_dir=store,
-        etag_timeout=TIMEOUT,
-        endpoint=os.environ.get("HF_ENDPOINT"),
-        tqdm_class=ProgressBar,
-    )
-    os.replace(file, part)
-    shutil.rmtree(store, ignore_errors=True)
 
 
 def from_mirrors(mirrors: Sequence[str], name: str) -> list[str]:
@@ -225,9 +185,13 @@ def check_digest(path: Path, algorithm: str, expected: str) -> None:
 def _download(url: str, part: Path, report: Callable[[int, int | None], None]) -> None:
     """Append the missing bytes to ``part``, or start again where the server has no ranges."""
     have = _size(part)
-    headers = {"User-Agent": "riskmatch", **({"Range": f"bytes={have}-"} if have else {})}
+    request = Request(_address(url), headers={"User-Agent": "riskmatch"})
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+    if HUB.fullmatch(url) and (token := os.environ.get("HF_TOKEN")):
+        request.add_unredirected_header("Authorization", f"Bearer {token}")  # not to other hosts
     try:
-        opened = urlopen(Request(url, headers=headers), timeout=TIMEOUT)
+        opened = urlopen(request, timeout=TIMEOUT)
     except HTTPError as error:
         error.close()
         if error.code == 416 and have:  # no bytes follow: the part is complete, or wrong
@@ -249,6 +213,14 @@ def _download(url: str, part: Path, report: Callable[[int, int | None], None]) -
             os.fsync(file.fileno())
     if total is not None and done < total:
         raise ConnectionError(f"ended after {done:,} of {total:,} bytes")
+
+
+def _address(url: str) -> str:
+    """The address of a file; of the hub that to which ``HF_ENDPOINT`` applies."""
+    if not (hub := HUB.fullmatch(url)):
+        return url
+    base = (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
+    return f"{base}/datasets/{hub[1]}/resolve/{hub[2]}/{hub[3]}"
 
 
 def _range(response: HTTPResponse, have: int) -> tuple[int, int | None]:

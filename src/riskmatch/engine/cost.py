@@ -240,17 +240,9 @@ class SweepCost:
     """Time of the runs of a plan."""
 
     seconds: Mapping[str, float]
-    """By method, of all its runs."""
+    """By method, of all its runs; of the ERM phases that runs share; of embedding data sets."""
     runs: Mapping[str, int]
-    """By method."""
-    phases: int
-    """ERM phases, each trained once for all runs that start from it."""
-    phase_seconds: float
-    unshared_phases: int
-    """ERM phases that would be trained without sharing."""
-    embeddings: int
-    """Data sets embedded by a frozen backbone, each once."""
-    embedding_seconds: float
+    """How many there are of each."""
     memory: int
     """Peak memory of the run that needs most, in bytes."""
     cores: int
@@ -259,27 +251,17 @@ class SweepCost:
     @property
     def total(self) -> float:
         """Seconds of everything, one after the other."""
-        return sum(self.seconds.values()) + self.phase_seconds + self.embedding_seconds
+        return sum(self.seconds.values())
 
     def text(self) -> str:
         """The cost as a table."""
-        rows = [(name, f"{self.runs[name]:,}", clock(self.seconds[name])) for name in self.runs]
-        if self.phases:
-            rows.append(("ERM phases", f"{self.phases:,}", clock(self.phase_seconds)))
-        if self.embeddings:
-            seconds = clock(self.embedding_seconds)
-            rows.append(("embeddings", f"{self.embeddings:,}", seconds))
+        rows = [(name, f"{n:,}", clock(self.seconds[name])) for name, n in self.runs.items()]
         rows.append(("total", f"{sum(self.runs.values()):,}", clock(self.total)))
         widths = [max(len(row[k]) for row in rows) for k in range(3)]
         lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
         hours = self.total / 3600 * (self.cores or 1)
         lines.append(f"{hours:,.1f} {'core' if self.cores else 'GPU'} hours, one run at a time")
         lines.append(f"{self.memory / 1e9:.2f} GB of memory for the largest run")
-        if self.unshared_phases > self.phases:
-            lines.append(
-                f"{self.phases:,} ERM phases serve {self.unshared_phases:,} runs, which saves "
-                f"{clock(self.phase_seconds * (self.unshared_phases / self.phases - 1))}"
-            )
         return "\n".join(lines)
 
 
@@ -319,19 +301,19 @@ def total_cost(
         return scaled.seconds
 
     ordered = sorted(configs, key=_source)
-    seconds: defaultdict[str, float] = defaultdict(float)
-    for config in ordered:
-        seconds[config.method] += seconds_of(config)
-    shared = [config.erm_phase() for config in ordered if config.pretrain]
-    phases = {phase.id: phase for phase in shared}
+    phases = {phase.id: phase for phase in (c.erm_phase() for c in ordered if c.pretrain)}
+    seconds, runs = defaultdict[str, float](float), Counter[str]()
+    for name, config in [
+        *((config.method, config) for config in ordered),
+        *(("ERM phases", phase) for phase in phases.values()),
+    ]:
+        seconds[name] += seconds_of(config)
+        runs[name] += 1
+    if embedded := len({_source(config) for config in ordered if is_frozen(config)}):
+        seconds["embeddings"], runs["embeddings"] = embedding_seconds, embedded
     return SweepCost(
         seconds,
-        Counter(config.method for config in ordered),
-        phases=len(phases),
-        phase_seconds=sum(map(seconds_of, phases.values())),
-        unshared_phases=len(shared),
-        embeddings=len({_source(config) for config in ordered if is_frozen(config)}),
-        embedding_seconds=embedding_seconds,
+        runs,
         memory=max((probe.memory for probe in probes.values()), default=0),
         cores=torch.get_num_threads() if torch.device(device).type == "cpu" else 0,
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from riskmatch.data import OnProgress
 from riskmatch.data.sources import missing_data
@@ -216,38 +216,21 @@ def reproduce(
 def reproduce_all(
     budget: Budget,
     *,
-    out: Path | str | None = None,
-    as_is: bool = False,
-    overwrite: bool = False,
-    jobs: int | None = None,
-    data_dir: Path | str | None = None,
-    device: str = "auto",
     on_start: Callable[[str, int, int], None] = lambda name, number, total: None,
-    on_plan: OnPlan = lambda scope, runs: None,
-    on_change: OnChange = lambda board: None,
-    on_progress: OnProgress | None = None,
+    **options: Any,
 ) -> Iterator[tuple[str, Outcome]]:
     """Reproduce every table and figure; yields the name and outcome of each.
 
     An experiment that fails does not stop the others; an interruption does. ``on_start`` is called
-    with the name, number and total of the experiments; see :func:`reproduce` for the others.
+    with the name, number and total of the experiments; other options are those of
+    :func:`reproduce` that every experiment takes.
     """
     for number, name in enumerate(EXPERIMENTS, 1):
         on_start(name, number, len(EXPERIMENTS))
         try:
-            outcome = reproduce(
-                name,
-                budget,
-                out=out,
-                as_is=as_is,
-                overwrite=overwrite,
-                jobs=jobs,
-                data_dir=data_dir,
-                device=device,
-                on_plan=on_plan,
-                on_change=on_change,
-                on_progress=on_progress,
-            )
+            outcome = reproduce(name, budget, **options)
+        except TypeError:  # an option that there is not
+            raise
         except Exception as error:
             cause = str(error) if isinstance(error, ValueError) else repr(error)
             outcome = Outcome(None, cause)

@@ -12,14 +12,12 @@ from random_images import random_image
 
 from riskmatch.data.doctor.files import (
     HEADER,
-    check_colours,
     check_file,
     detect_format,
     inspect_file,
     inspect_files,
 )
 from riskmatch.data.images.decode import decode
-from riskmatch.data.images.index import index_folder
 
 
 def encoded(format, image=None, **options):
@@ -186,27 +184,6 @@ def test_deep_image_that_becomes_one_colour_is_a_warning(tmp_path):
     assert (found.kind, found.severity) == ("odd-colours", "warning")
     assert "more than 8 bits (I;16)" in found.message
     assert found.cure == "Scale its values to their full range."
-
-
-def test_depth_and_transparency_give_one_note_per_domain(tmp_path):
-    ink = Image.merge("LA", (Image.new("L", (64, 64)), ramp(np.uint8, 255)))
-    for path, image in {
-        "a/cat/1.png": ink,
-        "a/cat/2.png": ink.rotate(90),
-        "a/cat/3.png": random_image(0).convert("RGBA"),
-        "b/cat/1.png": ramp(np.uint16, 65_535),
-    }.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        image.save(tmp_path / path)
-    index = index_folder(tmp_path)
-    found = list(check_colours(index, list(inspect_files([tmp_path / p for p in index.paths]))))
-    assert [(f.kind, f.severity, f.subject) for f in found] == [
-        ("transparency", "note", "a"),
-        ("depth", "note", "b"),
-    ]
-    assert "2, the first is a/cat/1.png" in found[0].message
-    assert "1, the first is b/cat/1.png" in found[1].message
-    assert all(f.cure for f in found)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.catalogue import check_table_options, find_images, is_path, path_contents
 from riskmatch.data.doctor.duplicates import Siblings, check_duplicates, siblings_in
-from riskmatch.data.doctor.files import Inspection, check_colours, check_file, inspect_files
+from riskmatch.data.doctor.files import Inspection, check_file, inspect_files
 from riskmatch.data.doctor.findings import SEVERITIES, Examination, Finding, contact_sheet
 from riskmatch.data.doctor.labels import check_labels
 from riskmatch.data.doctor.published import BenchmarkCopy, check_classes, check_counts, recognise
@@ -87,7 +87,6 @@ def examine_data(
         files.append(file)
         report("examining images", len(files), len(index))
     report("comparing images", 0, None)
-    findings += check_colours(index, files)
     findings += check_duplicates(index, copy, files)
     findings.sort(key=lambda f: (SEVERITIES.index(f.severity), f.kind, f.subject, f.message))
     title = copy.benchmark.title if copy.benchmark else None

@@ -6,11 +6,10 @@ import hashlib
 import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from itertools import islice
-from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +19,7 @@ from scipy.fft import dctn
 
 from riskmatch.data.doctor.findings import Finding, Severity
 from riskmatch.data.images.decode import check_pillow, open_image, to_rgb
-from riskmatch.data.images.index import FORMATS, ImageIndex
+from riskmatch.data.images.index import FORMATS
 from riskmatch.files import read_file
 
 if TYPE_CHECKING:
@@ -99,19 +98,12 @@ class Inspection(NamedTuple):
     """Width and height."""
     mode: str = ""
     """Pillow's name of the channels and their depth."""
-    transparent: bool = False
-    """Whether a pixel is transparent, at least in part."""
     pixels: bytes = b""
     """Digest of the pixels that the loader would give."""
     hash: int = 0
     """Perceptual hash; see :func:`signature`."""
     thumbnail: bytes = b""
     """Thumbnail as bytes; empty where the image has one colour."""
-
-    @property
-    def deep(self) -> bool:
-        """Whether it has more than 8 bits per channel."""
-        return self.mode.startswith(("I", "F"))
 
 
 def inspect_file(path: Path) -> Inspection:
@@ -141,8 +133,6 @@ def inspect_file(path: Path) -> Inspection:
                 format_ if format_ in FORMATS else str(image.format),
                 size=image.size,
                 mode=image.mode,
-                transparent=image.has_transparency_data
-                and int(np.asarray(image.convert("RGBA"))[..., 3].min()) < 255,
                 pixels=_digest(f"{rgb.size}".encode() + rgb.tobytes()),
                 hash=hash_,
                 thumbnail=thumbnail,
@@ -230,34 +220,9 @@ def check_file(path: str, domain: str, file: Inspection) -> Iterator[Finding]:
     if file.mode == "CMYK":
         message = "is CMYK, which libraries convert to RGB differently"
         yield finding("odd-colours", "warning", message, SAVE_AS_RGB)
-    elif file.deep and not file.thumbnail:
+    elif file.mode.startswith(("I", "F")) and not file.thumbnail:
         message = f"has more than 8 bits ({file.mode}), but one colour after conversion"
         yield finding("odd-colours", "warning", message, "Scale its values to their full range.")
-
-
-_CONVERTED = (
-    ("depth", "deep", "images of more than 8 bits", "scaled by their depth", "scale them"),
-    (
-        "transparency",
-        "transparent",
-        "transparent images",
-        "composited on white",
-        "composite them on another background",
-    ),
-)
-"""Kind of a finding, attribute of an inspection, which images, what the loader does, what else."""
-
-
-def check_colours(index: ImageIndex, files: Sequence[Inspection]) -> Iterator[Finding]:
-    """For each domain, the images that the loader scales by depth or composites on white."""
-    for number, domain in enumerate(index.domain_names):
-        rows = [row for row, other in enumerate(index.domains) if other == number]
-        for type_, attribute, images, conversion, other in _CONVERTED:
-            concerned = attrgetter(attribute)
-            if paths := [index.paths[row] for row in rows if concerned(files[row])]:
-                message = f"has {images} ({len(paths):,}, the first is {paths[0]}), {conversion}"
-                cure = f"Leave them, or {other} yourself."
-                yield Finding(type_, "note", message, cure, domain=domain)
 
 
 def _format_of(suffix: str) -> str:

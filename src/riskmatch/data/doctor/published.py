@@ -96,7 +96,6 @@ def check_counts(index: ImageIndex, copy: BenchmarkCopy) -> Iterator[Finding]:
     """Domains and numbers of images that differ from the published ones."""
     benchmark = copy.benchmark
     if benchmark is None:
-        yield from _check_overlap(index)
         return
     counts = index.domain_sizes()
     if len(index) != benchmark.images:
@@ -125,19 +124,6 @@ def check_counts(index: ImageIndex, copy: BenchmarkCopy) -> Iterator[Finding]:
             cure = f"Rename it to {near[0]}." if near else "Move it out of the data set."
             message = f"is not a domain of {benchmark.title}"
             yield Finding("unknown-domain", "fault", message, cure, domain=domain)
-
-
-def _check_overlap(index: ImageIndex) -> Iterator[Finding]:
-    """A note on data with half of a benchmark's names: it may be an incomplete copy."""
-    best, overlap = _nearest(index)
-    if min(overlap) >= HALF and recognise(index) is None:
-        yield Finding(
-            "likeness",
-            "note",
-            f"has names of {best.title}, but too few to be compared with it",
-            f"If it is meant to be a copy of {best.title}, name its folder {best.name} and run "
-            "the doctor again.",
-        )
 
 
 def _difference(actual: int, expected: int) -> str:

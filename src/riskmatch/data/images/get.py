@@ -91,7 +91,6 @@ def _remove_downloads(benchmark: Benchmark, store: Path) -> None:
     for file in (file for origin in benchmark.origins for file in origin.files):
         for name in (file.name, f"{file.name}.part"):
             (store / name).unlink(missing_ok=True)
-        shutil.rmtree(store / f"{file.name}.hub", ignore_errors=True)
     with suppress(OSError):
         store.rmdir()
 
