@@ -34,7 +34,9 @@ def check_option(name: str, value: object, options: Iterable[str]) -> None:
     if value in valid:
         return
     folded = {option.lower(): option for option in valid}
-    near = difflib.get_close_matches(str(value).lower(), folded, n=1)
+    text = str(value).lower()
+    near = difflib.get_close_matches(text, folded)
+    near.sort(key=lambda option: sorted(option) != sorted(text))  # swapped letters first
     hint = f" Did you mean '{folded[near[0]]}'?" if near else ""
     names = f"Valid: {listed(valid)}." if valid else "There are none."
     raise ValueError(f"Unknown {name} {shown(value)}.{hint} {names}")

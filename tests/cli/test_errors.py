@@ -19,9 +19,12 @@ NO_METHOD = "train colored-digits --test-domain 0.1"
         (NO_METHOD, "Give --method NAME; riskmatch methods lists them."),
         (
             f"{NO_METHOD} --method rmd",
-            "Unknown method 'rmd'. Did you mean 'rdm'? Valid: 'causirl',",
+            "Unknown method 'rmd'. Did you mean 'rdm'? Valid: 'andmask',",
         ),
-        (f"{NO_METHOD} --method erm --eta 1", "erm has no option --eta; it belongs to groupdro."),
+        (
+            f"{NO_METHOD} --method erm --quantile 1",
+            "erm has no option --quantile; it belongs to eqrm.",
+        ),
         (f"{RUN} --preset papr", "Unknown preset 'papr'. Did you mean 'paper'?"),
         (f"{RUN} --wieght 3", "Unknown option '--wieght'. Did you mean '--weight'?"),
         (f"{RUN} --match wrost", "Unknown --match 'wrost'. Did you mean 'worst'?"),

@@ -122,3 +122,22 @@ class Labelled(Objective):
 def test_prediction_from_labels_is_refused(tmp_path):
     with pytest.raises(AttributeError, match=r"inputs alone.* no y.*ev\.modules"):
         riskmatch.train(domains(), Labelled(), "c", model="mlp", steps=2, out=tmp_path)
+
+
+@pytest.mark.parametrize("format_", ["torch", "onnx"])
+def test_mtl_predicts_with_the_embedding_that_it_ships(format_, tmp_path):
+    if format_ == "onnx" and not all(map(find_spec, ("onnx", "onnxruntime", "onnxscript"))):
+        pytest.skip("needs the packages for ONNX")
+    options = {"model": "mlp", "steps": 20, "eval_every": 10, "device": "cpu"}
+    run = riskmatch.train(domains(), "mtl", "c", out=tmp_path / "runs", lr=0.01, **options)
+    model = riskmatch.load_model(riskmatch.save_model(run, tmp_path / "model"))
+    x = domains()["c"][0]
+    with torch.no_grad():
+        logits = model.network.network(x)[1]
+        marginal = model.network.brought["marginal"]
+        expected = logits + marginal.weight @ marginal.mean
+    assert not torch.allclose(expected, logits, atol=1e-3)
+    np.testing.assert_allclose(model.predict_proba(x), expected.softmax(1), rtol=1e-5, atol=1e-6)
+    suffix = {"torch": ".pt2", "onnx": ".onnx"}[format_]
+    exported = riskmatch.export(model, tmp_path / f"m{suffix}", format=format_, inputs=x)
+    assert exported.difference < 1e-5

@@ -16,10 +16,15 @@ HPARAMS = {
     "groupdro": {"eta": 0.1},
     "fishr": {"warmup": 20, "weight": 1.0},
     "fish": {"meta_lr": 0.5},
+    "ib-irm": {"warmup": 20, "weight": 1.0, "variance_warmup": 40, "variance_weight": 1.0},
+    "selfreg": {},
+    "trm": {"warmup": 20},
+    "mtl": {},
     "corrected:Corrected": {},
 }
-"""Methods without state, with phases, weights, moving averages, an optimiser of its own, and with a
-network, turns and a prediction of its own."""
+"""Methods without state, with phases, weights, moving averages, an optimiser of its own, two
+warm-ups, random choices, classifiers of the domains, and with networks, turns and a prediction of
+their own."""
 
 TINY = RunConfig(
     data="colored-digits",

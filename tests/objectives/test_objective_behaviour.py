@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from riskmatch.contract import Eval, Memory, OptimSpec, adam_step
+from riskmatch.contract import Eval, Memory, OptimSpec, adam_step, prepare
 from riskmatch.data.domain import Batch
 from riskmatch.divergence import DIVERGENCES, Energy
 from riskmatch.engine import fit
@@ -17,15 +17,22 @@ from riskmatch.objectives import (
     CORAL,
     EQRM,
     ERM,
+    IBERM,
     IGA,
     IRM,
     MLDG,
     RDM,
+    RSC,
+    SD,
+    TRM,
+    ANDMask,
     CausIRL,
     FeatureMMD,
     Fishr,
     GroupDRO,
     Mixup,
+    SANDMask,
+    SelfReg,
     VREx,
     methods,
 )
@@ -65,6 +72,8 @@ def penalty(objective, model):
         CausIRL(weight=10.0),
         IGA(weight=10.0),
         Fishr(weight=1000.0, warmup=0),
+        SD(weight=10.0),
+        IBERM(weight=10.0, warmup=0),
     ],
     ids=lambda objective: type(objective).__name__,
 )
@@ -170,10 +179,13 @@ def test_dropout_is_part_of_every_method(name):
 @pytest.mark.parametrize("name", methods())
 def test_mixed_precision_is_for_the_model_and_not_for_the_objective(name):
     """Nothing is lost but what bfloat16 outputs lose: the penalties themselves are in float32."""
-    losses = []
+    objective, losses = methods()[name](), []
     for amp in (False, True):
-        ev = Eval(network(), batch(), amp=amp)
-        terms = methods()[name]()(ev, Memory(step=10**6))
+        model, memory = network(), Memory(step=10**6)
+        prepare(memory, objective, model, batch().x, len(SIZES))
+        modules = dict(memory.modules.items())
+        ev = Eval(model, batch(), amp=amp, modules=modules, start=memory.start)
+        terms = objective(ev, memory)
         assert terms.loss.dtype == torch.float32
         assert len({part.dtype for part in (ev.features, ev.logits, ev.risks)}) == 1
         losses.append(terms.loss.item())
@@ -192,6 +204,72 @@ def test_adam_step_is_torchs_adam(decay):
         weights, state = adam_step(weights, {"w": theirs.grad}, spec, state)
         optimizer.step()
     torch.testing.assert_close(weights["w"], theirs, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("objective", [ANDMask(tau=0.0), SANDMask(tau=0.0, slope=1e9)])
+def test_masks_that_are_open_everywhere_are_erm(objective):
+    one, other = network().double(), network().double()
+    data = replace(batch(), x=batch().x.double())
+    fit(one, objective, [data] * 5, OptimSpec("adam", 0.01))
+    fit(other, ERM(), [data] * 5, OptimSpec("adam", 0.01))
+    for ours, theirs in zip(one.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
+
+
+def test_masks_of_opposite_domains_leave_weights_where_they_are():
+    """Two domains with opposite labels, at equal outputs of both classes: all signs differ."""
+    x = torch.randn(40, 4, generator=torch.Generator().manual_seed(0)).double()
+    data = Batch.join([(x, (x[:, 0] > 0).long()), (x, (x[:, 0] <= 0).long())])
+    model = network().double()
+    torch.nn.init.zeros_(model.classifier.weight)
+    torch.nn.init.zeros_(model.classifier.bias)
+    before = [weight.detach().clone() for weight in model.parameters()]
+    for objective in (ANDMask(tau=0.5), SANDMask(tau=0.5)):
+        history = fit(model, objective, [data] * 3, OptimSpec("adam", 0.01))
+        assert all(map(torch.equal, model.parameters(), before))
+        assert [entry["raw mask"] for entry in history] == [0.0] * 3
+
+
+def test_rsc_mutes_features_of_large_gradient_where_the_class_relies_on_them():
+    ev = Eval(network().double(), replace(batch(), x=batch().x.double()))
+    kept = RSC(drop_features=0.26, drop_samples=0.25)._mask(ev)
+    assert 0.25 <= (~kept.all(1)).double().mean().item() <= 0.26
+    muted = ~kept[~kept.all(1)]
+    assert (muted.sum(1) == 1).all()
+    assert RSC(0.26, 0.25)._mask(ev).equal(kept)  # nothing is random
+
+
+def test_selfreg_compares_with_samples_of_the_same_class():
+    y = torch.tensor([2, 0, 1, 0, 2, 2, 0, 5])
+    rng, seen = torch.Generator().manual_seed(0), set()
+    for _ in range(50):
+        share, *partners = SelfReg().draw(y, rng)
+        assert 0 < share < 1
+        for partner in partners:
+            assert sorted(partner.tolist()) == list(range(8))
+            assert torch.equal(y[partner], y)
+            seen.add(tuple(partner.tolist()))
+    assert len(seen) > 30  # of 3! · 3! = 36
+
+
+def test_trm_of_a_single_domain_is_erm():
+    one = batch(sizes=(9,))
+    terms = TRM(warmup=0)(Eval(network(), one), Memory())
+    assert terms.values() == {"risk": pytest.approx(Eval(network(), one).risk.item())}
+
+
+@pytest.mark.parametrize("objective", [RSC(), SelfReg()])
+def test_methods_on_classes_refuse_other_labels(objective):
+    data = replace(batch(), y=torch.randn(sum(SIZES)))
+    memory, model = Memory(), network()
+    prepare(memory, objective, model, data.x, len(SIZES))
+    ev = Eval(model, data, squared_risks_of_first, modules=dict(memory.modules.items()))
+    with pytest.raises(ValueError, match=r"classes.*float32"):
+        objective(ev, memory)
+
+
+def squared_risks_of_first(logits, y):
+    return (logits[:, 0] - y).square()
 
 
 def test_other_labels_judge_the_same_outputs():

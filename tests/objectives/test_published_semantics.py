@@ -6,15 +6,17 @@ torch's own Adam: none of the ways in which the library computes the same things
 
 import copy
 import itertools
+import math
 import random
 
+import numpy as np
 import pytest
 import torch
 from scipy.optimize import brentq
 from scipy.stats import norm
 from torch.nn.functional import cross_entropy
 
-from riskmatch.contract import Memory, OptimSpec
+from riskmatch.contract import Memory, OptimSpec, prepare
 from riskmatch.data.domain import Batch
 from riskmatch.engine import fit
 from riskmatch.models import MLP
@@ -22,10 +24,17 @@ from riskmatch.objectives import (
     CORAL,
     EQRM,
     ERM,
+    IBERM,
+    IBIRM,
     IGA,
     IRM,
     MLDG,
+    MTL,
     RDM,
+    RSC,
+    SD,
+    TRM,
+    ANDMask,
     CausIRL,
     ERMSwitch,
     FeatureMMD,
@@ -33,6 +42,8 @@ from riskmatch.objectives import (
     Fishr,
     GroupDRO,
     Mixup,
+    SANDMask,
+    SelfReg,
     VREx,
 )
 
@@ -94,7 +105,7 @@ def minimise(loss, warmup=0, lr_after=LR):
     def train(net, steps, rng):
         optimizer, state = adam(net), {"rng": rng}
         for step, parts in enumerate(steps):
-            if step == warmup:
+            if step in (warmup if isinstance(warmup, tuple) else (warmup,)):
                 optimizer = adam(net, lr_after)
             optimizer.zero_grad()
             loss(net, parts, step, state).backward()
@@ -291,6 +302,188 @@ def mldg(net, steps, rng):
         optimizer.step()
 
 
+def sd(net, parts, step, state):
+    return mean(risk(net, x, y) + 0.1 * (net(x)[1] ** 2).mean() for x, y in parts)
+
+
+def feature_variance(net, parts):
+    variances = []
+    for x, _ in parts:
+        columns = net(x)[0].T
+        variances.append(mean(((f - f.mean()) ** 2).sum() / (len(x) - 1) for f in columns))
+    return mean(variances)
+
+
+def ib_erm(net, parts, step, state):
+    return mean(risks(net, parts)) + (10.0 if step >= WARMUP else 0) * feature_variance(net, parts)
+
+
+def ib_irm(net, parts, step, state):
+    return irm(net, parts, step, state) + (10.0 if step >= 5 else 0) * feature_variance(net, parts)
+
+
+def masked(mask):
+    """Entry by entry; ``mask`` of the gradients of all domains."""
+
+    def train(net, steps, rng):
+        optimizer, weights = adam(net), list(net.parameters())
+        for parts in steps:
+            gradients = [torch.autograd.grad(r, weights) for r in risks(net, parts)]
+            for weight, *each in zip(weights, *gradients, strict=True):
+                entries = torch.stack([g.flatten() for g in each]).T.tolist()
+                masks = [mask(entry) for entry in entries]
+                scale = mean(masks) + 1e-10
+                kept = [m * mean(entry) / scale for m, entry in zip(masks, entries, strict=True)]
+                weight.grad = weight.new_tensor(kept).view_as(weight)
+            optimizer.step()
+
+    return train
+
+
+def agreement(entry):
+    return abs(sum(g > 0 for g in entry) - sum(g < 0 for g in entry)) / len(entry)
+
+
+def and_mask(entry):
+    return float(agreement(entry) >= 0.6)
+
+
+def sand_mask(entry):
+    variance = sum((g - mean(entry)) ** 2 for g in entry) / (len(entry) - 1)
+    return max(0.0, math.tanh(1e-3 / variance * (agreement(entry) - 0.3))) if variance else 0.0
+
+
+def rsc(net, parts, step, state):
+    rows, drops = [], []
+    for x, y in parts:
+        for f, label in zip(net(x)[0], y, strict=True):
+            gradient = net.classifier.weight[label].tolist()
+            small = f.new_tensor([g < np.quantile(gradient, 1 - 0.3) for g in gradient])
+            whole, part = (net.classifier(v).softmax(0)[label].item() for v in (f, f * small))
+            rows.append((f, small, label))
+            drops.append(whole - part)
+    least = np.quantile(drops, 1 - 0.4)
+    losses = [
+        cross_entropy(net.classifier(f if drop < least else f * small), label)
+        for (f, small, label), drop in zip(rows, drops, strict=True)
+    ]
+    sizes = [len(y) for _, y in parts]
+    starts = itertools.accumulate([0, *sizes[:-1]])
+    return mean(mean(losses[a : a + n]) for a, n in zip(starts, sizes, strict=True))
+
+
+def brought(objective, net, parts, state):
+    """The modules of a method, as the engine builds them from the same generator."""
+    if "modules" not in state:
+        memory = Memory(generator=state["rng"])
+        prepare(memory, objective, net, parts[0][0], len(parts))
+        state["modules"] = memory.modules
+    return state["modules"]
+
+
+def selfreg(net, parts, step, state):
+    projector = brought(SelfReg(), net, parts, state)["projector"]
+    rng = random.Random(torch.randint(2**62, (), generator=state["rng"]).item())
+    share = rng.betavariate(0.5, 0.5)
+    y = torch.cat([y for _, y in parts]).tolist()
+    partners = []
+    for _ in range(2):
+        order = torch.randperm(len(y), generator=state["rng"]).tolist()
+        partner = [0] * len(y)
+        for label in set(y):
+            members = [i for i in range(len(y)) if y[i] == label]
+            for i, j in zip(members, [j for j in order if y[j] == label], strict=True):
+                partner[i] = j
+        partners.append(partner)
+    f, z = net(torch.cat([x for x, _ in parts]))
+    p = projector(f)
+    same = mixed = 0.0
+    for values, others, factor in ((z, z, 1.0), (f, p, 0.3)):
+        for i, (a, b) in enumerate(zip(*partners, strict=True)):
+            both = share * others[a] + (1 - share) * others[b]
+            same = same + factor * ((values[i] - others[a]) ** 2).mean() / len(y)
+            mixed = mixed + factor * ((values[i] - both) ** 2).mean() / len(y)
+    risk = mean(risks(net, parts))
+    return risk + min(risk.item(), 1.0) * (share * same + (1 - share) * mixed)
+
+
+class Extended(torch.nn.Module):
+    """A classifier of features beside an embedding, in one matrix, and the rest of the network."""
+
+    def __init__(self, net, marginal):
+        super().__init__()
+        self.featurizer, self.bias = net.featurizer, net.classifier.bias
+        both = torch.cat([net.classifier.weight, marginal.weight], 1)
+        self.weight = torch.nn.Parameter(both.detach())
+
+
+def mtl(net, steps, rng):
+    marginal = brought(MTL(), net, steps[0], {"rng": rng})["marginal"]
+    both, embeddings = Extended(net, marginal), {}
+    optimizer = adam(both)
+    for parts in steps:
+        loss = 0.0
+        for domain, (x, y) in enumerate(parts):
+            f = both.featurizer(x)
+            embedding = 0.9 * f.mean(0) + (1 - 0.9) * embeddings.get(domain, 0.0)
+            embeddings[domain] = embedding.detach()
+            inputs = torch.stack([torch.cat([row, embedding]) for row in f])
+            loss = loss + cross_entropy(inputs @ both.weight.T + both.bias, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    net.classifier.weight.data = both.weight.data[:, : net.classifier.in_features]
+
+
+def trm(first_terms):
+    """``first_terms`` maps v and (I − H) v to the first two terms of the Neumann series."""
+
+    def loss(net, parts, step, state):
+        risk = mean(risks(net, parts))
+        if step < WARMUP:
+            return risk
+        features, m = [net(x)[0] for x, _ in parts], len(parts)
+        if "heads" not in state:
+            state["heads"] = [torch.nn.Linear(6, CLASSES).double() for _ in parts]
+            state["alpha"] = [[float(i != j) for j in range(m)] for i in range(m)]
+            for weight in itertools.chain(*(head.parameters() for head in state["heads"])):
+                weight.data.zero_()
+        for head, f, (_, y) in zip(state["heads"], features, parts, strict=True):
+            optimizer = torch.optim.SGD(head.parameters(), lr=0.1)
+            for _ in range(30):
+                optimizer.zero_grad()
+                cross_entropy(head(f.detach()), y).backward()
+                optimizer.step()
+        total = 0.0
+        for q, (head, alpha) in enumerate(zip(state["heads"], state["alpha"], strict=True)):
+            alpha[:] = [a / sum(alpha) for a in alpha]
+            each = [cross_entropy(head(f), y) for f, (_, y) in zip(features, parts, strict=True)]
+            weighted = [a * r for a, r in zip(alpha, each, strict=True)]
+            (v,) = torch.autograd.grad(sum(weighted), head.weight, retain_graph=True)
+            (slope,) = torch.autograd.grad(each[q], head.weight, create_graph=True)
+
+            flat = head.weight.detach().flatten()
+            hessian = torch.autograd.functional.hessian(
+                lambda w, b=head.bias, q=q: cross_entropy(
+                    features[q].detach() @ w.view(CLASSES, 6).T + b.detach(), parts[q][1]
+                ),
+                flat,
+            )
+            shrink = torch.eye(len(flat)) - hessian
+            terms = first_terms(v.flatten(), shrink @ v.flatten())
+            inverse, last = sum(terms), shrink @ v.flatten()
+            for _ in range(9):
+                if inverse.abs().max() > 10:
+                    break
+                last = shrink @ last
+                inverse = inverse + last
+            total = total + sum(weighted) - 0.1 * inverse @ slope.flatten()
+            alpha[:] = [a * math.exp(0.1 * r.item()) for a, r in zip(alpha, weighted, strict=True)]
+        return risk + total / m
+
+    return loss
+
+
 def by_domain(size, each):
     return 1 / (len(each) * size)
 
@@ -321,6 +514,19 @@ CASES = {
     "rdm, samples": (
         RDM(5.0, WARMUP, 5e-4, 0.1, pool="samples"),
         minimise(rdm(by_sample), WARMUP, 5e-4),
+    ),
+    "sd": (SD(weight=0.1), minimise(sd)),
+    "ib-erm": (IBERM(weight=10.0, warmup=WARMUP), minimise(ib_erm, WARMUP)),
+    "ib-irm": (IBIRM(100.0, WARMUP, 10.0, 5), minimise(ib_irm, (WARMUP, 5))),
+    "andmask": (ANDMask(tau=0.6), masked(and_mask)),
+    "sandmask": (SANDMask(tau=0.3, slope=1e-3), masked(sand_mask)),
+    "rsc": (RSC(drop_features=0.3, drop_samples=0.4), minimise(rsc)),
+    "selfreg": (SelfReg(), minimise(selfreg)),
+    "mtl": (MTL(ema=0.9), mtl),
+    "trm": (TRM(0.1, WARMUP, 0.1), minimise(trm(lambda v, then: (v, then)))),
+    "trm, authors' code": (
+        TRM(0.1, WARMUP, 0.1, "authors-code"),
+        minimise(trm(lambda v, then: (then, then))),
     ),
     "fish": (Fish(meta_lr=0.1), fish),
     "mldg": (MLDG(beta=0.5, meta_test=2), mldg),

@@ -11,12 +11,12 @@ from riskmatch.data.sampler import Sampler
 from riskmatch.engine import Stepper, fit
 from riskmatch.engine.assemble import assemble
 from riskmatch.models import MLP
-from riskmatch.objectives import ERM, Fishr, GroupDRO
+from riskmatch.objectives import ERM, MTL, TRM, Fishr, GroupDRO
 from riskmatch.runs.config import RunConfig
 
 CLASSES = 3
 STILL = OptimSpec("sgd", 0.0)  # leaves the weights as they are
-METHODS = [GroupDRO(eta=0.7), Fishr(weight=1.0, warmup=0)]
+METHODS = [GroupDRO(eta=0.7), Fishr(weight=1.0, warmup=0), MTL(ema=0.7), TRM(warmup=0)]
 
 
 def network():
@@ -124,6 +124,18 @@ def test_fishr_on_subsets_updates_the_domains_of_each_batch():
             average[name] = ema * average.get(name, 0.0) + fresh.state[f"variances/{name}"]
     for name, value in average.items():
         torch.testing.assert_close(memory.state[f"variances/{name}"], value)
+
+
+def test_mtl_predicts_with_the_mean_of_all_domains_that_were_seen():
+    seen, ema = [("a", "b"), ("c", "a"), ("b",)], 0.7
+    memory = states(MTL(ema), [batch(*names, step=k) for k, names in enumerate(seen)])
+    embeddings = dict.fromkeys("abc", torch.zeros(6))
+    for step, names in enumerate(seen):
+        for name in names:
+            mean = Eval(network(), batch(name, step=step)).features.mean(0)
+            embeddings[name] = ema * mean + (1 - ema) * embeddings[name]
+    expected = torch.stack(list(embeddings.values())).mean(0)
+    torch.testing.assert_close(memory.modules["marginal"].mean, expected)
 
 
 def test_other_domains_in_the_same_places_do_not_take_over_state():

@@ -15,6 +15,9 @@ from riskmatch.space import Interval, LogUniform, tuned
 from riskmatch.sweep import plan_sweep
 
 WRONG = [
+    ("andmask", "tau", 1.5, r"in \[0, 1\]"),
+    ("mtl", "ema", -0.1, r"in \[0, 1\]"),
+    ("sandmask", "slope", 0.0, "positive"),
     ("rdm", "warmup", -5, "at least 0"),
     ("rdm", "lr_after", 0.0, "positive"),
     ("rdm", "weight", -1.0, "at least 0"),

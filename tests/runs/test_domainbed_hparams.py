@@ -68,7 +68,9 @@ def test_defaults_and_ranges_are_those_that_are_drawn(draws, algorithm):
         for name, tuned in ranges(cls).items():
             if name not in given:
                 continue
-            if draw.endswith("hparams_seed 0"):
+            if (algorithm, name) == ("SANDMask", "tau"):
+                assert given[name] in tuned.range  # with DomainBed's default nothing is learnt
+            elif draw.endswith("hparams_seed 0"):
                 assert given[name] == tuned.default, name
             else:
                 assert given[name] in tuned.range, (name, given[name])

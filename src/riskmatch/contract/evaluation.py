@@ -164,6 +164,21 @@ class Eval:
         """(n,) the loss of other logits (n, c), with the labels of the batch or others."""
         return checked_risks(self._risk, logits, self.batch.y if y is None else y)
 
+    @property
+    def classes(self) -> Tensor:
+        """(n,) the labels, for methods that compare samples of a class.
+
+        Raises:
+            ValueError: they are no classes.
+        """
+        y = self.batch.y
+        if y.ndim != 1 or y.is_floating_point():
+            raise ValueError(
+                f"The method needs classes as labels, whole numbers (n,), got {y.dtype} of shape "
+                f"{tuple(y.shape)}. Choose another method, or the task classification."
+            )
+        return y
+
     @cached_property
     def residuals(self) -> Tensor:
         """(n, c) the gradient of each sample's risk by its logits; p − y for cross-entropy."""
@@ -234,6 +249,22 @@ class Eval:
             materialize_grads=True,
         )
         return dict(zip(self.params, gradients, strict=True))
+
+    def surrogate(self, gradient: Params) -> Tensor:
+        """() zero, with ``gradient`` as its gradient by the weights.
+
+        Example:
+            >>> batch = Batch(torch.zeros(5, 2), torch.zeros(5, dtype=torch.long), (5,))
+            >>> ev = Eval(nn.Linear(2, 3), batch)
+            >>> ones = {name: torch.ones_like(theta) for name, theta in ev.params.items()}
+            >>> ev.surrogate(ones).item(), ev.grad(ev.surrogate(ones))["bias"]
+            (0.0, tensor([1., 1., 1.]))
+        """
+        terms = [
+            ((theta - theta.detach()) * gradient[name].detach()).sum()
+            for name, theta in self.params.items()
+        ]
+        return torch.stack(terms).sum()
 
     def observe(self) -> None:
         """Let the model's running statistics see the batch, where it keeps any."""

@@ -47,6 +47,9 @@ ON_DATA: dict[str, ByMethod] = {
         "irm": {"weight": 1e4, "warmup": 150},
         "eqrm": {"warmup": 150, "lr_after": 5e-4},
         "fishr": {"warmup": 150},
+        "ib-erm": {"warmup": 150},
+        "ib-irm": {"warmup": 150, "variance_warmup": 150},
+        "trm": {"warmup": 150},
     },
     "colored-mnist": {
         None: {
@@ -71,6 +74,9 @@ ON_DATA: dict[str, ByMethod] = {
         "irm": {"weight": 1e4, "warmup": 400},
         "eqrm": {"warmup": 400, "lr_after": 1e-4, "log_tail": -1000.0},
         "fishr": {"warmup": 400},
+        "ib-erm": {"warmup": 400},
+        "ib-irm": {"warmup": 400, "variance_warmup": 400},
+        "trm": {"warmup": 400},
     },
     "rotated-mnist": {
         None: {"model": "cnn"},
@@ -84,7 +90,7 @@ ON_DATA: dict[str, ByMethod] = {
 }
 """Values by data set, then by method."""
 
-FROZEN = {"lr": 20, "lr_after": 20, "warmup": 0.2}
+FROZEN = {"lr": 20, "lr_after": 20, "warmup": 0.2, "variance_warmup": 0.2}
 """Factors for a frozen backbone or a file of features: a head alone takes larger steps and a
 shorter warm-up."""
 FACTORS: dict[str, Mapping[str, float]] = {FEATURES: FROZEN, TABLE: {**FROZEN, "batch_size": 4}}

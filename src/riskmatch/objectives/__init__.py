@@ -1,7 +1,7 @@
 """The methods, one file each; a file in this folder that defines an objective is a method.
 
 >>> sorted(methods())[:3]
-['causirl', 'coral', 'eqrm']
+['andmask', 'causirl', 'coral']
 >>> from riskmatch.objectives import RDM
 """
 
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from riskmatch.contract import Objective
 
 if TYPE_CHECKING:
+    from riskmatch.objectives.andmask import ANDMask as ANDMask
     from riskmatch.objectives.causirl import CausIRL as CausIRL
     from riskmatch.objectives.coral import CORAL as CORAL
     from riskmatch.objectives.eqrm import EQRM as EQRM
@@ -24,12 +25,20 @@ if TYPE_CHECKING:
     from riskmatch.objectives.fish import Fish as Fish
     from riskmatch.objectives.fishr import Fishr as Fishr
     from riskmatch.objectives.groupdro import GroupDRO as GroupDRO
+    from riskmatch.objectives.ib_erm import IBERM as IBERM
+    from riskmatch.objectives.ib_irm import IBIRM as IBIRM
     from riskmatch.objectives.iga import IGA as IGA
     from riskmatch.objectives.irm import IRM as IRM
     from riskmatch.objectives.mixup import Mixup as Mixup
     from riskmatch.objectives.mldg import MLDG as MLDG
     from riskmatch.objectives.mmd import FeatureMMD as FeatureMMD
+    from riskmatch.objectives.mtl import MTL as MTL
     from riskmatch.objectives.rdm import RDM as RDM
+    from riskmatch.objectives.rsc import RSC as RSC
+    from riskmatch.objectives.sandmask import SANDMask as SANDMask
+    from riskmatch.objectives.sd import SD as SD
+    from riskmatch.objectives.selfreg import SelfReg as SelfReg
+    from riskmatch.objectives.trm import TRM as TRM
     from riskmatch.objectives.vrex import VREx as VREx
 
 __all__ = ["Objective", "methods"]

@@ -45,8 +45,5 @@ class Fish(Objective):
             weights, moments = adam_step(weights, gradient, memory.base, memory.state)
             memory.state.update(moments)
             risks.append(view.risk.detach())
-        surrogate = [
-            ((theta - theta.detach()) * (theta - weights[name]).detach()).sum()
-            for name, theta in ev.params.items()
-        ]  # each 0, with gradient θ − θ̃
-        return Terms({"risk": torch.stack(risks).mean() + torch.stack(surrogate).sum()})
+        surrogate = ev.surrogate({name: theta - weights[name] for name, theta in ev.params.items()})
+        return Terms({"risk": torch.stack(risks).mean() + surrogate})

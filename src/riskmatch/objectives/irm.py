@@ -55,13 +55,13 @@ class IRM(Objective):
     def __call__(self, ev: Eval, memory: Memory) -> Terms:
         """The terms of one step."""
         weight = 1.0 if memory.step < self.warmup else self.weight
-        return Terms.penalised(ev.risk, weight, lambda: self._penalty(ev))
+        return Terms.penalised(ev.risk, weight, lambda: invariance_penalty(ev, self.estimate))
 
-    def _penalty(self, ev: Eval) -> Tensor:
-        slopes = ev.per_domain(
-            (ev.residuals * ev.logits.reshape_as(ev.residuals)).sum(1)
-        )  # (n_e,) each
-        if self.estimate == "whole":
-            return torch.stack([part.mean().square() for part in slopes]).mean()
-        halves = [(part[::2].mean(), part[1::2].sum() / max(1, len(part) // 2)) for part in slopes]
-        return torch.stack([even * odd for even, odd in halves]).mean()
+
+def invariance_penalty(ev: Eval, estimate: Literal["halves", "whole"] = "halves") -> Tensor:
+    """() the squared gradient of the scale of the logits, averaged over the domains."""
+    slopes = ev.per_domain((ev.residuals * ev.logits.reshape_as(ev.residuals)).sum(1))  # (n_e,)
+    if estimate == "whole":
+        return torch.stack([part.mean().square() for part in slopes]).mean()
+    halves = [(part[::2].mean(), part[1::2].sum() / max(1, len(part) // 2)) for part in slopes]
+    return torch.stack([even * odd for even, odd in halves]).mean()

@@ -109,15 +109,19 @@ def resumes_with_the_same_bits(objective: Objective) -> None:
 def gradients_reach_every_weight(objective: Objective) -> None:
     """In the warm-up and after it, every weight that is trained has a gradient when it is stepped.
 
-    A method with networks of its own may step them at other turns, or at other steps.
+    A method with networks of its own may step them at other turns, or at other steps. One that
+    masks gradients may close a weight's mask in some batches.
     """
     for first in _phases(objective):
         stepper = _stepper(objective, _network(), first)
         waiting = _trained(stepper)
-        for stepper.memory.step in range(first, first + _cycle(objective)):
+        for number, batch in enumerate(_batches()):
+            if not waiting:
+                break
+            stepper.memory.step = first + number
             for turn in range(objective.turns(stepper.memory.step)):
                 stepper.memory.turn = turn
-                _next_terms(stepper).loss.backward()
+                _next_terms(stepper, batch).loss.backward()
                 for name in stepper.enter_phases():
                     for weight in stepper.weights(name):
                         if weight.grad is not None and bool(weight.grad.abs().sum() > 0):
@@ -249,9 +253,10 @@ def _stepper(objective: Objective, model: nn.Module, step: int = 0) -> Stepper:
     return stepper
 
 
-def _next_terms(stepper: Stepper) -> Terms:
+def _next_terms(stepper: Stepper, batch: Batch | None = None) -> Terms:
     objective = stepper.objective
-    return checked_terms(objective(stepper.evaluate(_batches()[0]), stepper.memory), objective)
+    ev = stepper.evaluate(batch or _batches()[0])
+    return checked_terms(objective(ev, stepper.memory), objective)
 
 
 def _terms(objective: Objective, model: nn.Module, step: int) -> Terms:
