@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,9 +92,11 @@ def train(
     predictions: bool = True,
     log: Sequence[str] = (),
     save: Path | str | bool = False,
+    left_out: bool | Sequence[Sequence[str]] = False,
     after_warmup: bool = False,
     licence: str | None = None,
     overwrite: bool = False,
+    on_left_out: Callable[[str], None] = lambda line: None,
     on_step: OnStep | None = None,
     on_evaluation: OnEvaluation | None = None,
     on_progress: OnProgress | None = None,
@@ -162,9 +165,16 @@ def train(
             run, as ``mlflow``, or with ``package.module:Name``.
         save: write the model folder, there or, with True, to ``model`` in the folder of the run;
             see :func:`riskmatch.save_model`.
+        left_out: with ``save``, also train the run without each of its domains in turn, or ten
+            parts of more, and store what these models say on the domains left out with the model,
+            see :mod:`riskmatch.deployment.left_out`; or the groups of domains that count as one
+            site and are left out together. These runs are in ``out``, and continue where they
+            stopped.
         after_warmup: choose the step to save among those at which the method acts.
         licence: licence of the model, for its card.
         overwrite: replace another model in that folder.
+        on_left_out: called with a line on the number and time of the runs of ``left_out``, and on
+            each of them.
         on_step: called after every step.
         on_evaluation: called with the configuration of a run and each of its evaluations.
         on_progress: called while data are read, decoded, embedded or evaluated.
@@ -221,6 +231,8 @@ def train(
     if resume:
         runs.check_not_edited(config, out)
     _check_test_domains(config)
+    if left_out and (config.test_domains or not save):
+        raise ValueError("left_out needs save, and a run on all domains: leave out test_domains.")
     chosen = resolve_device(str(device))
     with ExitStack() as stack:
         processes = stack.enter_context(joined_processes(chosen))
@@ -239,13 +251,12 @@ def train(
                     call(config, evaluation)
 
         trust.remember(folder, config.part_names)
-        record = runs.train(
-            config,
-            out,
+        train_one = partial(
+            runs.train,
+            out=out,
             device=processes.device,
             data_dir=data_dir,
             instances=prepared.instances,
-            resume=resume,
             restart=restart,
             force=force,
             checkpoint_every=checkpoint_every,
@@ -256,19 +267,35 @@ def train(
             on_progress=on_progress,
             processes=processes,
         )
-    run = Run(folder, record, prepared.instances, settings=prepared.settings)
-    if save:
-        save_model(
-            run,
-            model_folder,
-            after_warmup=after_warmup,
-            expected=prepared.expected,
-            licence=licence,
-            overwrite=overwrite,
-            data_dir=data_dir,
-            device=chosen,
-            on_progress=on_progress,
-        )
+        if left_out:
+            on_left_out("after this run one more is trained without each domain, at most ten")
+        record = train_one(config, resume=resume)
+        run = Run(folder, record, prepared.instances, settings=prepared.settings)
+        options = {"after_warmup": after_warmup, "data_dir": data_dir, "device": chosen}
+        if save:
+            save_model(
+                run,
+                model_folder,
+                expected=prepared.expected,
+                licence=licence,
+                overwrite=overwrite,
+                on_progress=on_progress,
+                **options,
+            )
+        if left_out:
+            from riskmatch.deployment.leaving_out import train_left_out
+
+            again = restart or force
+            train_left_out(
+                run,
+                partial(train_one, resume=not again),
+                model_folder if save else None,
+                together=() if left_out is True else left_out,
+                again=again,
+                on_plan=on_left_out,
+                on_progress=on_progress,
+                **options,
+            )
     return run
 
 

@@ -103,6 +103,21 @@ def test_the_same_command_finds_the_run_done_and_writes_the_model_again(riskmatc
     assert "all domains" in riskmatch("show", first["folder"]).out
 
 
+@pytest.mark.parametrize(
+    ("options", "names", "line"),
+    [
+        ("", ["0.9", "0.8", "0.1"], "3 more runs"),
+        ("--no-left-out", [], None),
+        ("--leave-out-together 0.9+0.8", [], "there are 2"),
+    ],
+)
+def test_every_domain_is_left_out_in_turn_unless_told_otherwise(riskmatch, options, names, line):
+    words = ["train", *DATA, "--method", "erm", "--all-domains", "--steps", "2", "--save", "model"]
+    result = riskmatch(*words, *options.split())
+    assert list(load_model("model").left_out) == names
+    assert (line in result.err) if line else ("without" not in result.err)
+
+
 def test_predictions_are_those_of_the_network_and_damaged_files_are_skipped(riskmatch, shipped):
     (shipped / "pets/ink/cat/bad.png").write_bytes(b"no image")
     (shipped / "pets/ink/cat/notes.txt").write_text("left out")

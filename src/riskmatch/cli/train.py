@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from riskmatch.training import PreparedRun
 
 
+_OTHERS = "settings", "cost", "memory", "all_domains", "save", "no_left_out", "leave_out_together"
+"""Options that are no arguments of :func:`riskmatch.train` of the same name."""
+
+
 class Train(Execution, Command):
     """Train one model with one method."""
 
@@ -68,6 +72,10 @@ class Train(Execution, Command):
     def model(self) -> Path:
         """The model folder."""
         return self.save or self.folder / "model"
+
+    @property
+    def _together(self) -> list[list[str]]:
+        return [group.split("+") for group in self.leave_out_together]
 
     @property
     def resume_command(self) -> str:
@@ -120,8 +128,10 @@ class Train(Execution, Command):
         with self._reported(display), display:
             run = riskmatch.train(
                 self.prepared,
-                **self.arguments("settings", "cost", "memory", "all_domains", "save"),
+                **self.arguments(*_OTHERS),
                 save=self.model if self.all_domains else False,
+                left_out=self.all_domains and not self.no_left_out and (self._together or True),
+                on_left_out=display.log,
                 on_step=display.step,
                 on_evaluation=display.evaluation,
                 on_progress=display.progress,

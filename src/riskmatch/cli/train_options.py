@@ -90,6 +90,12 @@ class Execution:
     save: Path | None = None
     """The model folder of --all-domains; by default model in the folder of the run. Another model
     that is there is replaced only with --overwrite."""
+    no_left_out: bool = False
+    """Do not train --all-domains again without each domain in turn, at most ten runs. What these
+    models say on the domains left out is stored with the model: monitor and estimate compare new
+    sites with it."""
+    leave_out_together: tuple[str, ...] = ()
+    """Domains that count as one site for these runs, as in site-c+site-d."""
     after_warmup: bool = False
     """Choose the step of --all-domains among those at which the method acts."""
     licence: str | None = None
@@ -233,7 +239,8 @@ def _check_together(setup: Setup, given: Mapping[str, Any]) -> None:
         raise BadInput("--memory is an option of --cost; a run is divided with --accumulate.")
     if given.get("memory", 1) <= 0:
         raise BadInput(f"--memory must be a positive number of GB, got {given['memory']:g}.")
-    for name in ("save", "licence", "after_warmup", "overwrite"):
+    shipping = "save", "licence", "after_warmup", "overwrite", "no_left_out", "leave_out_together"
+    for name in shipping:
         if name in given and not given.get("all_domains"):
             flag = name.replace("_", "-")
             raise BadInput(f"--{flag} is an option of the model folder: add --all-domains.")

@@ -3,6 +3,8 @@ from .exporting import Exported as Exported
 from .exporting import export as export
 from .folder import Expected as Expected
 from .folder import ModelError as ModelError
+from .left_out import LeftOutSite as LeftOutSite
+from .left_out import read_left_out as read_left_out
 from .model import TrainedModel as TrainedModel
 from .model import load_model as load_model
 from .monitoring import Monitoring as Monitoring

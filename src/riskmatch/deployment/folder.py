@@ -5,6 +5,7 @@
 | ``model.json`` | network, preprocessing, task, classes, domains, expected accuracy, checksums |
 | ``weights.safetensors`` | weights and buffers of the network |
 | ``held_out.safetensors`` | scores of held-out samples of every domain |
+| ``left_out.safetensors`` | what models trained without a domain say on it; need not be there |
 | ``README.md``, ``risks.png`` | the model card and its figure; they may be edited |
 
 Other files in the folder are left alone. New files replace those of the model together: they are
@@ -40,11 +41,13 @@ from riskmatch.validation import check_json
 
 FORMAT = "riskmatch model 2"
 MODEL, WEIGHTS, HELD_OUT = "model.json", "weights.safetensors", "held_out.safetensors"
+LEFT_OUT = "left_out.safetensors"
 HELD_OUT_COLUMNS = "label", "predicted", "confidence", "risk", "features"
 """Arrays of held-out samples."""
 CARD, FIGURE = "README.md", "risks.png"
 CHECKED = (WEIGHTS, HELD_OUT)
-"""Files whose checksums are verified; those of card and figure show whether they were edited."""
+"""Files whose checksums are verified, as is that of ``left_out.safetensors`` where there is one;
+those of card and figure show whether they were edited."""
 EXPORTS = ("model.onnx", "model.pt2")
 """Files that :func:`riskmatch.export` writes to the folder unless it is given another path."""
 STAGED = ".replacement"
@@ -141,12 +144,13 @@ def write_folder(
     """Write a model folder, whole or not at all; files that are not of the model stay.
 
     Of the same model only files that changed are written, and neither an edited card nor an edited
-    figure. Of another model, which ``overwrite`` replaces, edited ones are copied first, and files
-    that :func:`riskmatch.export` wrote are removed.
+    figure; sites that were left out are kept. Of another model, which ``overwrite`` replaces,
+    edited ones are copied first, and files that :func:`riskmatch.export` wrote are removed.
 
     Args:
         path: the folder.
-        values: contents of ``model.json`` but for format and checksums.
+        values: contents of ``model.json`` but for format and checksums; with the checksums of files
+            that stay as they are.
         files: contents of the other files by name.
         overwrite: replace another model.
 
@@ -157,11 +161,15 @@ def write_folder(
         ModelError: there is another model, or something else, at ``path``.
     """
     content = {"format": FORMAT, **values}
-    content["files"] = {name: sha256(data) for name, data in files.items()}
-    content["sha256"] = own_checksum(content)
-    content = json.loads(to_json(content))
-    files = {**files, MODEL: (to_json(content, indent=2) + "\n").encode()}
+    stated = {**values.get("files", {}), **{name: sha256(data) for name, data in files.items()}}
+    content = json.loads(to_json({**content, "files": stated}))
+    content.pop("sha256", None)
     before = check_writable(path, content, overwrite)
+    if before and not _difference(before, content):
+        _keep_left_out(path, before, content)
+    last = {name: content.pop(name) for name in ("left_out", "files") if name in content}
+    content = {**content, **last, "sha256": own_checksum({**content, **last})}
+    files = {**files, MODEL: (to_json(content, indent=2) + "\n").encode()}
     make_folder(path.parent)
     if not path.exists():
         _stage(path.with_name(f".{path.name}.riskmatch.tmp"), path, files)
@@ -187,11 +195,21 @@ def write_folder(
     if changed:
         _stage(path / f"{STAGED}.tmp", path / STAGED, changed)
         _finish(path)
+    if LEFT_OUT not in content["files"]:
+        (path / LEFT_OUT).unlink(missing_ok=True)  # of another model
     for name in EXPORTS if other else ():
         if is_export(path / name, before["run"]["id"]):
             (path / name).unlink()
             sentences.append(f"{path / name} was exported from the replaced model and is removed.")
     return sentences
+
+
+def _keep_left_out(path: Path, before: Mapping[str, Any], content: dict[str, Any]) -> None:
+    """State the left-out sites of the same model in new contents too, unless they are damaged."""
+    stated, place = before["files"].get(LEFT_OUT), _place(path, LEFT_OUT)
+    if stated and place.exists() and sha256(read_file(place)) == stated:
+        content.setdefault("left_out", before.get("left_out"))
+        content["files"].setdefault(LEFT_OUT, stated)
 
 
 def check_writable(
@@ -221,7 +239,7 @@ def check_writable(
     except (OSError, ValueError, RecursionError) as error:
         message = f"{path} exists and is no model folder. Give another path."
         raise ModelError(message) from error
-    for name in (MODEL, WEIGHTS, HELD_OUT, CARD, FIGURE):
+    for name in (MODEL, WEIGHTS, HELD_OUT, LEFT_OUT, CARD, FIGURE):
         if (path / name).is_dir():
             raise ModelError(f"{path / name} is a folder in place of a file. Move it away.")
     if not overwrite and (other := _difference(before, content)):
@@ -277,7 +295,7 @@ def _finish(path: Path) -> None:
     """Move staged files to their places; ``model.json`` is last, as :func:`_place` assumes."""
     refuse_link(path / STAGED)
     if (path / STAGED).is_dir():
-        for name in (WEIGHTS, HELD_OUT, CARD, FIGURE, MODEL):
+        for name in (WEIGHTS, HELD_OUT, LEFT_OUT, CARD, FIGURE, MODEL):
             if (path / STAGED / name).exists():
                 os.replace(path / STAGED / name, path / name)
         (path / STAGED).rmdir()
@@ -318,7 +336,7 @@ def read_folder(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     if values.get("sha256") != own_checksum(values) or not isinstance(stated, Mapping):
         raise damaged(path / MODEL, "its checksum does not match its contents")
     files = {}
-    for name in CHECKED:
+    for name in (*CHECKED, *(name for name in (LEFT_OUT,) if name in stated)):
         place = _place(path, name)
         if not place.exists():
             raise damaged(place, "it is missing")

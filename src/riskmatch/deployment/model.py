@@ -50,6 +50,7 @@ from riskmatch.deployment.inputs import (
     preprocessing_from_json,
     samples,
 )
+from riskmatch.deployment.left_out import LeftOutSite, parse_left_out
 from riskmatch.engine.assemble import objective
 from riskmatch.engine.instances import is_instance
 from riskmatch.limits import ENTRIES, EXPANSION, MEMORY, check_limit
@@ -114,6 +115,9 @@ class TrainedModel:
     """All of ``model.json``."""
     risk: RiskFunction | None = field(default=None, repr=False)
     """The per-sample loss; None where it is one of the user's own that was not passed."""
+    left_out: Mapping[str, LeftOutSite] = field(default_factory=dict, repr=False)
+    """By name the domains of training, and what models trained without them say on them; empty
+    unless the folder holds them."""
 
     @property
     def table(self) -> Mapping[str, str]:
@@ -277,6 +281,7 @@ def load_model(
             config=config,
             values=values,
             risk=risk or _risk_of(config, task),
+            left_out=parse_left_out(path, values, files),
         )
     except ValueError as error:
         raise ModelError(f"{path} cannot be loaded: {error}") from error

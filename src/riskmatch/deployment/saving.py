@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors.torch import save as to_bytes
 from torch import nn
 
@@ -40,6 +39,7 @@ from riskmatch.deployment.folder import (
     write_folder,
 )
 from riskmatch.deployment.inputs import BATCH, preprocessing_of
+from riskmatch.deployment.left_out import half
 from riskmatch.engine.assemble import domains_of, is_frozen, model_options, split_all, task_of
 from riskmatch.engine.data_identity import check_unchanged, identity_of, identity_of_files
 from riskmatch.engine.evaluate import restore_of, score_samples
@@ -166,7 +166,7 @@ def save_model(
         },
     }
     tensors = {
-        f"{number}/{column}": torch.from_numpy(_stored(getattr(scores, column)))
+        f"{number}/{column}": torch.from_numpy(half(getattr(scores, column)))
         for number, scores in enumerate(held_out.values())
         for column in HELD_OUT_COLUMNS
     }
@@ -265,13 +265,6 @@ def _held_out(
             network, some, task, features=True, chunk=BATCH, restore=restore_of(domains)
         )
     return scored
-
-
-def _stored(values: NDArray[Any]) -> NDArray[Any]:
-    """Features in half precision where they fit, others as they are."""
-    if values.ndim == 2 and np.abs(values).max(initial=0) < np.finfo(np.float16).max:
-        return values.astype(np.float16)
-    return np.ascontiguousarray(values)
 
 
 def _network_values(config: RunConfig, network: nn.Module, domains: DomainSet) -> dict[str, Any]:

@@ -188,7 +188,7 @@ def score_samples(
         domain: the samples.
         task: what is predicted, and the risk of each sample.
         view: transformation of the inputs.
-        features: also return the features.
+        features: also return the features, and the outputs of the network.
         chunk: most samples per forward pass, which bounds the memory.
         on_samples: called with the number of samples of each forward pass.
         restore: see :func:`restore_of`.
@@ -227,6 +227,7 @@ def predictions_of(
         risk=_array(checked_risks(task.risk, logits, y).float()),
         scores=None if probabilities is None else _array(probabilities.float()),
         features=None if features is None else _array(features.flatten(1).float()),
+        outputs=None if features is None else _array(logits.flatten(1).float()),
     )
 
 

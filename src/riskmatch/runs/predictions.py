@@ -26,7 +26,7 @@ MAX_SAMPLES = 5000
 """Most samples of a split that are written: enough for any figure."""
 COLUMNS = "index", "label", "predicted", "confidence", "risk"
 """What is written of each sample."""
-_WIDE = "features", "scores"
+_WIDE = "features", "scores", "outputs"
 _NAMES, _SCORES = "domains", ".scores.npz"
 
 
@@ -48,6 +48,8 @@ class Predictions:
     scores: NDArray[np.floating[Any]] | None = None
     """(n, c) probabilities of the classes, or (n, k) of tags; None where the task has none. Those
     of the latest evaluation are written."""
+    outputs: NDArray[np.floating[Any]] | None = None
+    """(n, c) outputs of the network, where features were asked for. They are not written."""
 
     @classmethod
     def join(cls, parts: Sequence[Predictions]) -> Predictions:
