@@ -68,7 +68,17 @@ def write() -> None:
     rows.to_parquet("rows.parquet", index=False)
     visits(30_000, 3).to_csv("visits.csv", index=False)
     visits(12_000, 200).to_csv("clinics.csv", index=False)
-    save = ["--all-domains", "--save", "model", "--out", "model-runs", "--steps", "50", "--quiet"]
+    save = [
+        "--all-domains",
+        "--no-left-out",
+        "--save",
+        "model",
+        "--out",
+        "model-runs",
+        "--steps",
+        "50",
+        "--quiet",
+    ]
     riskmatch("train", "visits.csv", *COLUMNS, "--method", "erm", *save)
     for method in METHODS:
         test = ["--method", method, "--test-domain", "clinic 003"]

@@ -54,7 +54,7 @@ def test_data_list_and_doctor_describe_tags_and_numbers(riskmatch, pictures):
 
 
 def test_a_list_of_images_with_tags_through_every_command(riskmatch, pictures):
-    words = ["pictures.csv", "--all-domains", *FAST, *NETWORK, "--save", "model"]
+    words = ["pictures.csv", "--all-domains", "--no-left-out", *FAST, *NETWORK, "--save", "model"]
     done = riskmatch("train", *words, "--label", "bright,red", "--metric", "auroc")
     assert done.code == 0, done.err
     header, *_, last, _ = record(Path("runs"))
@@ -84,7 +84,16 @@ def test_features_keep_tags(riskmatch, pictures):
 
 def test_whole_numbers_are_a_regression_if_the_task_says_so(riskmatch, pictures):
     pictures.assign(label=pictures["age"]).to_csv("ages.csv", index=False)
-    words = ["train", "ages.csv", "--all-domains", *FAST, *NETWORK, "--save", "model"]
+    words = [
+        "train",
+        "ages.csv",
+        "--all-domains",
+        "--no-left-out",
+        *FAST,
+        *NETWORK,
+        "--save",
+        "model",
+    ]
     done = riskmatch(*words, "--task", "regression")
     assert done.code == 0, done.err
     header = record(Path("runs"))[0]

@@ -47,8 +47,8 @@ def trained(tmp_path_factory):
         draw_pets(root / "pets", each=3)
         visits().to_csv("visits.csv", index=False)
         for words in (
-            f"train pets --method erm --all-domains {NETWORK} --save model",
-            f"train visits.csv {COLUMNS} {FAST} --all-domains --save late",
+            f"train pets --method erm --all-domains --no-left-out {NETWORK} --save model",
+            f"train visits.csv {COLUMNS} {FAST} --all-domains --no-left-out --save late",
         ):
             assert main([*shlex.split(words), "--out", "old", "--quiet"]) == 0
         shutil.rmtree("old")

@@ -15,7 +15,7 @@ from riskmatch.cli import main
 
 COLUMNS = "--label late --domain site"
 FAST = "--method erm --steps 6 --eval-every 3 --model-option widths=[4]"
-TRAIN = f"train visits.csv {COLUMNS} {FAST} --all-domains --save model"
+TRAIN = f"train visits.csv {COLUMNS} {FAST} --all-domains --no-left-out --save model"
 PETS = (
     "--model lite0 --model-option pretrained=false --model-option size=32 "
     "--data-option augment=false --steps 1"
@@ -48,7 +48,7 @@ def made(tmp_path_factory):
         draw_pets(root / "pets", each=3)
         for words in (
             TRAIN,
-            f"train pets --method erm --all-domains --save pet-model {PETS}",
+            f"train pets --method erm --all-domains --no-left-out --save pet-model {PETS}",
             ADVISE,
         ):
             assert main([*shlex.split(words), "--quiet"]) == 0

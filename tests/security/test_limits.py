@@ -244,9 +244,10 @@ def outcomes(tmp_path_factory):
         visits.assign(x=rng.random(60)).to_csv("visits.csv", index=False)
         draw_photos(rng)
         network = "--model lite0 --model-option pretrained=false --model-option size=32"
+        photos = f"--out photo-runs --save pets {network}"
         for words in (
-            f"train visits.csv {COLUMNS} {FAST} --all-domains --out runs --save late",
-            f"train photos {FAST} --all-domains --out photo-runs --save pets {network}",
+            f"train visits.csv {COLUMNS} {FAST} --all-domains --no-left-out --out runs --save late",
+            f"train photos {FAST} --all-domains --no-left-out {photos}",
         ):
             assert main([*shlex.split(words), "--quiet"]) == 0
         (folder,) = (path for path in Path("runs").iterdir() if path.is_dir())
