@@ -5,6 +5,7 @@ from .configuration import factory as factory
 from .configuration import given_for as given_for
 from .configuration import run_config as run_config
 from .configuration import source_changes as source_changes
+from .configuration import user_parts as user_parts
 from .configuration import with_source as with_source
 from .describe import describe_method as describe_method
 from .describe import describe_methods as describe_methods

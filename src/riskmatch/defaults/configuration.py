@@ -214,7 +214,7 @@ def with_source(config: RunConfig) -> RunConfig:
     """
     origins = {
         kind: part.source or f"{part.distribution} {part.version}"
-        for kind, part in _parts(config)
+        for kind, part in user_parts(config)
         if part.source or part.distribution  # neither for parts of riskmatch and of Python
     }
     return replace(config, source=join_sources(origins))
@@ -247,8 +247,8 @@ def source_changes(before: RunConfig, now: RunConfig) -> str:
     return " and ".join(f"the {kind} {name}".rstrip() for kind, name in names.items())
 
 
-def _parts(config: RunConfig) -> Iterator[tuple[str, Part]]:
-    """Parts of a run that are not built in by their names."""
+def user_parts(config: RunConfig) -> Iterator[tuple[str, Part]]:
+    """Parts of a run that are not built in by their names, by kind, where they are named."""
     from riskmatch.data.catalogue import resolve
 
     named: list[tuple[Kind, str]] = [("method", config.method), ("model", config.model)]

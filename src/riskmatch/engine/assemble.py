@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,7 +25,6 @@ from riskmatch.contract import (
 from riskmatch.contract.risks import LABELS
 from riskmatch.contract.task import Task, find_task, labels_of
 from riskmatch.data import OnProgress
-from riskmatch.data.catalogue import resolve
 from riskmatch.data.doctor.tables import numbers_as_texts
 from riskmatch.data.domain import Domain, DomainSet, Labels, NamedTensors, StoredImages
 from riskmatch.data.features import random_view
@@ -34,7 +32,7 @@ from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.data.sampler import Sampler, stream
 from riskmatch.data.splits import splits as split_domains
 from riskmatch.data.table import MAX_CLASSES, TableDomains
-from riskmatch.defaults import method_class
+from riskmatch.defaults import method_class, user_parts
 from riskmatch.engine.data_identity import identity_of, identity_of_table, with_identity
 from riskmatch.engine.evaluate import Restore, restore_of
 from riskmatch.engine.instances import KINDS, NO_INSTANCES, Instances, is_instance
@@ -42,7 +40,7 @@ from riskmatch.engine.step import Stepper, StepSettings, check_splits
 from riskmatch.metrics import find_metric
 from riskmatch.models import Trunk
 from riskmatch.models.embedding import embed
-from riskmatch.registry import Part, PartError
+from riskmatch.registry import PartError
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning
 from riskmatch.runs.lines import Split
@@ -376,23 +374,11 @@ def _check_classes(domains: DomainSet, training: tuple[str, ...]) -> None:
 
 def origins(config: RunConfig, instances: Instances) -> dict[str, dict[str, str | None]]:
     """Origin of each part of a run that is not built in: its package and version, or its file."""
-    finders: dict[str, Callable[[str], Part | None]] = {
-        "data": lambda name: resolve(name).part,
-        "method": partial(registry.find, "method"),
-        "model": models.find_network,
-    }
-    parts: dict[str, Part | None] = {
-        f"metric:{name}": registry.find("metric", name) for name in config.metric_names
-    }
-    if config.task != "auto":
-        parts["task"] = registry.find("task", config.task)
+    parts = dict(user_parts(config))
     for kind in KINDS:
-        name, value = getattr(config, kind), instances.get(kind, config)
-        if value is not None:
-            parts[kind] = registry.part_of(kind, name, value)
-        elif kind in finders:
-            parts[kind] = finders[kind](name)
-    return {kind: part.to_json() for kind, part in parts.items() if part and not part.built_in}
+        if (value := instances.get(kind, config)) is not None:
+            parts[kind] = registry.part_of(kind, getattr(config, kind), value)
+    return {kind: part.to_json() for kind, part in parts.items() if not part.built_in}
 
 
 def split_all(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from io import StringIO
+from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -100,18 +99,14 @@ class CSV(Logger):
     def __call__(self, config: RunConfig, evaluation: Evaluation) -> None:
         """Write one evaluation."""
         path = self.out / config.id / "evaluations.csv"
+        import pandas as pd
+
         refuse_link(path)
-        rows: list[Mapping[str, Any]] = []
+        row = pd.DataFrame([{"step": evaluation.step, **scalars(evaluation)}])
         if path.exists():
-            before = csv.DictReader(StringIO(read_file(path).decode(), newline=""))
-            rows = [row for row in before if int(row["step"]) < evaluation.step]
-        rows.append({"step": evaluation.step, **scalars(evaluation)})
-        text = StringIO()  # whole: a term that is new adds a column
-        columns = list(dict.fromkeys(name for row in rows for name in row))
-        writer = csv.DictWriter(text, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        write_whole(path, text.getvalue().encode())
+            before = pd.read_csv(BytesIO(read_file(path)), dtype=str)
+            row = pd.concat([before[before["step"].astype(int) < evaluation.step], row])
+        write_whole(path, row.to_csv(index=False).encode())  # whole: a new term adds a column
 
 
 class MLflow(Logger):

@@ -12,10 +12,9 @@ from riskmatch.data.catalogue import check_table_options, find_images, is_path, 
 from riskmatch.data.doctor.duplicates import Siblings, check_duplicates, siblings_in
 from riskmatch.data.doctor.files import Inspection, check_file, inspect_files
 from riskmatch.data.doctor.findings import SEVERITIES, Examination, Finding, contact_sheet
-from riskmatch.data.doctor.labels import check_labels
 from riskmatch.data.doctor.published import BenchmarkCopy, check_classes, check_counts, recognise
 from riskmatch.data.doctor.survey import survey
-from riskmatch.data.doctor.tables import check_table, labels_of, row_counts
+from riskmatch.data.doctor.tables import check_labels, check_table, labels_of, row_counts
 from riskmatch.data.labels import summary
 from riskmatch.data.table import MAX_CLASSES, TableDomains, load_table
 from riskmatch.validation import check_options

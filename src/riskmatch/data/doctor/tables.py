@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,10 @@ from torch import Tensor
 from riskmatch.data.columns import LARGEST, InputColumn
 from riskmatch.data.doctor.findings import Finding, Severity
 from riskmatch.data.doctor.groups import check_columns
-from riskmatch.data.doctor.labels import check_labels
+from riskmatch.data.labels import summary
 from riskmatch.data.table import TableDomains
 from riskmatch.statistics import ks_distance
+from riskmatch.validation import listed
 
 SAMPLE = 20_000
 """Rows that leaks are searched in."""
@@ -65,6 +66,31 @@ def check_table(table: TableDomains) -> Iterator[Finding]:
     yield from check_columns(table, x, y)
     yield from _check_duplicates(table, x, y, domains)
     yield from _check_drift(table, x, domains)
+
+
+def check_labels(names: Sequence[str], labels: Mapping[str, NDArray[Any]]) -> Iterator[Finding]:
+    """Findings about tags or numbers that say nothing, in a domain or in all."""
+    described = summary(names, labels)
+    tags = {tag: [shares[tag] for shares in described.values()] for tag in names}
+    for tag, shares in tags.items():
+        known = [share for share in shares if not np.isnan(share)]
+        if not known or (len({*known}) == 1 and known[0] in (0, 1)):
+            state = "missing from all rows" if not known else f"{known[0]:g} in all rows"
+            message = f"is {state}, so nothing can be learnt about the tag"
+            yield Finding("one-class", "fault", message, "Leave it out of the label.", column=tag)
+    for domain, values in described.items():
+        if values.keys() == {"mean", "spread"} and not names:
+            if values["spread"] == 0 and len(labels[domain]) > 1:
+                message = f"has the label {values['mean']:g} only, in {len(labels[domain]):,} rows"
+                cure = "R² has no value there. Add rows, or join it with another domain."
+                yield Finding("one-value", "warning", message, cure, domain=domain)
+            continue
+        single = [tag for tag, share in values.items() if share in (0, 1) or np.isnan(share)]
+        single = [tag for tag in single if any(0 < share < 1 for share in tags[tag])]
+        if single:
+            message = f"has the same value of {listed(single)} in all rows where it is known"
+            cure = "AUROC has no value for these tags there. Add rows that differ."
+            yield Finding("one-class", "warning", message, cure, domain=domain)
 
 
 def _check_domains(table: TableDomains) -> Iterator[Finding]:
