@@ -14,6 +14,7 @@ from .deployment.model import load_model as load_model
 from .deployment.monitoring import monitor as monitor
 from .deployment.prediction import predict as predict
 from .deployment.saving import save_model as save_model
+from .deployment.souping import soup as soup
 from .divergence import RBFMixture as RBFMixture
 from .divergence import mmd2 as mmd2
 from .engine.load import Run as Run

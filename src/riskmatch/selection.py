@@ -34,7 +34,7 @@ How runs become cases is described at :func:`cases`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args, get_type_hints
 
@@ -47,7 +47,7 @@ from riskmatch.runs.cases import CASE, cases, check_columns
 from riskmatch.runs.config import WINDOW_AVERAGES, RunConfig, acts_from
 from riskmatch.runs.frame import Paths, metrics_of, read_results
 from riskmatch.runs.later_metric import with_metric
-from riskmatch.runs.lines import Evaluation, Split
+from riskmatch.runs.lines import Score, Split
 from riskmatch.runs.records import RunRecord
 from riskmatch.runs.task import ACCURACY_ALONE
 from riskmatch.validation import check_option, listed
@@ -309,17 +309,18 @@ def best_step(run: RunRecord, after_warmup: bool = False) -> int | None:
     if start is None:
         return None
     evaluations = run.evaluations[-1 if run.config.average in WINDOW_AVERAGES else 0 :]
-    scores = {e.step: _validation_score(run, e) for e in evaluations if not start or e.step > start}
+    acting = [e for e in evaluations if not start or e.step > start]
+    scores = {e.step: validation_score(run, e.scores) for e in acting}
     known = {step: score for step, score in scores.items() if not math.isnan(score)}
     facts = run.task.metrics.get(run.task.primary)
     best = max if facts is None or facts.higher else min
     return best(known, key=known.__getitem__) if known else None
 
 
-def _validation_score(run: RunRecord, evaluation: Evaluation) -> float:
-    """Mean over the training domains of the primary metric; NaN where one is not scored."""
-    domains = [d for d in evaluation.scores if d not in run.config.test_domains]
-    scored = [evaluation.scores[domain].get("val") for domain in domains]
+def validation_score(run: RunRecord, scores: Mapping[str, Mapping[Split, Score]]) -> float:
+    """Mean over the training domains of the primary metric of a run; NaN where one is missing."""
+    domains = [d for d in scores if d not in run.config.test_domains]
+    scored = [scores[domain].get("val") for domain in domains]
     primary = run.task.primary
     numbers = [math.nan if s is None else s.metrics.get(primary, math.nan) for s in scored]
     return sum(numbers) / len(numbers) if numbers else math.nan

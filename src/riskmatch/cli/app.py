@@ -33,6 +33,7 @@ COMMANDS = {
     "report": "write one HTML file about runs or a sweep",
     "reproduce": "reproduce the paper's tables and figures",
     "show": "summarise a run or a sweep in the terminal",
+    "soup": "average the weights of runs of a sweep",
     "sweep": "plan, run and tabulate many runs",
     "train": "train one model with one method",
 }
@@ -41,7 +42,7 @@ COMMANDS = {
 READING = ("show", "report", "figure", "import", ["sweep", "status"], ["sweep", "table"])
 """Commands that import no part that a file names."""
 
-COMPUTING = ("embed", "evaluate", "predict", "train")
+COMPUTING = ("embed", "evaluate", "predict", "soup", "train")
 """Commands that keep freed memory for the next batch."""
 
 HELP = """\

@@ -11,3 +11,6 @@ from .monitoring import Monitoring as Monitoring
 from .monitoring import monitor as monitor
 from .prediction import predict as predict
 from .saving import save_model as save_model
+from .souping import SoupRun as SoupRun
+from .souping import Soups as Soups
+from .souping import soup as soup

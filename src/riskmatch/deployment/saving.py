@@ -158,6 +158,7 @@ def save_model(
             "method": config.about.to_json(),
             "step": step,
             "step_chosen_by": rule,
+            "members": dict(run.members),
             "data": identity_of(domains).to_json(),
         },
         "versions": {

@@ -1,9 +1,9 @@
-"""Average the weights of a run over its steps: EMA, SWA and SWAD."""
+"""Average weights: of a run over its steps (EMA, SWA, SWAD), and of several runs."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -157,7 +157,7 @@ class WeightAverage:
             return
         trained = copy.deepcopy(model.state_dict())
         model.load_state_dict({**trained, **weights})
-        _recompute_batch_norm(model, sampler)
+        recompute_batch_norm(model, sampler)
         try:
             yield copy.deepcopy(model.state_dict())
         finally:
@@ -185,7 +185,39 @@ class WeightAverage:
         self.ended = values.ended
 
 
-def _recompute_batch_norm(model: nn.Module, sampler: Sampler) -> None:
+def mean_network(
+    networks: Sequence[nn.Module], sampler: Sampler, share: float | None = None
+) -> nn.Module:
+    """A network with the mean of the weights of networks, in evaluation mode.
+
+    Statistics of batch normalisation, unless frozen, are recomputed on the first training batches;
+    other buffers are those of the first network. Of one network it is a copy.
+
+    Args:
+        networks: networks of one architecture.
+        sampler: the training batches.
+        share: weight of the second of two networks, by default a half.
+
+    Example:
+        >>> from riskmatch.data import Domain
+        >>> sampler = Sampler([Domain("a", torch.zeros(2, 1), torch.tensor([0, 1]))], 1, seed=0)
+        >>> networks = [nn.Linear(1, 1), nn.Linear(1, 1)]
+        >>> for value, network in enumerate(networks):
+        ...     _ = nn.init.constant_(network.weight, value)
+        >>> mean_network(networks, sampler).weight.item()
+        0.5
+    """
+    mean = Mean()
+    for network in networks:
+        mean.add(dict(network.named_parameters()), share=share)
+    model = copy.deepcopy(networks[0])
+    model.load_state_dict(mean.weights, strict=False)
+    if len(networks) > 1:
+        recompute_batch_norm(model.train(), sampler)
+    return model.eval()
+
+
+def recompute_batch_norm(model: nn.Module, sampler: Sampler) -> None:
     """Set running statistics to their means over training batches; random streams stay as is."""
     layers = [
         layer

@@ -32,7 +32,7 @@ from riskmatch.engine.assemble import (
 from riskmatch.engine.checkpoint import NoCheckpointError, Snapshot
 from riskmatch.engine.data_identity import check_unchanged, identity_of
 from riskmatch.engine.evaluate import parts_of, predict, restore_of, validation_views
-from riskmatch.engine.instances import InstanceError, Instances, is_instance
+from riskmatch.engine.instances import NO_INSTANCES, InstanceError, Instances, is_instance
 from riskmatch.engine.loop import AFTER_WARMUP
 from riskmatch.files import read_file
 from riskmatch.models import Backbone, Head
@@ -58,6 +58,8 @@ class Run(StoredRun):
     """Objects that the run was trained with, where it was trained in this process."""
     trust: bool = field(default=False, repr=False)
     """Whether parts of the user's own that the record names may be imported."""
+    members: Mapping[str, int] = field(default_factory=dict)
+    """Of a soup, see :func:`riskmatch.soup`: the steps of the runs whose weights it averages."""
     settings: Mapping[str, Setting] = field(default_factory=dict, repr=False)
     """Value and source of every field, as in ``lr 0.001: frozen features, 20 × rdm's 5e-5``, where
     the run was trained in this process; :func:`riskmatch.defaults.setting_lines` prints them."""
@@ -256,7 +258,9 @@ def final_network(run: StoredRun, domains: DomainSet, step: int | None = None) -
     """
     last = _load_step(run, step)
     check_unchanged(run.record, identity_of(domains), run.folder)
-    return _trained(network(run.config, domains), last, run.config, Instances()).eval()
+    instances = run.instances if isinstance(run, Run) else NO_INSTANCES
+    model = network(run.config, domains, instances=instances)
+    return _trained(model, last, run.config, instances).eval()
 
 
 def final_predictions(

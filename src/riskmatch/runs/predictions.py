@@ -71,7 +71,10 @@ class Predictions:
         total = len(self.risk)
         if total <= kept:
             return self
-        rows = np.arange(kept) * total // kept
+        return self.take(np.arange(kept) * total // kept)
+
+    def take(self, rows: NDArray[np.integer[Any]]) -> Predictions:
+        """Select samples by their rows, without features."""
         columns = {name: getattr(self, name)[rows] for name in COLUMNS}
         return Predictions(**columns, scores=None if self.scores is None else self.scores[rows])
 
