@@ -31,10 +31,10 @@ def test_ends_of_the_interval_of_a_share_solve_wilsons_equation(hits, n, level):
         assert abs(share - end) == pytest.approx(z * np.sqrt(end * (1 - end) / n), abs=1e-7)
 
 
-def test_prediction_interval_of_many_values_is_that_of_the_normal_distribution():
+def test_interval_of_the_mean_of_many_values_is_that_of_the_normal_distribution():
     values = np.random.default_rng(0).normal(size=20_000)
-    expected = normal_quantile(0.9) * values.std()
-    assert half_of_t_interval(values, 0.9, further=1) == pytest.approx(expected, rel=1e-3)
+    expected = normal_quantile(0.9) * values.std() / np.sqrt(20_000)
+    assert half_of_t_interval(values, 0.9) == pytest.approx(expected, rel=1e-3)
 
 
 def test_distances_of_two_samples_are_those_of_all_points_and_pairs():

@@ -35,10 +35,10 @@ def normal_quantile(level: float) -> float:
     return float(ndtri((1 + level) / 2))
 
 
-def half_of_t_interval(values: Sequence[float], level: float = 0.95, further: int = 0) -> float:
-    r"""Half of the t-interval of the mean, or of the prediction interval of one ``further`` value.
+def half_of_t_interval(values: Sequence[float], level: float = 0.95) -> float:
+    r"""Half of the t-interval of the mean.
 
-    .. math:: t_{n-1,\,(1+\text{level})/2}\; s\, \sqrt{\text{further} + 1/n}
+    .. math:: t_{n-1,\,(1+\text{level})/2}\; s / \sqrt{n}
 
     with s the standard deviation of the n values, two or more.
 
@@ -49,7 +49,7 @@ def half_of_t_interval(values: Sequence[float], level: float = 0.95, further: in
     from scipy.special import stdtrit  # scipy.stats takes half a second to import
 
     n = len(values)
-    return float(stdtrit(n - 1, (1 + level) / 2)) * stdev(values) * math.sqrt(further + 1 / n)
+    return float(stdtrit(n - 1, (1 + level) / 2)) * stdev(values) / math.sqrt(n)
 
 
 def share_interval(hits: int, n: int, level: float) -> tuple[float, float]:

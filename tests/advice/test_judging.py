@@ -1,10 +1,9 @@
 """What advice rests on: the prediction interval, gains over ERM, the recommended method."""
 
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-from scipy.stats import t
 
 from riskmatch.advice import Advised
 from riskmatch.advice.judging import (
@@ -14,33 +13,40 @@ from riskmatch.advice.judging import (
     prediction_interval,
     recommended,
 )
+from riskmatch.statistics import new_site_interval
 
 ABC = [("a",), ("b",), ("c",)]
 
 
-@pytest.mark.parametrize("values", [(0.5, 0.6), (0.7, 0.72, 0.69, 0.75, 0.71)])
-@pytest.mark.parametrize("level", [0.5, 0.9])
-def test_the_interval_is_that_of_students_distribution(values, level):
-    found, n = prediction_interval(values, level), len(values)
-    scale = np.std(values, ddof=1) * np.sqrt(1 + 1 / n)
-    low, high = t.interval(level, n - 1, np.mean(values), scale)
-    expected = (np.mean(values), max(0, low), min(1, high))
-    assert (found.value, found.low, found.high) == pytest.approx(expected)
-    assert found.level == level
+@pytest.mark.parametrize(
+    ("metric", "bounds"), [("accuracy", (0, 1)), ("rmse", (0, None)), ("r2", (None, 1))]
+)
+def test_the_interval_is_that_of_the_random_effects_model(metric, bounds):
+    found = prediction_interval([0.5, 0.6, 0.58], metric=metric)
+    expected = new_site_interval([0.5, 0.6, 0.58], 0.9, bounds)
+    assert (found.low, found.high) == pytest.approx(expected)
+    assert (found.value, found.level, found.sites) == (pytest.approx(0.56), 0.9, 3)
+    assert found.worst == (0.6 if metric == "rmse" else 0.5)
 
 
-def test_the_interval_covers_one_new_domain_as_often_as_it_says():
-    rng = np.random.default_rng(0)
-    draws = rng.normal(0.5, 0.02, (2000, 5))
-    intervals = (prediction_interval(row[:4]) for row in draws)
-    inside = [i.low <= row[4] <= i.high for i, row in zip(intervals, draws, strict=True)]
-    assert np.mean(inside) == pytest.approx(0.9, abs=0.02)
+def test_with_few_domains_the_interval_is_not_the_whole_range():
+    found = prediction_interval([0.57, 0.7, 0.73, 0.97])  # PACS: 21 to 100 by Student's t
+    assert found.low > 0.35
+    assert "56.8%) with probability 0.8" in replace(found, worst=0.568).at_least
 
 
-def test_siblings_count_as_one_domain():
+def test_the_expected_value_of_errors_is_in_the_interval():
+    found = prediction_interval([1e-9, 1e-9, 1e-9, 50], level=0.01, metric="rmse")
+    assert found.low <= found.value <= found.high
+
+
+def test_siblings_are_one_domain_with_their_own_values():
     accuracies = {"erm": dict(zip("abcd", (0.5, 0.7, 0.6, 0.8), strict=True))}
     (found,) = method_results(accuracies, [("a", "b"), ("c",), ("d",)])
-    assert found.expected == prediction_interval([0.6, 0.6, 0.8])
+    assert found.expected == prediction_interval([[0.5, 0.7], 0.6, 0.8])
+    assert (found.expected.worst, found.expected.sites) == (0.5, 3)
+    joined = prediction_interval([0.6, 0.6, 0.8])
+    assert found.expected.high - found.expected.low > joined.high - joined.low
 
 
 def test_the_most_frequent_class_is_that_of_the_other_domains():

@@ -17,7 +17,7 @@ from riskmatch.deployment.folder import HELD_OUT, MODEL, WEIGHTS, own_checksum
 from riskmatch.runs.findings import RunWarning
 from riskmatch.selection import best_step
 
-EXPECTED = Expected(0.8, 0.6, 0.9)
+EXPECTED = Expected(0.8, 0.6, 0.9, worst=0.71, sites=4)
 
 
 def train(out, data="colored-digits", method="erm", tests=(), **options):
@@ -109,7 +109,7 @@ def test_the_card_states_accuracy_step_and_licence(saved):
     card = (saved / "README.md").read_text()
     assert 'license: "CC0-1.0"' in card
     assert "80.0% is expected" in card
-    assert "from 60.0% to 90.0%" in card
+    assert "from 60.0% to 90.0%; at least the worst seen (71.0%) with probability 0.8" in card
     assert "(risks.png)" in card
     assert "riskmatch predict" in card
     with Image.open(saved / "risks.png") as figure:
@@ -263,6 +263,8 @@ def test_advice_is_read_as_it_was_written(tmp_path):
         ({"method": 3}, "method"),
         ({"expected": {"accuracy": 0.8}}, "expected.low is missing"),
         ({"expected": {"accuracy": 0.5, "low": 0.6, "high": 0.9, "level": 0.9}}, "low ≤ accuracy"),
+        ({"expected": {**EXPECTED.to_json(), "sites": "4"}}, "expected.sites"),
+        ({"expected": {**EXPECTED.to_json(), "sites": 0}}, "expected.sites"),
     ],
 )
 def test_advice_that_cannot_be_used_is_refused(tmp_path, change, message):

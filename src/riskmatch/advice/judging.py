@@ -21,7 +21,7 @@ from riskmatch.report.tables import Gain, decimals_of
 from riskmatch.report.titles import method_title
 from riskmatch.runs import predictions
 from riskmatch.runs.config import variant
-from riskmatch.statistics import half_of_t_interval
+from riskmatch.statistics import new_site_interval
 from riskmatch.sweep import PlannedRun
 
 LEVEL = 0.9
@@ -114,29 +114,27 @@ class Harm:
 
 
 def prediction_interval(
-    values: Sequence[float], level: float = LEVEL, metric: str = ACCURACY
+    values: Sequence[float | Sequence[float]], level: float = LEVEL, metric: str = ACCURACY
 ) -> Expected:
-    r"""Mean of a metric and prediction interval for one further domain.
-
-    .. math:: \bar a \pm t_{n-1,\,(1+\text{level})/2}\; s\, \sqrt{1 + 1/n}
-
-    with s the standard deviation of the n values, cut to the range of the metric. It takes the
-    domains and the new one for independent draws from one normal distribution.
+    """What to expect of a metric on one further domain, by :func:`new_site_interval`.
 
     Args:
-        values: the metric on n domains, two or more.
+        values: the metric on n domains, one or more. Siblings are one draw of a domain: a sequence
+            of their values, which count by their mean.
         level: probability that the metric on the new domain is in the interval.
         metric: name of the metric, a built-in one.
 
     Example:
-        >>> str(prediction_interval([0.7, 0.8, 0.75]))
-        '0.750 [0.581, 0.919] (90%)'
+        >>> expected = prediction_interval([0.7, 0.8, [0.72, 0.78]])
+        >>> str(expected), expected.at_least
+        ('0.750 [0.559, 0.941] (90%)', 'at least the worst seen (70.0%) with probability 0.75')
     """
-    mean, half = fmean(values), half_of_t_interval(values, level, further=1)
-    lowest, highest = METRICS[metric].range
-    low = mean - half if lowest is None else max(lowest, mean - half)
-    high = mean + half if highest is None else min(highest, mean + half)
-    return Expected(mean, float(low), float(high), level, metric)
+    facts, sites = METRICS[metric], [np.atleast_1d(site).tolist() for site in values]
+    mean = fmean(map(fmean, sites))
+    low, high = new_site_interval(sites, level, facts.range)
+    worst = facts.worst(value for site in sites for value in site)
+    # On a log scale the mean may lie outside.
+    return Expected(mean, min(low, mean), max(high, mean), level, metric, worst, len(sites))
 
 
 def majority_share(counts: Mapping[str, Sequence[int]], left_out: LeftOut) -> float:
@@ -163,13 +161,14 @@ def method_results(
 ) -> list[MethodResult]:
     """Results of methods from a metric by variant and domain; ``erm`` is one of the variants.
 
-    Siblings count as one domain, with their mean.
+    Siblings count as one domain: with their mean in gains, with a value each in what is expected.
     """
     facts = METRICS[metric]
-    means = {
-        name: [fmean(by_domain[domain] for domain in group) for group in left_out]
+    sites = {
+        name: [[by_domain[domain] for domain in group] for group in left_out]
         for name, by_domain in values.items()
     }
+    means = {name: [fmean(site) for site in by_group] for name, by_group in sites.items()}
     shown = [facts.scale * value for by_group in means.values() for value in by_group]
     decimals = 1 if facts.percent else decimals_of(shown)
 
@@ -181,7 +180,7 @@ def method_results(
         MethodResult(
             name,
             values[name],
-            prediction_interval(by_group, metric=metric),
+            prediction_interval(sites[name], metric=metric),
             None if name == "erm" else gain(by_group),
         )
         for name, by_group in means.items()

@@ -80,7 +80,8 @@ class Advised:
         lines = [
             f"Expected {metric.title} on a new domain with {self.best.title}: "
             f"{metric.shown(expected.value)}{unit}, with a 90 % prediction interval for one new "
-            f"domain from {metric.shown(expected.low)} to {metric.shown(expected.high)}{unit}.",
+            f"domain from {metric.shown(expected.low)} to {metric.shown(expected.high)}{unit}; "
+            f"{expected.at_least}.",
         ]
         if self.majority is not None:
             lines.append(
@@ -116,7 +117,8 @@ class Advised:
         )
         values = "accuracies" if metric.title == ACCURACY else f"values of the {metric.title}"
         bounds = ["" if end is None else f"{metric.scale * end:g}" for end in metric.range]
-        cut = f", cut to [{bounds[0] or '−∞'}, {bounds[1] or '∞'}]" * any(bounds)
+        cut = f", cut to [{bounds[0]}, {bounds[1]}]" * all(bounds)
+        scale = " on the log scale" * (any(bounds) and not all(bounds))
         optimistic = _OPTIMISTIC.format(title=metric.title, high="high" if metric.higher else "low")
         together = [" and ".join(group) for group in self.left_out if len(group) > 1]
         return [
@@ -124,10 +126,11 @@ class Advised:
             f"{self.selection} ({RULES[self.selection].summary.replace(ACCURACY, metric.title)}), "
             "without the domain left out.",
             *([f"Left out together, and counted as one: {'; '.join(together)}."] * bool(together)),
-            "Prediction interval: mean ± t · s · √(1 + 1/n), with s the standard deviation of the "
-            f"n = {n} {values} and t the 95 % point of Student's distribution with n − 1 degrees "
-            f"of freedom{cut}. It is for the {metric.title} on one new domain, not for the "
-            "mean, and takes domains for independent and normally distributed.",
+            f"Prediction interval: of a random-effects model of the n = {n} {values}{scale}, with "
+            f"a half-normal prior of the spread between domains{cut}. It is for the "
+            f"{metric.title} on one new domain, not for the mean. The probability of the worst "
+            "seen, n / (n + 1), holds for domains of any distribution, if the new one is drawn as "
+            "the others were.",
             "Gain over ERM: mean paired difference over domains ± half of its 95 % t-interval, for "
             "each method by itself.",
             *([coverage] if inside else []),

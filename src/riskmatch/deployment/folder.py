@@ -37,6 +37,7 @@ from riskmatch.files import (
 from riskmatch.metrics import ACCURACY, METRICS, MetricFacts
 from riskmatch.runs import records
 from riskmatch.runs.method import part_title
+from riskmatch.statistics import at_least_worst
 from riskmatch.validation import check_json
 
 FORMAT = "riskmatch model 2"
@@ -79,6 +80,7 @@ _IDENTITY: dict[str, Any] = {
 }
 """Values that writing over a model reads."""
 _INTERVAL = dict.fromkeys(("low", "high", "level"), float)
+_SEEN: dict[str, Any] = {"worst": float, "sites": int}
 
 
 @dataclass(frozen=True)
@@ -92,12 +94,18 @@ class Expected:
     """Probability that the metric on one new domain is between ``low`` and ``high``."""
     metric: str = ACCURACY
     """Name of the metric."""
+    worst: float | None = None
+    """The worst value on a domain that was left out; None where it is unknown."""
+    sites: int = 0
+    """Number of domains that were left out; siblings count as one."""
 
     def __post_init__(self) -> None:
         check_json(self.to_json(), {self.metric: float, **_INTERVAL}, "expected")
         lowest, highest = self.facts.range
         below = -math.inf if lowest is None else lowest
         above = math.inf if highest is None else highest
+        if self.worst is not None and self.sites < 1:
+            raise ValueError(f"expected.sites must be at least 1, got {self.sites}.")
         if not below <= self.low <= self.value <= self.high <= above or not 0 < self.level < 1:
             start = "" if lowest is None else f"{lowest} ≤ "
             end = "" if highest is None else f" ≤ {highest}"
@@ -114,24 +122,41 @@ class Expected:
         return self.facts.shown(value) + "%" * self.facts.percent
 
     @property
+    def at_least(self) -> str:
+        """The statement that holds for any distribution of domains; empty without the worst value.
+
+        Example:
+            >>> Expected(0.8, 0.6, 0.9, worst=0.71, sites=4).at_least
+            'at least the worst seen (71.0%) with probability 0.8'
+        """
+        if self.worst is None:
+            return ""
+        bound = "least" if self.facts.higher else "most"
+        share = at_least_worst(self.sites)
+        return f"at {bound} the worst seen ({self.shown(self.worst)}) with probability {share:.2g}"
+
+    @property
     def facts(self) -> MetricFacts:
         """What is known about the metric; of one that is not built in its name alone."""
         return METRICS.get(self.metric) or MetricFacts(part_title(self.metric))
 
     def to_json(self) -> dict[str, float]:
-        """The value by the name of the metric, and the interval."""
-        return {self.metric: self.value, "low": self.low, "high": self.high, "level": self.level}
+        """The value by the name of the metric, the interval, and the worst value if it is known."""
+        values = {self.metric: self.value, **{name: getattr(self, name) for name in _INTERVAL}}
+        seen = {} if self.worst is None else {"worst": self.worst, "sites": self.sites}
+        return {**values, **seen}
 
     @classmethod
     def from_json(cls, values: Any) -> Expected | None:
         """The expectation from the values of :meth:`to_json`; None from null."""
         if values is None:
             return None
-        check_json(values, {**_INTERVAL}, "expected")
-        named = [name for name in values if name not in _INTERVAL]
+        seen = {name: values[name] for name in _SEEN if name in values}
+        check_json(values, {**_INTERVAL, **(_SEEN if seen else {})}, "expected")
+        named = [name for name in values if name not in (*_INTERVAL, *seen)]
         metric = ACCURACY if ACCURACY in values or not named else named[0]
         check_json(values, {metric: float}, "expected")
-        return cls(values[metric], values["low"], values["high"], values["level"], metric)
+        return cls(values[metric], values["low"], values["high"], values["level"], metric, **seen)
 
 
 class ModelError(ValueError):
