@@ -185,6 +185,7 @@ def test_sweep_with_two_processes_table_and_report(setup):
     methods = ",".join(("erm", setup.method, setup.adversarial, setup.mixup))
     plan = ("--data", setup.data, "--methods", methods, "--model", setup.model)
     size = ("--draws", "1", "--trials", "1", "--steps", "40", "--eval-every", "20")
+    size += ("--metrics", f"accuracy,{setup.metric}")
     setup.run("sweep", "plan", "sweep", *plan, *size)
     setup.run("sweep", "run", "sweep", "--jobs", "2")
     assert len(list((setup.folder / "sweep" / "runs").glob("*/records.jsonl"))) == 12
@@ -193,6 +194,9 @@ def test_sweep_with_two_processes_table_and_report(setup):
     assert setup.method.rpartition(":")[2] in table
     assert "DANN" in table
     assert "Feature Mixup" in table
+    judged = setup.run("sweep", "table", "sweep", "--metric", setup.metric)
+    assert "worst recall" in judged
+    assert "stormy" in judged
     setup.run("report", "sweep", "-o", "report.html")
     page = (setup.folder / "report.html").read_text("utf-8")
     assert setup.method.rpartition(":")[2] in page

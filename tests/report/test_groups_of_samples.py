@@ -6,7 +6,9 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
+from torch import nn
 
 import riskmatch
 from riskmatch.data import split
@@ -164,3 +166,45 @@ def test_columns_of_lists_of_images_are_read_by_path(tmp_path, suffix):
     assert column_texts(path, ["path", "sex"]) == [("a/1.png", "F"), ("a/2.png", "")]
     with pytest.raises(ValueError, match=r"no column 'sez'.*Did you mean 'sex'\?"):
         column_texts(path, ["sez"])
+
+
+class Brightness(nn.Module):
+    """The mean of the pixels of an image, and a layer on it."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(1, 2)
+
+    def forward(self, x):
+        features = x.float().mean((1, 2, 3)).div(255)[:, None]
+        return features, self.layer(features)
+
+
+def test_images_of_a_list_are_grouped_by_its_columns(tmp_path):
+    random, rows = np.random.default_rng(0), []
+    for number in range(120):
+        dark = number % 2
+        shade = int(random.integers(0, 160) + 90 * (1 - dark))
+        Image.new("RGB", (8, 8), (shade, shade, number)).save(tmp_path / f"{number}.png")
+        sex = random.choice(["F", "M"])
+        rows.append((f"{number}.png", ("light", "dark")[dark], SITES[number % 3], sex))
+    listed = pd.DataFrame(rows, columns=["path", "label", "domain", "sex"])
+    listed.to_csv(tmp_path / "list.csv", index=False)
+    out = tmp_path / "runs"
+    options = {"steps": 8, "eval_every": 4, "lr": 0.1, "batch_size": 8, "model": Brightness()}
+    riskmatch.train(str(tmp_path / "list.csv"), "erm", "north", out=out, **options)
+
+    (choice,) = choose(out).itertuples()
+    stored = predictions.read(out / choice.run, choice.step)["north"]["train"]
+    (domain,) = (d for d in load(str(tmp_path / "list.csv")).domains if d.name == "north")
+    part = split(domain, 0)["train"]
+    numbers = part.x[:][:, 2, 0, 0].tolist()  # the blue of an image is its number
+    right = {"F": [], "M": []}
+    for index, predicted in zip(stored.index, stored.predicted, strict=True):
+        row = listed.loc[numbers[index]]
+        right[row.sex].append(("dark", "light")[predicted] == row.label)
+    (table,) = riskmatch.summarise(out, by=["sex"])["groups"]
+    shown = {row[0]: (int(row[1]), row[2].mean) for row in table.rows}
+    assert shown == {
+        sex: (len(hits), pytest.approx(100 * np.mean(hits))) for sex, hits in right.items()
+    }
