@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 import riskmatch
 from riskmatch.cli.options import Positional
-from riskmatch.cli.parser import PlanningCommand
+from riskmatch.cli.parser import PlanningCommand, Printed
 from riskmatch.cli.printer import print_json, printable
 from riskmatch.cli.progress import SweepDisplay
 
 
 @dataclass
-class Advise(PlanningCommand):
+class Advise(Printed, PlanningCommand):
     """Advise which method to train, and what to expect of it on an unseen domain.
 
     Every domain is left out in turn, and methods are trained on the others with a small search:
@@ -50,10 +50,6 @@ class Advise(PlanningCommand):
     """Replace an advice on other data or settings in --out, and an edited advice.json."""
     data_dir: Path | None = None
     """Folder searched first for the files of DATA."""
-    quiet: bool = False
-    """Print nothing but errors."""
-    json: bool = False
-    """Print the contents of advice.json."""
 
     def execute(self) -> None:
         """Train what is not yet trained, and print the advice."""

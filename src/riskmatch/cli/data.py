@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import riskmatch
 from riskmatch.cli.errors import RunFailed, prepare_output
 from riskmatch.cli.options import Positional
-from riskmatch.cli.parser import Command, TableColumns
+from riskmatch.cli.parser import Command, Printed, Quiet, TableColumns
 from riskmatch.cli.printer import Column, counted, print_json, print_line, print_table, printable
 from riskmatch.cli.progress import Display
 
@@ -56,7 +56,7 @@ class List(TableColumns, Command):
 
 
 @dataclass
-class Get(Command):
+class Get(Quiet, Command):
     """Download the files of a data set and verify them.
 
     An interrupted download continues where it stopped.
@@ -71,8 +71,6 @@ class Get(Command):
     """Folder of data sets; by default the cache folder."""
     mirrors: tuple[str, ...] = ()
     """URL of a folder with the files."""
-    quiet: bool = False
-    """Print nothing but errors."""
 
     def execute(self) -> None:
         """Download the files of a data set and verify them."""
@@ -88,7 +86,7 @@ class Get(Command):
 
 
 @dataclass
-class Doctor(TableColumns, Command):
+class Doctor(Printed, TableColumns, Command):
     """Examine every image of a data set and list faults, each with its path and its cure.
 
     Counts are compared with the published ones. Of a table: columns that determine the label or
@@ -101,17 +99,13 @@ class Doctor(TableColumns, Command):
       riskmatch data doctor visits.csv --label late --domain airport
     """
 
-    data: Positional[str] = field(kw_only=True)
+    data: Positional[str]
     """Name of a benchmark, or path of a folder domain/class/image, of a manifest (a CSV, JSON or
     Parquet file with columns path, label and domain) or of a table."""
     sheet: Path | None = None
     """PNG file to write, with one image of each class in each domain."""
     data_dir: Path | None = None
     """Folder searched first for a benchmark."""
-    quiet: bool = False
-    """Print nothing but errors."""
-    json: bool = False
-    """Print JSON."""
 
     def execute(self) -> int:
         """Examine the images of a data set: each fault with its path and its cure."""

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import riskmatch
 from riskmatch.cli.errors import RunFailed
-from riskmatch.cli.parser import Command
+from riskmatch.cli.parser import Command, Printed
 from riskmatch.cli.printer import print_json, printable
 from riskmatch.cli.progress import SweepDisplay
 
 
 @dataclass
-class Demo(Command):
+class Demo(Printed, Command):
     """Train ERM and RDM on coloured digits, which come with scikit-learn.
 
     The colour predicts the label in the training domains but not in the test domain.
@@ -25,10 +25,6 @@ class Demo(Command):
     """Seed of the digits, their colours and the weights."""
     overwrite: bool = False
     """Replace files of the same names that were made from other runs, or not by riskmatch."""
-    quiet: bool = False
-    """Print nothing but errors."""
-    json: bool = False
-    """Print the result as JSON."""
 
     def execute(self) -> None:
         """Train three models, print a table and draw their risks."""

@@ -10,13 +10,13 @@ from typing import Any
 import riskmatch
 from riskmatch.cli.errors import RunFailed, prepare_output
 from riskmatch.cli.options import Positional
-from riskmatch.cli.parser import Command
+from riskmatch.cli.parser import Command, Quiet
 from riskmatch.cli.printer import printable
 from riskmatch.cli.progress import Display
 
 
 @dataclass
-class Embed(Command):
+class Embed(Quiet, Command):
     """Embed the images of a data set with a frozen backbone, and write the features to a file.
 
     One row per image and view: domain, label, class, view, features, and group with --group. The
@@ -49,8 +49,6 @@ class Embed(Command):
     """Folder searched first for a benchmark."""
     device: str = "auto"
     """Device of the backbone: cpu, cuda:1, …; auto takes a GPU if there is one."""
-    quiet: bool = False
-    """Print nothing but errors."""
 
     def execute(self) -> None:
         """Embed, write the file, and print its size."""

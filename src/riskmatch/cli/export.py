@@ -9,12 +9,12 @@ from typing import Literal
 import riskmatch
 from riskmatch.cli.errors import prepare_output
 from riskmatch.cli.options import Positional
-from riskmatch.cli.parser import Command
+from riskmatch.cli.parser import Command, Printed
 from riskmatch.cli.printer import print_json, printable
 
 
 @dataclass
-class Export(Command):
+class Export(Printed, Command):
     """Export a model for programs without riskmatch, and check it on real inputs.
 
     The file takes batches of any size; normalisation is inside. How images are resized, and the
@@ -36,10 +36,6 @@ class Export(Command):
     """Without --out: replace a file of that name even if riskmatch did not export it."""
     data_dir: Path | None = None
     """Folder searched first for the data of training."""
-    quiet: bool = False
-    """Print nothing but errors."""
-    json: bool = False
-    """Print path, check and metadata as JSON."""
 
     def execute(self) -> None:
         """Export, check and print the path."""

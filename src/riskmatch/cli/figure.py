@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import riskmatch
 from riskmatch.cli.errors import BadInput, prepare_output
 from riskmatch.cli.options import Positional
-from riskmatch.cli.parser import Command
+from riskmatch.cli.parser import Command, Quiet
 from riskmatch.cli.printer import printable
 from riskmatch.cli.progress import Display
 
@@ -28,7 +28,7 @@ Examples:
 
 
 @dataclass
-class Figure(Command):
+class Figure(Quiet, Command):
     """Options of ``riskmatch figure``."""
 
     help_without_words: ClassVar[bool] = True
@@ -45,8 +45,6 @@ class Figure(Command):
     """Metric of curves and ablation, such as auroc; by default the primary one of the runs."""
     data_dir: Path | None = None
     """Folder to search first for data sets, where predictions come from a checkpoint."""
-    quiet: bool = False
-    """Print nothing but errors."""
 
     @classmethod
     def help(cls) -> str:

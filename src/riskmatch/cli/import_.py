@@ -9,12 +9,12 @@ from pathlib import Path
 
 import riskmatch
 from riskmatch.cli.options import Positional
-from riskmatch.cli.parser import Command
+from riskmatch.cli.parser import Command, Printed
 from riskmatch.cli.printer import counted, print_json, printable
 
 
 @dataclass
-class DomainBed(Command):
+class DomainBed(Printed, Command):
     """Convert a sweep of DomainBed, or of a fork of it, to records, and print its tables.
 
     Reads every results.jsonl below DIR, gzipped and linked ones too, and writes nothing there.
@@ -30,10 +30,6 @@ class DomainBed(Command):
     """Folder of the records, one folder per run."""
     select: str = "train-val"
     """Rule that chooses runs and steps for the tables."""
-    quiet: bool = False
-    """Print nothing but errors and what was skipped."""
-    json: bool = False
-    """Print the tables and what was skipped as JSON."""
 
     def execute(self) -> None:
         """Convert a sweep of DomainBed or of a fork of it."""

@@ -97,6 +97,8 @@ class Option:
 def options_of(cls: type) -> list[Option]:
     """Options for the fields of a dataclass; those marked :data:`Positional` are positional.
 
+    Keyword-only fields, which commands have in common, are last.
+
     Example:
         >>> [option.label for option in options_of(Option)][:2]
         ['--name', '--type-']
@@ -113,7 +115,7 @@ def options_of(cls: type) -> list[Option]:
             required=field.default is MISSING and field.default_factory is MISSING,
             aliases=ALIASES.get(field.name, ()),
         )
-        for field in fields(cls)
+        for field in sorted(fields(cls), key=lambda field: bool(field.kw_only))
     ]
 
 

@@ -9,6 +9,7 @@ import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from riskmatch.cli.errors import BadInput, Ended, unknown
@@ -73,13 +74,47 @@ class Command(ABC):
     def arguments(self, *excluded: str) -> dict[str, Any]:
         """Values of the options by name, as arguments of the function that the command calls.
 
-        Those that control what is printed, and those in ``excluded``, are left out.
+        Those that control what is printed, that have no value, or that are in ``excluded``, are
+        left out.
         """
         names = {item.name for item in fields(self)}  # type: ignore[arg-type]
-        return {n: getattr(self, n) for n in names - {"quiet", "json", *excluded}}
+        values = {n: getattr(self, n) for n in names - {"quiet", "json", *excluded}}
+        return {name: value for name, value in values.items() if value is not None}
 
 
-@dataclass
+@dataclass(kw_only=True)
+class Quiet:
+    """The option of commands that show progress or results."""
+
+    quiet: bool = False
+    """Print nothing but errors."""
+
+
+@dataclass(kw_only=True)
+class Printed(Quiet):
+    """Options of commands whose result can be printed as JSON."""
+
+    json: bool = False
+    """Print the result as JSON."""
+
+
+@dataclass(kw_only=True)
+class Compared:
+    """Options of commands that compare runs."""
+
+    metric: str | None = None
+    """Metric to compare, such as auroc; by default the primary one of the runs."""
+    worst: bool = False
+    """Also show the worst test domain of every method."""
+    by: list[str] | None = None
+    """Comma-separated columns of the data, such as sex,site: also show the metric by group of
+    their values, or in tables the worst group of at least 10 samples. Groups are those of samples
+    of test domains, from stored predictions or checkpoints."""
+    data_dir: Path | None = None
+    """Folder searched first for the data set, where its samples are needed."""
+
+
+@dataclass(kw_only=True)
 class TableColumns:
     """Options that name columns of a table, a CSV or Parquet file, or a list of images; groups."""
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import riskmatch
 from riskmatch.cli.errors import prepare_output
 from riskmatch.cli.options import Positional
-from riskmatch.cli.parser import Command
+from riskmatch.cli.parser import Command, Compared, Quiet
 from riskmatch.cli.printer import printable
 from riskmatch.cli.progress import Display
 
 
 @dataclass
-class Report(Command):
+class Report(Quiet, Compared, Command):
     """Write one HTML file about a run, several runs or a sweep.
 
     It shows the metric by selection rule, risk distributions and their distances over the steps,
@@ -30,17 +30,6 @@ class Report(Command):
     """Folder of a run or of a sweep; several are compared."""
     out: Path = Path("report.html")
     """File to write, .html."""
-    metric: str | None = None
-    """Metric to compare, such as auroc; by default the primary one of the runs."""
-    worst: bool = False
-    """Also show the worst test domain of every method."""
-    by: list[str] | None = None
-    """Comma-separated columns of the data, such as sex,site: show the metric by group of their
-    values, on the samples of test domains."""
-    data_dir: Path | None = None
-    """Folder in which to look for data first, for thumbnails and missing predictions."""
-    quiet: bool = False
-    """Print nothing but errors."""
 
     def execute(self) -> None:
         """Write the report and print its path and size."""
@@ -48,8 +37,7 @@ class Report(Command):
         with Display(self.quiet) as display:
             file = riskmatch.write_report(
                 self.dirs,
-                **self.arguments("dirs", "by"),
-                by=self.by or (),
+                **self.arguments("dirs"),
                 command=self.line,
                 on_progress=display.progress,
             )

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import riskmatch
 from riskmatch.cli.errors import BadInput, RunFailed
 from riskmatch.cli.options import Positional
-from riskmatch.cli.parser import Command
+from riskmatch.cli.parser import Command, Printed
 from riskmatch.cli.printer import Column, print_json, print_table, printable
 from riskmatch.cli.progress import SweepDisplay
 
@@ -23,7 +23,7 @@ SINGLE = ("data", "methods", "seeds", "search_seeds", "init", "preset")
 
 
 @dataclass
-class Reproduce(Command):
+class Reproduce(Printed, Command):
     """Reproduce a table or figure of the paper, or all of them.
 
     The same command again continues after an interruption and trains no run twice. All results in
@@ -71,10 +71,6 @@ class Reproduce(Command):
     """Folder to search first for data sets."""
     device: str = "auto"
     """Device to train on: cpu, cuda:1, …; auto is a GPU if there is one."""
-    quiet: bool = False
-    """Print nothing but errors."""
-    json: bool = False
-    """Print the result as JSON."""
 
     help_without_words: ClassVar[bool] = True
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import riskmatch
 from riskmatch.cli.options import Positional
-from riskmatch.cli.parser import Command
+from riskmatch.cli.parser import Command, Compared
 from riskmatch.cli.printer import (
     Amount,
     Cell,
@@ -29,7 +29,7 @@ MAX_COLUMNS = 8
 
 
 @dataclass
-class Show(Command):
+class Show(Compared, Command):
     """Show the metric on the test domain by selection rule, and the risks of every domain.
 
     Several runs are compared by method.
@@ -45,22 +45,13 @@ class Show(Command):
     --out. By default the newest run there."""
     out: Path = Path("runs")
     """Folder of all runs."""
-    metric: str | None = None
-    """Metric to compare, such as auroc; by default the primary one of the runs."""
-    worst: bool = False
-    """Also show the worst test domain of every method."""
-    by: list[str] | None = None
-    """Comma-separated columns of the data, such as sex,site: show the metric by group of their
-    values, on the samples of test domains."""
-    data_dir: Path | None = None
-    """Folder in which to look for data first, where predictions must be computed."""
     json: bool = False
     """Print JSON."""
 
     def execute(self) -> None:
         """Print a summary of runs."""
         path = riskmatch.find_run(self.run, self.out)
-        summary = riskmatch.summarise(path, **self.arguments("run", "out", "by"), by=self.by or ())
+        summary = riskmatch.summarise(path, **self.arguments("run", "out"))
         if self.json:
             print_json({name: _plain(value) for name, value in summary.items()})
         else:

@@ -8,13 +8,13 @@ from typing import Literal
 
 import riskmatch
 from riskmatch.cli.options import Positional
-from riskmatch.cli.parser import Command
+from riskmatch.cli.parser import Command, Printed
 from riskmatch.cli.printer import print_json, print_line, print_table, print_text
 from riskmatch.cli.progress import Display
 
 
 @dataclass
-class Soup(Command):
+class Soup(Printed, Command):
     """Average the weights of runs that started from the same weights, and write model folders.
 
     Runs with the same test domains and trial make one soup; members are chosen by the validation
@@ -46,19 +46,11 @@ class Soup(Command):
     """Folder searched first for the files of the data set."""
     device: str = "cpu"
     """Device on which networks are evaluated."""
-    quiet: bool = False
-    """Print nothing but errors."""
-    json: bool = False
-    """Print JSON."""
 
     def execute(self) -> None:
         """Average, write the model folders and print the table."""
         with Display(self.quiet, "samples") as display:
-            made = riskmatch.soup(
-                **self.arguments("methods"),
-                methods=self.methods or (),
-                on_progress=display.progress,
-            )
+            made = riskmatch.soup(**self.arguments(), on_progress=display.progress)
         if self.json:
             members = [dict(one.members) for one in made.soups]
             models = list(map(str, made.folders))

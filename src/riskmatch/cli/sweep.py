@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import riskmatch
 from riskmatch.cli.errors import RunFailed
 from riskmatch.cli.options import Positional
-from riskmatch.cli.parser import Command, LaunchingCommand, PlanningCommand
+from riskmatch.cli.parser import Command, Compared, LaunchingCommand, PlanningCommand, Quiet
 from riskmatch.cli.printer import Column, print_json, print_line, print_table, printable
 from riskmatch.cli.progress import Display, SweepDisplay, clock
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Plan(PlanningCommand):
+class Plan(Quiet, PlanningCommand):
     """Write the runs of a sweep to DIR/plan.jsonl, and estimate how long they take.
 
     Each domain is left out in turn. Hyper-parameters are drawn at random; the first draw is the
@@ -66,8 +66,6 @@ class Plan(PlanningCommand):
     """Print the value of every setting and where it comes from, and plan nothing."""
     cost: bool = False
     """Print time and memory of the runs by method, from a few steps of each."""
-    quiet: bool = False
-    """Print nothing but errors."""
 
     def execute(self) -> None:
         """Write the plan and estimate how long the runs take."""
@@ -105,7 +103,7 @@ class Plan(PlanningCommand):
 
 
 @dataclass
-class RunSweep(LaunchingCommand):
+class RunSweep(Quiet, LaunchingCommand):
     """Train the planned runs in DIR that are not yet done.
 
     Interrupted runs resume from their last checkpoints; failed runs are left alone. Several such
@@ -120,8 +118,6 @@ class RunSweep(LaunchingCommand):
     """Folder searched first for the files of data sets."""
     cost: bool = False
     """Estimate time and memory of the runs from a few steps of each method, and train nothing."""
-    quiet: bool = False
-    """Print nothing but errors."""
 
     retry: ClassVar[bool] = False
     """Whether to train the failed runs instead."""
@@ -177,7 +173,7 @@ class Status(Command):
 
 
 @dataclass
-class Tabulate(Command):
+class Tabulate(Compared, Command):
     """Print the metric by method and test domain, one table per data set, from the runs so far.
 
     DIR can be any folder of runs, imported ones too; without a plan all runs in it count.
@@ -197,15 +193,6 @@ class Tabulate(Command):
     """Rule that chooses runs and steps."""
     after_warmup: bool = False
     """Choose among the steps at which the method acts, those after its warm-up."""
-    metric: str | None = None
-    """Metric to compare, such as auroc; by default the primary one of the runs."""
-    worst: bool = False
-    """Also show the worst test domain of every method."""
-    by: list[str] | None = None
-    """Comma-separated columns of the data, such as sex,site: also show the worst group of samples,
-    of those with at least 10, from stored predictions or checkpoints."""
-    data_dir: Path | None = None
-    """With --by: folder searched first for the files of the data set."""
     costs: bool = False
     """Print seconds, memory and the average by method instead."""
     format: Literal["markdown", "latex", "csv"] = "markdown"
@@ -215,10 +202,8 @@ class Tabulate(Command):
 
     def execute(self) -> None:
         """Print the metric by method and test domain, beside the paper's."""
-        more = self.arguments("dir", "select", "costs", "after_warmup", "by", "format")
-        tables = riskmatch.tables_of(
-            self.dir, self.select, self.costs, self.after_warmup, **more, by=self.by or ()
-        )
+        more = self.arguments("dir", "select", "costs", "after_warmup", "format")
+        tables = riskmatch.tables_of(self.dir, self.select, self.costs, self.after_warmup, **more)
         if self.json:
             print_json([table.to_json() for table in tables])
         else:
