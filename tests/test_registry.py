@@ -1,5 +1,6 @@
 """Parts by name: built in, announced, and the user's own."""
 
+import subprocess
 import sys
 import textwrap
 
@@ -39,6 +40,19 @@ def test_own_part_is_imported_and_names_its_origin(own_module):
     assert part.to_json()["name"] == "my_parts:Robust"
     assert part.distribution is None
     assert len(part.source) == 16
+
+
+def test_modules_beside_the_script_are_found(tmp_path):
+    (tmp_path / "parts_beside.py").write_text("class Robust: pass")
+    (tmp_path / "scripts_main.py").write_text(
+        "from riskmatch import registry\n"
+        "import os, sys\n"
+        "sys.path.remove(os.path.dirname(__file__))\n"
+        "print(registry.find('method', 'parts_beside:Robust').value.__name__)"
+    )
+    command = [sys.executable, str(tmp_path / "scripts_main.py")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd="/")
+    assert done.stdout == "Robust\n"
 
 
 def test_part_of_an_installed_package_has_its_version():

@@ -164,9 +164,11 @@ def _imported(
     attribute: str,
     dist: metadata.Distribution | None = None,
 ) -> Part:
-    """Import a part; modules in the current folder are found after all others."""
-    if (folder := os.getcwd()) not in sys.path and "" not in sys.path:
-        sys.path.append(folder)
+    """Import a part; modules beside the script or in the current folder are found last."""
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    for folder in (*([os.path.dirname(os.path.abspath(script))] if script else []), os.getcwd()):
+        if folder not in sys.path and not (folder == os.getcwd() and "" in sys.path):
+            sys.path.append(folder)
     try:
         module = import_module(module_name)
     except SystemExit as end:
@@ -205,7 +207,7 @@ def _cannot_import(kind: Kind, name: str, error: Exception) -> PartError:
         isinstance(error, ModuleNotFoundError)
         and error.name == name.partition(":")[0].split(".")[0]
     ):
-        place = " in the current folder or among the installed packages"
+        place = " beside the script, in the current folder or among the installed packages"
     return PartError(f"{_called(kind, name)} cannot be imported: {cause.rstrip('.')}{place}.")
 
 

@@ -18,6 +18,10 @@ MAX_LISTED = 50
 _NOUNS = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
 _LONG = 120
 """Most characters of a value in a message."""
+_LONG_LIST = 1000
+"""Most characters of the names in a message."""
+MAX_CHARACTERS = 2000
+"""Most characters of an error of a command, which is one line."""
 _LISTS = {Sequence: (list, tuple), tuple: (tuple,)}
 _origin: Callable[[Any], Any] = cache(get_origin)  # sweeps check many values
 
@@ -49,8 +53,23 @@ def listed(names: Sequence[object]) -> str:
         >>> listed(["late", "site"]), listed(range(1000))[-15:]
         ("'late', 'site'", '49 and 950 more')
     """
-    more = f" and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
-    return ", ".join(map(repr, names[:MAX_LISTED])) + more
+    quoted = [shown(name) for name in names[:MAX_LISTED]]
+    while sum(map(len, quoted)) > _LONG_LIST:
+        quoted.pop()
+    left = len(names) - len(quoted)
+    return ", ".join(quoted) + (f" and {left:,} more" if left else "")
+
+
+def shortened(message: str) -> str:
+    """A message of at most 2,000 characters: its beginning, and its end, which has the cure.
+
+    Example:
+        >>> len(shortened("1" * 5000)), shortened("1" * 5000 + " Choose another.")[-10:]
+        (2000, 'e another.')
+    """
+    if len(message) <= MAX_CHARACTERS:
+        return message
+    return f"{message[: MAX_CHARACTERS - 503]} … {message[-500:]}"
 
 
 def check_keywords(name: str, given: Iterable[str], function: Callable[..., Any]) -> None:

@@ -46,7 +46,7 @@ NO_METHOD = "train colored-digits --test-domain 0.1"
         (f"{RUN} --config no.toml", "--config no.toml: No such file or directory."),
         (
             "train colored-digits --method rdm",
-            "Give --test-domain, one of 0.9, 0.8, 0.1;",
+            "Give --test-domain, one of '0.9', '0.8', '0.1';",
         ),
         (
             f"{RUN} --test-domain 0.11",
@@ -65,6 +65,20 @@ def test_bad_input_is_one_line(riskmatch, words, message):
     assert done.err.startswith(f"riskmatch: {message}")
     assert done.err.count("\n") == 1
     assert not Path("runs").exists()
+
+
+def test_errors_have_at_most_20_lines_and_2000_characters(riskmatch):
+    rows = [f"2024-01-01T{k // 60:02d}:{k % 60:02d}:00.{'0' * 40},{k % 2},{k}" for k in range(900)]
+    Path("visits.csv").write_text("\n".join(["when,late,wait", *rows]))
+    table = ("visits.csv", "--label", "late", "--domain", "when", "--method", "erm")
+    endless = "x" * 100_000
+    for words in (("train", *table), ("train", *table, "--ignore", endless), ("show", endless)):
+        done = riskmatch(*words)
+        assert done.code == 2
+        assert len(done.err) <= 2001
+        assert done.err.count("\n") <= 20
+    assert "and" in riskmatch("train", *table).err
+    assert riskmatch("train", *table).err.endswith("more; or --all-domains.\n")
 
 
 def test_toml_file_is_checked_like_the_command_line(riskmatch):

@@ -95,7 +95,7 @@ def test_the_metric_of_a_run_is_what_training_and_tables_show(riskmatch, visits)
 def test_the_summary_of_training_is_in_the_unit_of_the_label(riskmatch, visits):
     words = f"visits.csv --label days {COLUMNS} late --test-domain west {FAST} --method erm"
     done = riskmatch("train", *shlex.split(words))
-    assert "RMSE, 80 % part" in done.out
+    assert "RMSE, held out" in done.out
     (folder,) = Path("runs").iterdir()
     value = records.read(folder).evaluations[-1].scores["north"]["train"].metrics["rmse"]
     assert f"{value:.4g}" in done.out

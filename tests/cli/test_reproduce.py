@@ -52,6 +52,25 @@ def test_table1_trains_once_and_writes_its_files(riskmatch, mnist, tmp_path):
     }
 
 
+@pytest.mark.parametrize(
+    ("name", "words"), [("table1", ("--methods", "oracle", "--init", "random")), ("fig2", ())]
+)
+def test_coloured_digits_of_scikit_learn_replace_mnist(
+    name, words, riskmatch, tmp_path, monkeypatch
+):
+    monkeypatch.delenv("RISKMATCH_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for _ in ("train", "as is"):
+        done = riskmatch("reproduce", name, *SMOKE, *words, "--out", "out")
+        assert done.code == 0
+        words = (*words, "--as-is")
+    stem = tmp_path / "out" / f"{name}-on-colored-digits"
+    assert stem.with_suffix(".png").exists()
+    note = "scikit-learn's handwritten digits) instead of ColoredMNIST"
+    text = stem.with_suffix(".md" if name == "table1" else ".json").read_text()
+    assert note in text.replace("\\u2019", "'")
+
+
 def test_same_seed_gives_identical_files(riskmatch, mnist, tmp_path):
     words = ["reproduce", "table1", *SMOKE, "--methods", "rdm,rdm-mmd", "--data-dir", mnist]
     for out in ("once", "twice"):
@@ -140,7 +159,7 @@ def test_bad_input(riskmatch, mnist, words, facts):
 
 
 def test_without_mnist_the_command_that_gets_it_is_named(riskmatch, mnist):
-    done = riskmatch("reproduce", "table1", *SMOKE)
+    done = riskmatch("reproduce", "table1", "--budget", "laptop")
     assert done.code == 2
     assert "colored-mnist (riskmatch data get mnist)" in done.err
 

@@ -33,7 +33,7 @@ def test_train_prints_progress_and_results(riskmatch):
     assert [line.split()[1] for line in lines] == ["10/20", "20/20"]
     reported = run.evaluations[0].scores["0.1"]["train"].metrics["accuracy"]
     assert f" 0.1 (test) {reported:.3f} " in lines[0]
-    last = run.evaluations[-1].scores["0.1"]["val"]
+    last = run.evaluations[-1].scores["0.8"]["val"]
     assert f"{last.metrics['accuracy']:.3f}" in done.out
     assert f"{last.risk:.4f}" in done.out
     assert "0.1 (test)" in done.out
@@ -254,3 +254,24 @@ def test_cost_estimates_and_trains_nothing(riskmatch, tmp_path):
     done = riskmatch("sweep", "run", "s", "--cost")
     assert "core hours" in done.out
     assert not (tmp_path / "s" / "runs").exists()
+
+
+def test_the_summary_has_the_chosen_step_first_and_what_is_held_out(riskmatch):
+    words = train("erm", "--steps", "60", "--lr", "0.1", "--seed", "1")
+    out = riskmatch(*words).out
+    run = only_run()
+    chosen = run.checkpoints["train-val"]
+    assert chosen < 60  # else the last step is shown alone
+    title, first, *lines = out.splitlines()
+    assert title == "erm on colored-digits, network: mlp"
+    assert first == f"step {chosen} of 60, chosen by train-val"
+    assert "step 60 of 60, the last" in lines
+    assert "accuracy, held out" in lines[0]
+    assert "part" not in out
+    scores = next(e for e in run.evaluations if e.step == chosen).scores
+    rows = {line.split()[0]: line.split() for line in lines[2:5]}
+    for name, row in rows.items():
+        held_out = scores[name]["train" if name == "0.1" else "val"]
+        assert f"{held_out.metrics['accuracy']:.3f}" == row[2 if name == "0.1" else 1]
+        assert f"{held_out.risk:.4f}" in row
+    assert rows["0.1"].count("—") == 2  # nothing of it is trained on

@@ -35,6 +35,16 @@ def test_seed_determines_the_samples():
     assert not torch.equal(first.x, other.x)
 
 
+def test_with_p_it_is_built_as_colored_mnist():
+    data = load("colored-digits", {"samples": 600, "p": [0.1, 0.2], "test_p": [0.9, 0.1]})
+    assert (data.names, data.test_only) == (("0.1", "0.2", "0.9", "test 0.1"), ("0.9", "test 0.1"))
+    assert [len(domain) for domain in data.domains] == [250, 250, 100, 100]
+    assert data.input_shape == (2, 8, 8)
+    for domain, p in zip(data.domains, (0.1, 0.2, 0.9, 0.1), strict=True):
+        color = domain.x.sum((2, 3)).argmax(1)
+        assert (color != domain.y).float().mean().item() == pytest.approx(p, abs=0.12)  # 4 SE
+
+
 def test_samples_are_jittered_independently(digits):
     grey = digits.domains[0].x.sum(1).flatten(1)
     assert len(grey.unique(dim=0)) == len(grey)

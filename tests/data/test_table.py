@@ -49,6 +49,14 @@ def test_files_and_data_frames_hold_the_same_table(tmp_path):
     assert load_data(frame, **COLUMNS, ignore=["weekend"]).input_shape == (2,)
 
 
+@pytest.mark.parametrize("ignore", ["weekend,carrier", ["weekend,carrier"], ["weekend", "carrier"]])
+def test_columns_to_ignore_are_split_at_commas_unless_one_has_that_name(ignore):
+    assert load_data(visits(), **COLUMNS, ignore=ignore).input_shape == (1,)
+    named = visits(**{"weekend,carrier": range(60)})
+    data = load_data(named, **COLUMNS, ignore=ignore)
+    assert data.input_shape == ((3,) if ignore != ["weekend", "carrier"] else (2,))
+
+
 def test_all_line_ends_give_the_same_table(tmp_path):
     frame, made = visits(), []
     for number, end in enumerate(("\n", "\r\n", "\r")):

@@ -378,6 +378,47 @@ def test_new_phase_calls_the_factory_again_and_scales_every_group():
     assert rates == [[0.1, 0.3], pytest.approx([0.1, 0.3]), pytest.approx([0.05, 0.15])]
 
 
+def test_an_optimiser_that_is_made_already_takes_the_same_steps():
+    batches = [data(seed=k) for k in range(4)]
+    model, plain = linear(), linear()
+    mine = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    objective = RDM(warmup=2, lr_after=0.05)
+    fit(model, objective, batches, mine)
+    fit(plain, objective, batches, lambda weights: torch.optim.SGD(weights, lr=0.1, momentum=0.9))
+    assert torch.equal(weights(model), weights(plain))
+    assert mine.state  # it took the steps of the first phase
+    assert mine.param_groups[0]["lr"] == 0.1
+
+
+def test_an_optimiser_of_other_weights_is_refused():
+    with pytest.raises(ValueError, match="holds other weights"):
+        fit(linear(), ERM(), [data()], torch.optim.SGD(linear().parameters(), lr=0.1))
+
+
+class Named(torch.nn.Module):
+    """Returns a mapping."""
+
+    def __init__(self, *names):
+        super().__init__()
+        self.classifier, self.names = linear(), names
+
+    def forward(self, x):
+        out = {"features": x, "logits": self.classifier(x)}
+        return {name: out[name] for name in self.names}
+
+
+@pytest.mark.parametrize("names", [("logits",), ("logits", "features")])
+def test_outputs_by_name_give_the_same_steps(names):
+    batches, model, plain = [data(seed=k) for k in range(3)], Named(*names), linear()
+    optim = OptimSpec("sgd", lr=0.1)
+    assert fit(model, RDM(warmup=1), batches, optim) == fit(plain, RDM(warmup=1), batches, optim)
+    if "features" in names:
+        fit(model, CORAL(), batches, optim)
+    else:
+        with pytest.raises(ValueError, match="needs features"):
+            fit(model, CORAL(), batches, optim)
+
+
 def test_factory_that_makes_no_optimiser_raises():
     with pytest.raises(TypeError, match=r"torch.optim.Optimizer, got 3"):
         fit(linear(), ERM(), [data()], lambda params: 3)

@@ -58,9 +58,11 @@ def test_larger_budgets_need_the_images(place, budget):
         available_data(EXPERIMENTS["vlcs"], budget)
 
 
-def test_nothing_replaces_mnist(place):
-    with pytest.raises(ValueError, match=r"colored-mnist \(riskmatch data get mnist\)"):
-        available_data(EXPERIMENTS["table1"], "smoke")
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_digits_replace_any_missing_data_under_the_budget_smoke_alone(name, place):
+    assert available_data(EXPERIMENTS[name], "smoke")[0] == (STAND_IN,)
+    with pytest.raises(ValueError, match=r"riskmatch data get"):
+        available_data(EXPERIMENTS[name], "paper")
 
 
 def test_data_set_of_another_table(place):

@@ -207,10 +207,12 @@ def _plain_warnings(quiet: bool) -> Iterator[None]:
 
 
 def _fail(error: BaseException, message: str, code: int, debug: bool) -> int:
+    from riskmatch.validation import shortened
+
     with inert_output():
         if debug:
             traceback.print_exception(error)
-        print(f"riskmatch: {printable(message)}", file=sys.stderr)
+        print(shortened(f"riskmatch: {printable(message)}"), file=sys.stderr)
     return code
 
 

@@ -13,7 +13,7 @@ from riskmatch.report.tables import Cell as Cell
 from riskmatch.report.tables import Column as Column
 from riskmatch.report.tables import Table as Table
 from riskmatch.report.tables import number as number
-from riskmatch.report.titles import part_titles as part_titles
+from riskmatch.report.titles import model_title as model_title
 from riskmatch.validation import format_value as format_value
 
 

@@ -139,7 +139,7 @@ class Reproduce(Printed, Command):
         print(f"\n{STAND_IN}")
 
 
-STAND_IN = "If no images are available, the budget smoke uses scikit-learn's handwritten digits."
+STAND_IN = "If no data set is available, the budget smoke uses scikit-learn's handwritten digits."
 _COLUMNS = [
     Column("name", lambda info: info.name),
     Column("shows", lambda info: f"{info.paper}: {info.summary}"),

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import riskmatch
 from riskmatch.cli.errors import BadInput, CommandError, Ended, RunFailed, bad_input, cause_of
@@ -19,7 +19,7 @@ from riskmatch.cli.printer import (
     Amount,
     Cell,
     Column,
-    part_titles,
+    model_title,
     print_json,
     print_line,
     print_table,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from riskmatch.runs.config import RunConfig
+    from riskmatch.runs.lines import Score
     from riskmatch.training import PreparedRun
 
 
@@ -177,43 +178,26 @@ class Train(Execution, Command):
     def _print(self, run: riskmatch.Run) -> None:
         """Print metric and mean risk per domain, the files, and the command to repeat."""
         config, record = run.config, run.record
-        last = record.evaluations[-1]
-        first, second = part_titles(config.data, config.data_options).values()
-
-        metric = record.task.metrics[record.task.primary]
-
-        def scored(split: Literal["train", "val"], title: str) -> Column:
-            def cell(name: str) -> Cell:
-                value = last.scores[name][split].metrics.get(record.task.primary, math.nan)
-                return Amount(value, 3) if metric.percent else metric.shown(value)
-
-            return Column(title, cell, optional=True)
-
-        def risk(split: Literal["train", "val"], title: str) -> Column:
-            return Column(title, lambda name: Amount(last.scores[name][split].risk, 4), "", True)
-
-        columns = [
-            Column("domain", lambda name: name + " (test)" * (name in config.test_domains)),
-            scored("train", f"{metric.title}, {first}"),
-            scored("val", second),
-            risk("train", f"mean risk, {first}"),
-            risk("val", second),
-        ]
-        print_line(f"{config.method} on {config.data} after {last.step} steps", "bold")
-        print_table(columns, last.scores)
+        last, chosen = record.evaluations[-1].step, run.chosen_step(self.after_warmup)
+        network = model_title(config.model, config.model_options)
+        print_line(f"{config.method} on {config.data}, network: {network}", "bold")
+        for step in dict.fromkeys(filter(None, (chosen, last))):
+            roles = ["chosen by train-val"] * (step == chosen) + ["the last"] * (step == last)
+            print_line(f"step {step} of {config.steps}, {' and '.join(roles)}")
+            self._print_evaluation(run, step)
         shared = record.data.shared_groups if record.data else ()
         if seen := [name for name in config.test_domains if name in shared]:
             print_line(
-                f"{', '.join(seen)}: the {first} of a test domain has the groups that no training "
-                f"domain trains on, the {second} the others."
+                f"{', '.join(seen)}: held out are the samples in groups that no training domain "
+                "trains on."
             )
         if record.stopped_early:
             cause = f"the validation risk was flat for {config.patience} evaluations"
             if config.average == "swad":
                 cause = "the validation risk was flat, or had left the window of swad"
-            print_line(f"Stopped at step {last.step} of {config.steps}: {cause}.")
+            print_line(f"Stopped at step {last} of {config.steps}: {cause}.")
         if (share := record.evaluation_share) is not None:
-            spent = f"{share:.0%} of {clock(last.seconds)}"
+            spent = f"{share:.0%} of {clock(record.evaluations[-1].seconds)}"
             print_line(f"evaluation {spent}, checkpoints included")
         for message in run.findings:
             print_line(f"warning: {message}")
@@ -222,6 +206,42 @@ class Train(Execution, Command):
         if self.all_domains:
             print_line(f"{'model':<10} {self.model}")
         print_line(f"{'repeat':<10} {self.line}")
+
+    def _print_evaluation(self, run: riskmatch.Run, step: int) -> None:
+        """Print metric and mean risk per domain, held out and on the samples trained on."""
+        record, tests = run.record, run.config.test_domains
+        scores = next(e.scores for e in record.evaluations if e.step == step)
+        metric = record.task.metrics[record.task.primary]
+
+        def score(name: str, held_out: bool) -> Score | None:
+            """Of a test domain, of which nothing is trained on, on the part that tables report."""
+            if name in tests:
+                return scores[name]["train"] if held_out else None
+            return scores[name]["val" if held_out else "train"]
+
+        def scored(held_out: bool, title: str) -> Column:
+            def cell(name: str) -> Cell:
+                if (own := score(name, held_out)) is None:
+                    return None
+                value = own.metrics.get(record.task.primary, math.nan)
+                return Amount(value, 3) if metric.percent else metric.shown(value)
+
+            return Column(title, cell, optional=True)
+
+        def risk(held_out: bool, title: str) -> Column:
+            def cell(name: str) -> Cell:
+                return None if (own := score(name, held_out)) is None else Amount(own.risk, 4)
+
+            return Column(title, cell, "", True)
+
+        columns = [
+            Column("domain", lambda name: name + " (test)" * (name in tests)),
+            scored(True, f"{metric.title}, held out"),
+            scored(False, "trained on"),
+            risk(True, "mean risk, held out"),
+            risk(False, "trained on"),
+        ]
+        print_table(columns, scores)
 
 
 def _is_first() -> bool:

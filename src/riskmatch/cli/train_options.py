@@ -30,7 +30,7 @@ from riskmatch.defaults.describe import argument_docs
 from riskmatch.files import read_file
 from riskmatch.registry import built_in
 from riskmatch.runs.config import RunConfig
-from riskmatch.validation import format_value, type_hints
+from riskmatch.validation import format_value, listed, type_hints
 
 if TYPE_CHECKING:
     from riskmatch.training import PreparedRun
@@ -234,7 +234,7 @@ def _check_together(setup: Setup, given: Mapping[str, Any]) -> None:
 
         options, data_dir = with_columns(given)["data_options"], given.get("data_dir")
         names = known_domains(given["data"]) or load(given["data"], options, data_dir).names
-        raise BadInput(f"Give --test-domain, one of {', '.join(names)}; or --all-domains.")
+        raise BadInput(f"Give --test-domain, one of {listed(names)}; or --all-domains.")
     if "memory" in given and not given.get("cost"):
         raise BadInput("--memory is an option of --cost; a run is divided with --accumulate.")
     if given.get("memory", 1) <= 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -36,7 +36,8 @@ def outputs(model: Callable[..., Any], x: Tensor | NamedTensors) -> tuple[Tensor
     """Features, or None where the network returns none, and logits of the inputs ``x``.
 
     Named tensors are passed as keyword arguments. A network may return ``(features, logits)``, the
-    logits alone, or an object with the attribute ``logits``, as those of Hugging Face do.
+    logits alone, a mapping with ``logits`` and perhaps ``features``, or an object with the
+    attribute ``logits``, as those of Hugging Face do.
 
     Example:
         >>> outputs(nn.Linear(2, 3), torch.zeros(5, 2))[1].shape
@@ -51,6 +52,8 @@ def outputs(model: Callable[..., Any], x: Tensor | NamedTensors) -> tuple[Tensor
             f"The network does not take inputs {_described(x)}: {error}. Give inputs of the width, "
             "type and indices that its layers have, or change the layers."
         ) from error
+    if isinstance(out, Mapping) and "logits" in out:
+        out = (out["features"], out["logits"]) if "features" in out else out["logits"]
     out = getattr(out, "logits", out)
     if isinstance(out, Tensor):
         return None, out
@@ -59,7 +62,8 @@ def outputs(model: Callable[..., Any], x: Tensor | NamedTensors) -> tuple[Tensor
         if isinstance(features, Tensor) and isinstance(logits, Tensor):
             return features, logits
     raise PartError(
-        "A network must return logits or a pair of tensors (features, logits), got "
+        "A network must return logits or a pair of tensors (features, logits), or a mapping with "
+        "these names, got "
         f"{type(out).__name__}."
     )
 

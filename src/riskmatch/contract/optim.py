@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -52,18 +54,22 @@ class OptimSpec:
             raise ValueError(f"betas are for adam and adamw, got {self.betas} for {self.kind}.")
 
     @classmethod
-    def of(cls, factory: OptimFactory, params: list[Tensor]) -> OptimSpec:
-        """The optimiser that ``factory`` makes of ``params``.
+    def of(cls, factory: OptimFactory | torch.optim.Optimizer, params: list[Tensor]) -> OptimSpec:
+        """The optimiser that ``factory`` makes of ``params``, or one that is made already.
 
         Its learning rate is that of its first group of weights. A method that starts a fresh
-        optimiser after its warm-up calls the factory again; where it, or a schedule, sets another
-        learning rate, those of all groups are multiplied by the same factor.
+        optimiser after its warm-up calls the factory again, or takes one with the settings of the
+        optimiser that was passed, which must hold no weights besides ``params``; where it, or a
+        schedule, sets another learning rate, those of all groups are multiplied by the same factor.
 
         Example:
             >>> OptimSpec.of(lambda params: torch.optim.RAdam(params, lr=0.1), [torch.zeros(2)]).lr
             0.1
         """
-        made = factory(params)
+        if isinstance(factory, torch.optim.Optimizer):
+            made, factory = factory, _reusing(factory)
+        else:
+            made = factory(params)
         if not isinstance(made, torch.optim.Optimizer):
             raise TypeError(
                 "optim must be a function of a list of weights that returns a "
@@ -95,6 +101,28 @@ class OptimSpec:
             return optimizer
         more = {"momentum": self.momentum} if self.kind == "sgd" else {"betas": self.betas}
         return _OPTIMISERS[self.kind](params, lr=self.lr, weight_decay=self.weight_decay, **more)
+
+
+def _reusing(optimizer: torch.optim.Optimizer) -> OptimFactory:
+    """A function that returns the optimiser, and then others with its settings and no state."""
+    settings = [{**group} for group in optimizer.param_groups]
+    unused = [optimizer]
+
+    def factory(params: list[Tensor]) -> torch.optim.Optimizer:
+        held = {id(p) for group in settings for p in group["params"] if p.requires_grad}
+        if not held or held - {*map(id, params)}:
+            raise ValueError(
+                "The optimiser holds other weights than those that the method trains: pass a "
+                "function of the weights, as in lambda weights: torch.optim.Adam(weights, lr=1e-3)."
+            )
+        if unused:
+            return unused.pop()
+        fresh = copy.copy(optimizer)
+        fresh.state = defaultdict(dict)
+        fresh.param_groups = [{**group} for group in settings]
+        return fresh
+
+    return factory
 
 
 _OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {

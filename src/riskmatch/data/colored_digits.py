@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from riskmatch.data.colored_mnist import colored_like_mnist
 from riskmatch.data.domain import Domain, DomainSet
+from riskmatch.data.mnist import Mnist
 from riskmatch.data.sampler import stream
 
-AGREEMENT = ("0.9", "0.8", "0.1")
+AGREEMENT: tuple[str, ...] = ("0.9", "0.8", "0.1")
 """Probabilities that the colour agrees with the label, the names of the domains."""
 LABEL_NOISE = 0.25
+TRAINING = 1500
+"""Digits that are not for the test where the domains are built as those of ColoredMNIST."""
 
 
-def colored_digits(*, samples: int = 5000, seed: int = 0) -> DomainSet:
+def colored_digits(
+    *, samples: int = 5000, seed: int = 0, p: Sequence[float] = (), test_p: Sequence[float] = ()
+) -> DomainSet:
     """ColoredDigits: ColoredMNIST's construction on the digits that come with scikit-learn.
 
     Input
@@ -37,7 +45,15 @@ def colored_digits(*, samples: int = 5000, seed: int = 0) -> DomainSet:
     Args:
         samples: samples per domain.
         seed: seed of every random choice.
+        p: build the domains as :func:`~riskmatch.data.colored_mnist.colored_mnist` does with its
+            preset ``authors-code``, of the first 1,500 digits and 297 for the test; ``samples`` is
+            then the number of training digits.
+        test_p: p of each test domain, where ``p`` is given.
     """
+    if p or test_p:
+        return colored_like_mnist(
+            "colored-digits", _like_mnist, "authors-code", p, test_p, seed, samples
+        )
     if samples < 1:
         raise ValueError(f"samples of colored-digits must be at least 1, got {samples}.")
     images, digits = grey_digits()
@@ -48,6 +64,13 @@ def colored_digits(*, samples: int = 5000, seed: int = 0) -> DomainSet:
         generator = stream("colored-digits", seed, name)
         domains.append(colored(name, images[rows], digits[rows], samples, generator))
     return DomainSet("colored-digits", tuple(domains), classes=2)
+
+
+def _like_mnist() -> Mnist:
+    """The digits, twice as large since ColoredMNIST takes every second row and column."""
+    images, digits = grey_digits()
+    large = (images * 255).repeat_interleave(2, 1).repeat_interleave(2, 2)
+    return Mnist(large[:TRAINING], digits[:TRAINING], large[TRAINING:], digits[TRAINING:])
 
 
 def grey_digits() -> tuple[Tensor, Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -68,11 +68,26 @@ def colored_mnist(
         samples: number of training digits; below 60,000, a sixth as many test digits are used.
     """
     check_option("preset of colored-mnist", preset, PRESETS)
+    return colored_like_mnist(
+        "colored-mnist", lambda: load_mnist(data_dir), preset, p, test_p, seed, samples
+    )
+
+
+def colored_like_mnist(
+    name: str,
+    load: Callable[[], Mnist],
+    preset: str,
+    p: Sequence[float],
+    test_p: Sequence[float],
+    seed: int,
+    samples: int,
+) -> DomainSet:
+    """The construction of :func:`colored_mnist`, which has the same arguments, on any digits."""
     for option, values in {"p": p, "test_p": test_p}.items():
         _check_probabilities(option, values)
     if samples < HELD_OUT * len(p):
         raise ValueError(f"samples must be {HELD_OUT * len(p)} or more, got {samples!r}.")
-    mnist = load_mnist(data_dir)
+    mnist = load()
     shuffled = torch.randperm(
         len(mnist.train_images), generator=stream("colored-mnist", seed, "shuffle")
     )[:samples]
@@ -86,9 +101,9 @@ def colored_mnist(
         share = slice(k, None, len(p))
         validation = held_out.take(share) if preset == "paper" else held_out
         domains.append(training.take(share).domain(names[k], flip, validation))
-    for name, flip in zip(names[len(p) :], test_p, strict=True):
-        domains.append(test.domain(name, flip, held_out))
-    return DomainSet("colored-mnist", tuple(domains), classes=2, test_only=names[len(p) :])
+    for domain, flip in zip(names[len(p) :], test_p, strict=True):
+        domains.append(test.domain(domain, flip, held_out))
+    return DomainSet(name, tuple(domains), classes=2, test_only=names[len(p) :])
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from riskmatch.data import OnProgress
 from riskmatch.data.catalogue import load
 from riskmatch.data.domain import Domain, DomainSet, NamedTensors, check_real
 from riskmatch.data.table import encoded_groups, table_domains
-from riskmatch.validation import check_option
+from riskmatch.validation import check_option, listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Samples: TypeAlias = "Domain | Dataset[Any] | tuple[Any, Any] | tuple[Any, Any, Any]"
 """One domain: a :class:`Domain`, a map-style torch data set of pairs, a pair ``(x, y)``, or
 ``(x, y, groups)``."""
+LABELS = ("label", "labels")
+"""Columns of the label of a data set of Hugging Face."""
 Group: TypeAlias = "str | Mapping[str, Any] | None"
 """Groups of samples: a column, or the groups of each domain of a mapping by name."""
 
@@ -55,9 +57,13 @@ def load_data(
             - a mapping of domain names to pairs ``(x, y)`` of inputs (n, …), or a mapping of names
               to such tensors, which the network receives as keyword arguments, and labels (n, …),
               to :class:`~riskmatch.data.Domain` values, or to map-style
-              ``torch.utils.data.Dataset`` objects that yield such pairs, read into memory;
-            - a pandas data frame with one row per sample: a table of numbers, categories, dates and
-              booleans, with missing values. A label with fractions is the target of a regression.
+              ``torch.utils.data.Dataset`` objects that yield such pairs, read into memory, or to
+              data sets of Hugging Face with a column ``label`` or ``labels`` and columns of numbers
+              of one shape, which the network receives as keyword arguments, or as the inputs where
+              it is a single one of floats or bytes; texts are left out;
+            - a pandas data frame, or a data set of Hugging Face, one row per sample: a table of
+              numbers, categories, dates and booleans, with missing values. A label with fractions
+              is the target of a regression.
               :func:`riskmatch.train` fits the preprocessing, and so does
               :meth:`~riskmatch.data.table.TableDomains.fitted`.
         label: column of the label, for a table or a list of images: of the class, of numbers, or of
@@ -105,6 +111,8 @@ def load_data(
         return _from_mapping(source, on_progress, _groups_by_domain(source, group))
     import pandas as pd
 
+    if hasattr(source, "column_names") and hasattr(source, "to_pandas"):  # of Hugging Face
+        source = cast(Any, source).to_pandas()
     if not isinstance(source, pd.DataFrame):
         raise TypeError(
             "Data must be a name, a path, a DomainSet, a mapping of domain names to samples or a "
@@ -207,7 +215,7 @@ def _class_names(source: Mapping[str, Samples]) -> tuple[str, ...]:
     stated = {
         name: tuple(map(str, classes))
         for name, value in source.items()
-        if isinstance(classes := getattr(value, "classes", None), Sequence)
+        if isinstance(classes := _stated_classes(value), Sequence)
     }
     domain, first = next(iter(stated.items()), ("", ()))
     for name, other in stated.items():
@@ -219,12 +227,41 @@ def _class_names(source: Mapping[str, Samples]) -> tuple[str, ...]:
     return first
 
 
+def _stated_classes(value: Any) -> Any:
+    columns = getattr(value, "features", None) or {}
+    label = next((columns[c] for c in LABELS if c in columns), None) if _is_hub(value) else value
+    return getattr(label, "names", None) if _is_hub(value) else getattr(label, "classes", None)
+
+
+def _is_hub(value: Any) -> bool:
+    """Whether it is a data set of Hugging Face."""
+    return hasattr(value, "column_names") and hasattr(value, "with_format")
+
+
+def _from_hub(name: str, data: Any) -> tuple[Any, Any]:
+    """Inputs and labels of a data set of Hugging Face."""
+    rows = {column: np.asarray(values) for column, values in data.with_format("numpy")[:].items()}
+    label = next((column for column in LABELS if column in rows), None)
+    x = {k: v for k, v in rows.items() if k != label and v.dtype.kind in "biuf"}
+    if label is None or not x:
+        lacks = "a column label" if label is None else "columns of numbers of one shape"
+        raise ValueError(
+            f"Domain '{name}': the data set lacks {lacks}; it has {listed(list(rows))}. Rename or "
+            "map its columns, such as tokens padded to one length."
+        )
+    (single, *others) = x.values()
+    plain = not others and (single.dtype.kind == "f" or single.dtype == np.uint8)
+    return (single if plain else x), rows[label]
+
+
 def _domain(name: str, samples: Samples, on_progress: OnProgress | None) -> Domain:
     if isinstance(samples, Domain):
         validation = samples.validation
         held_out = validation and _domain(name, validation, on_progress)
         return Domain(name, samples.x, _labels(name, samples.y), held_out, samples.groups)
-    if isinstance(samples, Dataset):
+    if _is_hub(samples):
+        samples = _from_hub(name, samples)
+    elif isinstance(samples, Dataset):
         samples = _read(name, samples, on_progress)
     if not isinstance(samples, tuple | list) or len(samples) not in (2, 3):
         raise ValueError(

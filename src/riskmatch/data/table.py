@@ -167,6 +167,7 @@ def table_domains(
     frame = with_text_names(frame)
     columns = list(frame.columns)
     labels = () if label is None else label_columns(label, columns)
+    ignore = label_columns(ignore, columns)
     roles = {"label": labels, "domain": (domain,) if domain else ()}
     _check_roles(frame, name, {**roles, "group": (group,)} if group else roles, ignore)
     assert domain is not None

@@ -77,6 +77,10 @@ class Run(StoredRun):
         """What is wrong with the run, one sentence each."""
         return findings(self.record)
 
+    def chosen_step(self, after_warmup: bool = False) -> int | None:
+        """The step that ``train-val`` chooses, or does of those at which the method acts."""
+        return best_step(self.record, after_warmup)
+
     @property
     def files(self) -> list[tuple[str, Path, str]]:
         """Record and checkpoints: what each is, its path, and the names of the step."""

@@ -37,6 +37,7 @@ from riskmatch.distributed import average_over_processes, gather_risks
 from riskmatch.divergence.checks import NonFiniteError
 from riskmatch.registry import PartError
 from riskmatch.runs.config import Schedule
+from riskmatch.validation import shown
 
 Samples = tuple[Tensor | Mapping[str, Tensor], Tensor, Tensor | Sequence[int] | Sequence[str]]
 """A batch ``(x, y, domain)``, in any order."""
@@ -345,7 +346,7 @@ def fit(
     model: nn.Module,
     objective: Objective,
     batches: Iterable[Batch | Samples],
-    optim: OptimSpec | OptimFactory,
+    optim: OptimSpec | OptimFactory | torch.optim.Optimizer,
     memory: Memory | None = None,
     settings: StepSettings | None = None,
     *,
@@ -364,8 +365,8 @@ def fit(
             :meth:`~riskmatch.data.Batch.of`); or values of :class:`~riskmatch.data.Batch`. They
             are moved to the device of the model.
         optim: optimiser, which the objective may change from step to step: an
-            :class:`~riskmatch.contract.OptimSpec`, or a function of the weights that returns any
-            torch optimiser, see :meth:`~riskmatch.contract.OptimSpec.of`.
+            :class:`~riskmatch.contract.OptimSpec`, a torch optimiser of weights of the model, or a
+            function of the weights that returns one, see :meth:`~riskmatch.contract.OptimSpec.of`.
         memory: memory of an earlier call, to continue from it.
         settings: per-sample loss, schedule, clipping, mixed precision.
         task: a task, or its name, whose risk is the per-sample loss: ``"classification"``
@@ -399,10 +400,11 @@ def fit(
             "objective must be an Objective, as riskmatch.objectives.RDM() is, got "
             f"{objective!r}. riskmatch.train takes names."
         )
-    if not isinstance(optim, OptimSpec) and not callable(optim):
+    if not isinstance(optim, OptimSpec | torch.optim.Optimizer) and not callable(optim):
         raise TypeError(
-            "optim must be a riskmatch.contract.OptimSpec, as OptimSpec('adam', lr=1e-3) is, or a "
-            f"function of the weights that returns a torch optimiser, got {optim!r}."
+            "optim must be a riskmatch.contract.OptimSpec, as OptimSpec('adam', lr=1e-3) is, a "
+            "torch optimiser, or a function of the weights that returns one, got "
+            f"{shown(optim)}."
         )
     memory, settings = memory or Memory(), settings or StepSettings()
     if task is not None:

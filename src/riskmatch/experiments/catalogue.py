@@ -74,7 +74,7 @@ def available_data(
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Data sets to run an experiment on, and the unavailable ones with the cure of each.
 
-    Under the budget smoke, ``STAND_IN`` replaces images if none are available.
+    Under the budget smoke, ``STAND_IN`` replaces data sets of which none is available.
 
     Args:
         experiment: the experiment.
@@ -87,13 +87,13 @@ def available_data(
     """
     names = requested_data(experiment, names)
     missing = missing_data(names, data_dir)
-    small = budget == "smoke" and set(names) <= set(IMAGE_DATA)
-    large = {name for name in names if small and (DATASETS[name].samples or 0) > SMOKE_LIMIT}
+    small = names if budget == "smoke" and set(names) <= set(IMAGE_DATA) else ()
+    large = {name for name in small if (DATASETS[name].samples or 0) > SMOKE_LIMIT}
     why = {**dict.fromkeys(large, "too large for --budget smoke"), **missing}
     unavailable = {name: why[name] for name in names if name in why}
     if available := tuple(name for name in names if name not in why):
         return available, unavailable
-    if small:
+    if budget == "smoke":
         missing = missing_data([STAND_IN], data_dir)
     if missing:
         cures = " or ".join(f"{name} ({cure})" for name, cure in missing.items())

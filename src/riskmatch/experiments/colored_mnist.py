@@ -26,7 +26,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from riskmatch.experiments.experiment import INITS, Budget, Init
+from riskmatch.experiments.experiment import INITS, STAND_IN, Budget, Init
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.method import facts_of
 from riskmatch.sweep.plan import PlannedRun
@@ -167,6 +167,7 @@ def grid_runs(
     methods: Collection[str] | None = None,
     seeds: Sequence[int] | None = None,
     inits: Collection[Init] = INITS,
+    data: str = "colored-mnist",
 ) -> list[GridRun]:
     """List the runs of Table 1, all of a seed before the next seed.
 
@@ -176,6 +177,7 @@ def grid_runs(
         methods: some keys of ``METHODS``; None for all.
         seeds: seeds in place of the budget's.
         inits: initialisations. The oracle, which has only one, is always included.
+        data: the data set, or ``STAND_IN``.
 
     Example:
         >>> grid_runs("smoke", ["rdm"])[0].title
@@ -183,7 +185,7 @@ def grid_runs(
     """
     return [
         GridRun(
-            config=_config(method, init, value, seed, budget),
+            config=_config(method, init, value, seed, budget, data),
             title=f"{method.label} from {'random weights' if init == 'random' else 'ERM'}, "
             f"{method.setting(value)}, seed {seed}",
             method=name,
@@ -199,7 +201,9 @@ def grid_runs(
     ]
 
 
-def _config(method: MethodGrid, init: Init, value: float, seed: int, budget: Budget) -> RunConfig:
+def _config(
+    method: MethodGrid, init: Init, value: float, seed: int, budget: Budget, data: str
+) -> RunConfig:
     searches_steps = method.searched == "steps"
     steps = int(value) if searches_steps else method.steps
     smoke = budget == "smoke"
@@ -208,7 +212,7 @@ def _config(method: MethodGrid, init: Init, value: float, seed: int, budget: Bud
     if "lr_after" in hparams:
         hparams["lr_after"] = lr
     return RunConfig(
-        data="colored-mnist",
+        data=data,
         test_domains=tuple(domain_name(p, method.p) for p in TEST_P),
         method=method.objective,
         hparams={**facts_of(method.objective).defaults, **hparams},
@@ -228,7 +232,7 @@ def _config(method: MethodGrid, init: Init, value: float, seed: int, budget: Bud
         seed=seed,
         pretrain=PRETRAIN // shorter if init == "erm" else 0,
         data_options={
-            "preset": "authors-code",
+            **({} if data == STAND_IN else {"preset": "authors-code"}),
             "p": list(method.p),
             "test_p": list(TEST_P),
             "seed": seed,

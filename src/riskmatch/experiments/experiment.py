@@ -23,7 +23,7 @@ INITS: tuple[Init, ...] = get_args(Init)
 ExperimentOption = Literal["data", "methods", "seeds", "search_seeds", "init", "preset"]
 """Options that only some experiments take."""
 STAND_IN = "colored-digits"
-"""Data set that replaces missing image benchmarks under the budget smoke."""
+"""Data set that replaces missing ones under the budget smoke."""
 SUFFIXES = ("md", "tex", "csv", "png", "pdf", "json")
 """Those of the files of experiments."""
 RUNS = "runs"

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from riskmatch.experiments.colored_mnist import METHODS, GridRun, domain_name, grid_runs
 from riskmatch.experiments.experiment import Experiment, FinishedRuns, Output, Scope
-from riskmatch.experiments.images import runs_without, write_figure
+from riskmatch.experiments.images import joined, runs_without, write_figure
 from riskmatch.report.density import Array, DensityEstimate, bin_edges, finite_risks
 from riskmatch.report.figures import Densities, read_plot, save
 from riskmatch.report.figures.risks import XLABEL, density_plot, label_risks, last_predictions
@@ -85,7 +85,7 @@ def _mean_risks(means: Mapping[str, Mapping[str, float]]) -> str:
 def _plan(scope: Scope) -> list[GridRun]:
     """Two runs of Table 1: ERM and RDM from ERM initialisation, with the first seed."""
     seeds = (scope.seeds or (0,))[:1]
-    runs = grid_runs(scope.budget, ["erm", "rdm"], seeds, ["erm"])
+    runs = grid_runs(scope.budget, ["erm", "rdm"], seeds, ["erm"], *scope.data)
     return [run for run in runs if run.value == METHODS[run.method].default]
 
 
@@ -99,7 +99,8 @@ def _write(finished: FinishedRuns) -> Output:
         risks[METHODS[run.config.method].label] = {
             f"p = {p}": finite_risks(predictions[name]["train"]) for p, name in names.items()
         }
-    title = "Risks of MNIST's test digits in the colours of four domains; ticks mark their means"
+    title = "Risks of test digits in the colours of four domains; ticks mark their means"
+    title = joined(finished.scope.stand_in_note, title)
     numbers = density_figure(title, risks, STYLES, BINS).json()
     save(read_plot(numbers).draw("page"), finished.file("png"))
     files = [finished.file("png"), *finished.write({"json": numbers})]

@@ -125,7 +125,7 @@ def runs_without(
 def write_tables(title: str, tables: Sequence[Table], finished: FinishedRuns) -> Output:
     """Write one table for all data sets, or one for each, as Markdown, LaTeX and CSV."""
     scope = finished.scope
-    tables = [replace(one, caption=_joined(scope.stand_in_note, one.caption)) for one in tables]
+    tables = [replace(one, caption=joined(scope.stand_in_note, one.caption)) for one in tables]
     whole = tables[0]
     if len(tables) > 1:  # the data set is the first column
         stacked = zip(scope.data, tables, strict=True)
@@ -142,8 +142,8 @@ def write_figure(finished: FinishedRuns, plot: Plot, text: str) -> Output:
     scope = finished.scope
     plot = replace(
         plot,
-        title=_joined(scope.stand_in_note, plot.title),
-        note=_joined(plot.note, FIGURE_NOTES[scope.budget], scope.unavailable_note),
+        title=joined(scope.stand_in_note, plot.title),
+        note=joined(plot.note, FIGURE_NOTES[scope.budget], scope.unavailable_note),
     )
     numbers = plot.json()
     figure, drawn = read_plot(numbers).draw(), [finished.file("png"), finished.file("pdf")]
@@ -152,5 +152,6 @@ def write_figure(finished: FinishedRuns, plot: Plot, text: str) -> Output:
     return Output([*drawn, *finished.write({"json": numbers})], text, json.loads(numbers))
 
 
-def _joined(*sentences: str) -> str:
+def joined(*sentences: str) -> str:
+    """Sentences that are not empty, with blanks between them."""
     return " ".join(filter(None, sentences))

@@ -154,7 +154,7 @@ def narrowed(
 def _grid(scope: Scope) -> list[GridRun]:
     for method in scope.methods or ():
         check_option("method of Table 1", method, METHODS)
-    return grid_runs(scope.budget, scope.methods, scope.seeds, scope.inits)
+    return grid_runs(scope.budget, scope.methods, scope.seeds, scope.inits, *scope.data)
 
 
 def _plan(scope: Scope) -> list[GridRun]:
@@ -172,6 +172,8 @@ def _write(finished: FinishedRuns) -> Output:
     rows = select(runs, finished.records)
     tables = [comparison_table(rows), *map(accuracy_by_p, rows.values())]
     notes = [f"Written by `{finished.command}`.", f"The paper's numbers: {TABLE1_CITATION}."]
+    if finished.scope.uses_stand_in:
+        notes.append(finished.scope.stand_in_note)
     if finished.scope.budget == "smoke":
         notes.append(_SMOKE_NOTE)
     missing = [run for run in runs if run.config.id not in finished.records]
