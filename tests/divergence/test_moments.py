@@ -23,6 +23,17 @@ def test_a_common_shift_does_not_matter():
     assert torch.allclose(Moments()(x + 100, y + 100), Moments()(x, y), rtol=1e-10)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_float32_keeps_small_differences_of_large_samples(weighted):
+    generator = torch.Generator().manual_seed(0)
+    x, y = (100 + 1e-3 * torch.randn(size, generator=generator) for size in (50, 60))
+    weights = torch.rand(60, generator=generator).softmax(0) if weighted else None
+    exact = Moments().between(
+        x.double(), y.double(), None if weights is None else weights.double()
+    )
+    assert float(Moments().between(x, y, weights)) == pytest.approx(float(exact), rel=1e-4)
+
+
 def test_differentiable_twice():
     samples = tuple(part.requires_grad_() for part in drawn(5, 4))
     assert gradcheck(Moments(), samples)

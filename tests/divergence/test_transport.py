@@ -105,3 +105,13 @@ def test_gradient_of_energy_at_ties_is_that_of_the_mean_distances(numbers, data)
     expected = torch.autograd.grad(2 * between - own - other, (x, y))
     for found, gradient in zip(torch.autograd.grad(Energy()(x, y), (x, y)), expected, strict=True):
         torch.testing.assert_close(found, gradient)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_energy_in_float32_with_an_outlier(weighted):
+    generator = torch.Generator().manual_seed(0)
+    x, y = (torch.rand(size, generator=generator) for size in (3000, 9000))
+    y[0] = 1e7  # its weight is 1e-4, and its distance multiplies every rounding error
+    weights = torch.full((9000,), 1 / 9000) if weighted else None
+    exact = float(Energy()(x.double(), y.double()))
+    assert float(Energy().between(x, y, weights)) == pytest.approx(exact, rel=1e-6)

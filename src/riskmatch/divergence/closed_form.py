@@ -16,6 +16,9 @@ class Moments(Divergence):
 
     .. math:: (\bar x - \bar y)^2 + (s_x^2 - s_y^2)^2
 
+    The gradient grows with the cube of the samples, and overflows in float16, whose largest number
+    is 65,504, where variances differ by hundreds: compute such losses in float32.
+
     Example:
         >>> Moments()(torch.tensor([0.0, 2.0]), torch.tensor([1.0, 5.0]))  # (1−3)² + (2−8)²
         tensor(40.)
@@ -28,6 +31,9 @@ class Moments(Divergence):
 
     def between(self, x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
         """The divergence of two samples that have been checked."""
+        # Means of values near 100 that differ by 1e-3 would be rounded by as much in float32.
+        shift = y.detach().mean()
+        x, y = x - shift, y - shift
         if weights is None:
             return (x.mean() - y.mean()).square() + (x.var() - y.var()).square()
         mean = (weights * y).sum()  # autocast would compute a dot product in half precision
@@ -54,11 +60,14 @@ class Energy(Divergence):
     def between(self, x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
         """The divergence of two samples that have been checked."""
         points, order = torch.cat([x, y]).sort()
-        below = -(y.new_full(y.shape, 1 / len(y)) if weights is None else weights)
-        steps = torch.cat([x.new_full(x.shape, 1 / len(x)), below])[order]
-        difference = steps.double().cumsum(0)
+        # In float64, and summing to 1: a distant outlier multiplies every rounding error.
+        below = torch.ones_like(y, dtype=torch.float64) if weights is None else weights.double()
+        above = torch.ones_like(x, dtype=torch.float64)
+        steps = torch.cat([above / len(x), -below / below.sum()])[order]
+        difference = steps.cumsum(0)
         with torch.no_grad():
-            value = 2 * (difference[:-1].to(points.dtype).square() * points.diff()).sum()
+            exact = 2 * (difference[:-1].square() * points.double().diff()).sum()
+            value = exact.to(points.dtype)
             # At a tie the order is arbitrary: its points share the differences before and after it.
             padded = torch.cat([difference.new_zeros(1), difference])
             before = padded[torch.searchsorted(points, points)]
