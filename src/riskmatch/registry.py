@@ -138,8 +138,8 @@ def names(kind: Kind) -> list[str]:
     """The names of the built-in parts, then those that installed packages announce.
 
     Example:
-        >>> names("method")[:3]
-        ['causirl', 'coral', 'eqrm']
+        >>> {"erm", "rdm"} <= set(names("method"))
+        True
     """
     known = built_in(kind)
     return [*known, *(name for name in sorted(_entry_points(kind)) if name not in known)]
