@@ -52,6 +52,14 @@ def test_other_kernels_agree_with_all_pairs(kernel, shape):
     check(reference.risks(shape, 500), 200, kernel, tolerance=1e-5)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_float32_gradients_of_ties_agree_with_all_pairs(seed):
+    generator = torch.Generator().manual_seed(seed)
+    values = 7 * torch.randn(2 + seed % 10, generator=generator)
+    risks = values[torch.randint(len(values), (300,), generator=generator)]
+    check(risks, 100, KERNEL, tolerance=3e-5)
+
+
 def test_twenty_thousand_risks_agree_with_all_pairs():
     kernel = RBFMixture(1e-3)
     risks = reference.risks("one outlier of 1e6", 20_000)

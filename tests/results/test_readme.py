@@ -79,18 +79,23 @@ def test_statements_on_the_papers_figures_agree_with_the_files():
     assert f"{weights[5]:.1f} at 5" in texts[0]
 
 
-def test_statements_on_photos_agree_with_the_records():
+def test_changes_of_training_domains_agree_with_the_records():
     frame = results(ROOT / "results" / "pacs" / "frozen")
-    runs = frame[(frame["method"] == "rdm") & (frame["test_domains"] == ("photo",))]
-    last = runs.sort_values("step").groupby("run").last()
-    accuracy = 100 * last["accuracy/train/photo"].sort_values()
-    assert len(accuracy) == 15
-    text = (ROOT / "results" / "README.md").read_text("utf-8")
-    low, high = accuracy.iloc[0], accuracy.iloc[12]
-    assert f"between {int(low)} and {round(high)}" in text
-    assert accuracy.iloc[13:].round().tolist() == [96, 96]
-    weights = sorted(last["hparams/weight"][accuracy.index[13:]].round(2))
-    assert weights == [0.16, 0.43] == sorted(last["hparams/weight"].round(2))[:2]
+    steps = frame[frame["method"] == "rdm"].sort_values("step")
+    last = steps.groupby("run").last()
+    before = steps[steps["step"] <= steps["acts_from"]].groupby("run").last()
+    texts = [
+        (ROOT / page).read_text("utf-8") for page in ("results/README.md", "docs/when-it-helps.md")
+    ]
+    for domain, sign in {"photo": "−", "art_painting": "−", "cartoon": "−", "sketch": "+"}.items():
+        column, tested = f"accuracy/val/{domain}", last["test_domains"] == (domain,)
+        change = float(100 * (last[column] - before[column])[~tested].mean())
+        assert (change > 0) == (sign == "+")
+        assert all(f"{abs(change):.1f} ±" in text for text in texts)
+        held_out = [
+            100 * float(part[f"accuracy/train/{domain}"][tested].mean()) for part in (before, last)
+        ]
+        assert all(f"{value:.1f}" in texts[0] for value in held_out)
 
 
 @pytest.mark.parametrize(
