@@ -28,9 +28,7 @@ def test_float32_keeps_small_differences_of_large_samples(weighted):
     generator = torch.Generator().manual_seed(0)
     x, y = (100 + 1e-3 * torch.randn(size, generator=generator) for size in (50, 60))
     weights = torch.rand(60, generator=generator).softmax(0) if weighted else None
-    exact = Moments().between(
-        x.double(), y.double(), None if weights is None else weights.double()
-    )
+    exact = Moments().between(x.double(), y.double(), None if weights is None else weights.double())
     assert float(Moments().between(x, y, weights)) == pytest.approx(float(exact), rel=1e-4)
 
 
