@@ -162,3 +162,31 @@ def test_evaluate_matches_classes_by_name(riskmatch, shipped):
     shown = riskmatch("evaluate", "model", "pets")
     assert "expected on a new domain: 0.500 [0.300, 0.700] (90%)" in shown.out
     assert "oil (trained on)" in shown.out
+
+
+def test_linked_folders_are_predicted_and_a_link_to_what_holds_it_is_not_followed(
+    riskmatch, shipped
+):
+    (shipped / "linked").mkdir()
+    (shipped / "linked" / "oil").symlink_to(shipped / "pets" / "oil")
+    (shipped / "linked" / "loop").symlink_to(shipped / "linked")
+    assert riskmatch("predict", "model", "linked", "-o", "p.csv").code == 0
+    paths = [f"oil/{label}/{k}.png" for label in CLASSES for k in range(3)]
+    assert list(pd.read_csv("p.csv")["path"]) == paths
+
+
+def test_a_single_site_of_class_folders_is_evaluated_and_monitored(riskmatch, shipped):
+    whole = json.loads(riskmatch("evaluate", "model", "pets", "--json").out)
+    site = json.loads(riskmatch("evaluate", "model", "pets/oil", "--json").out)
+    assert site["domains"] == [row for row in whole["domains"] if row["domain"] == "oil"]
+    assert "layout" not in riskmatch("monitor", "model", "pets/oil").err
+
+
+def test_strict_refuses_an_image_that_cannot_be_read(riskmatch, shipped):
+    (shipped / "pets" / "oil" / "cat" / "0.png").write_text("no image")
+    words = ("predict", "model", "pets", "-o", "p.csv")
+    done = riskmatch(*words, "--strict")
+    assert done.code == 2
+    assert "oil/cat/0.png" in done.err
+    assert not Path("p.csv").exists()
+    assert "17 predictions; 1 could not be read" in riskmatch(*words).out

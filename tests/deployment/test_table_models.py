@@ -6,6 +6,8 @@ import pytest
 import torch
 
 import riskmatch
+from riskmatch.data.columns import read_frame
+from riskmatch.data.preprocessing import TablePreprocessing
 
 SMALL = {"steps": 20, "eval_every": 10, "model_options": {"widths": [8]}, "dropout": 0.0}
 
@@ -42,9 +44,37 @@ def test_rows_of_a_file_and_of_a_data_frame_are_prepared_as_in_training(late, tm
     logits = model.network(model.preprocessing.transform(new))[1].detach()
     np.testing.assert_allclose(model.predict_proba(new), logits.softmax(1), atol=1e-6)
     new.drop(columns=["late", "cost", "site"]).to_parquet(tmp_path / "new.parquet")
-    table = riskmatch.predict(late, tmp_path / "new.parquet", tmp_path / "p.csv")
+    with pytest.warns(UserWarning, match="'ward'"):
+        table = riskmatch.predict(late, tmp_path / "new.parquet", tmp_path / "p.csv")
     assert list(table["class"]) == list(model.predict(new))
     assert list(pd.read_csv(tmp_path / "p.csv")["row"]) == list(range(1, 121))
+
+
+def test_what_training_did_not_have_is_named_by_column_and_count(late, tmp_path):
+    new = visits(seed=1)
+    new.loc[:2, "ward"] = "c"
+    new.loc[4:5, "age"] = [1e6, 50 + 20 * 9]  # the second is within ten standard deviations
+    new["visit"] = None
+    with pytest.warns(UserWarning, match="Column") as caught:
+        table = riskmatch.predict(late, new)
+    age, ward, visit = (str(warning.message) for warning in caught)
+    assert "'age'" in age
+    assert "1 of 120 rows, such as 1e+06" in age
+    assert "'ward' has values that training did not see in 3 of 120 rows, such as c" in ward
+    assert "'visit' is missing from all 120 rows" in visit
+    assert len(table) == 120
+    with pytest.raises(ValueError, match=r"'age'.*'ward'.*'visit'"):
+        riskmatch.predict(late, new, tmp_path / "p.csv", strict=True)
+    assert not (tmp_path / "p.csv").exists()
+    assert len(riskmatch.predict(late, visits(seed=1), strict=True)) == 120
+
+
+def test_numbers_that_are_constant_in_training_and_differ_are_named():
+    fitted = TablePreprocessing.fit(pd.DataFrame({"year": [2024, 2024]}))
+    values = read_frame(pd.DataFrame({"year": [2025, 2024, None]}), fitted.columns)
+    (line,) = fitted.unlike_training(values)
+    assert "other than 2024" in line
+    assert "1 of 3 rows, such as 2025" in line
 
 
 def test_the_card_lists_the_columns(late):

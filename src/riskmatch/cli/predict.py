@@ -35,6 +35,9 @@ class Predict(Command):
     """File to write, .csv or .parquet."""
     batch_size: int = 32
     """Inputs per forward pass."""
+    strict: bool = False
+    """Refuse categories, numbers and missing columns that training did not have, which are reported
+    by column, and files that cannot be read."""
     quiet: bool = False
     """Print nothing but errors."""
 

@@ -177,6 +177,44 @@ class TablePreprocessing(msgspec.Struct, eq=False):
         parts = [scaled, absent[:, self.missing], *(column[:, None] for column in codes)]
         return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.float32))
 
+    def unlike_training(self, values: Sequence[NDArray[Any]]) -> list[str]:
+        """What columns that :meth:`InputColumn.read` read hold that training did not, a line each.
+
+        Example:
+            >>> import pandas as pd
+            >>> fitted = TablePreprocessing.fit(pd.DataFrame({"age": [30, 50], "sex": ["f", "m"]}))
+            >>> new = pd.DataFrame({"age": [40, 9000], "sex": ["x", None]})
+            >>> for line in fitted.unlike_training(read_frame(new, fitted.columns)):
+            ...     print(line)
+            Column 'age' has values more than 10 standard deviations from the mean of training, \
+which are cut off, in 1 of 2 rows, such as 9000.
+            Column 'sex' has values that training did not see in 1 of 2 rows, such as x.
+        """
+        import pandas as pd
+
+        places, categories, lines = iter(_firsts(self.columns)), iter(self.categories), []
+        for column, array in zip(self.columns, values, strict=True):
+            if column.type in _NUMERIC:
+                place = next(places)
+                mean, scale = self.means[place], self.scales[place]
+                unlike = np.abs(array - mean) > LIMIT * scale
+                what = f"values more than {LIMIT:g} standard deviations from the mean of training, "
+                what += "which are cut off,"
+                if not scale:
+                    what = (
+                        f"values other than {mean:g}, the only one of training, which are ignored,"
+                    )
+            else:
+                unlike = _codes(array, next(categories)) == UNSEEN
+                what = "values that training did not see"
+            if pd.isna(array).all():
+                lines.append(f"Column {column.name!r} is missing from all {len(array):,} rows.")
+            elif unlike.any():
+                example = array[unlike][0] if column.type != "number" else f"{array[unlike][0]:g}"
+                count = f"{unlike.sum():,} of {len(array):,} rows"
+                lines.append(f"Column {column.name!r} has {what} in {count}, such as {example}.")
+        return lines
+
     def scale_target(self, y: Tensor) -> Tensor:
         """Targets of a regression, standardised on the training domains."""
         assert self.target is not None

@@ -19,7 +19,7 @@ from riskmatch.data.catalogue import is_path, resolve
 from riskmatch.data.columns import InputColumn, with_text_names
 from riskmatch.data.convert import Group, table_options
 from riskmatch.data.domain import Domain, DomainSet, Labels, StoredImages
-from riskmatch.data.images.index import STEM
+from riskmatch.data.images.index import STEM, index_sites
 from riskmatch.data.images.manifest import is_manifest, other_columns
 from riskmatch.data.labels import Place, label_columns, read_tags
 from riskmatch.data.preprocessing import TablePreprocessing
@@ -336,7 +336,10 @@ def _images(
             options["label"] = label or model.table.get("label")
             columns = [*other_columns(source.path)]
         options["group"] = _group(model, group, columns)
-        index = source.index(data_dir, options)
+        if source.path is None or manifest:
+            index = source.index(data_dir, options)
+        else:
+            index = index_sites(source.path).grouped(options["group"])
     except ValueError as error:  # images that are not in folders of classes
         raise ValueError(f"{error} {NO_LABELS}") from error
     labels, numbers = torch.tensor(index.labels), np.array(index.domains)

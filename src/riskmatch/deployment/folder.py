@@ -19,7 +19,9 @@ import math
 import mmap
 import os
 import re
+import shlex
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -347,7 +349,9 @@ def read_folder(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
         if (path / MODEL[:-5] / MODEL).exists():
             cure = f"did you mean {path / MODEL[:-5]}?"
         elif (path / records.FILE).exists():
-            cure = f"it is the folder of a run: riskmatch.save_model('{path}', 'model') writes one"
+            code = f"import riskmatch; riskmatch.save_model({str(path)!r}, {str(path / 'model')!r})"
+            cure = f"it is the folder of a run, of which this makes one in {path / 'model'}: "
+            cure += shlex.join([sys.executable, "-c", code])
         raise ModelError(f"{path} is no model folder, it has no {MODEL}: {cure}")
     try:
         values = json.loads(read_file(_place(path, MODEL)))

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from riskmatch.data import load_data
+from riskmatch.data.columns import read_frame as read_columns
 from riskmatch.data.domain import DomainSet, NamedTensors, StoredImages, check_real
 from riskmatch.data.features import random_view
 from riskmatch.data.images.decode import ImageError, decode
@@ -152,6 +153,8 @@ class InputSamples:
     """Reads one input; None where ``x`` has them all."""
     x: Tensor | None = None
     """(n, …) all inputs."""
+    unlike_training: Sequence[str] = ()
+    """What the columns of a table hold that training did not, a line each."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -213,6 +216,7 @@ def samples(inputs: Inputs, preprocessing: Preprocessing) -> InputSamples:
         FileNotFoundError: there is no such file.
         ValueError: the inputs are not those of the model.
     """
+    unlike = list[str]()
     if isinstance(preprocessing, ImagePreprocessing):
         if isinstance(inputs, str | Path):
             return _image_files(Path(inputs), preprocessing)
@@ -225,12 +229,12 @@ def samples(inputs: Inputs, preprocessing: Preprocessing) -> InputSamples:
         if x.ndim != 4 or x.shape[1] != 3:
             raise ValueError(f"Images must have the shape (n, 3, h, w), got {tuple(x.shape)}.")
     elif isinstance(preprocessing, TablePreprocessing):
-        x = _rows(inputs, preprocessing)
+        x, unlike = _rows(inputs, preprocessing)
     elif isinstance(inputs, str | Path | DomainSet):
         return _domains(load_data(inputs), preprocessing)
     else:
         x = _checked(_numbers(inputs), preprocessing.shape, preprocessing.dtype)
-    return InputSamples("row", range(1, len(x) + 1), x=x)
+    return InputSamples("row", range(1, len(x) + 1), x=x, unlike_training=unlike)
 
 
 def _numbers(inputs: Any) -> Tensor:
@@ -261,8 +265,8 @@ def _checked(x: Tensor, shape: tuple[int, ...], dtype: str) -> Tensor:
     return x.to(getattr(torch, dtype))
 
 
-def _rows(inputs: Inputs, preprocessing: TablePreprocessing) -> Tensor:
-    """Prepared rows of a table; a tensor must have them already."""
+def _rows(inputs: Inputs, preprocessing: TablePreprocessing) -> tuple[Tensor, list[str]]:
+    """Prepared rows of a table, and what is unlike training; a tensor must be prepared already."""
     if isinstance(inputs, Tensor):
         x = _checked(_numbers(inputs), preprocessing.shape, "float32")
         sizes = preprocessing.cardinalities
@@ -273,10 +277,11 @@ def _rows(inputs: Inputs, preprocessing: TablePreprocessing) -> Tensor:
                 f"numbers from 0 to below {', '.join(map(str, sizes))}. Pass the table as a data "
                 "frame, which the model encodes."
             )
-        return x
-    x = preprocessing.transform(read_frame(inputs))
+        return x, []
+    values = read_columns(read_frame(inputs), preprocessing.columns)
+    x, unlike = preprocessing.transform_values(values), preprocessing.unlike_training(values)
     release_tables()
-    return x
+    return x, unlike
 
 
 def release_tables() -> None:
@@ -347,11 +352,19 @@ def _files(names: Sequence[str], root: Path, preprocessing: ImagePreprocessing) 
 
 
 def _scan(root: Path) -> Iterator[str]:
+    """Images at any depth; links are followed, but those to a folder that holds them."""
+
     def refuse(error: OSError) -> None:
         raise error
 
-    for folder, below, files in os.walk(root, onerror=refuse):
-        below[:] = [name for name in below if not is_junk(name)]
+    for folder, below, files in os.walk(root, onerror=refuse, followlinks=True):
+        inside = Path(folder).relative_to(root)
+        holding = {os.path.realpath(root / part) for part in (inside, *inside.parents)}
+        below[:] = [
+            name
+            for name in below
+            if not is_junk(name) and os.path.realpath(f"{folder}/{name}") not in holding
+        ]
         for name in files:
             if is_image(Path(name)):
                 yield (Path(folder) / name).relative_to(root).as_posix()

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from riskmatch.data import OnProgress
-from riskmatch.deployment.inputs import BATCH, OnSkip
+from riskmatch.deployment.inputs import BATCH, OnSkip, samples
 from riskmatch.deployment.model import TrainedModel, load_model
 from riskmatch.files import csv_text, refuse_input, write_whole
 from riskmatch.validation import check_option
@@ -31,11 +31,15 @@ def predict(
     out: Path | str | None = None,
     *,
     batch_size: int = BATCH,
+    strict: bool = False,
     trust: bool = False,
     on_skip: OnSkip | None = None,
     on_progress: OnProgress | None = None,
 ) -> pd.DataFrame:
     """Predict the label of every input; inputs that cannot be read are left out.
+
+    What a table holds that training did not is a warning for each column: categories, columns that
+    are all missing, and numbers further from the mean than preprocessing goes.
 
     Args:
         model: a model, or its folder.
@@ -43,6 +47,7 @@ def predict(
             tensor or array (n, …); what the model was trained on decides.
         out: file to write, ``.csv`` or ``.parquet``; it appears whole or not at all.
         batch_size: inputs per forward pass.
+        strict: refuse such tables, and inputs that cannot be read.
         trust: import a network of the user's own that the folder names, which runs its code.
         on_skip: called with each input that cannot be read, and the cause; by default a warning.
         on_progress: called with the number of inputs that are done.
@@ -55,7 +60,8 @@ def predict(
         sample has several.
 
     Raises:
-        ValueError: the inputs are not those of the model, none can be read, or ``out`` is one.
+        ValueError: the inputs are not those of the model, none can be read, or ``out`` is one; or
+            they are refused by ``strict``.
 
     Example:
         >>> import tempfile, torch, riskmatch
@@ -75,9 +81,13 @@ def predict(
         refuse_input(out, *([inputs] if isinstance(inputs, str | Path) else []))
     if not isinstance(model, TrainedModel):
         model = load_model(model, trust=trust)
-    outputs = model.outputs(
-        inputs, batch_size=batch_size, on_skip=on_skip or _warn, on_progress=on_progress
-    )
+    source = samples(inputs, model.preprocessing)
+    if strict and source.unlike_training:
+        raise ValueError(" ".join([*source.unlike_training, "Without strict these are warnings."]))
+    for line in source.unlike_training:
+        warnings.warn(line, stacklevel=2)
+    on_skip = None if strict else on_skip or _warn
+    outputs = model.outputs(source, batch_size=batch_size, on_skip=on_skip, on_progress=on_progress)
     predicted, scores = model.predictions(outputs.logits)
     names = [_safe(str(outputs.samples.names[row])) for row in outputs.rows]
     columns: dict[str, object] = {outputs.samples.column: names}

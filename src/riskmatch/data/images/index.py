@@ -194,6 +194,20 @@ def index_folder(root: Path) -> ImageIndex:
     return ImageIndex.of(root.resolve().name, root, entries)
 
 
+def index_sites(root: Path) -> ImageIndex:
+    """The images of a tree ``domain/class/image``, or of a single site ``class/image``."""
+    folders = [child for child in _children(root) if child.is_dir()] if root.is_dir() else []
+    images = [(folder, child) for folder in folders for child in _children(folder)]
+    if any(child.is_dir() for _, child in images) or not any(is_image(p) for _, p in images):
+        return index_folder(root)
+    name = root.resolve().name
+    return ImageIndex.of(
+        name,
+        root,
+        (Entry(f"{f.name}/{p.name}", f.name, name) for f, p in images if is_image(p)),
+    )
+
+
 def scan(root: Path) -> Iterator[Entry]:
     """The images of a tree ``domain/class/image``, sorted by name."""
     if not root.exists():
