@@ -368,4 +368,4 @@ def test_given_for_inverts_run_config(given):
 
 def test_given_for_needs_a_known_method():
     with pytest.raises(PartError):
-        given_for(RunConfig("pacs", ("photo",), "sagnet"))
+        given_for(RunConfig("pacs", ("photo",), "sideways"))

@@ -20,11 +20,15 @@ HPARAMS = {
     "selfreg": {},
     "trm": {"warmup": 20},
     "mtl": {},
+    "miro": {"weight": 1.0},
+    "sagnet": {},
+    "lp-ft": {"warmup": 20},
+    "erm-plus-plus": {"warmup": 10, "linear_lr": 1e-3, "average_from": 12},
     "corrected:Corrected": {},
 }
 """Methods without state, with phases, weights, moving averages, an optimiser of its own, two
-warm-ups, random choices, classifiers of the domains, and with networks, turns and a prediction of
-their own."""
+warm-ups, random choices, classifiers of the domains, the network of the start, an average of the
+weights, and with networks, turns and a prediction of their own."""
 
 TINY = RunConfig(
     data="colored-digits",

@@ -12,9 +12,9 @@ from riskmatch import objectives
 from riskmatch.objectives import methods
 
 METHODS = {
-    "andmask", "causirl", "coral", "eqrm", "erm", "erm-switch", "fish", "fishr", "groupdro",
-    "ib-erm", "ib-irm", "iga", "irm", "mixup", "mldg", "mmd", "mtl", "rdm", "rsc", "sandmask", "sd",
-    "selfreg", "trm", "vrex",
+    "andmask", "causirl", "coral", "eqrm", "erm", "erm-plus-plus", "erm-switch", "fish", "fishr",
+    "groupdro", "ib-erm", "ib-irm", "iga", "irm", "lp-ft", "miro", "mixup", "mldg", "mmd", "mtl",
+    "rdm", "rsc", "sagnet", "sandmask", "sd", "selfreg", "trm", "vrex",
 }  # fmt: skip
 
 

@@ -28,6 +28,8 @@ from riskmatch.objectives import (
     IBIRM,
     IGA,
     IRM,
+    LPFT,
+    MIRO,
     MLDG,
     MTL,
     RDM,
@@ -36,12 +38,14 @@ from riskmatch.objectives import (
     TRM,
     ANDMask,
     CausIRL,
+    ERMPlusPlus,
     ERMSwitch,
     FeatureMMD,
     Fish,
     Fishr,
     GroupDRO,
     Mixup,
+    SagNet,
     SANDMask,
     SelfReg,
     VREx,
@@ -484,6 +488,77 @@ def trm(first_terms):
     return loss
 
 
+def classifier_first(steps_alone, lr):
+    """ERM that steps the classifier alone at first, with an Adam of its own."""
+
+    def train(net, steps, rng):
+        optimizers = adam(net.classifier, lr), adam(net)
+        for step, parts in enumerate(steps):
+            net.zero_grad()
+            mean(risks(net, parts)).backward()
+            optimizers[step >= steps_alone].step()
+
+    return train
+
+
+def miro(net, steps, rng):
+    before = copy.deepcopy(net)
+    b = torch.full((6,), math.log(math.exp(0.1 - 1e-5) - 1), dtype=torch.float64).requires_grad_()
+    optimizers = adam(net), torch.optim.Adam([b], lr=10 * LR, weight_decay=DECAY)
+    for parts in steps:
+        penalties = []
+        for x, _ in parts:
+            variance = torch.log(1 + torch.exp(b)) + 1e-5
+            with torch.no_grad():
+                target = before(x)[0]
+            normal = torch.distributions.Normal(net(x)[0], variance.sqrt())
+            constant = 0.5 * math.log(2 * math.pi)
+            penalties.append((-normal.log_prob(target) - constant).mean())
+        net.zero_grad()
+        b.grad = None
+        (mean(risks(net, parts)) + 0.5 * mean(penalties)).backward()
+        for optimizer in optimizers:
+            optimizer.step()
+
+
+def sagnet(net, steps, rng):
+    style = brought(SagNet(), net, steps[0], {"rng": rng})["style"]
+    of_features, of_content, of_style = adam(net.featurizer), adam(net.classifier), adam(style)
+
+    def mixed(parts, what):
+        """Features of each domain, with the style or the content of another sample."""
+        f = net.featurizer(torch.cat([x for x, _ in parts]))
+        alpha = torch.rand(len(f), 1, generator=rng)[:, 0]
+        order, rows = torch.randperm(len(f), generator=rng).tolist(), []
+        for i, j in enumerate(order):
+            (m, v), (other_m, other_v) = ((f[k].mean(), f[k].var()) for k in (i, j))
+            content = (f[i] - m) / (v + 1e-5).sqrt()
+            if what == "style":
+                m = alpha[i] * m + (1 - alpha[i]) * other_m
+                v = alpha[i] * v + (1 - alpha[i]) * other_v
+            else:
+                content = ((f[j] - other_m) / (other_v + 1e-5).sqrt()).detach()
+            rows.append(content * (v + 1e-5).sqrt() + m)
+        return torch.stack(rows).split([len(y) for _, y in parts])
+
+    def take(loss, *optimizers):
+        for part in (net, style):
+            part.zero_grad()
+        loss.backward()
+        for optimizer in optimizers:
+            optimizer.step()
+
+    def classified(top, parts, what):
+        pairs = zip(mixed(parts, what), parts, strict=True)
+        return mean(cross_entropy(top(f), y) for f, (_, y) in pairs)
+
+    for parts in steps:
+        take(classified(net.classifier, parts, "style"), of_features, of_content)
+        take(classified(style, parts, "content"), of_style)
+        uniform = mean(-style(f).log_softmax(1).mean() for f in mixed(parts, "content"))
+        take(0.1 * uniform, of_features)
+
+
 def by_domain(size, each):
     return 1 / (len(each) * size)
 
@@ -528,6 +603,10 @@ CASES = {
         TRM(0.1, WARMUP, 0.1, "authors-code"),
         minimise(trm(lambda v, then: (then, then))),
     ),
+    "lp-ft": (LPFT(WARMUP, 5e-3), classifier_first(WARMUP, 5e-3)),
+    "erm-plus-plus": (ERMPlusPlus(WARMUP, 5e-3, 3), classifier_first(WARMUP + 1, 5e-3)),
+    "miro": (MIRO(weight=0.5), miro),
+    "sagnet": (SagNet(), sagnet),
     "fish": (Fish(meta_lr=0.1), fish),
     "mldg": (MLDG(beta=0.5, meta_test=2), mldg),
 }
@@ -539,6 +618,10 @@ def test_weights_after_training_are_the_oracles(name, sizes):
     objective, oracle = CASES[name]
     assert deviation(objective, oracle, sizes) <= 1e-10
     assert name == "erm" or deviation(objective, CASES["erm"][1], sizes) > 1e-5
+
+
+def test_miro_without_its_penalty_is_erm():
+    assert deviation(MIRO(weight=0.0), CASES["erm"][1], RAGGED) <= 1e-12
 
 
 def test_pools_of_rdm_differ_on_ragged_batches_only():

@@ -16,6 +16,8 @@ from riskmatch.sweep import plan_sweep
 
 WRONG = [
     ("andmask", "tau", 1.5, r"in \[0, 1\]"),
+    ("lp-ft", "probe_lr", 0.0, "positive"),
+    ("sagnet", "weight", -1.0, "at least 0"),
     ("mtl", "ema", -0.1, r"in \[0, 1\]"),
     ("sandmask", "slope", 0.0, "positive"),
     ("rdm", "warmup", -5, "at least 0"),

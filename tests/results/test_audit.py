@@ -104,7 +104,7 @@ def test_spread_over_draws_is_that_of_each_draw_at_its_best_step(tmp_path):
 
 
 def test_methods_without_published_ranges_are_audited_too(tmp_path):
-    random_sweep(tmp_path, draws=2, algorithm="SagNet", dataset="SVIRO")
+    random_sweep(tmp_path, draws=2, algorithm="Sideways", dataset="SVIRO")
     found = audited(tmp_path)
     assert found["protocol"]["draws in a trial"] == ("2", None)
     assert found["ranges"]["lr"][2:] == (None,) * 5

@@ -107,7 +107,8 @@ def test_line_gives_configuration_and_scores(tmp_path):
 @pytest.mark.parametrize(
     ("logged", "ours"),
     [("DGPM2", "rdm"), ("RDM", "rdm"), ("VREx", "vrex"), ("GroupDRO", "groupdro"),
-     ("CausIRL_CORAL", "causirl"), ("CausIRL_MMD", "causirl mmd"), ("SagNet", "SagNet")],
+     ("CausIRL_CORAL", "causirl"), ("CausIRL_MMD", "causirl mmd"), ("SagNet", "sagnet"),
+     ("ERMPlusPlus", "erm-plus-plus"), ("Sideways", "Sideways")],
 )  # fmt: skip
 def test_algorithms_map_to_methods(tmp_path, logged, ours):
     write(tmp_path, [line(0, FLAT, algorithm=logged)])
@@ -120,8 +121,8 @@ def test_algorithms_map_to_methods(tmp_path, logged, ours):
         ("RDM", {"rdm_lambda": 5.0, "rdm_penalty_anneal_iters": 60}, 59),
         ("VREx", {"vrex_penalty_anneal_iters": 10_000}, None),
         ("EQRM", {"eqrm_burnin_iters": 0}, 0),
-        ("SagNet", {"penalty_anneal_iters": "soon"}, 0),
-        ("SagNet", {"sag_penalty_anneal_iters": 7}, 6),
+        ("Sideways", {"penalty_anneal_iters": "soon"}, 0),
+        ("Sideways", {"sag_penalty_anneal_iters": 7}, 6),
     ],
 )
 def test_methods_act_from_the_warm_up_of_the_log(tmp_path, algorithm, hparams, expected):

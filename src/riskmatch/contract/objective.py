@@ -147,6 +147,11 @@ class Objective(ABC):
         """The fewest training domains with which its hyper-parameters make sense."""
         return 1
 
+    @property
+    def averages_from(self) -> int | None:
+        """Steps after which weights enter the mean that is evaluated and shipped; None for none."""
+        return None
+
     def modules(self, shape: Shape) -> dict[str, nn.Module]:
         """Networks of its own by name, in ``ev.modules`` at every step."""
         return {}

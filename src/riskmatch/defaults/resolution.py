@@ -14,6 +14,7 @@ from riskmatch.defaults.values import (
     FEATURES,
     FROZEN,
     ON_DATA,
+    ON_EVERY,
     PATIENCE,
     PRESETS,
     TITLES,
@@ -117,6 +118,7 @@ def _layers(
     space, place = _space(method, data), f" on {TITLES.get(key, key)}"
     yield default, defaults(space)
     yield default + place, defaults({n: t for n, t in space.items() if data in t.by_data}, data)
+    yield default, ON_EVERY.get(name_of(method), {}) if method else {}
     yield "default" + place, ON_DATA.get(key, {}).get(None, {})
     yield default + place, ON_DATA.get(key, {}).get(name_of(method), {}) if method else {}
     choices = _preset(method, preset, data)

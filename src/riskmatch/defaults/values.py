@@ -50,6 +50,8 @@ ON_DATA: dict[str, ByMethod] = {
         "ib-erm": {"warmup": 150},
         "ib-irm": {"warmup": 150, "variance_warmup": 150},
         "trm": {"warmup": 150},
+        "lp-ft": {"warmup": 150},
+        "erm-plus-plus": {"warmup": 35, "average_from": 42},
     },
     "colored-mnist": {
         None: {
@@ -77,6 +79,8 @@ ON_DATA: dict[str, ByMethod] = {
         "ib-erm": {"warmup": 400},
         "ib-irm": {"warmup": 400, "variance_warmup": 400},
         "trm": {"warmup": 400},
+        "lp-ft": {"warmup": 400},
+        "erm-plus-plus": {"warmup": 60, "average_from": 72},
     },
     "rotated-mnist": {
         None: {"model": "cnn"},
@@ -90,7 +94,15 @@ ON_DATA: dict[str, ByMethod] = {
 }
 """Values by data set, then by method."""
 
-FROZEN = {"lr": 20, "lr_after": 20, "warmup": 0.2, "variance_warmup": 0.2}
+ON_EVERY: Mapping[str, Mapping[str, Any]] = {
+    "erm-plus-plus": {"schedule": "plateau", "retrain": True},
+}
+"""Values of fields of a run by method, on every data set."""
+
+FROZEN = {
+    **{"lr": 20, "lr_after": 20, "linear_lr": 20},
+    **{"warmup": 0.2, "variance_warmup": 0.2, "average_from": 0.2},
+}
 """Factors for a frozen backbone or a file of features: a head alone takes larger steps and a
 shorter warm-up."""
 FACTORS: dict[str, Mapping[str, float]] = {FEATURES: FROZEN, TABLE: {**FROZEN, "batch_size": 4}}

@@ -316,11 +316,29 @@ def assemble(
     )
     stepper.prepare(domains.domains[0].x[:2].to(device), len(training))
     batches = [splits[name]["train"] for name in training]
+    if config.retrain:
+        batches = [domain.to(device) for domain in whole_domains(domains, config.test_domains)]
     sampler = Sampler(batches, config.batch_size, config.seed, domains.augment, config.replacement)
     _check_sizes(stepper.objective, sampler.sizes)
     metrics = {name: find_metric(name) for name in task.metrics}
     facts = TaskFacts.of(name, task.primary, metrics)
     return Assembly(stepper, sampler, domains, splits, origins(config, instances), task, facts)
+
+
+def whole_domains(domains: DomainSet, test_domains: tuple[str, ...]) -> tuple[Domain, ...]:
+    """All samples of the training domains, for a run that is trained again.
+
+    Raises:
+        ValueError: validation parts must not be trained on.
+    """
+    training = domains.without(test_domains)
+    if any(domain.groups is not None or domain.validation is not None for domain in training):
+        raise ValueError(
+            f"retrain trains on the validation parts, and those of '{domains.name}' are whole "
+            "groups, on which test domains are judged, or stored apart: set retrain=False "
+            "(--no-retrain)."
+        )
+    return training
 
 
 def check_domains(method: Objective, count: int) -> None:

@@ -82,11 +82,13 @@ class WeightAverage:
         tensor([[4.]])
     """
 
-    def __init__(self, config: RunConfig) -> None:
+    def __init__(self, config: RunConfig, start: int | None = None) -> None:
         self.kind = config.average
         self._start = max(acts_from(config) or 0, config.pretrain)
         if self.kind == "swa":
             self._start = max(self._start, int(SWA_START * config.steps))
+        elif self.kind == "none" and start is not None:  # a mean of the method itself
+            self.kind, self._start = "swa", start - 1
         self.ended = False
         """Whether the window of ``swad`` has ended."""
         self._total, self._segment = Mean(), Mean()

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import torch
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
@@ -212,6 +213,20 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], step: int) -> 
             "the network, have changed. Restore them to continue, or remove the folder of the run "
             "to start again."
         ) from error
+
+
+def load_start(model: nn.Module, path: Path) -> None:
+    """Load the network before the first step of a run from its file.
+
+    Raises:
+        ValueError: the file is damaged, or does not fit the network.
+    """
+    check_regular(path)
+    try:
+        weights = load_file(path)
+    except SafetensorError as error:
+        raise CheckpointError(f"{path} is damaged: {error}. Remove the run's folder.") from error
+    load_weights(model, weights, 0)
 
 
 def _restore(

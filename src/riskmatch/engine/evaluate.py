@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from riskmatch.contract import Eval, Memory, evaluation_mode, outputs
+from riskmatch.contract import Eval, Memory, Objective, evaluation_mode, outputs
 from riskmatch.contract.risks import checked_risks
 from riskmatch.contract.task import TASKS, Task
 from riskmatch.data.domain import Batch, Domain, DomainSet
@@ -33,6 +33,8 @@ CLASSIFICATION = TASKS["classification"]
 GRADIENT_SAMPLES = 64
 """Most samples of each domain for the norms of gradients."""
 _FEW = 8
+_CYCLE = 16
+"""Most steps after which a method with networks of its own has stepped each of them."""
 
 
 Restore = Callable[[Tensor], Tensor]
@@ -261,7 +263,8 @@ def gradient_norms(
     """Norms of the gradients of the risk and of the other terms of the next step, by all weights.
 
     They are taken in evaluation mode on the first ``samples`` training samples of each training
-    domain. Weights, buffers, the method's memory and random streams are left as they were.
+    domain. Weights, buffers, the method's memory and random streams are left as they were. A step
+    of other networks, without a risk, is passed over.
 
     Returns:
         ``risk`` and ``penalty``; empty where the loss has no other term than the risk, or a risk is
@@ -269,7 +272,7 @@ def gradient_norms(
     """
     try:
         with _apart(stepper, splits, samples) as (ev, memory):
-            terms = dict(stepper.objective(ev, memory).parts)
+            terms = _next_terms(stepper.objective, ev, memory)
     except NonFiniteError:
         return {}
     risk = terms.pop("risk", None)
@@ -296,11 +299,24 @@ def lacks_gradient(
             return False
         memory.step = step
         try:
-            terms = objective(ev, memory).parts
+            terms = _next_terms(objective, ev, memory)
         except NonFiniteError:
             return False
     others, weights = [terms[name] for name in terms if name != "risk"], stepper.trainable()
     return bool(others) and not any(_norm(term, weights) for term in others)
+
+
+def _next_terms(objective: Objective, ev: Eval, memory: Memory) -> dict[str, Tensor]:
+    """The terms of all turns of the next step, or of the first one after it that has a risk."""
+    steps, terms = _CYCLE if objective.overrides("modules") else 1, dict[str, Tensor]()
+    for step in range(memory.step, memory.step + steps):
+        memory.step, terms = step, {}
+        for turn in range(objective.turns(step)):
+            memory.turn = turn
+            terms = {**objective(ev, memory).parts, **terms}
+        if "risk" in terms:
+            break
+    return terms
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -61,12 +62,33 @@ EVALUATING = "evaluating"
 """Progress task name of an evaluation."""
 FLAT = 1e-3
 """Smallest relative decrease of the validation risk that counts."""
+PLATEAU_PATIENCE, PLATEAU_FACTOR, PLATEAU_THRESHOLD, PLATEAUS = 1, 0.1, 1e-4, 3
+"""Of the schedule ``plateau``: evaluations without progress that pass, the factor of the learning
+rate after one more, the relative decrease that counts, and the plateaus after which it is 0."""
 Judged = tuple[Score, Predictions]
 """Score of a part, and its predictions, thinned."""
 OnStep = Callable[[Progress], None]
 """Called after every step."""
 OnEvaluation = Callable[[RunConfig, Evaluation], None]
 """Called with the configuration of a run and each of its evaluations, once it is on disk."""
+
+
+def plateau_factor(risks: Sequence[float]) -> float:
+    """The factor of the learning rate after evaluations with these validation risks.
+
+    Example:
+        >>> [plateau_factor([1.0, 0.9, *[0.9] * more]) for more in (0, 1, 2, 4, 6)]
+        [1.0, 1.0, 0.1, 0.010000000000000002, 0.0]
+
+    Reference: Teterwak et al., *ERM++: An Improved Baseline for Domain Generalization*, WACV 2025.
+    """
+    best, waiting, plateaus = math.inf, 0, 0
+    for risk in risks:
+        better = risk < best * (1 - PLATEAU_THRESHOLD)
+        best, waiting = (risk, 0) if better else (best, waiting + 1)
+        if waiting > PLATEAU_PATIENCE:
+            plateaus, waiting = plateaus + 1, 0
+    return PLATEAU_FACTOR**plateaus if plateaus < PLATEAUS else 0.0
 
 
 @dataclass
@@ -99,11 +121,13 @@ class Session:
     """Step of the last checkpoint, or of the end of the ERM phase."""
     averaged: dict[str, Tensor] | None = None
     """State dict of the averaged network, if it was evaluated at this step."""
+    learned: Mapping[int, Evaluation] = field(default_factory=dict)
+    """Evaluations of the first run of one that is trained again, by step."""
 
     @cached_property
     def average(self) -> WeightAverage:
         """Average of the weights over steps."""
-        return WeightAverage(self.config)
+        return WeightAverage(self.config, self.assembly.stepper.objective.averages_from)
 
     @property
     def step(self) -> int:
@@ -131,6 +155,7 @@ class Session:
                         raise KeyboardInterrupt
                     return
                 begun = time.monotonic()
+                self.assembly.stepper.lr_factor = plateau_factor(self._validation_risks)
                 self.numbers = self.assembly.stepper.step(self._next_batch())
                 self.averaged = None
                 self.average.add(self.step, self.assembly.stepper.predictor)
@@ -188,7 +213,7 @@ class Session:
         sizes = domains.input_shape, domains.outputs
         method = stepper.memory.shape, stepper.objective.overrides("predict")
         notes = checkpoint.Notes(dict(self.numbers), self.seconds, *sizes, *method)
-        average = None if self.config.average == "none" else self.average
+        average = None if self.average.kind == "none" else self.average
         snapshot = checkpoint.capture(stepper, self.assembly.sampler, notes, average, self.averaged)
         kept = None if self.keep == "all" else self.best_steps().values()
         checkpoint.save(self.folder, self.config.id, snapshot, kept)
@@ -212,6 +237,8 @@ class Session:
             shown = {d: {s: p for s, (_, p) in splits.items()} for d, splits in judged.items()}
             predictions.write(self.folder, self.step, shown)
         by_domain = {d: {s: v for s, (v, _) in splits.items()} for d, splits in judged.items()}
+        for name in stepper.domains if self.learned else ():
+            by_domain[name]["val"] = self.learned[self.step].scores[name]["val"]
         terms = dict(self.numbers)
         loss = terms.pop("loss")
         raw = {name: terms.pop(name) for name in self.numbers if name.startswith("raw ")}
@@ -296,17 +323,21 @@ class Session:
         """
         if self.average.ended and self.step < self.config.steps:
             return True
-        patience, warmup = self.config.patience, self.config.hparams.get("warmup", 0)
-        start = warmup if warmup < self.config.steps else 0
-        risks = [self._validation_risk(e) for e in self.evaluations if e.step > start]
+        patience, risks = self.config.patience, self._validation_risks
         if not patience or len(risks) <= patience or self.step >= self.config.steps:
             return False
         return not min(risks[-patience:]) < (1 - FLAT) * min(risks[:-patience])
 
-    def _validation_risk(self, evaluation: Evaluation) -> float:
-        """Mean over the training domains."""
-        domains = self.assembly.stepper.domains
-        return fmean(evaluation.scores[name]["val"].risk for name in domains)
+    @property
+    def _validation_risks(self) -> list[float]:
+        """Mean over the training domains at each evaluation after the warm-up."""
+        warmup, domains = self.config.hparams.get("warmup", 0), self.assembly.stepper.domains
+        start = warmup if warmup < self.config.steps else 0
+        return [
+            fmean(evaluation.scores[name]["val"].risk for name in domains)
+            for evaluation in self.evaluations
+            if evaluation.step > start
+        ]
 
     def _progress(self) -> Progress:
         steps, every = self.config.steps, self.config.eval_every

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import get_args
 
 import torch
+from safetensors.torch import save as to_bytes
 
 from riskmatch.data import OnProgress
 from riskmatch.data.domain import DomainSet
@@ -44,6 +45,11 @@ from riskmatch.runs.config import RunConfig, acts_from
 from riskmatch.runs.findings import RunWarning, inactive, no_gradient
 from riskmatch.runs.records import RunRecord, lock
 from riskmatch.validation import check_option
+
+FIRST = "first"
+"""Folder in that of a run that is trained again, with its first run."""
+START = "start.safetensors"
+"""File in the folder of a run with the network before the first step, where the method needs it."""
 
 
 class UnfinishedError(RuntimeError):
@@ -147,6 +153,8 @@ def train(
                 on_evaluation,
                 on_progress,
             )
+            if first is not None:
+                session.learned = {e.step: e for e in first.evaluations}
             if not early and (message := inactive(config, assembly.domains.names)):
                 warnings.warn(message, RunWarning, stacklevel=3)
             start = acts_from(config)
@@ -170,6 +178,7 @@ def train(
                 records.end(folder, "done", checkpoints=steps, stopped_early=session.stops_early)
         return processes.from_main(lambda: records.read(folder))
 
+    first: RunRecord | None = None
     check_source(config)
     restart = restart or force
     finished = partial(_finished, out / config.id, resume or restart, force)
@@ -185,6 +194,23 @@ def train(
     for phase in phases:
         if not processes.from_main(partial(_is_done, phase, out)):
             train_one(phase, resume=True, restart=restart)
+    if config.retrain:
+        first = train(
+            replace(config, retrain=False),
+            out / config.id / FIRST,
+            device=device,
+            data_dir=data_dir,
+            domains=domains,
+            instances=instances,
+            resume=not restart,
+            restart=restart,
+            force=force,
+            checkpoint_every=checkpoint_every,
+            keep=keep,
+            on_step=on_step,
+            on_progress=on_progress,
+            processes=processes,
+        )
     return train_one(config, resume, restart, force)
 
 
@@ -243,6 +269,7 @@ def _is_done(phase: RunConfig, out: Path) -> bool:
 def _start_or_resume(session: Session, out: Path, restart: bool, unfelt: bool) -> None:
     """Restore the last checkpoint; start the run if it has none, or if ``restart``."""
     assembly, last, faults, record = session.assembly, None, list[str](), None
+    before, path = assembly.stepper.memory.start, session.folder / START
     data, main = identity_of(assembly.domains), session.processes.main
     torch.manual_seed(session.config.seed)  # for dropout
     if not restart:
@@ -266,8 +293,12 @@ def _start_or_resume(session: Session, out: Path, restart: bool, unfelt: bool) -
             predictions_file.rewind(session.folder, -1)
             parts, task = assembly.origins, assembly.facts
             records.start(session.folder, session.config, data, parts, task, unfelt)
+            if before is not None:
+                write_whole(path, to_bytes(before.state_dict()))
         return
     check_unchanged(record, data, session.folder)
+    if before is not None:
+        checkpoint.load_start(before, path)
     notes = checkpoint.restore(last, assembly.stepper, assembly.sampler, session.average)
     if main:
         records.rewind(session.folder, last.step)

@@ -107,6 +107,8 @@ class Stepper:
     """Batch → risks (n,) of several processes; DistributedDataParallel averages its gradients."""
     inputs: Tensor | NamedTensors | None = None
     """A few inputs, on which the parts of the network are found."""
+    lr_factor: float = 1.0
+    """Of the learning rate, with the schedule ``plateau``."""
     _last: tuple[tuple[str, ...], tuple[int, ...], Tensor] | None = None
     """Names and sizes of the domains of the last batch, and its risks (n,)."""
 
@@ -259,6 +261,8 @@ class Stepper:
 
     def _lr(self, phase: Phase) -> float:
         schedule, total = self.settings.schedule, self.settings.steps
+        if schedule == "plateau":
+            return phase.spec.lr * self.lr_factor
         late = schedule == "cosine-after-warmup" and phase.spec.generation > 0
         if schedule != "cosine" and not late:
             return phase.spec.lr

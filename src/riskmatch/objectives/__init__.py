@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from riskmatch.objectives.coral import CORAL as CORAL
     from riskmatch.objectives.eqrm import EQRM as EQRM
     from riskmatch.objectives.erm import ERM as ERM
+    from riskmatch.objectives.erm_plus_plus import ERMPlusPlus as ERMPlusPlus
     from riskmatch.objectives.erm_switch import ERMSwitch as ERMSwitch
     from riskmatch.objectives.fish import Fish as Fish
     from riskmatch.objectives.fishr import Fishr as Fishr
@@ -29,12 +30,15 @@ if TYPE_CHECKING:
     from riskmatch.objectives.ib_irm import IBIRM as IBIRM
     from riskmatch.objectives.iga import IGA as IGA
     from riskmatch.objectives.irm import IRM as IRM
+    from riskmatch.objectives.lp_ft import LPFT as LPFT
+    from riskmatch.objectives.miro import MIRO as MIRO
     from riskmatch.objectives.mixup import Mixup as Mixup
     from riskmatch.objectives.mldg import MLDG as MLDG
     from riskmatch.objectives.mmd import FeatureMMD as FeatureMMD
     from riskmatch.objectives.mtl import MTL as MTL
     from riskmatch.objectives.rdm import RDM as RDM
     from riskmatch.objectives.rsc import RSC as RSC
+    from riskmatch.objectives.sagnet import SagNet as SagNet
     from riskmatch.objectives.sandmask import SANDMask as SANDMask
     from riskmatch.objectives.sd import SD as SD
     from riskmatch.objectives.selfreg import SelfReg as SelfReg

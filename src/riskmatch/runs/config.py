@@ -15,7 +15,7 @@ from riskmatch.runs.method import MethodFacts, declared, facts_of
 from riskmatch.space import NOT_NEGATIVE, POSITIVE, TRAINING, Interval, bounded, check_valid
 from riskmatch.validation import check_option, check_values, shown, type_hints
 
-Schedule = Literal["constant", "cosine", "cosine-after-warmup"]
+Schedule = Literal["constant", "cosine", "cosine-after-warmup", "plateau"]
 Risk = Literal["auto", "cross-entropy", "binary-cross-entropy", "squared", "huber"]
 Optim = Literal["adam", "adamw", "sgd"]
 Average = Literal["none", "ema", "swa", "swad"]
@@ -59,7 +59,8 @@ class RunConfig:
     eval_every: int = bounded(300, POSITIVE)
     """Steps between evaluations on every domain."""
     schedule: Schedule = "constant"
-    """Schedule of the learning rate; cosine ends at zero on the last step."""
+    """Schedule of the learning rate: cosine ends at zero on the last step; plateau falls to a tenth
+    where the validation risk stays, and to zero the third time."""
     clip: float | None = bounded(None, POSITIVE)
     """Maximum norm of the gradient."""
     amp: bool = False
@@ -104,6 +105,9 @@ class RunConfig:
     the task."""
     metric: str = ""
     """The metric that tables show and selection compares; empty for the task's."""
+    retrain: bool = False
+    """Train a first run for its validation scores, then train on all samples of the training
+    domains, with the learning rates that those scores say."""
     source: str = ""
     """Hash of the source, or version, of each part that is not built in, as join_sources writes
     them; empty without any."""
@@ -139,6 +143,7 @@ class RunConfig:
             schedule="constant",
             patience=0,
             average="none",
+            retrain=False,
         )
 
     @property

@@ -102,8 +102,8 @@ def method_of(algorithm: str) -> tuple[str, dict[str, Any]]:
     """Method and fixed hyper-parameters of an algorithm; an unknown algorithm keeps its name.
 
     Example:
-        >>> method_of("DGPM2"), method_of("SagNet")
-        (('rdm', {}), ('SagNet', {}))
+        >>> method_of("DGPM2"), method_of("Sideways")
+        (('rdm', {}), ('Sideways', {}))
     """
     return _methods().get(algorithm.lower(), (algorithm, {}))
 

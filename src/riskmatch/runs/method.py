@@ -64,8 +64,8 @@ def facts_of(method: str) -> MethodFacts:
         >>> facts = facts_of("rdm")
         >>> facts.title, dict(facts.variants), facts.defaults["weight"]
         ('RDM', {'match': 'worst', 'divergence': 'mmd'}, 5.0)
-        >>> facts_of("SagNet").title
-        'SagNet'
+        >>> facts_of("Sideways").title
+        'Sideways'
     """
     if method in registry.built_in("method"):
         return _built_in(method)
@@ -89,7 +89,7 @@ def stated(method: str) -> dict[str, Any]:
     ``domainbed_fields`` are the names that ``tuned(…, domainbed=NAME)`` gives to fields.
 
     Example:
-        >>> stated("causirl")["variant_titles"], stated("causirl")["distance"], stated("SagNet")
+        >>> stated("causirl")["variant_titles"], stated("causirl")["distance"], stated("Sideways")
         ({'mmd': 'CausIRL (MMD)'}, 'coral', {})
     """
     path, values = _OBJECTIVES / f"{method.replace('-', '_')}.py", dict[str, Any]()
@@ -116,8 +116,8 @@ def stated_facts(method: str) -> MethodFacts:
     """The facts about a method but for defaults, from :func:`stated`; of others the name alone.
 
     Example:
-        >>> stated_facts("rdm").title, stated_facts("SagNet").title
-        ('RDM', 'SagNet')
+        >>> stated_facts("rdm").title, stated_facts("Sideways").title
+        ('RDM', 'Sideways')
     """
     return replace(_facts(method, stated(method), stated(method)), defaults={})
 

@@ -109,12 +109,13 @@ def resumes_with_the_same_bits(objective: Objective) -> None:
 def gradients_reach_every_weight(objective: Objective) -> None:
     """In the warm-up and after it, every weight that is trained has a gradient when it is stepped.
 
-    A method with networks of its own may step them at other turns, or at other steps. One that
-    masks gradients may close a weight's mask in some batches.
+    A method with networks of its own may step them at other turns, or at other steps, and any in
+    its warm-up a part of the weights alone. One that masks gradients may close a weight's mask in
+    some batches.
     """
     for first in _phases(objective):
         stepper = _stepper(objective, _network(), first)
-        waiting = _trained(stepper)
+        waiting, stepped = _trained(stepper), set[int]()
         for number, batch in enumerate(_batches()):
             if not waiting:
                 break
@@ -122,13 +123,16 @@ def gradients_reach_every_weight(objective: Objective) -> None:
             for turn in range(objective.turns(stepper.memory.step)):
                 stepper.memory.turn = turn
                 _next_terms(stepper, batch).loss.backward()
-                for name in stepper.enter_phases():
+                for name, phase in stepper.enter_phases().items():
                     for weight in stepper.weights(name):
+                        stepped.add(id(weight))
                         if weight.grad is not None and bool(weight.grad.abs().sum() > 0):
                             waiting = {k: v for k, v in waiting.items() if v is not weight}
+                    phase.optimizer.step()
                 for weight in stepper.weights("all"):
                     weight.grad = None
-        missing = next(iter(waiting), "")
+        acts = first == _phases(objective)[-1]
+        missing = next((k for k, v in waiting.items() if acts or id(v) in stepped), "")
         require(not missing, objective, f"at step {first} no gradient reaches {missing}.")
 
 
@@ -162,7 +166,7 @@ def zero_weights_are_not_computed(objective: Objective) -> None:
             {
                 term
                 for later in range(step, step + _cycle(objective))
-                for term in _terms(replace(objective, **{name: value}), _network(), later).parts
+                for term in _names(replace(objective, **{name: value}), later)
             }
             for value in (1.0, 0.0)
         )
@@ -261,6 +265,15 @@ def _next_terms(stepper: Stepper, batch: Batch | None = None) -> Terms:
 
 def _terms(objective: Objective, model: nn.Module, step: int) -> Terms:
     return _next_terms(_stepper(objective, model, step))
+
+
+def _names(objective: Objective, step: int) -> set[str]:
+    """The terms of all turns of a step."""
+    stepper, names = _stepper(objective, _network(), step), set[str]()
+    for turn in range(objective.turns(step)):
+        stepper.memory.turn = turn
+        names |= _next_terms(stepper).parts.keys()
+    return names
 
 
 def _trained(stepper: Stepper) -> dict[str, Tensor]:
