@@ -155,7 +155,8 @@ class Session:
                         raise KeyboardInterrupt
                     return
                 begun = time.monotonic()
-                self.assembly.stepper.lr_factor = plateau_factor(self._validation_risks)
+                if self.config.schedule == "plateau":
+                    self.assembly.stepper.lr_factor = plateau_factor(self._validation_risks)
                 self.numbers = self.assembly.stepper.step(self._next_batch())
                 self.averaged = None
                 self.average.add(self.step, self.assembly.stepper.predictor)
