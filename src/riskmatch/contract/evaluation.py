@@ -156,6 +156,19 @@ class Eval:
         return Eval(self._start, self.batch, self._risk, None, self._amp, self._micro_batch)
 
     @cached_property
+    def copy(self) -> Eval:
+        """The same batch under the copy of the network that the method trains beside it.
+
+        Raises:
+            ValueError: the class of the method does not say ``needs_copy = True``.
+        """
+        self._check_complete()
+        if "copy" not in self.modules:
+            raise ValueError("ev.copy needs needs_copy = True in the class of the method.")
+        settings = self._risk, None, self._amp, self._micro_batch
+        return Eval(self.modules["copy"], self.batch, *settings)
+
+    @cached_property
     def risks(self) -> Tensor:
         """(n,) the loss of each sample."""
         return self.risks_of(self.logits)

@@ -44,13 +44,17 @@ def prepare(
         width = 0 if features is None else features.shape[1]
         memory.shape = Shape(width, logits.shape[1] if logits.ndim > 1 else 1, domains)
         seed = stream("modules", memory.generator.initial_seed()).initial_seed()
-        memory.modules = build_modules(objective, memory.shape, seed).to(logits)
+        memory.modules = build_modules(objective, memory.shape, model, seed).to(logits)
     if memory.start is None and objective.needs_start:
         memory.start = copy.deepcopy(model).eval().requires_grad_(False)
 
 
-def build_modules(objective: Objective, shape: Shape, seed: int = 0) -> nn.ModuleDict:
+def build_modules(
+    objective: Objective, shape: Shape, model: nn.Module, seed: int = 0
+) -> nn.ModuleDict:
     """The modules of a method, in training mode, with weights drawn from ``seed``.
+
+    With a copy of the network ``model`` where the method needs it.
 
     Raises:
         PartError: it returns something else, or a name is taken.
@@ -66,6 +70,8 @@ def build_modules(objective: Objective, shape: Shape, seed: int = 0) -> nn.Modul
             raise PartError(
                 f"{method}.modules must return torch modules by name, got {module!r} as {name!r}."
             )
+    if objective.needs_copy:
+        modules["copy"] = copy.deepcopy(model)
     return nn.ModuleDict(modules).train()
 
 

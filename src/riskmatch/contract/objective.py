@@ -125,6 +125,9 @@ class Objective(ABC):
     """The most demanding thing that the formula reads."""
     needs_start: ClassVar[bool] = False
     """Whether it reads ``ev.start``, for which the network is copied before the first step."""
+    needs_copy: ClassVar[bool] = False
+    """Whether it trains ``ev.copy``, a copy of the network that starts as the network does. It is
+    the module ``copy``."""
     citation: ClassVar[str]
     """Authors, title, venue, year."""
     training: ClassVar[Mapping[str, Tuned]] = MappingProxyType(TRAINING)

@@ -337,8 +337,9 @@ def _build(
         )
     method = method or objective(config.method, config.hparams)
     with bounded_build("the networks of its method take", max(MEMORY, EXPANSION * stored)):
-        shape = values["method"]
-        modules = build_modules(method, Shape(*map(int, shape))) if shape else nn.ModuleDict()
+        shape, modules = values["method"], nn.ModuleDict()
+        if shape:
+            modules = build_modules(method, Shape(*map(int, shape)), network)
     return Predictor(network, method, modules)
 
 

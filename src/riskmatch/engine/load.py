@@ -303,8 +303,9 @@ def _trained(
     notes = last.values.notes
     if notes.predicts:
         method = instances.get("method", config) or objective(config.method, config.hparams)
-        modules = nn.ModuleDict() if notes.modules is None else build_modules(method, notes.modules)
-        model = Predictor(model, method, modules, notes.modules)
+        shape = notes.modules
+        modules = nn.ModuleDict() if shape is None else build_modules(method, shape, model)
+        model = Predictor(model, method, modules, shape)
     last.load(model)
     return model
 
