@@ -24,11 +24,16 @@ HPARAMS = {
     "sagnet": {},
     "lp-ft": {"warmup": 20},
     "erm-plus-plus": {"warmup": 10, "linear_lr": 1e-3, "average_from": 12},
+    "cdann": {"critic_dropout": 0.3},
+    "transfer": {},
+    "urm": {},
+    "adrmx": {"critic_depth": 3},
     "corrected:Corrected": {},
 }
 """Methods without state, with phases, weights, moving averages, an optimiser of its own, two
-warm-ups, random choices, classifiers of the domains, the network of the start, an average of the
-weights, and with networks, turns and a prediction of their own."""
+warm-ups, random choices, classifiers of the domains, adversaries, a copy of the network, the
+network of the start, an average of the weights, and with networks, turns and a prediction of their
+own."""
 
 TINY = RunConfig(
     data="colored-digits",

@@ -76,7 +76,7 @@ def installed(tmp_path_factory):
         env=ENVIRONMENT,
     )
     command = (str(home / "bin" / "riskmatch"),)
-    names = ("top-risk", "noisy-shapes", "wide-mlp", "cramer", "dann", "feature-mixup")
+    names = ("top-risk", "noisy-shapes", "wide-mlp", "cramer", "domain-confusion", "feature-mixup")
     return Setup(command, folder, *names, "noisy-labels", "worst-recall", version="0.1.0")
 
 
@@ -92,7 +92,7 @@ def single_file(tmp_path_factory):
     text = "from __future__ import annotations\n\n" + "\n\n".join(bodies)
     (folder / "shapes.py").write_text(text, "utf-8")
     command = (str(Path(sys.executable).with_name("riskmatch")),)
-    names = ("TopRisk", "noisy_shapes", "WideMLP", "Cramer", "DANN", "FeatureMixup")
+    names = ("TopRisk", "noisy_shapes", "WideMLP", "Cramer", "DomainConfusion", "FeatureMixup")
     names += ("NOISY_LABELS", "WORST_RECALL")
     return Setup(command, folder, *(f"shapes:{name}" for name in names), version=None)
 
@@ -192,7 +192,7 @@ def test_sweep_with_two_processes_table_and_report(setup):
     table = setup.run("sweep", "table", "sweep")
     assert "stormy" in table
     assert setup.method.rpartition(":")[2] in table
-    assert "DANN" in table
+    assert "Domain confusion" in table
     assert "Feature Mixup" in table
     judged = setup.run("sweep", "table", "sweep", "--metric", setup.metric)
     assert "worst recall" in judged

@@ -1,4 +1,4 @@
-"""DANN of the example plugin against float64 trajectories of the field's reference code."""
+"""Discriminators, bottlenecks and adversaries against float64 trajectories of DomainBed."""
 
 import json
 import os
@@ -12,8 +12,23 @@ from test_reference_trajectories import Network, weights
 from riskmatch.contract import Memory, OptimSpec, prepare
 from riskmatch.data.domain import Batch
 from riskmatch.engine import fit
+from riskmatch.objectives import CAD, DANN, Transfer
 
-LAYERS = {"input": "0", "hiddens.0": "2", "output": "4"}
+LAYERS = {"input": "0", "hiddens.0": "3", "output": "6"}
+"""Their names of the layers of a discriminator, and ours."""
+
+
+def dann(h):
+    given = h["lambda"], h["grad_penalty"], h["d_steps_per_g_step"], h["lr_d"], h["weight_decay_d"]
+    return DANN(*given, h["beta1"], critic_width=16)
+
+
+OBJECTIVES = {
+    "DANN": dann,
+    "DANN_grad_penalty": dann,
+    "CAD": lambda h: CAD(h["lmbda"], h["temperature"]),
+    "Transfer": lambda h: Transfer(h["t_lambda"], h["delta"], h["d_steps_per_g"], h["lr_d"]),
+}
 
 
 @pytest.fixture(scope="module")
@@ -24,48 +39,44 @@ def more():
     return json.loads((folder / "more.json").read_text()), np.load(folder / "more.npz")
 
 
-def discriminator(arrays, prefix):
-    return {
-        f"{ours}.{kind}": torch.from_numpy(arrays[f"{prefix}/discriminator.{theirs}.{kind}"])
-        for theirs, ours in LAYERS.items()
-        for kind in ("weight", "bias")
-    }
+def others(arrays, prefix):
+    """Weights of the discriminator, and of the adversary."""
+    modules, adversary = {}, {}
+    for key in arrays.files:
+        name = key.removeprefix(f"{prefix}/")
+        if key.startswith(f"{prefix}/discriminator."):
+            layer, kind = name.removeprefix("discriminator.").rsplit(".", 1)
+            modules[f"discriminator.{LAYERS[layer]}.{kind}"] = torch.from_numpy(arrays[key])
+        elif key.startswith(f"{prefix}/adv_classifier."):
+            kind = name.removeprefix("adv_classifier.")
+            adversary[f"adversary/{kind}"] = torch.from_numpy(arrays[key])
+    return modules, adversary
 
 
 @pytest.mark.needs_data
-@pytest.mark.parametrize("name", ["DANN", "DANN_grad_penalty"])
-def test_final_weights_are_the_references(more, name, plugin):
-    from riskmatch_shapes.dann import DANN
-
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_final_weights_are_the_references(more, name):
     settings, arrays = more
     h = {**settings["hparams"], **{k: v["hparams"] for k, v in settings["variants"].items()}}[name]
-    objective = DANN(
-        weight=h["lambda"],
-        gradient_penalty=h["grad_penalty"],
-        critic_steps=h["d_steps_per_g_step"],
-        critic_lr=h["lr_d"],
-        critic_decay=h["weight_decay_d"],
-        beta1=h["beta1"],
-        width=16,
-    )
-    model = Network().double()
+    objective, model, memory = OBJECTIVES[name](h), Network().double(), Memory()
     model.load_state_dict(weights(arrays, f"{name}/init"))
     sizes = (settings["batch"],) * settings["domains"]
     batches = [
         Batch(torch.from_numpy(x).flatten(0, 1), torch.from_numpy(y).flatten(), sizes)
         for x, y in zip(arrays["x"], arrays["y"], strict=True)
     ]
-    memory = Memory()
     prepare(memory, objective, model, batches[0].x, domains=3)
-    memory.modules["discriminator"].load_state_dict(discriminator(arrays, f"{name}/init"))
-    optim = OptimSpec("adam", h["lr_g"], h["weight_decay_g"])
-    history = fit(model, objective, batches, optim, memory)
-    logged = [next(iter(entry.values())) for entry in settings["logged"][name]]
-    np.testing.assert_allclose([entry["loss"] for entry in history], logged, rtol=0, atol=1e-10)
-    finals = (
-        (model, weights(arrays, f"{name}/final")),
-        (memory.modules["discriminator"], discriminator(arrays, f"{name}/final")),
-    )
-    for module, expected in finals:
-        for key, value in expected.items():
-            torch.testing.assert_close(module.state_dict()[key], value, rtol=0, atol=1e-10)
+    memory.modules.load_state_dict(others(arrays, f"{name}/init")[0])
+    lr, decay = h.get("lr_g", settings["lr"]), h.get("weight_decay_g", settings["weight_decay"])
+    history = fit(model, objective, batches, OptimSpec("adam", lr, decay), memory)
+    for entry, logged in zip(history, settings["logged"][name], strict=True):
+        expected = logged.get("total_loss", next(iter(logged.values())))
+        assert entry["loss"] == pytest.approx(expected, abs=1e-10)
+        if "bn_loss" in logged:
+            assert entry["raw penalty"] == pytest.approx(logged["bn_loss"], abs=1e-10)
+    modules, adversary = others(arrays, f"{name}/final")
+    found = {**model.state_dict(), **memory.modules.state_dict(), **memory.state}
+    expected = {**weights(arrays, f"{name}/final"), **modules, **adversary}
+    assert found.keys() == expected.keys()
+    for key, value in expected.items():
+        torch.testing.assert_close(found[key], value, rtol=0, atol=1e-10)

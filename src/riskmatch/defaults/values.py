@@ -24,6 +24,10 @@ IMAGES = ("pacs", "vlcs", "officehome", "terraincognita", "domainnet", PATH)
 ByMethod = Mapping[str | None, Mapping[str, Any]]
 """Values by method; None stands for every method."""
 
+_OF_PAIRS: dict[str | None, Mapping[str, Any]] = {
+    name: {"batch_size": 256} for name in ("cad", "cond-cad", "adrmx")
+}
+"""Smaller batches where a step compares all pairs of samples."""
 ON_DATA: dict[str, ByMethod] = {
     "colored-digits": {
         None: {
@@ -52,6 +56,10 @@ ON_DATA: dict[str, ByMethod] = {
         "trm": {"warmup": 150},
         "lp-ft": {"warmup": 150},
         "erm-plus-plus": {"warmup": 35, "average_from": 42},
+        "dann": {"critic_lr": 1e-3},
+        "cdann": {"critic_lr": 1e-3},
+        "urm": {"critic_lr": 1e-3},
+        **_OF_PAIRS,
     },
     "colored-mnist": {
         None: {
@@ -81,6 +89,10 @@ ON_DATA: dict[str, ByMethod] = {
         "trm": {"warmup": 400},
         "lp-ft": {"warmup": 400},
         "erm-plus-plus": {"warmup": 60, "average_from": 72},
+        "dann": {"critic_lr": 1e-4},
+        "cdann": {"critic_lr": 1e-4},
+        "urm": {"critic_lr": 1e-4},
+        **_OF_PAIRS,
     },
     "rotated-mnist": {
         None: {"model": "cnn"},
@@ -100,7 +112,7 @@ ON_EVERY: Mapping[str, Mapping[str, Any]] = {
 """Values of fields of a run by method, on every data set."""
 
 FROZEN = {
-    **{"lr": 20, "lr_after": 20, "linear_lr": 20},
+    **{"lr": 20, "lr_after": 20, "critic_lr": 20, "linear_lr": 20},
     **{"warmup": 0.2, "variance_warmup": 0.2, "average_from": 0.2},
 }
 """Factors for a frozen backbone or a file of features: a head alone takes larger steps and a

@@ -1,7 +1,7 @@
 """The methods, one file each; a file in this folder that defines an objective is a method.
 
 >>> sorted(methods())[:3]
-['andmask', 'causirl', 'coral']
+['adrmx', 'andmask', 'cad']
 >>> from riskmatch.objectives import RDM
 """
 
@@ -16,9 +16,14 @@ from typing import TYPE_CHECKING
 from riskmatch.contract import Objective
 
 if TYPE_CHECKING:
+    from riskmatch.objectives.adrmx import ADRMX as ADRMX
     from riskmatch.objectives.andmask import ANDMask as ANDMask
+    from riskmatch.objectives.cad import CAD as CAD
     from riskmatch.objectives.causirl import CausIRL as CausIRL
+    from riskmatch.objectives.cdann import CDANN as CDANN
+    from riskmatch.objectives.cond_cad import CondCAD as CondCAD
     from riskmatch.objectives.coral import CORAL as CORAL
+    from riskmatch.objectives.dann import DANN as DANN
     from riskmatch.objectives.eqrm import EQRM as EQRM
     from riskmatch.objectives.erm import ERM as ERM
     from riskmatch.objectives.erm_plus_plus import ERMPlusPlus as ERMPlusPlus
@@ -42,7 +47,9 @@ if TYPE_CHECKING:
     from riskmatch.objectives.sandmask import SANDMask as SANDMask
     from riskmatch.objectives.sd import SD as SD
     from riskmatch.objectives.selfreg import SelfReg as SelfReg
+    from riskmatch.objectives.transfer import Transfer as Transfer
     from riskmatch.objectives.trm import TRM as TRM
+    from riskmatch.objectives.urm import URM as URM
     from riskmatch.objectives.vrex import VREx as VREx
 
 __all__ = ["Objective", "methods"]
