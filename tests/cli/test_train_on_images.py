@@ -198,3 +198,25 @@ def test_finished_run_warns_of_changed_data(riskmatch, pets):
         "class 'owl' was added, 'ink' has 3 samples instead of 6."
     )
     assert known == "This run was done before; this is its record."
+
+
+def test_images_that_cannot_be_read_are_skipped_and_listed(riskmatch, pets):
+    (pets / "ink" / "cat" / "0.png").write_bytes(b"no image")
+    (pets / "photo" / "dog" / "9.png").symlink_to("nowhere")
+    words = ("train", "pets", *RUN, "--frozen", "--model-option", "pretrained=false")
+    refused = riskmatch(*words)
+    assert refused.code == 2
+    (pets / "photo" / "dog" / "9.png").unlink()
+    assert "--skip-unreadable" in riskmatch(*words).err
+    (pets / "photo" / "dog" / "9.png").symlink_to("nowhere")
+    done = riskmatch(*words, "--skip-unreadable")
+    assert done.code == 0
+    listed = "2 images cannot be read and are left out: 'ink/cat/0.png', 'photo/dog/9.png'"
+    assert listed in done.err
+    (run,) = (path for path in Path("runs").iterdir() if (path / "records.jsonl").exists())
+    again = riskmatch(*words, "--skip-unreadable", "--seed", "1")
+    assert (again.code, "checking images" in done.err, "checking images" in again.err) == (0, 1, 0)
+    assert "changed" not in riskmatch("show", str(run)).err
+    embedded = riskmatch("embed", "pets", "-o", "pets.npz", "--skip-unreadable")
+    assert "17 rows" in embedded.out
+    assert listed in embedded.err

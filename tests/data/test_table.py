@@ -57,6 +57,20 @@ def test_columns_to_ignore_are_split_at_commas_unless_one_has_that_name(ignore):
     assert data.input_shape == ((3,) if ignore != ["weekend", "carrier"] else (2,))
 
 
+def test_rows_without_a_label_are_left_out_and_counted(tmp_path):
+    frame = visits()
+    frame.loc[[0, 3, 4], "late"] = None
+    path = write(tmp_path / "visits.csv", frame)
+    with pytest.raises(ValueError, match=r"3 missing values, .*row 1,.*--drop-missing-labels"):
+        load(path, COLUMNS)
+    with pytest.warns(UserWarning, match=r"3 rows .* JFK 2, LGA 1"):
+        data = load(path, {**COLUMNS, "drop_missing_labels": True})
+    assert [len(domain) for domain in data.domains] == [20, 18, 19]
+    assert data.rows["JFK"].tolist() == list(range(7, 61, 3))
+    kept = frame.dropna(subset=["late"])
+    assert identity_of(data).content == identity_of(load_data(kept, **COLUMNS)).content
+
+
 def test_all_line_ends_give_the_same_table(tmp_path):
     frame, made = visits(), []
     for number, end in enumerate(("\n", "\r\n", "\r")):

@@ -45,6 +45,8 @@ class Embed(Quiet, Command):
     """Side of augmented images, in pixels; the backbone resizes them."""
     label: tuple[str, ...] = ()
     """Column of the label in a manifest; several, with commas between them, are a tag each."""
+    skip_unreadable: bool = False
+    """Leave out images that cannot be read, which are listed."""
     data_dir: Path | None = None
     """Folder searched first for a benchmark."""
     device: str = "auto"

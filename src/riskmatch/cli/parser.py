@@ -129,13 +129,20 @@ class TableColumns:
     """Column of a group, such as a patient, whose samples are on one side of every split, in all
     domains: of a table, of a list of images or of a file of features; stem, the file's name without
     extension, for images in folders."""
+    drop_missing_labels: bool = False
+    """Leave out the rows of a table without a label, which are counted."""
+    skip_unreadable: bool = False
+    """Leave out images that cannot be read, which are listed."""
 
     @property
     def data_options(self) -> dict[str, Any]:
         """Those that are given, as options of the data set."""
         label = self.label[0] if len(self.label) == 1 else list(self.label)
         given = {"label": label, "domain": self.domain, "ignore": list(self.ignore)}
-        given["group"] = self.group
+        given |= {
+            name: getattr(self, name)
+            for name in ("group", "drop_missing_labels", "skip_unreadable")
+        }
         return {name: value for name, value in given.items() if value}
 
 

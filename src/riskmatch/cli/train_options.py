@@ -147,6 +147,9 @@ def parse_train(words: Sequence[str]) -> tuple[PreparedRun, dict[str, Any]]:
     _check_together(setup, given)
     if setup.domainbed_hparams is not None and setup.method is not None:
         given = {**domainbed_options(setup.method, setup.domainbed_hparams), **given}
+    for name in ("drop_missing_labels", "skip_unreadable"):
+        if given.pop(name, False):
+            given["data_options"] = {**given.get("data_options", {}), name: True}
     execution = {item.name: given[item.name] for item in fields(Execution) if item.name in given}
     used = {"data", "test_domains", *execution, *(item.name for item in fields(Setup))}
     from riskmatch.training import prepare

@@ -15,6 +15,7 @@ from riskmatch.data.domain import DomainSet
 from riskmatch.data.features import feature_domains, read_features
 from riskmatch.data.fetch import check_mirrors
 from riskmatch.data.images.benchmark import BENCHMARKS, Benchmark, index_benchmark, locate
+from riskmatch.data.images.cache import readable
 from riskmatch.data.images.index import ImageIndex, index_folder
 from riskmatch.data.images.manifest import COLUMNS, index_manifest, is_manifest
 from riskmatch.data.labels import summary
@@ -114,8 +115,10 @@ class DataName:
         folder, benchmark = find_images(self.name, data_dir)
         options = options or {}
         if benchmark:
-            return index_benchmark(benchmark, folder).grouped(options.get("group"))
-        return _index_path(folder, label=options.get("label"), group=options.get("group"))
+            index = index_benchmark(benchmark, folder).grouped(options.get("group"))
+        else:
+            index = _index_path(folder, label=options.get("label"), group=options.get("group"))
+        return readable(index) if options.get("skip_unreadable") else index
 
 
 def resolve(name: str) -> DataName:

@@ -14,7 +14,7 @@ from riskmatch.data.colored_digits import AGREEMENT, colored_digits
 from riskmatch.data.colored_mnist import colored_mnist
 from riskmatch.data.domain import DomainSet
 from riskmatch.data.images.benchmark import BENCHMARKS, Benchmark, find_benchmark, load_index
-from riskmatch.data.images.cache import image_domains
+from riskmatch.data.images.cache import image_domains, readable
 from riskmatch.data.images.get import get_benchmark
 from riskmatch.data.images.index import ImageIndex
 from riskmatch.data.mnist import find_mnist, get_mnist
@@ -92,6 +92,7 @@ def image_source(index: Callable[..., ImageIndex], **facts: Any) -> DataSource:
         augment: bool = True,
         label: str | list[str] | None = None,
         group: str | None = None,
+        skip_unreadable: bool = False,
     ) -> DomainSet:
         """Image domains.
 
@@ -103,9 +104,13 @@ def image_source(index: Callable[..., ImageIndex], **facts: Any) -> DataSource:
             label: column of the label in a list of images, or several, of which each is a tag.
             group: images that stay on one side of every split: those with the same value in this
                 column of a manifest, or in folders, with stem, those with the same file name.
+            skip_unreadable: whether images that cannot be read are left out, with a warning that
+                lists them.
         """
         named = {} if label is None else {"label": label}
         images = index(data_dir, group=group, **named)
+        if skip_unreadable:
+            images = readable(images, on_progress=on_progress)
         return image_domains(images, image_size, augment, on_progress=on_progress)
 
     return DataSource(load, **facts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,7 @@ from riskmatch.data.labels import codes_of, label_columns, read_tags
 from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.data.splits import group_ids
 from riskmatch.data.table_files import check_distinct, read_table
-from riskmatch.validation import check_option, listed
+from riskmatch.validation import check_option, listed, shortened
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -49,6 +50,8 @@ class TableDomains(DomainSet):
     """Column of the domain."""
     group: str = ""
     """Column of the group; empty without."""
+    unlabelled: Mapping[str, int] = field(default_factory=dict)
+    """Number of rows without a label, which are left out, by domain."""
 
     def fitted(
         self, test_domains: Sequence[str] = (), *, labels: Labels | None = None
@@ -137,6 +140,7 @@ def load_table(
     domain: str | None = None,
     ignore: Sequence[str] = (),
     group: str | None = None,
+    drop_missing_labels: bool = False,
 ) -> TableDomains:
     """Domains of a table in a file.
 
@@ -147,12 +151,20 @@ def load_table(
         domain: column of the domain.
         ignore: columns to leave out.
         group: column of the group, such as a patient, whose rows are on one side of every split.
+        drop_missing_labels: leave out rows without a label, which are counted in a warning.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: the table cannot be used; the message names the column.
     """
-    return table_domains(read_table(path), path.stem, label, domain, ignore, group)
+    table = table_domains(
+        read_table(path), path.stem, label, domain, ignore, group, drop_missing_labels
+    )
+    if number := sum(table.unlabelled.values()):
+        by_domain = ", ".join(f"{name} {count:,}" for name, count in table.unlabelled.items())
+        message = f"{number:,} rows of {path} without a label are left out: {by_domain}"
+        warnings.warn(shortened(message), stacklevel=2)
+    return table
 
 
 def table_domains(
@@ -162,6 +174,7 @@ def table_domains(
     domain: str | None,
     ignore: Sequence[str] = (),
     group: str | None = None,
+    drop_missing_labels: bool = False,
 ) -> TableDomains:
     """Domains of a data frame; arguments as of :func:`load_table`."""
     frame = with_text_names(frame)
@@ -179,6 +192,14 @@ def table_domains(
             f"and the columns {listed(columns)}"
             f"{' less ' + ', '.join(map(repr, ignore)) if ignore else ''}."
         )
+    place, unlabelled = np.arange(1, len(frame) + 1), dict[str, int]()
+    if drop_missing_labels:
+        missing = frame[[*labels]].isna().all(axis=1).to_numpy()
+        counts = frame[domain].loc[missing].astype(str).value_counts()
+        unlabelled = {str(name): int(count) for name, count in counts.items()}
+        frame, place = frame.loc[~missing], place[~missing]
+        if frame.empty:
+            raise ValueError(f"Column {','.join(labels)!r} has no labels; choose another label.")
     classes, class_names, y = _label([frame[column] for column in labels])
     domain_names, numbers = encoded(frame[domain], "domain")
     if len(domain_names) < 2:
@@ -189,6 +210,7 @@ def table_domains(
     groups = None if group is None else encoded_groups(frame[group])
     schema = tuple(InputColumn.of(frame[column]) for column in features)
     arrays, texts = [], {}
+    numbered = torch.from_numpy(place)
     for feature in schema:
         array = feature.read(frame[feature.name])
         if array.dtype == object:
@@ -206,10 +228,11 @@ def table_domains(
         class_names=class_names,
         columns=schema,
         texts=texts,
-        rows=dict(zip(domain_names, (rows + 1 for rows in positions), strict=True)),
+        rows={name: numbered[rows] for name, rows in zip(domain_names, positions, strict=True)},
         label=",".join(labels),
         domain=domain,
         group=group or "",
+        unlabelled=unlabelled,
     )
 
 
@@ -295,5 +318,5 @@ def _check_present(values: Series[Any], missing: NDArray[np.bool_], role: str) -
         raise ValueError(
             f"Column {str(values.name)!r} has {int(missing.sum()):,} missing values, the first in "
             f"row {int(missing.argmax()) + 1}, and every row needs a {role}. Fill them or drop the "
-            "rows."
+            f"rows{': --drop-missing-labels' if role == 'label' else ''}."
         )

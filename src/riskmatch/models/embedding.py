@@ -120,6 +120,7 @@ def embed_to_file(
     views: int = 1,
     image_size: int = 224,
     label: str | Sequence[str] = (),
+    skip_unreadable: bool = False,
     data_dir: Path | None = None,
     device: str = "auto",
     on_progress: OnProgress | None = None,
@@ -136,6 +137,7 @@ def embed_to_file(
         views: views of each image, see :func:`embed`.
         image_size: side of augmented images, in pixels.
         label: columns of the label in a manifest.
+        skip_unreadable: leave out images that cannot be read, with a warning that lists them.
         data_dir: folder searched first for a benchmark.
         device: device of the backbone; ``auto`` is a GPU if there is one.
         on_progress: called with each image that is decoded or embedded.
@@ -154,6 +156,8 @@ def embed_to_file(
         named["label"] = label if isinstance(label, str) else list(label)
     if group is not None:
         named["group"] = group
+    if skip_unreadable:
+        named["skip_unreadable"] = True
     domains = load(data, named, data_dir, on_progress)
     features = embed(domains, network, views=views, device=device, on_progress=on_progress)
     if on_progress is not None:

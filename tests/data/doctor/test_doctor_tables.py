@@ -27,7 +27,9 @@ def visits(**changes):
 
 
 def findings(frame, **columns):
+    """All but the columns that lift the metric, as distance does."""
     found = examine_data(load_data(frame, **{**COLUMNS, **columns})).findings
+    found = [finding for finding in found if finding.kind != "lift"]
     return [(f.kind, f.severity, f.subject, f.message, f.cure) for f in found]
 
 
@@ -131,3 +133,59 @@ def test_distances():
     assert _distance(one, other, False) == pytest.approx(ks_2samp(one, other).statistic)
     texts = np.array([0, 0, 1, np.nan]), np.array([0, 1, 1, 2.0])
     assert _distance(*texts, True) == pytest.approx((0.25 + 0.25 + 0.25 + 0.25) / 2)
+
+
+def lifts(frame, **columns):
+    found = examine_data(load_data(frame, **{**COLUMNS, **columns})).findings
+    return {f.column: (f.severity, f.message) for f in found if f.kind == "lift"}
+
+
+def test_columns_that_lift_the_metric_are_possible_leaks():
+    random = np.random.default_rng(2)
+    frame = visits(noise=random.normal(size=N))
+    assert set(lifts(frame)) == {"distance"}
+    severity, message = lifts(frame)["distance"]
+    assert severity == "note"
+    assert "accuracy" in message
+    assert message.endswith("leak: possible")
+    late = frame["late"] == "yes"
+    arrival = late + random.normal(0, 0.35, N)  # it tells the label in 92 % of the rows
+    severity, message = lifts(frame.assign(arrival=arrival))["arrival"]
+    assert severity == "warning"
+    assert message.endswith("leak: likely")
+    score = frame["distance"] / 100 + random.normal(0, 3, N)
+    severity, message = lifts(frame.assign(score=score), label="score", ignore=["late"])["distance"]
+    assert "R²" in message
+
+
+def test_whole_numbers_that_differ_in_every_row_are_identifiers():
+    number = np.random.default_rng(3).permutation(N) + 70_000
+    (found,) = findings(visits(number=number))
+    assert found[:3] == ("identifier", "warning", "number")
+    assert "--ignore number" in found[4]
+    assert findings(visits(number=np.where(number == number[0], number[1], number))) == []
+    assert findings(visits(number=number + 0.5)) == []
+
+
+def test_domains_of_few_rows_are_warned_about_once():
+    site = np.where(np.arange(N) < 12, "small", np.where(np.arange(N) < 55, "less", "large"))
+    (found,) = findings(visits(airport=site))
+    assert found[:3] == ("few-rows", "warning", "airport")
+    assert "2 of 3 domains" in found[3]
+    assert "'small' with 12" in found[3]
+
+
+def test_missing_labels_are_counted_and_the_other_rows_examined(tmp_path):
+    frame = visits(number=np.arange(N))
+    frame.loc[[0, 3, 4], "late"] = None  # two of EWR, one of JFK
+    frame.to_csv(tmp_path / "visits.csv", index=False)
+    examined = examine_data(tmp_path / "visits.csv", options=COLUMNS)
+    missing = {f.domain: f for f in examined.findings if f.kind == "missing-label"}
+    assert {name: f.message.split(" in ")[1] for name, f in missing.items()} == {
+        "EWR": "2 rows",
+        "JFK": "1 rows",
+    }
+    assert "--drop-missing-labels" in missing["EWR"].cure
+    assert "identifier" in {f.kind for f in examined.findings}
+    assert examined.exit_code == 1
+    assert len(examined) == N - 3

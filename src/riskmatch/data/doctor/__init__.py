@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -64,7 +65,10 @@ def examine_data(
         return _examine_table(data, data.name)
     if is_path(str(data)) and path_contents(Path(data)) == "table":
         check_options(str(data), options or {}, load_table)
-        return _examine_table(load_table(Path(data), **options or {}), str(data))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".* without a label are left out")  # a finding
+            table = load_table(Path(data), **{**(options or {}), "drop_missing_labels": True})
+        return _examine_table(table, str(data))
     options = options or {}
     if others := [name for name in options if name != "group"]:
         check_table_options(str(data), options)

@@ -14,6 +14,7 @@ from torch import Tensor
 from riskmatch.data.columns import LARGEST, InputColumn
 from riskmatch.data.doctor.findings import Finding, Severity
 from riskmatch.data.doctor.groups import check_columns
+from riskmatch.data.doctor.lifts import check_lifts
 from riskmatch.data.labels import summary
 from riskmatch.data.table import TableDomains
 from riskmatch.statistics import ks_distance
@@ -23,6 +24,8 @@ SAMPLE = 20_000
 """Rows that leaks are searched in."""
 LEAK = 0.98
 """Share of the errors of a constant guess that a column avoids by itself if it leaks."""
+FEW = 50
+"""Rows of a domain from which it is not warned about."""
 DRIFT = 0.1
 """Least distance between a domain and the others that is reported."""
 MAX_DRIFT = 10
@@ -59,10 +62,13 @@ def check_table(table: TableDomains) -> Iterator[Finding]:
     x = np.concatenate([domain.x[:].numpy() for domain in table.domains])
     y = np.concatenate([domain.y.numpy() for domain in table.domains])
     domains = np.repeat(np.arange(len(table.domains)), [len(domain) for domain in table.domains])
+    yield from _check_unlabelled(table)
     yield from _check_domains(table)
     if not table.classes:
         yield from check_labels(table.class_names, labels_of(table))
-    yield from _check_leaks(table, x, y, domains)
+    leaks = [*_check_leaks(table, x, y, domains)]
+    yield from leaks
+    yield from check_lifts(table, x, y, {leak.column for leak in leaks if leak.severity == "fault"})
     yield from check_columns(table, x, y)
     yield from _check_duplicates(table, x, y, domains)
     yield from _check_drift(table, x, domains)
@@ -93,10 +99,27 @@ def check_labels(names: Sequence[str], labels: Mapping[str, NDArray[Any]]) -> It
             yield Finding("one-class", "warning", message, cure, domain=domain)
 
 
+def _check_unlabelled(table: TableDomains) -> Iterator[Finding]:
+    for domain, number in table.unlabelled.items():
+        message = f"has no label in {number:,} rows"
+        cure = "Fill them, or leave these rows out: --drop-missing-labels"
+        yield Finding("missing-label", "fault", message, cure, domain=domain)
+
+
 def _check_domains(table: TableDomains) -> Iterator[Finding]:
     if table.classes == 1:
         message = f"has one class only, '{table.class_names[0]}', so every prediction is right"
         yield Finding("one-class", "fault", message, "Choose another label, or add rows.")
+    few = [domain for domain in table.domains if 2 <= len(domain) < FEW]
+    if few:
+        least = min(few, key=len)
+        message = (
+            f"has {len(few):,} of {len(table.domains):,} domains with fewer than {FEW} rows, the "
+            f"smallest '{least.name}' with {len(least):,}: an accuracy there is off by "
+            f"{50 / np.sqrt(len(least)):.0f} points or so by chance"
+        )
+        cure = "Join such domains, or add rows."
+        yield Finding("few-rows", "warning", message, cure, column=table.domain)
     for domain in table.domains:
         if len(domain) < 2:
             message, cure = "has one row, and a split needs two", "Add rows, or drop the domain."
@@ -123,6 +146,9 @@ def _check_leaks(
             elif distinct > IDENTIFIER * len(x) and distinct > 100:
                 message = f"has {distinct:,} different texts in {len(x):,} rows, as an identifier"
                 yield _finding("identifier", "warning", column, message)
+        elif column.type == "number" and len(x) > 100 and _are_ids(x[:, k]):
+            message = f"has another whole number in each of {len(x):,} rows, as an identifier"
+            yield _finding("identifier", "warning", column, message)
         shares = {
             part: _explained(column, values[known], target, classes=table.labels != "numbers")
             for part, target, known in parts
@@ -135,6 +161,10 @@ def _check_leaks(
         if share >= LEAK:
             message = f"names the domain: it explains {share:.1%} of it, and a new one is unseen"
             yield _finding("domain-leak", "warning", column, message)
+
+
+def _are_ids(values: Floats) -> bool:
+    return bool((values % 1 == 0).all()) and len(np.unique(values)) == len(values)
 
 
 def _parts(

@@ -24,7 +24,7 @@ from torch import Tensor
 from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.domain import Domain, DomainSet, StoredImages
 from riskmatch.data.images.augment import RandomView, WholeView
-from riskmatch.data.images.decode import decode, opened
+from riskmatch.data.images.decode import ImageError, decode, opened
 from riskmatch.data.images.index import ImageIndex
 from riskmatch.data.splits import group_ids
 from riskmatch.files import (
@@ -38,6 +38,7 @@ from riskmatch.files import (
     user_folder,
     write_whole,
 )
+from riskmatch.validation import listed
 
 FORMAT = 2
 """Version of the cache format; raise it when the same files would be stored differently."""
@@ -45,6 +46,7 @@ CHUNK = 32
 """Images per task of a thread."""
 BLOCK = 8 << 20
 """Bytes of decoded images per checksum."""
+WAITING = "waiting for another process"
 _Stamps = dict[str, tuple[int, int, int, int, str]]
 SAMPLED = 8
 """Blocks that are checked where nothing suggests that the file has changed."""
@@ -136,7 +138,7 @@ def cached_file(
     files = [root / path for path in paths]
     folder = folder or user_folder("cache") / "images"
     report = no_progress if on_progress is None else on_progress
-    waiting = partial(report, "waiting for another process", 0, None)
+    waiting = partial(report, WAITING, 0, None)
     with _explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
         stamps = folder / f"{_hash(str(root.resolve()))}.json"
@@ -154,6 +156,43 @@ def cached_file(
                     blocks = math.ceil(pixels.stat().st_size / BLOCK)
                     _write_checksums(pixels, [_checksum(pixels, k) for k in range(blocks)])
     return pixels
+
+
+def readable(
+    index: ImageIndex, cache: Path | None = None, on_progress: OnProgress | None = None
+) -> ImageIndex:
+    """The index without the images that cannot be read, which a warning lists.
+
+    Files that have not changed since an earlier call are not read again.
+    """
+    folder, report = cache or user_folder("cache") / "images", on_progress or no_progress
+    bad = [path for path in index.paths if not os.access(index.root / path, os.R_OK)]
+    left = index.without(bad)
+
+    def damaged(path: str) -> bool:
+        try:
+            decode(index.root / path, 1)
+        except (ImageError, OSError):
+            return True
+        return False
+
+    with _explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        stamps = folder / f"{_hash(str(index.root.resolve()))}.json"
+        with file_lock(_lock_of(stamps), partial(report, WAITING, 0, None)):
+            hashes = content_hashes(index.root, left.paths, stamps, report)
+        known = folder / f"{_hash(' '.join(hashes))}.unreadable"
+        if not known.exists():
+            report("checking images", 0, None)
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                faults = [*pool.map(damaged, left.paths)]
+            write_whole(known, json.dumps(faults).encode())
+        faults = json.loads(read_file(known))
+    bad += [path for path, fault in zip(left.paths, faults, strict=True) if fault]
+    if bad:
+        message = f"{len(bad):,} images cannot be read and are left out: {listed(sorted(bad))}"
+        warnings.warn(message, stacklevel=2)
+    return index.without({*bad})
 
 
 def map_pixels(pixels: Path, images: int) -> Tensor:

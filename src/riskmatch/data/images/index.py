@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -136,6 +136,13 @@ class ImageIndex:
                 f"{group!r}."
             )
         return replace(self, groups=tuple(PurePosixPath(path).stem for path in self.paths))
+
+    def without(self, paths: Collection[str]) -> ImageIndex:
+        """The index without the images of these paths; domains and classes stay."""
+        kept = [row for row, path in enumerate(self.paths) if path not in paths]
+        names = [name for name in ("paths", "labels", "domains", "groups") if getattr(self, name)]
+        rows: Any = {name: tuple(getattr(self, name)[row] for row in kept) for name in names}
+        return replace(self, **rows)
 
     def __len__(self) -> int:
         return len(self.paths)
