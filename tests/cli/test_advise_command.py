@@ -1,5 +1,6 @@
 """``riskmatch advise``: from data to advice, and from advice to a model."""
 
+import html
 import json
 import shlex
 import shutil
@@ -9,15 +10,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from pets import draw_pets
+from scipy.stats import t
 
 from riskmatch import advise, choose, load_model, results
 from riskmatch.advice import Advised, read_advice, write_advice
 from riskmatch.advice.advising import advice_for
 from riskmatch.advice.judging import harms, prediction_interval
+from riskmatch.advice.planning import METHODS, plan
 from riskmatch.cli import main
 from riskmatch.cli.progress import SweepDisplay
 from riskmatch.cli.train import Train
+from riskmatch.data import Domain, DomainSet
 from riskmatch.deployment import Expected
 from riskmatch.files import to_json
 from riskmatch.report.selected import select
@@ -57,13 +62,18 @@ def folder(advised, tmp_path, riskmatch):
 def test_the_same_command_continues_and_prints_the_advice(riskmatch, folder):
     shutil.rmtree(next(Path("advice/runs").iterdir()))
     Path("advice/siblings.json").write_text("damaged")
+    page = Path("advice/advice.html").read_text()
     result = riskmatch(*shlex.split(DIGITS))
     assert result.code == 0
+    assert "1 of 9 runs to train: about 0:0" in result.err.partition("done before")[0]
     assert "9 runs (8 done before)" in result.err
     for fact in ("90 % prediction interval", "random-effects", "the worst seen", "train-val"):
         assert fact in result.out
     for fact in ("--all-domains", "RDM"):
         assert fact in result.out
+    first = page.partition('class="verdict">')[2].partition("</p>")[0]
+    assert "ERM does not beat the most frequent class" in first  # after four steps
+    assert first in html.escape(result.out)
     again = riskmatch(*shlex.split(DIGITS), "--json", "--quiet")
     assert json.loads(again.out) == json.loads(Path("advice/advice.json").read_text())
 
@@ -79,7 +89,7 @@ def test_the_page_is_one_file_without_scripts(folder):
 def test_train_follows_the_advice(riskmatch, folder):
     advice = read_advice("advice/advice.json")
     values = json.loads(Path("advice/advice.json").read_text())
-    assert (advice.method, advice.options["steps"], len(values["methods"])) == ("erm", 4, 3)
+    assert (advice.method, advice.options["steps"], len(values["methods"])) == ("erm", 4, 4)
     words = [*shlex.split(values["command"])[1:], "--save", "model", "--quiet"]
     assert riskmatch(*words).code == 0
     model = load_model("model")
@@ -143,7 +153,8 @@ def test_four_sites_of_a_table_are_chosen_for_by_leave_one_out(riskmatch):
     values = json.loads(riskmatch(*shlex.split(TABLE), "--json").out)
     assert values["selection"] == "leave-one-out"
     assert [one["method"] for one in values["methods"]] == [
-        *("erm", "rdm variance", "rdm", "gradient boosting"),
+        *("erm", "rdm variance", "rdm", "most frequent class"),
+        *("logistic regression", "gradient boosting"),
     ]
     for domain, check in values["checks"].items():
         accuracy = values["methods"][0]["values"][domain]
@@ -152,17 +163,27 @@ def test_four_sites_of_a_table_are_chosen_for_by_leave_one_out(riskmatch):
         assert check["expected"] == pytest.approx(expected.to_json())
     assert list(values["checks"]) == list("ABCD")
     assert "90 % are promised" in values["notes"][-1]
-    assert values["most_frequent_class"] == 0.5  # half of every site is late
-    assert "most frequent class of the other domains: 50.0 %" in values["findings"][1]
+    trivial = values["methods"][3]
+    majority = np.array([*trivial["values"].values()])
+    assert max(abs(majority - 0.5)) < 0.1  # half of every site is late
+    shown = f"most frequent class of the other domains: {100 * majority.mean():.1f} %"
+    assert shown in " ".join(values["findings"])
+    erm = np.array([*values["methods"][0]["values"].values()]) - majority
+    beaten = erm.mean() > t.ppf(0.975, 3) * erm.std(ddof=1) / 2
+    assert values["beats_trivial"] == beaten
+    assert values["findings"][0].startswith("Expected" if beaten else "ERM does not beat")
+    assert "Siblings were looked for by probes" in " ".join(values["findings"])
+    assert "too few for an adjusted p-value below 0.05" in " ".join(values["notes"])
     boosting = values["methods"][-1]["values"]
     assert list(boosting) == list("ABCD")
     assert min(boosting.values()) > 0.8
+    assert min(values["methods"][-2]["values"].values()) > 0.8  # logistic regression
     tiny = {"steps": 4, "eval_every": 2, "warmup": 1}
     again = advise(
         "visits.csv", methods=["rdm"], draws=1, label="late", domain="site", choices=tiny
     )
     assert json.loads(to_json(again.to_json())) == values
-    Path("advice/boosting.json").write_text("damaged")
+    Path("advice/baselines.json").write_text("damaged")
     words = [*shlex.split(values["command"])[1:], "--save", "model", "--quiet"]
     assert riskmatch(*words).code == 0
     assert load_model("model").config.data_options == {"label": "late", "domain": "site"}
@@ -170,7 +191,7 @@ def test_four_sites_of_a_table_are_chosen_for_by_leave_one_out(riskmatch):
     together = json.loads(riskmatch(*words).out)
     assert together["left_out"] == [["A", "B"], ["C"], ["D"]]
     assert together["selection"] == "train-val"
-    assert len(json.loads(Path("advice/boosting.json").read_text())["scores"]) == 9
+    assert len(json.loads(Path("advice/baselines.json").read_text())["scores"]) == 3 * (1 + 2 + 3)
 
 
 def test_images_have_frozen_features_and_domains_that_share_images_are_left_out_together(
@@ -185,6 +206,49 @@ def test_images_have_frozen_features_and_domains_that_share_images_are_left_out_
     assert values["left_out"] == [["ink", "pen"], ["oil"], ["photo"]]
     assert values["options"]["model_options"]["frozen"] is True
     assert "ink and pen" in " ".join(values["notes"])
+    assert "ink and pen share images" in " ".join(values["findings"])
+    assert "logistic regression" in [one["method"] for one in values["methods"]]
+
+
+def test_a_regression_is_advised_on(riskmatch):
+    visits("visits.csv")
+    words = f"advise visits.csv --label age --domain site --ignore kind {TINY} --metric mae --json"
+    values = json.loads(riskmatch(*words.split()).out)
+    assert [one["method"] for one in values["methods"]][-3:] == [
+        *("mean label", "linear regression", "gradient boosting"),
+    ]
+    assert set(values["expected"]) == {"mae", "low", "high", "level", "worst", "sites"}
+    erm, *_, linear, _ = (one["values"] for one in values["methods"])
+    assert values["expected"]["worst"] == max(erm.values())
+    assert max(linear.values()) < 1.2  # the standard deviation within classes is 1
+    assert "mean label" in " ".join(values["findings"][:2])
+    assert "MAE" in Path("advice/advice.html").read_text()
+
+
+def test_a_quick_answer_takes_a_tenth_of_the_steps():
+    names = DomainSet(
+        "made", tuple(Domain(d, torch.zeros(9, 2), torch.arange(9.0)) for d in "abcd"), 0
+    )
+
+    def steps(quick, draws, selection):
+        groups = [(d,) for d in "abcd"]
+        runs = plan("x.npz", names, METHODS, draws, groups, selection, {}, quick)
+        for run in runs:
+            assert run.config.hparams.get("warmup", 0) < run.config.steps
+        return sum(run.config.steps for run in runs)
+
+    share = steps(True, 1, "train-val") / steps(False, 3, "leave-one-out")
+    assert 0.03 < share < 0.13
+
+
+def test_quick_has_one_draw_and_no_pairs(riskmatch):
+    visits("visits.csv")
+    words = "advise visits.csv --label late --domain site --methods rdm --jobs 1 --quick --json"
+    done = riskmatch(*words.split(), "--steps", "6", "--eval-every", "3", "--option", "warmup=1")
+    values = json.loads(done.out)
+    assert values["selection"] == "train-val"
+    assert "12 of 12 runs to train" in done.err.partition("done before")[0]
+    assert values["options"]["steps"] == 6  # what is given wins
 
 
 def test_an_interrupted_command_ends_with_the_cure(riskmatch, monkeypatch):
@@ -201,7 +265,7 @@ def test_an_interrupted_command_ends_with_the_cure(riskmatch, monkeypatch):
 def test_failed_runs_are_left_out_unless_they_are_those_of_erm(riskmatch):
     words = shlex.split(DIGITS.replace("--methods rdm", "--methods vrex"))
     some = json.loads(riskmatch(*words, "--option", "weight=1e300", "--json").out)
-    assert [one["method"] for one in some["methods"]] == ["erm"]
+    assert [one["method"] for one in some["methods"]] == ["erm", "most frequent class"]
     assert "3 of 6 runs failed" in " ".join(some["notes"])
     result = riskmatch(*words, "--option", "lr=1e30", "--out", "other", "--quiet")
     assert result.code == 3
@@ -215,8 +279,8 @@ def test_failed_runs_are_left_out_unless_they_are_those_of_erm(riskmatch):
     [
         ("advise nothing", ["nothing"]),
         ("advise visits.csv --label late", ["--domain"]),
-        ("advise visits.csv --label age --domain site", ["regression"]),
-        ("advise colored-digits --option risk=squared", ["regression"]),
+        ("advise visits.csv --label late --domain site --task multi-label", ["tags", "sweep"]),
+        ("advise visits.csv --label age --domain site --metric auroc", ["'auroc'", "'rmse'"]),
         ("advise visits.csv --label late --domain kind", ["at least 3", "2"]),
         ("advise colored-digits --select leave-one-out", ["leave-one-out", "4", "train-val"]),
         ("advise colored-digits --methods rmd", ["'rmd'"]),

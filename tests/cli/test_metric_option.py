@@ -117,11 +117,11 @@ def test_advice_by_another_metric(riskmatch, visits):
     done = riskmatch("advise", *shlex.split(words), "--metric", "log-loss", "--json")
     assert done.code == 0
     values = json.loads(done.out)
-    assert values["most_frequent_class"] is None
-    assert set(values["expected"]) == {"log-loss", "low", "high", "level"}
+    assert set(values["expected"]) == {"log-loss", "low", "high", "level", "worst", "sites"}
     assert values["options"]["metric"] == "log-loss"
-    erm, coral, boosting = values["methods"]
+    erm, coral, trivial, logistic, boosting = values["methods"]
     assert boosting["method"] == "gradient boosting"
+    assert max(logistic["values"].values()) < min(trivial["values"].values())
     gain = np.mean([erm["values"][site] - coral["values"][site] for site in erm["values"]])
     assert coral["gain_over_erm"]["points"] == pytest.approx(gain)
     refused = riskmatch("advise", *shlex.split(words), "--metric", "rmse")

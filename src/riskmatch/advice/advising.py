@@ -12,48 +12,38 @@ from pathlib import Path
 from typing import Any
 
 from riskmatch.advice.advice import Advice
-from riskmatch.advice.boosting import boosting_values
+from riskmatch.advice.baselines import baseline_values, baselines_for
 from riskmatch.advice.judging import (
-    BOOSTING,
     best_draw,
     harms,
     held_out_checks,
-    majority_share,
     method_results,
     recommended,
 )
+from riskmatch.advice.planning import DRAWS, METHODS, cost_of, plan, selection_for
 from riskmatch.advice.report import FILE, PAGE, Advised
-from riskmatch.contract.risks import REGRESSION
-from riskmatch.contract.task import find_task
-from riskmatch.data import OnProgress, load, no_progress
-from riskmatch.data.catalogue import resolve as resolve_data
+from riskmatch.advice.siblings import find_siblings
+from riskmatch.contract.task import labels_of
+from riskmatch.data import OnProgress, load
 from riskmatch.data.convert import table_options
-from riskmatch.data.domain import DomainSet
 from riskmatch.data.splits import check_splits
-from riskmatch.data.table import TableDomains
-from riskmatch.defaults import check_mappings, field_names, resolve
+from riskmatch.defaults import check_mappings
 from riskmatch.deployment.folder import Expected, own_checksum
+from riskmatch.device import resolve_device
+from riskmatch.engine.assemble import domains_of, is_frozen, task_of
 from riskmatch.files import read_file, to_json, write_whole
-from riskmatch.metrics import ACCURACY
+from riskmatch.metrics import METRICS
 from riskmatch.report.selected import select
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import RunWarning
 from riskmatch.runs.frame import read_results
-from riskmatch.sweep import Launcher, PlannedRun, Protocol, run_all
+from riskmatch.sweep import Launcher, Local, PlannedRun, run_all
 from riskmatch.sweep.board import OnChange
 from riskmatch.sweep.plan import RUNS, check_outputs, extend, held_out, known_ids
 from riskmatch.trust import remember
 from riskmatch.validation import check_option
 
-METHODS = ("erm", "rdm", "vrex", "groupdro", "coral")
-"""Methods that are compared, RDM with both matches."""
-DRAWS = 3
-PAIRS_FOR = range(4, 7)
-"""Numbers of domains for which pairs are left out as well: with fewer a pair leaves one domain to
-train on, with more there are too many pairs."""
-HEAD = {"steps": 1500, "eval_every": 300}
-"""Defaults for a head on features."""
-SIBLINGS, SCORES = "siblings.json", "boosting.json"
+SIBLINGS, SCORES = "siblings.json", "baselines.json"
 """Files of what was found on the way, in the folder of the advice."""
 _ARGUMENTS = ("data", "test_domains", "method", "hparams", "seed", "trial", "source")
 
@@ -70,8 +60,9 @@ def advise(
     out: Path | str = "advice",
     *,
     methods: Sequence[str] | None = None,
-    draws: int = DRAWS,
+    draws: int | None = None,
     selection: str | None = None,
+    quick: bool = False,
     leave_out_together: Sequence[Sequence[str]] | None = None,
     label: str | None = None,
     domain: str | None = None,
@@ -82,44 +73,49 @@ def advise(
     launcher: Launcher | str = "local",
     overwrite: bool = False,
     data_dir: Path | None = None,
-    on_plan: Callable[[Sequence[PlannedRun]], None] = lambda runs: None,
+    on_plan: Callable[[Sequence[PlannedRun], str], None] = lambda runs, note: None,
     on_change: OnChange = lambda board: None,
     on_progress: OnProgress | None = None,
 ) -> Advised:
     """Leave every domain out in turn, and advise what to train for an unseen domain.
 
-    ERM is recommended unless a method beats it beyond the interval of its gain. Images are compared
-    on the features of a frozen backbone; on tables gradient boosting of scikit-learn takes part.
-    The runs are a sweep in ``out``: the same call continues where an earlier one stopped.
+    ERM is recommended unless a method beats it for a new domain, all methods adjusted together.
+    Images are compared on the features of a frozen backbone. Models of scikit-learn take part: the
+    most frequent class or the mean label; logistic or linear regression on features and tables;
+    gradient boosting on tables. The runs are a sweep in ``out``: the same call continues where an
+    earlier one stopped.
 
     Args:
         data: name or path of a data set with three domains or more.
         out: folder for ``advice.json``, ``advice.html`` and the runs.
         methods: methods to compare; ERM always takes part, and RDM with both matches.
-        draws: settings per method; the first is the defaults.
+        draws: settings per method, 3 by default; the first is the defaults.
         selection: ``leave-one-out``, which leaves out every pair of domains as well, or
             ``train-val``; by default the first for 4 to 6 domains none of which are
             left out together.
-        leave_out_together: groups of domains to leave out at once; by default those that share
-            images, where the data are images.
+        quick: answer in about a tenth of the time: one draw, a third of the steps, ``train-val``.
+        leave_out_together: groups of domains to leave out at once; by default siblings: domains
+            that share images, and those of which probes of features or columns show that leaving
+            out one costs the other more than chance explains.
         label: column of the class, for a table.
         domain: column of the domain, for a table.
         ignore: columns to leave out, for a table.
         group: column of the group, whose samples are on one side of every split; ``stem`` for
             images in folders.
-        metric: built-in metric of classes that is compared; by default the accuracy.
+        metric: built-in metric that is compared; by default that of the task.
         choices: fields of the runs, or of the methods that have them, fixed in all draws.
         launcher: where to train: a launcher, or its name.
         overwrite: replace an advice on other data or settings in ``out``, and an edited one, which
             is kept otherwise.
         data_dir: folder searched first for the files of the data set.
-        on_plan: called with the runs before they are trained.
+        on_plan: called with runs before they are trained, and with a note that states the number
+            and the time of all.
         on_change: called with the state of all runs as training proceeds.
         on_progress: called while data are read.
 
     Raises:
-        ValueError: the data are no classification or have too few domains, an option is wrong, or
-            ``out`` has another advice.
+        ValueError: the labels are tags, there are too few domains, an option is wrong, or ``out``
+            has another advice.
         UnfinishedAdvice: runs were interrupted, or all of ERM on some domain failed.
 
     Example:
@@ -139,13 +135,6 @@ def advise(
     if metric is not None:
         choices["metric"] = metric
     domains = load(data, options, data_dir, on_progress)
-    if not domains.classes or choices.get("risk", "cross-entropy") in REGRESSION:
-        raise ValueError(
-            f"advise compares classifiers, and {data} is a regression or has tags. Plan runs of "
-            "each method with riskmatch sweep plan and compare them with riskmatch sweep table."
-        )
-    name = choices.get("metric") or ACCURACY
-    check_option("metric of advise", name, find_task("classification").metrics)
     if choices.get("average", "none") != "none":
         raise ValueError(
             "advise compares methods without averaged weights: leave out average here, and give it "
@@ -158,9 +147,25 @@ def advise(
             "sweep plan --test-domain."
         )
     check_splits(domains.domains)
-    siblings = None
+    draws = (1 if quick else DRAWS) if draws is None else draws
+    (first, *_) = plan(data, domains, methods, 1, held_out(domains.names), "", choices, quick)
+    if (labels := labels_of(first.config)) is not None:
+        domains = domains.labelled(labels)
+    if domains.labels not in ("classes", "numbers"):
+        raise ValueError(
+            f"advise compares methods on classes or numbers, and {data} has other labels, such as "
+            "tags. Plan runs of each method with riskmatch sweep plan and compare them with "
+            "riskmatch sweep table."
+        )
+    name = task_of(first.config, domains)[1].primary
+    check_option("metric of advise", name, METRICS)
+    inputs, finding = domains, ""
+    if is_frozen(first.config):
+        device = resolve_device(launcher.device if isinstance(launcher, Local) else "auto")
+        inputs = domains_of(first.config, data_dir, device, on_progress)
     if leave_out_together is None:
-        leave_out_together = siblings = _siblings(data, out / SIBLINGS, data_dir, on_progress)
+        known = _known_siblings(out / SIBLINGS, data)
+        leave_out_together, finding = known or find_siblings(data, inputs, data_dir, on_progress)
     groups = held_out(domains.names, together=leave_out_together)
     if len(groups) < 3:
         listed = ", ".join("+".join(group) for group in groups)
@@ -170,18 +175,18 @@ def advise(
         )
     for tests in groups:
         check_splits(domains.domains, test_domains=tests)
-    selection = _selection(selection, groups)
-    planned = _plan(data, domains, methods, draws, groups, selection, choices)
+    selection = selection_for("train-val" if quick and selection is None else selection, groups)
+    planned = plan(data, domains, methods, draws, groups, selection, choices, quick)
     outputs = [out / name for name in (FILE, PAGE, SIBLINGS, SCORES)]
     check_outputs(outputs, planned, known_ids(out), overwrite)
     extend(out, planned, f"riskmatch advise {shlex.quote(data)}")
     remember(out, {name for run in planned for name in run.config.part_names})
-    if siblings is not None:
-        write_whole(out / SIBLINGS, to_json({data: siblings}).encode())
-    failures = []
+    if finding:
+        write_whole(out / SIBLINGS, to_json({data: [leave_out_together, finding]}).encode())
+    note, failures = cost_of(planned, out, launcher, data_dir, on_progress), []
     for alone in (True, False):  # pairs of domains last, without predictions
         if runs := [run for run in planned if (run.config.test_domains in groups) == alone]:
-            on_plan(runs)
+            on_plan(runs, note)
             board = run_all(
                 [run.config for run in runs],
                 out / RUNS,
@@ -205,9 +210,10 @@ def advise(
         key.variant: {domain: value / scale for (domain, _), value in selected.values(key).items()}
         for key in selected.rows
     }
-    if isinstance(domains, TableDomains):
-        values[BOOSTING] = boosting_values(
-            domains,
+    for baseline in baselines_for(inputs):
+        values[baseline] = baseline_values(
+            baseline,
+            inputs,
             groups,
             out / SCORES,
             name,
@@ -227,21 +233,17 @@ def advise(
     config = best_draw(selected, best.variant, planned, groups).config
     advice = advice_for(config, best.expected)
     checks = held_out_checks(selected, best.variant)
-    counts = {
-        domain.name: domain.y.bincount(minlength=domains.classes).tolist()
-        for domain in domains.domains
-    }
     advised = Advised(
         advice,
         selection,
         groups,
         judged,
-        majority_share(counts, groups) if selected.metric == ACCURACY else None,
         list(harms(selected, out / RUNS, domains.names)),
         out,
         {name: checks[name] for name in domains.names if name in checks},
         data_dir,
         failures,
+        finding,
     )
     if _is_edited(out / FILE) and not overwrite:
         message = f"{out / FILE} was edited and is kept; remove it to have it written again."
@@ -274,54 +276,9 @@ def advice_for(config: RunConfig, expected: Expected) -> Advice:
     )
 
 
-def _selection(given: str | None, groups: Sequence[tuple[str, ...]]) -> str:
-    siblings = any(len(group) > 1 for group in groups)
-    if given is None:
-        pairs = len(groups) in PAIRS_FOR and not siblings
-        return "leave-one-out" if pairs else "train-val"
-    check_option("selection", given, ("leave-one-out", "train-val"))
-    if given == "leave-one-out" and (siblings or len(groups) < PAIRS_FOR.start):
-        raise ValueError(
-            f"Selection by leave-one-out needs at least {PAIRS_FOR.start} domains and none left "
-            "out together; select by train-val."
-        )
-    return given
-
-
-def _plan(
-    data: str,
-    domains: DomainSet,
-    methods: Sequence[str],
-    draws: int,
-    groups: Sequence[tuple[str, ...]],
-    selection: str,
-    choices: Mapping[str, Any],
-) -> list[PlannedRun]:
-    named = resolve_data(data)
-    choices = {**(HEAD if named.contents in ("images", "features") else {}), **choices}
-    if named.contents == "images":
-        choices["model_options"] = {"frozen": True, **choices.get("model_options", {})}
-    tests = held_out(domains.names, pairs=True) if selection == "leave-one-out" else groups
-    methods = tuple(dict.fromkeys(["erm", *methods]))
-    runs = Protocol(data, methods, tuple(tests), draws, 1, choices=choices).runs()
-    if "rdm" in methods:
-        known = {name: value for name, value in choices.items() if name in field_names("rdm")}
-        other = "worst" if resolve("rdm", data)["match"].value == "variance" else "variance"
-        known["match"] = other
-        runs += Protocol(data, ("rdm",), tuple(tests), draws, 1, choices=known).runs()
-    return runs
-
-
-def _siblings(
-    data: str, file: Path, data_dir: Path | None, on_progress: OnProgress | None
-) -> list[list[str]]:
-    """Domains that share images; an earlier call for the same folder has stored them."""
+def _known_siblings(file: Path, data: str) -> tuple[list[list[str]], str] | None:
+    """What an earlier call in the folder has found."""
     with suppress(OSError, ValueError, KeyError, TypeError):  # missing, damaged or of other data
-        return list(json.loads(read_file(file))[data])
-    named = resolve_data(data)
-    if named.contents != "images":
-        return []
-    from riskmatch.data.doctor import siblings_in
-
-    (on_progress or no_progress)("comparing images of different domains", 0, None)
-    return [list(one.domains) for one in siblings_in(named.index(data_dir))]
+        together, finding = json.loads(read_file(file))[data]
+        return list(together), str(finding)
+    return None

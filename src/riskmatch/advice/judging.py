@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from riskmatch.advice.baselines import BASELINES, TRIVIAL
 from riskmatch.deployment.folder import Expected
 from riskmatch.metrics import ACCURACY, METRICS, MetricFacts
 from riskmatch.report.density import finite_risks
@@ -21,7 +22,7 @@ from riskmatch.report.tables import Gain, decimals_of
 from riskmatch.report.titles import method_title
 from riskmatch.runs import predictions
 from riskmatch.runs.config import variant
-from riskmatch.statistics import new_site_interval
+from riskmatch.statistics import UNITS, Unit, max_t, new_site_interval
 from riskmatch.sweep import PlannedRun
 
 LEVEL = 0.9
@@ -29,7 +30,10 @@ LEVEL = 0.9
 TOLERANCE = 0.02
 """Loss that counts as harm where there is no interval, as predictions are missing or the metric is
 no mean over samples: of a metric between 0 and 1, or as a share of another."""
-BOOSTING = "gradient boosting"
+SIGNIFICANT = 0.05
+"""Adjusted p-value of a gain below which a method beats ERM."""
+UNIT: Unit = "new-domain"
+"""What the gains generalise over."""
 
 LeftOut = Sequence[tuple[str, ...]]
 """Sets of domains that were left out, each one domain or siblings."""
@@ -46,6 +50,9 @@ class MethodResult:
     gain: Gain | None
     """Differences from ERM in the unit of tables, positive where the method is better, one for each
     set of domains; None for ERM itself."""
+    p: float | None = None
+    """P-value of the gain for a new domain, adjusted for the number of methods; None for ERM and
+    trivial baselines."""
 
     @property
     def title(self) -> str:
@@ -54,15 +61,16 @@ class MethodResult:
 
     @property
     def beats_erm(self) -> bool:
-        """Whether the mean gain over ERM exceeds half of its 95 % interval."""
-        gain = self.gain
-        return bool(gain and gain.mean and gain.error is not None and gain.mean > gain.error)
+        """Whether the mean gain is positive and its adjusted p-value is below 0.05."""
+        better = self.gain is not None and (self.gain.mean or 0) > 0
+        return better and self.p is not None and self.p < SIGNIFICANT
 
     def to_json(self) -> dict[str, Any]:
         """Result as plain JSON values."""
-        gain = None
+        gain: dict[str, Any] | None = None
         if self.gain is not None:
             gain = {"points": self.gain.mean, "half_of_95_interval": self.gain.error}
+            gain |= {"unit": UNITS[UNIT], "adjusted_p": self.p}
         return {
             "method": self.variant,
             "values": dict(self.values),
@@ -137,25 +145,6 @@ def prediction_interval(
     return Expected(mean, min(low, mean), max(high, mean), level, metric, worst, len(sites))
 
 
-def majority_share(counts: Mapping[str, Sequence[int]], left_out: LeftOut) -> float:
-    """Mean share on domains left out of the most frequent class of the others.
-
-    Args:
-        counts: number of samples of each class, by domain.
-        left_out: sets of domains; siblings count as one domain, with their mean share.
-
-    Example:
-        >>> majority_share({"A": [8, 2], "B": [6, 4], "C": [4, 6]}, [("A",), ("B",), ("C",)])
-        0.6
-    """
-    shares = []
-    for group in left_out:
-        others = np.sum([count for name, count in counts.items() if name not in group], axis=0)
-        frequent = int(np.argmax(others))
-        shares.append(fmean(counts[name][frequent] / sum(counts[name]) for name in group))
-    return fmean(shares)
-
-
 def method_results(
     values: Mapping[str, Mapping[str, float]], left_out: LeftOut, metric: str = ACCURACY
 ) -> list[MethodResult]:
@@ -176,20 +165,36 @@ def method_results(
         pairs = zip(ours, means["erm"], strict=True)
         return Gain(tuple(facts.scale * facts.gain(*pair) for pair in pairs), decimals)
 
+    gains = {name: gain(by_group) for name, by_group in means.items() if name != "erm"}
+    compared = [name for name in gains if name not in TRIVIAL]
+    tables = [[[value] for value in gains[name].values] for name in compared]
+    p = dict(zip(compared, max_t(tables, UNIT), strict=True))
     return [
         MethodResult(
             name,
-            values[name],
+            by_domain,
             prediction_interval(sites[name], metric=metric),
-            None if name == "erm" else gain(by_group),
+            gains.get(name),
+            p.get(name),
         )
-        for name, by_group in means.items()
+        for name, by_domain in values.items()
     ]
 
 
+def over_trivial(results: Sequence[MethodResult]) -> MethodResult | None:
+    """The trivial baseline, with the paired gain of the recommended method over it."""
+    for one in results:
+        if one.variant in TRIVIAL and one.gain is not None:
+            gain = recommended(results).gain
+            ours = gain.values if gain else (0.0,) * len(one.gain.values)
+            pairs = zip(ours, one.gain.values, strict=True)
+            return replace(one, gain=replace(one.gain, values=tuple(a - b for a, b in pairs)))
+    return None
+
+
 def recommended(results: Sequence[MethodResult]) -> MethodResult:
-    """The best of the methods that beat ERM, or ERM; gradient boosting is not trained here."""
-    trained = [one for one in results if one.variant != BOOSTING]
+    """The best of the methods that beat ERM, or ERM; riskmatch does not train baselines."""
+    trained = [one for one in results if one.variant not in BASELINES]
     better = [one for one in trained if one.beats_erm]
     (erm,) = (one for one in trained if one.variant == "erm")
     pick = max if erm.expected.facts.higher else min

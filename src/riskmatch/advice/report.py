@@ -10,14 +10,31 @@ from pathlib import Path
 from typing import Any
 
 from riskmatch.advice.advice import Advice
-from riskmatch.advice.judging import BOOSTING, Harm, MethodResult, recommended
+from riskmatch.advice.baselines import BASELINES
+from riskmatch.advice.judging import (
+    SIGNIFICANT,
+    UNIT,
+    Harm,
+    MethodResult,
+    over_trivial,
+    recommended,
+)
 from riskmatch.deployment.folder import Expected, own_checksum
 from riskmatch.metrics import ACCURACY, MetricFacts
 from riskmatch.report.render import render_advice
 from riskmatch.report.run_tables import settings_table
-from riskmatch.report.tables import Cell, Column, Table, decimals_of, number
+from riskmatch.report.tables import (
+    Amount,
+    Cell,
+    Column,
+    Table,
+    capitalised,
+    decimals_of,
+    number,
+)
 from riskmatch.report.titles import data_title
 from riskmatch.selection import RULES
+from riskmatch.statistics import UNITS
 
 FILE, PAGE = "advice.json", "advice.html"
 _OPTIMISTIC = (
@@ -36,9 +53,6 @@ class Advised:
     left_out: Sequence[tuple[str, ...]]
     """Sets of domains that were left out in turn, each one domain or siblings."""
     results: Sequence[MethodResult]
-    majority: float | None
-    """Mean share of the most frequent class of the other domains, to compare an accuracy with; None
-    for other metrics."""
     hurts: Sequence[Harm]
     """Where risk matching is worse than ERM."""
     folder: Path
@@ -49,6 +63,8 @@ class Advised:
     """Folder that was searched first for the files of the data set."""
     failures: Sequence[str] = ()
     """Messages on runs that failed and are left out."""
+    siblings: str = ""
+    """How siblings were looked for, and what was found."""
 
     @property
     def command(self) -> str:
@@ -68,6 +84,17 @@ class Advised:
         return recommended(self.results)
 
     @property
+    def trivial(self) -> MethodResult | None:
+        """The trivial baseline, with the gain of the recommended method over it."""
+        return over_trivial(self.results)
+
+    @property
+    def beats_trivial(self) -> bool:
+        """Whether the gain over the trivial baseline exceeds half of its 95 % interval."""
+        gain = self.trivial and self.trivial.gain
+        return bool(gain and gain.error is not None and (gain.mean or 0) > gain.error)
+
+    @property
     def metric(self) -> MetricFacts:
         """What is known about the metric."""
         return self.best.expected.facts
@@ -75,31 +102,39 @@ class Advised:
     @property
     def sentences(self) -> list[str]:
         """The findings, in words."""
-        expected, metric = self.best.expected, self.metric
-        unit = " %" * metric.percent
+        best, metric = self.best, self.metric
+        expected, unit, points = best.expected, " %" * metric.percent, " points" * metric.percent
         lines = [
-            f"Expected {metric.title} on a new domain with {self.best.title}: "
+            f"Expected {metric.title} on a new domain with {best.title}: "
             f"{metric.shown(expected.value)}{unit}, with a 90 % prediction interval for one new "
             f"domain from {metric.shown(expected.low)} to {metric.shown(expected.high)}{unit}; "
             f"{expected.at_least}.",
         ]
-        if self.majority is not None:
-            lines.append(
-                f"For comparison, the most frequent class of the other domains: "
-                f"{100 * self.majority:.1f} %."
-            )
+        if self.trivial is not None:
+            name, value = self.trivial.title, metric.shown(self.trivial.expected.value)
+            lines.append(f"For comparison, the {name} of the other domains: {value}{unit}.")
+            if not self.beats_trivial:
+                lines.insert(
+                    0,
+                    f"{best.title} does not beat the {name} of the other domains beyond the 95 % "
+                    f"interval of the difference, {self.trivial.gain}{points} ({UNITS[UNIT]}).",
+                )
         better = [one for one in self.results if one.beats_erm]
-        points = " points" * metric.percent
-        lines += [f"{one.title} beats ERM by {one.gain}{points}." for one in better]
-        if self.best.variant == "erm":
+        lines += [
+            f"{one.title} beats ERM by {one.gain}{points} ({UNITS[UNIT]}, adjusted p {one.p:.2g})."
+            for one in better
+        ]
+        if best.variant == "erm":
             others = "No method of riskmatch" if better else "No method"
             lines.append(
-                f"{others} beats ERM beyond the 95 % interval of its gain, so that ERM, the "
+                f"{others} beats ERM at an adjusted p-value below {SIGNIFICANT}, so that ERM, the "
                 "simplest, is recommended."
             )
-        if any(one.variant == BOOSTING for one in better):
-            lines.append("Gradient boosting is scikit-learn's; riskmatch train does not train it.")
-        lines += list(map(str, self.hurts))
+        if names := " and ".join(one.title for one in better if one.variant in BASELINES):
+            lines.append(
+                f"{capitalised(names)}: scikit-learn's; riskmatch train does not train it."
+            )
+        lines += [*filter(None, [self.siblings]), *map(str, self.hurts)]
         matched = any(one.variant.split()[0] == "rdm" for one in self.results)
         if matched and not self.hurts:
             lines.append("Risk matching makes no domain worse than ERM beyond its interval.")
@@ -120,6 +155,11 @@ class Advised:
         cut = f", cut to [{bounds[0]}, {bounds[1]}]" * all(bounds)
         scale = " on the log scale" * (any(bounds) and not all(bounds))
         optimistic = _OPTIMISTIC.format(title=metric.title, high="high" if metric.higher else "low")
+        compared = sum(one.p is not None for one in self.results)
+        few = (
+            f"{n} domains are too few for an adjusted p-value below {SIGNIFICANT} unless "
+            f"differences are normally distributed: by sign flips none is below {2 ** (1 - n):.2g}."
+        )
         together = [" and ".join(group) for group in self.left_out if len(group) > 1]
         return [
             f"Each of {n} domains was left out in turn; hyper-parameters and steps were chosen by "
@@ -131,8 +171,10 @@ class Advised:
             f"{metric.title} on one new domain, not for the mean. The probability of the worst "
             "seen, n / (n + 1), holds for domains of any distribution, if the new one is drawn as "
             "the others were.",
-            "Gain over ERM: mean paired difference over domains ± half of its 95 % t-interval, for "
-            "each method by itself.",
+            f"Gain over ERM: mean paired difference over domains ± half of its 95 % t-interval for "
+            f"{UNITS[UNIT]}, for each method by itself; p-values are adjusted for {compared} "
+            "methods together (max-t of rotations).",
+            *([few] if 2 ** (1 - n) >= SIGNIFICANT else []),
             *([coverage] if inside else []),
             *([optimistic] if self.best.variant != "erm" else []),
             *(f"{message} Failed runs are left out." for message in self.failures),
@@ -159,7 +201,8 @@ class Advised:
             *map(value, self.best.values),
             Column("average", lambda one: cell(one.expected.value)),
             Column("90 % prediction interval", interval),
-            Column("gain over ERM", lambda one: one.gain),
+            Column(f"gain over ERM, {UNITS[UNIT]}", lambda one: one.gain),
+            Column("adjusted p", lambda one: Amount(one.p), optional=True),
         ]
         title = f"{data_title(self.advice.data)}: {metric.title} on the domain left out"
         return Table.of(f"{title}{metric.unit}{metric.direction}.", columns, self.results)
@@ -172,7 +215,7 @@ class Advised:
             "selection": self.selection,
             "left_out": [list(group) for group in self.left_out],
             "methods": [one.to_json() for one in self.results],
-            "most_frequent_class": self.majority,
+            "beats_trivial": self.beats_trivial,
             "checks": {
                 domain: {"expected": expected.to_json(), "value": value}
                 for domain, (expected, value) in self.checks.items()

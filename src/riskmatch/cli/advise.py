@@ -19,8 +19,9 @@ class Advise(Printed, PlanningCommand):
     """Advise which method to train, and what to expect of it on an unseen domain.
 
     Every domain is left out in turn, and methods are trained on the others with a small search:
-    ERM, RDM in both matches, VREx, GroupDRO and CORAL; on tables also gradient boosting. Images
-    are compared on frozen features. The same command continues where an earlier one stopped.
+    ERM, RDM in both matches, VREx, GroupDRO and CORAL. Images are compared on frozen features.
+    Models of scikit-learn take part: the most frequent class or the mean label, logistic or linear
+    regression, on tables gradient boosting. The same command continues where one stopped.
 
     Example:
       riskmatch advise photos
@@ -33,13 +34,16 @@ class Advise(Printed, PlanningCommand):
     """Folder for advice.json, advice.html and the runs."""
     methods: list[str] | None = None
     """Comma-separated methods besides ERM; by default rdm,vrex,groupdro,coral."""
-    draws: int = 3
-    """Settings per method; the first is the defaults."""
+    draws: int | None = None
+    """Settings per method, by default 3; the first is the defaults."""
+    quick: bool = False
+    """Answer in about a tenth of the time: one draw, a third of the steps, chosen by train-val."""
     select: Literal["leave-one-out", "train-val"] | None = None
     """How settings and steps are chosen; by default leave-one-out, which leaves out every pair of
-    domains as well, for 4 to 6 domains none of which share images, else train-val."""
+    domains as well, for 4 to 6 domains without siblings, else train-val."""
     leave_out_together: tuple[str, ...] = ()
-    """Domains to leave out at once, as in site-c+site-d; by default those that share images."""
+    """Domains to leave out at once, as in site-c+site-d; by default siblings, which are looked for:
+    domains that share images, or of which one makes the other easier than chance explains."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Field of the methods that have it, fixed in all draws."""
     jobs: int | None = None
