@@ -24,10 +24,25 @@ IMAGES = ("pacs", "vlcs", "officehome", "terraincognita", "domainnet", PATH)
 ByMethod = Mapping[str | None, Mapping[str, Any]]
 """Values by method; None stands for every method."""
 
-_OF_PAIRS: dict[str | None, Mapping[str, Any]] = {
-    name: {"batch_size": 256} for name in ("cad", "cond-cad", "adrmx")
-}
-"""Smaller batches where a step compares all pairs of samples."""
+
+def _on_digits(
+    lr: float, weight: float, warmup: int, lr_after: float
+) -> dict[str | None, dict[str, Any]]:
+    """Values of methods on digits: their learning rate, the weight of RDM, and the warm-up."""
+    switch = {"warmup": warmup, "lr_after": lr_after}
+    moments = {"divergence": "moments", "weight": weight, "rescale": True, "variance_weight": 0.0}
+    return {
+        "rdm": {**moments, **switch},
+        **dict.fromkeys(("erm-switch", "eqrm"), switch),
+        **{name: {"weight": 1e4, "warmup": warmup} for name in ("vrex", "irm")},
+        **{name: {"warmup": warmup} for name in ("fishr", "ib-erm", "trm", "lp-ft")},
+        "ib-irm": {"warmup": warmup, "variance_warmup": warmup},
+        **{name: {"critic_lr": lr} for name in ("dann", "cdann", "urm")},
+        # Smaller batches where a step compares all pairs of samples.
+        **{name: {"batch_size": 256} for name in ("cad", "cond-cad", "adrmx")},
+    }
+
+
 ON_DATA: dict[str, ByMethod] = {
     "colored-digits": {
         None: {
@@ -38,28 +53,8 @@ ON_DATA: dict[str, ByMethod] = {
             "eval_every": 50,
             "model_options": {"init": "xavier", "single_logit": True},
         },
-        "rdm": {
-            "divergence": "moments",
-            "weight": 1000.0,
-            "rescale": True,
-            "variance_weight": 0.0,
-            "warmup": 150,
-            "lr_after": 5e-4,
-        },
-        "erm-switch": {"warmup": 150, "lr_after": 5e-4},
-        "vrex": {"weight": 1e4, "warmup": 150},
-        "irm": {"weight": 1e4, "warmup": 150},
-        "eqrm": {"warmup": 150, "lr_after": 5e-4},
-        "fishr": {"warmup": 150},
-        "ib-erm": {"warmup": 150},
-        "ib-irm": {"warmup": 150, "variance_warmup": 150},
-        "trm": {"warmup": 150},
-        "lp-ft": {"warmup": 150},
+        **_on_digits(lr=1e-3, weight=1000.0, warmup=150, lr_after=5e-4),
         "erm-plus-plus": {"warmup": 35, "average_from": 42},
-        "dann": {"critic_lr": 1e-3},
-        "cdann": {"critic_lr": 1e-3},
-        "urm": {"critic_lr": 1e-3},
-        **_OF_PAIRS,
     },
     "colored-mnist": {
         None: {
@@ -71,28 +66,9 @@ ON_DATA: dict[str, ByMethod] = {
             "eval_every": 50,
             "model_options": {"widths": [390, 390, 390], "init": "xavier", "single_logit": True},
         },
-        "rdm": {
-            "divergence": "moments",
-            "weight": 1e4,
-            "rescale": True,
-            "variance_weight": 0.0,
-            "warmup": 400,
-            "lr_after": 1e-4,
-        },
-        "erm-switch": {"warmup": 400, "lr_after": 1e-4},
-        "vrex": {"weight": 1e4, "warmup": 400},
-        "irm": {"weight": 1e4, "warmup": 400},
+        **_on_digits(lr=1e-4, weight=1e4, warmup=400, lr_after=1e-4),
         "eqrm": {"warmup": 400, "lr_after": 1e-4, "log_tail": -1000.0},
-        "fishr": {"warmup": 400},
-        "ib-erm": {"warmup": 400},
-        "ib-irm": {"warmup": 400, "variance_warmup": 400},
-        "trm": {"warmup": 400},
-        "lp-ft": {"warmup": 400},
         "erm-plus-plus": {"warmup": 60, "average_from": 72},
-        "dann": {"critic_lr": 1e-4},
-        "cdann": {"critic_lr": 1e-4},
-        "urm": {"critic_lr": 1e-4},
-        **_OF_PAIRS,
     },
     "rotated-mnist": {
         None: {"model": "cnn"},
