@@ -26,6 +26,7 @@ from riskmatch.runs.lines import (
     DataIdentity,
     Evaluation,
     EvaluationLine,
+    RecordLines,
     Score,
     Split,
     numbered,
@@ -179,11 +180,14 @@ def find(folder: Path) -> RunRecord | None:
     """
     if (read := read_lines(folder / FILE)) is None:
         return None
-    evaluations = tuple(map(_evaluation, read.evaluations))
-    header = read.header
-    run = RunRecord(read.config, evaluations, data=header.data, task=read.task, parts=header.parts)
-    run = replace(run, no_gradient=header.no_gradient)
-    return run if read.end is None else replace(run, **msgspec.structs.asdict(read.end))
+    return replace(without_evaluations(read), evaluations=tuple(map(_evaluation, read.evaluations)))
+
+
+def without_evaluations(read: RecordLines) -> RunRecord:
+    """What a record says of its run, but for the evaluations."""
+    header, end = read.header, {} if read.end is None else msgspec.structs.asdict(read.end)
+    run = RunRecord(read.config, data=header.data, task=read.task, parts=header.parts)
+    return replace(run, no_gradient=header.no_gradient, **end)
 
 
 def _evaluation(line: EvaluationLine) -> Evaluation:

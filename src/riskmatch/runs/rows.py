@@ -27,7 +27,7 @@ from riskmatch.files import SETTLED, Stamp, file_stamp, read_file, refuse_link, 
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.lines import FILE, Evaluation, EvaluationLine, read_lines
 from riskmatch.runs.method import MethodFacts
-from riskmatch.runs.records import RunRecord, Status
+from riskmatch.runs.records import RunRecord, Status, without_evaluations
 from riskmatch.runs.task import ACCURACY_ALONE, TaskFacts
 
 NUMBERS = "loss", "seconds", "seconds_per_step", "peak_memory"
@@ -93,27 +93,17 @@ def read_rows(folder: Path) -> RunRows | None:
     """
     if (read := read_lines(folder / FILE)) is None:
         return None
-    classes = len(read.header.data.classes) if read.header.data else None
-    header = read.header
-    shared = header.data.shared_groups if header.data else ()
-    run = RunRows(header.id, read.config, classes=classes, shared_groups=shared, task=read.task)
-    run = replace(run, no_gradient=header.no_gradient)
-    if read.end is not None:
-        run = replace(run, status=read.end.status, error=read.end.error)
-    return _with_rows(run, read.evaluations)
+    return rows_of(without_evaluations(read), read.evaluations)
 
 
-def rows_of(run: RunRecord) -> RunRows:
-    """The rows of a record in memory."""
+def rows_of(
+    run: RunRecord, evaluations: Sequence[Evaluation | EvaluationLine] | None = None
+) -> RunRows:
+    """The rows of a record in memory, with these evaluations where they are given."""
     classes = len(run.data.classes) if run.data else None
     shared = run.data.shared_groups if run.data else ()
     about = classes, shared, run.task, run.no_gradient
-    rows = RunRows(run.config.id, run.config, run.status, run.error, *about)
-    return _with_rows(rows, run.evaluations)
-
-
-def _with_rows(run: RunRows, evaluations: Sequence[Evaluation | EvaluationLine]) -> RunRows:
-    """A run with a row per evaluation."""
+    evaluations = run.evaluations if evaluations is None else evaluations
     blocks: list[tuple[tuple[str, ...], list[list[Any]]]] = []
     for evaluation in evaluations:
         names, numbers = _flat(evaluation)
@@ -123,8 +113,12 @@ def _with_rows(run: RunRows, evaluations: Sequence[Evaluation | EvaluationLine])
     domains: dict[str, object] = {}
     for evaluation in evaluations:
         domains |= evaluation.scores
-    return replace(
-        run,
+    return RunRows(
+        run.config.id,
+        run.config,
+        run.status,
+        run.error,
+        *about,
         steps=[evaluation.step for evaluation in evaluations],
         worst_domains=[evaluation.worst_domain for evaluation in evaluations],
         domains=tuple(domains),
