@@ -197,6 +197,11 @@ class Domain:
     def __len__(self) -> int:
         return len(self.x)
 
+    @property
+    def parts(self) -> list[Domain]:
+        """The domain and its separate validation samples."""
+        return [self] if self.validation is None else [self, *self.validation.parts]
+
     def take(self, rows: Tensor) -> Domain:
         """The samples at ``rows``, as a domain of the same name."""
         x = self.x.take(rows) if isinstance(self.x, StoredImages) else self.x[rows]
@@ -266,7 +271,7 @@ class DomainSet:
             return "classes" if y.ndim == 1 else "any"
         if y.ndim != 2:
             return "numbers" if y.ndim == 1 else "any"
-        parts = [part.y for domain in self.domains for part in _parts(domain)]
+        parts = [part.y for domain in self.domains for part in domain.parts]
         tags = all(((y == 0) | (y == 1) | y.isnan()).all() for y in parts)
         return "tags" if tags else "any"
 
@@ -313,7 +318,7 @@ class DomainSet:
             number = self.classes
             convert = lambda y: one_hot(y, number).float()  # noqa: E731
         elif (self.labels, labels) == ("numbers", "classes"):
-            values = torch.cat([part.y for d in self.domains for part in _parts(d)]).unique()
+            values = torch.cat([part.y for d in self.domains for part in d.parts]).unique()
             names = tuple(f"{value:.7g}" for value in values.tolist())
             classes, convert = len(names), lambda y: torch.searchsorted(values, y.contiguous())
         else:
@@ -498,11 +503,6 @@ def check_real(name: str, values: Tensor | StoredImages) -> None:
             f"{name} must be real numbers, got {values.dtype}. Take parts of them, such as abs() "
             "or torch.view_as_real."
         )
-
-
-def _parts(domain: Domain) -> list[Domain]:
-    """The domain and its separate validation samples."""
-    return [domain] if domain.validation is None else [domain, *_parts(domain.validation)]
 
 
 def _shape(x: Tensor | StoredImages | NamedTensors) -> object:

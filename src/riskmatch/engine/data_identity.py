@@ -12,7 +12,7 @@ from torch import Tensor
 
 from riskmatch.contract.task import labels_of
 from riskmatch.data.catalogue import resolve
-from riskmatch.data.domain import Domain, DomainSet, Labels
+from riskmatch.data.domain import DomainSet, Labels
 from riskmatch.data.splits import shared_domains
 from riskmatch.data.table import TableDomains
 from riskmatch.files import sha256
@@ -40,11 +40,11 @@ def identity_of(domains: DomainSet) -> DataIdentity:
         if isinstance(domains, TableDomains):
             columns = [[column.name, column.type] for column in domains.columns]
             schema = [json.dumps([columns, dict(domains.texts)])]
-        parts = [part for domain in domains.domains for part in _with_validation(domain)]
+        parts = [part for domain in domains.domains for part in domain.parts]
         groups = [part.groups for part in parts if part.groups is not None]
         _identities[domains] = DataIdentity(
             domains.label_names,
-            {domain.name: sum(map(len, _with_validation(domain))) for domain in domains.domains},
+            {domain.name: sum(map(len, domain.parts)) for domain in domains.domains},
             _hash(
                 *schema,
                 *(text for part in parts for text in (hash_inputs(part.x), _labels(part.y))),
@@ -125,11 +125,6 @@ def warn_if_changed(record: RunRecord, domains: DomainSet | None, data_dir: Path
         warnings.warn(
             f"The data differ from those that this run was trained on: {changes}.", stacklevel=3
         )
-
-
-def _with_validation(domain: Domain) -> list[Domain]:
-    """The domain and its separate validation samples."""
-    return [domain] if domain.validation is None else [domain, *_with_validation(domain.validation)]
 
 
 def _labels(y: Tensor) -> str:
