@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from statistics import fmean
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -39,6 +39,7 @@ from riskmatch.runs.config import RunConfig, acts_from
 from riskmatch.runs.lines import Evaluation, Score, Split
 from riskmatch.runs.predictions import Predictions
 from riskmatch.selection import best_step
+from riskmatch.validation import check_option
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,36 @@ def plateau_factor(risks: Sequence[float]) -> float:
     return PLATEAU_FACTOR**plateaus if plateaus < PLATEAUS else 0.0
 
 
+@dataclass(frozen=True)
+class Execution:
+    """How a run is trained and what is written, which does not change its result."""
+
+    device: torch.device | str = "cpu"
+    data_dir: Path | None = None
+    """Folder that is searched first for files of the data set."""
+    predictions: bool = False
+    """Write the predictions on every sample at each evaluation, see
+    :mod:`riskmatch.runs.predictions`."""
+    checkpoint_every: int | None = None
+    """Steps between checkpoints, in addition to those at evaluations."""
+    keep: Keep = "best"
+    on_step: OnStep | None = None
+    on_evaluation: OnEvaluation | None = None
+    """Called for evaluations of the ERM phase too, if ``config.pretrain`` is not 0."""
+    on_progress: OnProgress | None = None
+    """Called with each image that is read, decoded or embedded before the first step, and with the
+    samples of an evaluation."""
+    processes: Processes = ALONE
+    """Processes that train the run together; the first writes the files and calls the functions."""
+
+    def __post_init__(self) -> None:
+        check_option("keep", self.keep, get_args(Keep))
+        if self.checkpoint_every is not None and self.checkpoint_every < 1:
+            raise ValueError(
+                f"checkpoint_every must be at least 1 or None, got {self.checkpoint_every}."
+            )
+
+
 @dataclass
 class Session:
     """The part of a run that this process trains."""
@@ -98,14 +129,7 @@ class Session:
     folder: Path
     config: RunConfig
     assembly: Assembly
-    device: torch.device
-    write_predictions: bool
-    processes: Processes = ALONE
-    checkpoint_every: int | None = None
-    keep: Keep = "best"
-    on_step: OnStep | None = None
-    on_evaluation: OnEvaluation | None = None
-    on_progress: OnProgress | None = None
+    execution: Execution
     numbers: Mapping[str, float] = field(default_factory=dict)
     """What the last step returned."""
     started: float = field(default_factory=time.monotonic)
@@ -128,6 +152,11 @@ class Session:
     def average(self) -> WeightAverage:
         """Average of the weights over steps."""
         return WeightAverage(self.config, self.assembly.stepper.objective.averages_from)
+
+    @property
+    def processes(self) -> Processes:
+        """The processes that train the run together."""
+        return self.execution.processes
 
     @property
     def step(self) -> int:
@@ -163,8 +192,8 @@ class Session:
                 for pace in (self.step_pace, self.recent_pace):
                     pace.add(time.monotonic() - begun)
                 try:
-                    if self.on_step is not None:
-                        self.on_step(self._progress())
+                    if self.execution.on_step is not None:
+                        self.execution.on_step(self._progress())
                     if self.processes.any(interrupted()):
                         raise KeyboardInterrupt
                 except KeyboardInterrupt:
@@ -192,10 +221,10 @@ class Session:
                 records.append(self.folder, evaluation)
             self.evaluation_pace.add(time.monotonic() - begun)
             self.recent_pace = Pace()
-            if self.on_evaluation is not None:
-                self.on_evaluation(self.config, evaluation)
-            reset_peak_memory(self.device)
-        elif self._is_due(self.checkpoint_every) and self.saved < self.step:
+            if self.execution.on_evaluation is not None:
+                self.execution.on_evaluation(self.config, evaluation)
+            reset_peak_memory(torch.device(self.execution.device))
+        elif self._is_due(self.execution.checkpoint_every) and self.saved < self.step:
             self._save()
 
     def _is_due(self, every: int | None) -> bool:
@@ -216,7 +245,7 @@ class Session:
         notes = checkpoint.Notes(dict(self.numbers), self.seconds, *sizes, *method)
         average = None if self.average.kind == "none" else self.average
         snapshot = checkpoint.capture(stepper, self.assembly.sampler, notes, average, self.averaged)
-        kept = None if self.keep == "all" else self.best_steps().values()
+        kept = None if self.execution.keep == "all" else self.best_steps().values()
         checkpoint.save(self.folder, self.config.id, snapshot, kept)
 
     def best_steps(self) -> dict[str, int]:
@@ -229,12 +258,12 @@ class Session:
         return {name: step for name, step in steps.items() if step is not None}
 
     def _evaluate(self) -> Evaluation:
-        stepper, peak = self.assembly.stepper, peak_memory(self.device)
+        stepper, peak = self.assembly.stepper, peak_memory(torch.device(self.execution.device))
         if self.config.average == "swad":
             self.average.observe(self.step, self._raw_validation_risk())
         with self.average.applied(stepper.predictor, self.assembly.sampler) as self.averaged:
             judged = self._judge_all()
-        if self.write_predictions and self.processes.main:
+        if self.execution.predictions and self.processes.main:
             shown = {d: {s: p for s, (_, p) in splits.items()} for d, splits in judged.items()}
             predictions.write(self.folder, self.step, shown)
         by_domain = {d: {s: v for s, (v, _) in splits.items()} for d, splits in judged.items()}
@@ -259,7 +288,7 @@ class Session:
     def _judge_all(self) -> dict[str, dict[Split, Judged]]:
         """Scores and predictions of all parts, each computed by one process."""
         share = share_of(self._parts, self.processes.rank, self.processes.count)
-        report = no_progress if self.on_progress is None else self.on_progress
+        report = self.execution.on_progress or no_progress
         shares = self.processes.gather(self._judge(share, self.assembly.task.metrics, report))
         return {
             name: {

@@ -8,12 +8,11 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import get_args
+from typing import Any
 
 import torch
 from safetensors.torch import save as to_bytes
 
-from riskmatch.data import OnProgress
 from riskmatch.data.domain import DomainSet
 from riskmatch.defaults import SourceChangedError, check_source, source_changes
 from riskmatch.device import fork_random, reset_peak_memory
@@ -36,15 +35,13 @@ from riskmatch.engine.instances import (
     recorded_fingerprint,
     without_fingerprints,
 )
-from riskmatch.engine.loop import Keep, OnEvaluation, OnStep, Session
-from riskmatch.engine.parallel import ALONE, Processes
+from riskmatch.engine.loop import Execution, Session
 from riskmatch.files import make_folder, to_json, write_whole
 from riskmatch.runs import predictions as predictions_file
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig, acts_from
 from riskmatch.runs.findings import RunWarning, inactive, no_gradient
 from riskmatch.runs.records import RunRecord, lock
-from riskmatch.validation import check_option
 
 FIRST = "first"
 """Folder in that of a run that is trained again, with its first run."""
@@ -60,20 +57,12 @@ def train(
     config: RunConfig,
     out: Path,
     *,
-    device: torch.device | str = "cpu",
-    data_dir: Path | None = None,
     domains: DomainSet | None = None,
     instances: Instances = NO_INSTANCES,
     resume: bool = False,
     restart: bool = False,
     force: bool = False,
-    checkpoint_every: int | None = None,
-    keep: Keep = "best",
-    predictions: bool = False,
-    on_step: OnStep | None = None,
-    on_evaluation: OnEvaluation | None = None,
-    on_progress: OnProgress | None = None,
-    processes: Processes = ALONE,
+    **options: Any,
 ) -> RunRecord:
     """Train the run that ``config`` describes, in the folder ``out / config.id``.
 
@@ -86,25 +75,13 @@ def train(
     Args:
         config: configuration of the run.
         out: folder of all runs.
-        device: device to train on.
-        data_dir: folder that is searched first for files of the data set.
         domains: result of :func:`~riskmatch.engine.assemble.domains_of`, if it is loaded.
         instances: parts that ``config`` refers to by instance.
         resume: continue an interrupted or failed run from its last checkpoint.
         restart: start an interrupted or failed run again, without its checkpoints and evaluations.
         force: start the run again even if it is finished.
-        checkpoint_every: steps between checkpoints, in addition to those at evaluations.
-        keep: keep the last two checkpoints and those of the steps that selection by ``train-val``
-            chooses, of all steps and of those after the warm-up; or ``all``.
-        predictions: write the predictions on every sample at each evaluation, see
-            :mod:`riskmatch.runs.predictions`.
-        on_step: called after every step.
-        on_evaluation: called with the configuration of a run and each of its evaluations, once it
-            is on disk: those of the ERM phase too, if ``config.pretrain`` is not 0.
-        on_progress: called with each image that is read, decoded or embedded before the first
-            step, and with the samples of an evaluation.
-        processes: processes that train the run together; each of them makes this call. The first
-            writes the files and calls the functions above.
+        options: fields of :class:`~riskmatch.engine.loop.Execution`. Of several processes each
+            makes this call.
 
     Raises:
         UnfinishedError: the run was started before; ``resume`` and ``restart`` are false.
@@ -117,20 +94,18 @@ def train(
         DivergedError: a term or a weight is not finite; the record states it too.
         LostProcessError: another of the processes has stopped.
     """
-    device = torch.device(device)
+    execution = Execution(**options)
+    device, processes = torch.device(execution.device), execution.processes
     if not processes.main:
-        on_step = on_evaluation = on_progress = None
-    check_option("keep", keep, get_args(Keep))
+        execution = replace(execution, on_step=None, on_evaluation=None, on_progress=None)
     if resume and restart:
         raise ValueError(
             "resume (--resume) continues a run and restart (--restart) starts it again: give one."
         )
-    if checkpoint_every is not None and checkpoint_every < 1:
-        raise ValueError(f"checkpoint_every must be at least 1 or None, got {checkpoint_every}.")
 
     def train_one(config: RunConfig, resume: bool, restart: bool, force: bool = False) -> RunRecord:
-        folder, count = out / config.id, processes.count
-        assembly = assemble(config, device, data_dir, domains, on_progress, instances, count)
+        folder, read = out / config.id, (execution.data_dir, domains, execution.on_progress)
+        assembly = assemble(config, device, *read, instances, processes.count)
         processes.check_same(config.id, identity_of(assembly.domains))
         if processes.main:
             make_folder(folder)
@@ -140,19 +115,7 @@ def train(
             finished = partial(_finished, folder, resume or restart, force)
             if record := processes.from_main(finished):
                 return record
-            session = Session(
-                folder,
-                config,
-                assembly,
-                device,
-                predictions,
-                processes,
-                checkpoint_every,
-                keep,
-                on_step,
-                on_evaluation,
-                on_progress,
-            )
+            session = Session(folder, config, assembly, execution)
             if first is not None:
                 session.learned = {e.step: e for e in first.evaluations}
             if not early and (message := inactive(config, assembly.domains.names)):
@@ -183,14 +146,14 @@ def train(
     restart = restart or force
     finished = partial(_finished, out / config.id, resume or restart, force)
     if record := processes.from_main(finished):
-        warn_if_changed(record, domains, data_dir)
+        warn_if_changed(record, domains, execution.data_dir)
         return record
     if early := inactive(config):  # before images are decoded and embedded
         warnings.warn(early, RunWarning, stacklevel=2)
     phases = [config.erm_phase()] if config.pretrain else []
     for run in [*phases, *([] if restart else [config])] if domains is None else ():
         if processes.main and records.checkpoints(out / run.id):
-            check_files_unchanged(out / run.id, data_dir)
+            check_files_unchanged(out / run.id, execution.data_dir)
     for phase in phases:
         if not processes.from_main(partial(_is_done, phase, out)):
             train_one(phase, resume=True, restart=restart)
@@ -198,18 +161,12 @@ def train(
         first = train(
             replace(config, retrain=False),
             out / config.id / FIRST,
-            device=device,
-            data_dir=data_dir,
             domains=domains,
             instances=instances,
             resume=not restart,
             restart=restart,
             force=force,
-            checkpoint_every=checkpoint_every,
-            keep=keep,
-            on_step=on_step,
-            on_progress=on_progress,
-            processes=processes,
+            **{**options, "predictions": False, "on_evaluation": None},
         )
     return train_one(config, resume, restart, force)
 
