@@ -23,7 +23,6 @@ from riskmatch.data.images.index import STEM, index_sites
 from riskmatch.data.images.manifest import is_manifest, other_columns
 from riskmatch.data.labels import Place, label_columns, read_tags
 from riskmatch.data.preprocessing import TablePreprocessing
-from riskmatch.data.splits import group_ids
 from riskmatch.data.table import encoded, encoded_groups, row_place
 from riskmatch.deployment.inputs import (
     BATCH,
@@ -37,6 +36,7 @@ from riskmatch.deployment.inputs import (
 from riskmatch.deployment.model import TrainedModel, load_model
 from riskmatch.engine.evaluate import predictions_of
 from riskmatch.metrics import ACCURACY, Metric, find_metric
+from riskmatch.report.samples import index_domains
 from riskmatch.runs.predictions import Predictions
 from riskmatch.runs.task import decode_metrics
 from riskmatch.statistics import bootstrap_interval, normal_quantile, share_interval
@@ -342,18 +342,12 @@ def _images(
             index = index_sites(source.path).grouped(options["group"])
     except ValueError as error:  # images that are not in folders of classes
         raise ValueError(f"{error} {NO_LABELS}") from error
-    labels, numbers = torch.tensor(index.labels), np.array(index.domains)
-    classes, names = index.classes, index.class_names
-    empty = DomainSet(
-        index.name, (Domain(index.name, torch.zeros(len(index), 1), labels),), classes, (), names
-    )
-    y = _of_model(model, empty)[0].y
-    groups = group_ids(index.groups) if index.groups else None
-    for number, name in enumerate(index.domain_names):
-        rows = np.flatnonzero(numbers == number).tolist()
-        files = [str(index.file(row)) for row in rows]
-        own = None if groups is None else groups[rows]
-        yield LabelledInputs(name, samples(files, model.preprocessing), y[rows], own)
+    domains = tuple(index_domains(index))
+    positions = DomainSet(index.name, domains, index.classes, class_names=index.class_names)
+    for domain in _of_model(model, positions):
+        files = [str(index.file(row)) for row in domain.x[:].tolist()]
+        inputs = samples(files, model.preprocessing)
+        yield LabelledInputs(domain.name, inputs, domain.y, domain.groups)
 
 
 def _domains(model: TrainedModel, domains: DomainSet) -> Iterator[LabelledInputs]:

@@ -12,7 +12,6 @@ from pathlib import Path
 import torch
 
 from riskmatch import trust
-from riskmatch.contract import around, inner
 from riskmatch.data import OnProgress
 from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.deployment.folder import ModelError, read_folder
@@ -20,9 +19,8 @@ from riskmatch.deployment.inputs import BATCH
 from riskmatch.deployment.left_out import MAX_FEATURES, MAX_SAMPLES, LeftOutSite, write_left_out
 from riskmatch.engine.assemble import domains_of, is_frozen, split_all, task_of
 from riskmatch.engine.evaluate import restore_of, score_of, score_samples
-from riskmatch.engine.load import Run
+from riskmatch.engine.load import Run, on_features
 from riskmatch.engine.step import DivergedError
-from riskmatch.models import Backbone
 from riskmatch.pace import clock
 from riskmatch.runs.findings import RunWarning
 from riskmatch.runs.predictions import Predictions
@@ -138,9 +136,7 @@ def _scored(
     config, record = run.config, run.record
     network = run.model(step=best_step(record, after_warmup))
     if is_frozen(config):  # the domains are features
-        whole = inner(network)
-        assert isinstance(whole, Backbone)
-        network = around(network, whole.head)
+        network = on_features(network)
     _, task = task_of(config, domains, run.instances)
     score = partial(
         score_samples, network.to(device), task=task, chunk=BATCH, restore=restore_of(domains)

@@ -21,9 +21,7 @@ import torch
 from safetensors.torch import save as to_bytes
 from torch import nn
 
-from riskmatch import data
-from riskmatch.contract import Predictor, around, inner
-from riskmatch.contract.task import labels_of
+from riskmatch.contract import Predictor, inner
 from riskmatch.data import OnProgress
 from riskmatch.data.domain import DomainSet
 from riskmatch.data.table import TableDomains
@@ -44,7 +42,7 @@ from riskmatch.engine.assemble import domains_of, is_frozen, model_options, spli
 from riskmatch.engine.data_identity import check_unchanged, identity_of, identity_of_files
 from riskmatch.engine.evaluate import restore_of, score_samples
 from riskmatch.engine.instances import is_instance
-from riskmatch.engine.load import Run, load_run
+from riskmatch.engine.load import Run, load_run, on_features
 from riskmatch.engine.loop import AFTER_WARMUP
 from riskmatch.models import Backbone
 from riskmatch.models.embedding import embed
@@ -123,14 +121,7 @@ def save_model(
     config = run.config
     step, rule = _chosen_step(run, after_warmup)
     network = run.model(step=step)
-    if is_frozen(config):  # images, of which the features are in the cache
-        domains = run.instances.get("data", config)
-        if domains is None:
-            domains = data.load(config.data, config.data_options, data_dir, on_progress)
-        if (labels := labels_of(config)) is not None:
-            domains = domains.labelled(labels)
-    else:
-        domains = domains_of(config, data_dir, device, on_progress, run.instances)
+    domains = domains_of(config, data_dir, device, on_progress, run.instances, embedded=False)
     check_unchanged(run.record, identity_of(domains), run.folder)
     preprocessing = preprocessing_of(domains)
     held_out = _held_out(run, network, domains, device, on_progress)
@@ -254,7 +245,7 @@ def _held_out(
         assert isinstance(whole, Backbone)
         domains = embed(domains, whole.trunk, device=device, on_progress=on_progress)
         whole.cpu()
-        network = around(network, whole.head)
+        network = on_features(network)
     _, task = task_of(run.config, domains, run.instances)
     scored = {}
     # Of test domains too the part of groups that are not trained on, not of those that are.

@@ -17,18 +17,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from riskmatch.contract import around, inner, outputs
+from riskmatch.contract import outputs
 from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.domain import NamedTensors
-from riskmatch.data.sampler import Sampler
 from riskmatch.deployment.saving import save_model
 from riskmatch.device import resolve_device
-from riskmatch.engine.assemble import domains_of, is_frozen, split_all, task_of
+from riskmatch.engine.assemble import assemble, is_frozen
 from riskmatch.engine.averaging import mean_network
-from riskmatch.engine.evaluate import parts_of, predict, restore_of, score_of, scores
-from riskmatch.engine.load import Run, final_network, load_run
+from riskmatch.engine.evaluate import parts_of, predict, score_of, scores
+from riskmatch.engine.load import Run, final_network, load_run, on_features
 from riskmatch.metrics import MetricFacts
-from riskmatch.models import Backbone
 from riskmatch.report.tables import Column, Table, Trials, decimals_of, fixed
 from riskmatch.runs.config import short_hash
 from riskmatch.runs.frame import RUNS, Paths, read_results
@@ -82,10 +80,7 @@ class SoupRun(Run):
     ) -> nn.Module:
         """The network of the soup, see :meth:`riskmatch.Run.model`; it has one step."""
         model = self.best.model(network, step=self.members[self.best.config.id])
-        trained, body = model, inner(model)
-        if is_frozen(self.config):
-            assert isinstance(body, Backbone)
-            trained = around(model, body.head)
+        trained = on_features(model) if is_frozen(self.config) else model
         trained.load_state_dict(self.weights)
         return model
 
@@ -293,24 +288,22 @@ class _Case:
         self, runs: Sequence[Run], data_dir: Path | None, device: str, on_progress: OnProgress
     ) -> None:
         config, instances = runs[0].config, runs[0].instances
-        domains = domains_of(config, data_dir, device, on_progress, instances)
-        splits = split_all(domains, config.trial, device, config.test_domains)
+        made = assemble(config, device, data_dir, None, on_progress, instances)
+        splits, self.sampler, self.task, self.restore = (
+            made.splits, made.sampler, made.task, made.restore
+        )  # fmt: skip
         training = [name for name in splits if name not in config.test_domains]
         self.reported: dict[str, Split] = dict.fromkeys(config.test_domains, "train")
         if not self.reported:
             self.reported = dict.fromkeys(training, "val")
         parts = parts_of(splits, config.eval_fraction, config.trial)
         self.parts = [p for p in parts if p.split in ("val", self.reported.get(p.domain))]
-        batches = [splits[name]["train"] for name in training]
-        settings = config.batch_size, config.seed, domains.augment, config.replacement
-        self.sampler = Sampler(batches, *settings)
-        self.task, self.restore = task_of(config, domains, instances)[1], restore_of(domains)
         self.record, self.runs = runs[0].record, runs
         self.facts = self.record.task.metrics[self.task.primary]
         self.judgements, self.on_progress = 0, on_progress
         self.steps = [_step_of(run) for run in runs]
         pairs = zip(runs, self.steps, strict=True)
-        self.networks = [final_network(run, domains, step).to(device) for run, step in pairs]
+        self.networks = [final_network(run, made.domains, step).to(device) for run, step in pairs]
         for run, network in zip(runs, self.networks, strict=True):
             if _shapes(network) != _shapes(self.networks[0]):
                 raise _refusal(runs[0], run, "have different architectures")

@@ -90,6 +90,7 @@ def domains_of(
     device: torch.device | str = "cpu",
     on_progress: OnProgress | None = None,
     instances: Instances = NO_INSTANCES,
+    embedded: bool = True,
 ) -> DomainSet:
     """Load the run's data set, as features if the backbone is frozen.
 
@@ -102,12 +103,14 @@ def domains_of(
         device: device of a frozen backbone.
         on_progress: called with each image that is read, decoded or embedded.
         instances: parts that ``config`` refers to by instance.
+        embedded: whether to replace the images of a frozen backbone by their features.
     """
     options, labels = config.model_options, labels_of(config)
     if not is_instance(config.model):
         models.check(config.model, options)
     # Built before images are decoded, because the weights may be missing.
-    trunk = models.seeded_trunk(config.model, options) if is_frozen(config) else None
+    frozen = embedded and is_frozen(config)
+    trunk = models.seeded_trunk(config.model, options) if frozen else None
     domains: DomainSet | None = instances.get("data", config)
     if domains is None:
         domains = data.load(config.data, config.data_options, data_dir, on_progress)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from riskmatch import models
-from riskmatch.contract import Objective, Predictor, around, build_modules
+from riskmatch.contract import Objective, Predictor, around, build_modules, inner
 from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.domain import DomainSet
 from riskmatch.data.preprocessing import TablePreprocessing
@@ -265,6 +265,13 @@ def final_network(run: StoredRun, domains: DomainSet, step: int | None = None) -
     instances = run.instances if isinstance(run, Run) else NO_INSTANCES
     model = network(run.config, domains, instances=instances)
     return _trained(model, last, run.config, instances).eval()
+
+
+def on_features(network: nn.Module) -> nn.Module:
+    """The part of a network with a frozen backbone that takes features."""
+    whole = inner(network)
+    assert isinstance(whole, Backbone)
+    return around(network, whole.head)
 
 
 def final_predictions(
