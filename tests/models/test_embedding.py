@@ -1,13 +1,17 @@
 import multiprocessing
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from tiny_pictures import Darker, pictures, two_domains
 
 from riskmatch.data.domain import StoredImages
 from riskmatch.data.features import random_view, write_features
+from riskmatch.data.images.cache import image_domains
+from riskmatch.data.images.index import index_folder
 from riskmatch.models import seeded_trunk, trunk
 from riskmatch.models.embedding import embed, hash_inputs
 
@@ -58,6 +62,38 @@ def test_cache_is_used_for_known_images_and_views(tmp_path):
     assert calls == [("embedding", 10, 16), ("embedding", 16, 16)]
     _, calls = embedded(two_domains(augment=Darker(0.2)), tmp_path, views=2)
     assert len(calls) == 2
+
+
+def test_a_part_a_link_and_a_moved_folder_are_not_embedded_again(tmp_path):
+    rng = np.random.default_rng(0)
+    for number in range(12):
+        file = tmp_path / "pets" / "ab"[number % 2] / ("cat", "dog")[number // 6] / f"{number}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (20, 20, 3), np.uint8)).save(file)
+
+    def embed_folder(name):
+        domains = image_domains(index_folder(tmp_path / name), cache=tmp_path / "pixels")
+        features, calls = embedded(domains, tmp_path / "features", views=2)
+        rows = [row for domain in features.domains for row in domain.x]
+        return rows, sum("embedding" in call for call in calls)
+
+    whole, embeddings = embed_folder("pets")
+    assert embeddings == 4  # of two domains, in two views
+    (tmp_path / "part" / "b" / "dog").mkdir(parents=True)
+    for number in (11, 7):
+        source = tmp_path / "pets" / "b" / "dog" / f"{number}.png"
+        shutil.copy(source, tmp_path / "part" / "b" / "dog" / f"renamed {number}.png")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "b").symlink_to(tmp_path / "pets" / "b")
+    part, embeddings = embed_folder("part")
+    assert embeddings == 0
+    linked, embeddings = embed_folder("linked")
+    assert embeddings == 0
+    assert all(torch.equal(a, b) for a, b in zip(linked, whole[6:], strict=True))
+    assert torch.equal(part[0], whole[9])  # 11.png, 7.png and 9.png, sorted by name
+    assert torch.equal(part[1], whole[10])
+    (tmp_path / "pets").rename(tmp_path / "elsewhere")
+    assert embed_folder("elsewhere")[1] == 0
 
 
 def test_cache_depends_on_the_weights(tmp_path):

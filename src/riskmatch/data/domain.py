@@ -38,6 +38,7 @@ class StoredImages:
         rows: (n,) rows of ``pixels`` in this view; None for all of them.
         device: device of the tensors that indexing returns.
         content: hash of the file's content; empty where it is unknown.
+        contents: (N,) hash of each image; empty where they are unknown.
 
     Example:
         >>> images = StoredImages(torch.arange(24, dtype=torch.uint8).view(4, 2, 1, 3))
@@ -53,11 +54,12 @@ class StoredImages:
         rows: Tensor | None = None,
         device: torch.device | str = "cpu",
         content: str = "",
+        contents: Sequence[str] = (),
     ) -> None:
         self._pixels = pixels
         self._rows = torch.arange(len(pixels)) if rows is None else rows
         self.device = torch.device(device)
-        self._content = content
+        self._content, self._contents = content, contents
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -80,7 +82,7 @@ class StoredImages:
 
     def take(self, rows: Tensor) -> StoredImages:
         """A view of the images at ``rows``, without reading any."""
-        return StoredImages(self._pixels, self._select(rows), self.device, self._content)
+        return self._view(self._select(rows), self.device)
 
     def split(self, size: int) -> Iterator[Tensor]:
         """All images in order, in chunks of ``size``."""
@@ -88,13 +90,20 @@ class StoredImages:
 
     def to(self, device: torch.device | str) -> StoredImages:
         """A view that returns tensors on another device, without reading any image."""
-        return StoredImages(self._pixels, self._rows, device, self._content)
+        return self._view(self._rows, device)
 
     def fingerprint(self) -> str | None:
         """Hash of these images; None where the file's content is unknown."""
         if not self._content:
             return None
         return sha256(self._content, self._rows.numpy().tobytes())
+
+    def contents(self) -> list[str]:
+        """Hash of each image; empty where they are unknown."""
+        return [self._contents[row] for row in self._rows.tolist()] if self._contents else []
+
+    def _view(self, rows: Tensor, device: torch.device | str) -> StoredImages:
+        return StoredImages(self._pixels, rows, device, self._content, self._contents)
 
     def _select(self, rows: Tensor | slice) -> Tensor:
         return self._rows[rows.cpu() if isinstance(rows, Tensor) else rows]

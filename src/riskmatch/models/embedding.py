@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from riskmatch.files import check_regular, file_lock, refuse_input, sha256, user
 from riskmatch.models.trunk import Trunk, seeded_trunk, trunk
 from riskmatch.validation import check_options
 
-FORMAT = 1
+FORMAT = 2
 """Version of the cache; to be raised when the same images would get other features."""
 CHUNK = 8
 """Images per forward pass: few enough for the processor's cache."""
@@ -44,9 +45,10 @@ def embed(
 ) -> DomainSet:
     """Replace the images of a data set by their features, which are cached on disk.
 
-    The cache is keyed by the content of the images and by the backbone with its weights and
-    preprocessing. Each view of each domain is a file: an interruption loses only the one being
-    computed, and further views need only themselves.
+    The cache is keyed by the content of each image and by the backbone with its weights and
+    preprocessing, so that images in a part of a data set, a copy or a link of it are not embedded
+    again. Each view of each domain writes a file of the images that were new: an interruption loses
+    only the one being computed, and further views need only themselves.
 
     Args:
         domains: data set of images.
@@ -72,31 +74,33 @@ def embed(
     images = sum(len(part) for d in domains.domains for part in (d, d.validation) if part)
     done = 0
 
-    def view(domain: Domain, content: str, number: int) -> Tensor:
+    def view(domain: Domain, contents: Sequence[str], number: int) -> Tensor:
         """Features (n, width) of every image, augmented unless ``number`` is 0."""
         augment = domains.augment if number else None
-        seen = f"{augment!r}, {domain.name}, {number}" if number else "as it is"
-        key = sha256(json.dumps([identity, content, seen]))
-        generator = stream("view", domain.name, number)
+        seen = f"{augment!r}, {number}" if number else "as it is"
+        files = folder / f"{sha256(json.dumps([identity, seen]))[:12]}-*.safetensors"
         nonlocal done
-        before = done
-        features = _cached(
-            folder / f"{key[:24]}.safetensors",
-            lambda: _features(
-                domain,
+        before = done + len(domain)
+
+        def make(rows: Mapping[str, int]) -> Tensor:
+            draws = [stream("view", content, number) for content in rows]
+            return _features(
+                domain.x,
+                [*rows.values()],
                 trunk,
                 augment,
-                generator,
-                lambda more: report("embedding", before + more, views * images),
-            ),
-            lambda: report("waiting for another process", 0, None),
-        )
-        done += len(domain)
+                draws,
+                lambda left: report("embedding", before - left, views * images),
+            )
+
+        waiting = partial(report, "waiting for another process", 0, None)
+        features = _cached(files, contents, make, waiting)
+        done = before
         return features
 
     def embedded(domain: Domain) -> Domain:
-        content = hash_inputs(domain.x)
-        features = [view(domain, content, number) for number in range(views)]
+        contents = hash_images(domain.x)
+        features = [view(domain, contents, number) for number in range(views)]
         return replace(
             domain,
             x=features[0] if views == 1 else torch.stack(features, 1),
@@ -168,53 +172,88 @@ def embed_to_file(
 
 @torch.no_grad()
 def _features(
-    domain: Domain,
+    x: Tensor | StoredImages | NamedTensors,
+    rows: Sequence[int],
     trunk: Trunk,
     augment: Augment | None,
-    generator: torch.Generator,
+    draws: Sequence[torch.Generator],
     report: Callable[[int], None],
 ) -> Tensor:
+    """Features (n, width) of the images at ``rows``, each augmented by its own generator."""
     device = next(trunk.parameters()).device
-    out = torch.empty(len(domain), trunk.width)
-    for start in range(0, len(domain), CHUNK):
-        x = domain.x[start : start + CHUNK].to(device)
-        out[start : start + CHUNK] = trunk(augment(x, generator) if augment else x)
-        report(min(start + CHUNK, len(domain)))
+    out = torch.empty(len(rows), trunk.width)
+    for start in range(0, len(rows), CHUNK):
+        part = slice(start, start + CHUNK)
+        images: Tensor = x[torch.tensor(rows[part])].to(device)
+        if augment:
+            pairs = zip(images.split(1), draws[part], strict=True)
+            images = torch.cat([augment(image, draw) for image, draw in pairs])
+        out[part] = trunk(images)
+        report(max(0, len(rows) - start - CHUNK))
     return out
 
 
-def _cached(path: Path, make: Callable[[], Tensor], waiting: Callable[[], None]) -> Tensor:
-    """Load the tensor in ``path``; if there is none, one process makes it and the others wait.
+def _cached(
+    files: Path,
+    contents: Sequence[str],
+    make: Callable[[Mapping[str, int]], Tensor],
+    waiting: Callable[[], None],
+) -> Tensor:
+    """Features of images by their contents, from the files of a pattern.
 
-    A damaged file is made again, with a warning.
+    Those of images in none of the files are made, by one process, and written to another file; the
+    other processes that need the same ones wait. A damaged file is removed, with a warning.
     """
-    features, _ = _read_cached(path)
-    if features is None:
+
+    def rows() -> dict[str, int]:
+        return {content: row for row, content in enumerate(contents) if content not in known}
+
+    known = dict[str, Tensor]()
+    _read(files, {*contents}, known)
+    if missing := rows():
+        path = files.with_name(files.name.replace("*", sha256(" ".join(missing))[:12]))
         path.parent.mkdir(parents=True, exist_ok=True)
         with file_lock(path.with_suffix(".lock"), waiting):
-            features, fault = _read_cached(path)  # another process may have made it meanwhile
-            if fault:
-                warnings.warn(f"{path} is damaged and made again: {fault}.", stacklevel=2)
-            if features is None:
-                features = make().contiguous()
-                write_whole(path, to_bytes({_KEY: features}, {"sha256": hash_inputs(features)}))
-    return features
+            _read(files, {*missing}, known)  # another process may have made them meanwhile
+            if missing := rows():
+                features, names = make(missing).contiguous(), " ".join(missing)
+                checked = {"images": names, "sha256": hash_tensors({_KEY: features}, names)}
+                write_whole(path, to_bytes({_KEY: features}, checked))
+                known.update(zip(missing, features, strict=True))
+    return torch.stack([known[content] for content in contents])
 
 
-def _read_cached(path: Path) -> tuple[Tensor | None, str]:
-    """The tensor in ``path``; None if there is none, with the cause where the file is damaged."""
-    try:
-        check_regular(path)
-        with safe_open(path, framework="pt") as file:
-            features: Tensor = file.get_tensor(_KEY)
-            expected = (file.metadata() or {}).get("sha256")
-    except FileNotFoundError:
-        return None, ""
-    except SafetensorError as error:
-        return None, str(error)
-    if expected != hash_inputs(features):
-        return None, "its checksum does not match"
-    return features, ""
+def _read(files: Path, wanted: Collection[str], known: dict[str, Tensor]) -> None:
+    """Add the features of ``wanted`` images that are in files to those that are known."""
+    for path in sorted(files.parent.glob(files.name)):
+        try:
+            check_regular(path)
+            with safe_open(path, framework="pt") as file:
+                stated = file.metadata() or {}
+                names = stated.get("images", "").split()
+                if names and not {*names} & {*wanted}:
+                    continue
+                features: Tensor = file.get_tensor(_KEY)
+            fault = "its checksum does not match"
+            if stated.get("sha256") == hash_tensors({_KEY: features}, stated.get("images", "")):
+                pairs = zip(names, features, strict=True)
+                known.update((name, value) for name, value in pairs if name in wanted)
+                continue
+        except SafetensorError as error:
+            fault = str(error)
+        warnings.warn(
+            f"{path} is damaged, and its images are embedded again: {fault}.", stacklevel=2
+        )
+        path.unlink(missing_ok=True)
+
+
+def hash_images(x: Tensor | StoredImages | NamedTensors) -> list[str]:
+    """SHA-256 of each image; that of its file, with its size, where it is known."""
+    if isinstance(x, StoredImages) and (known := x.contents()):
+        return known
+    header = f"{tuple(x.shape[1:])} {x.dtype}"
+    chunks = (part for part in x.split(HASH_CHUNK) if isinstance(part, Tensor))
+    return [sha256(header, more=[_bytes(image)]) for part in chunks for image in part]
 
 
 def hash_inputs(x: Tensor | StoredImages | NamedTensors) -> str:

@@ -81,12 +81,14 @@ def image_domains(
     """
     if image_size < 1:
         raise ValueError(f"image_size must be a positive integer, got {image_size}.")
-    file = cached_file(index.root, index.paths, image_size, cache, on_progress)
+    file, hashes = _decoded(index.root, index.paths, image_size, cache, on_progress)
     row_of = {path: row for row, path in enumerate(sorted(index.paths))}
     rows = torch.tensor([row_of[path] for path in index.paths])
     labels, numbers = torch.tensor(index.labels), torch.tensor(index.domains)
     groups = group_ids(index.groups) if index.groups else None
-    images = StoredImages(map_pixels(file, len(index)), rows, content=file.stem)
+    pixels = map_pixels(file, len(index))
+    contents = [_hash(f"{FORMAT} {len(pixels[0])} {digest}") for digest in hashes]
+    images = StoredImages(pixels, rows, content=file.stem, contents=contents)
     return DomainSet(
         index.name,
         tuple(
@@ -132,6 +134,17 @@ def cached_file(
         ImageError: a file cannot be read as an image.
         CacheError: the folder cannot be written, or the disk is full.
     """
+    return _decoded(root, paths, image_size, folder, on_progress)[0]
+
+
+def _decoded(
+    root: Path,
+    paths: Sequence[str],
+    image_size: int,
+    folder: Path | None,
+    on_progress: OnProgress | None,
+) -> tuple[Path, list[str]]:
+    """The file of :func:`cached_file`, and the hash of each image file in its order."""
     if not paths:
         raise ValueError(f"There are no images in {root}.")
     paths = sorted(paths)
@@ -155,7 +168,7 @@ def cached_file(
                     _build(pixels, files, _side(files, image_size), report)
                     blocks = math.ceil(pixels.stat().st_size / BLOCK)
                     _write_checksums(pixels, [_checksum(pixels, k) for k in range(blocks)])
-    return pixels
+    return pixels, hashes
 
 
 def readable(
