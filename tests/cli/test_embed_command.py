@@ -115,7 +115,7 @@ def test_features_file_is_a_data_set_of_train_and_sweep(riskmatch, pets):
     assert '"model": "linear"' in done.out
     missing = riskmatch("train", "pets.npz", *words)
     assert (missing.code, missing.err.count("\n")) == (2, 1)
-    assert "ink, oil, photo" in missing.err
+    assert "'ink', 'oil', 'photo'" in missing.err
     words = ["--data", "pets.npz", "--methods", "erm", "--draws", "1", "--trials", "1"]
     assert riskmatch("sweep", "plan", "sweep", *words, "--steps", "2", "--quiet").code == 0
     assert riskmatch("sweep", "run", "sweep", "--jobs", "1", "--quiet").code == 0
