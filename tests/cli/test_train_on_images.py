@@ -71,7 +71,7 @@ def test_manifest_with_trainable_backbone(riskmatch, pets):
     ("words", "message"),
     [
         ("pets --method erm --test-domain oli", "Did you mean 'oil'? Valid: 'ink', 'oil', 'photo'"),
-        ("pets --method erm", "Give --test-domain, one of ink, oil, photo"),
+        ("pets --method erm", "Give --test-domain, one of 'ink', 'oil', 'photo'"),
         ("pacs --method erm --test-domain skech", "Unknown domain of 'pacs' 'skech'. Did you mean"),
         ("pacs --method erm --test-domain sketch", "riskmatch data get pacs"),
         ("pacs --method erm", "one of art_painting, cartoon, photo, sketch"),
