@@ -1,9 +1,13 @@
 """Simulate what intervals and alarms promise.
 
     python benchmarks/honest.py intervals
+    python benchmarks/honest.py alarms
 
 `intervals`: coverage and width of the 90 % interval for a new site, estimated from m sites, beside
 the t interval mean ± t · s · √(1 + 1/m), cut to the range.
+
+`alarms`: how often `monitor` alarms on new sites of the population of the left-out sites, on these
+themselves, under 12 looks, and where errors and risks are 1.25 and 1.5 times as many.
 
 A study is a function that prints and writes `results/statistics/NAME.json` and `NAME.md`.
 """
@@ -12,13 +16,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
+from riskmatch.deployment.alarm import judge_sites
+from riskmatch.deployment.left_out import LeftOutSite
+from riskmatch.runs.predictions import Predictions
 from riskmatch.statistics import at_least_worst, new_site_interval
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "statistics"
@@ -108,7 +117,91 @@ def write(name: str, values: Any, text: str) -> None:
     print(text)
 
 
-STUDIES: dict[str, Callable[[], None]] = {"intervals": intervals}
+LEFT_OUT, ALARM_REPETITIONS, LOOKS, ALARM_LEVEL = (3, 4, 7, 12), 1000, 12, 0.05
+STORED, NEW, SEEN = (50, 200, 1000), (30, 300), 100
+"""Samples of a left-out site, of a new one, and of each of its looks."""
+FACTORS = (1.25, 1.5)
+SPREADS: dict[str, Callable[[np.random.Generator, int], NDArray[np.float64]]] = {
+    "alike": lambda rng, m: expit(rng.normal(-1.5, 0.1, m)),
+    "apart": lambda rng, m: expit(rng.normal(-1.5, 0.4, m)),
+    "far apart": lambda rng, m: expit(rng.normal(-1.5, 1.0, m)),
+    "skewed": lambda rng, m: rng.beta(1, 4, m),
+}
+"""The rate of errors at m sites; the mean risk is three times as high."""
+LOOKED_AT = "alike", "apart"
+"""Populations of repeated looks, in which sampling errors matter most."""
+
+
+def scored(rng: np.random.Generator, rate: float, n: int) -> Predictions:
+    """Samples of a site: errors with a rate, and risks of three times that mean."""
+    right = (rng.random(n) >= min(rate, 0.99)).astype(int)
+    risks = rng.gamma(0.5, 6 * rate, n)
+    return Predictions(np.arange(n), np.ones(n, int), right, np.ones(n), risks)
+
+
+def left_out_site(rng: np.random.Generator, name: str, rate: float) -> LeftOutSite:
+    """A site that was left out."""
+    n = int(rng.choice(STORED))
+    told = scored(rng, rate, n)
+    metrics = {"accuracy": float(told.predicted.mean())}
+    mean = float(told.risk.mean())
+    return LeftOutSite(name, (), n, metrics, mean, "", told, np.zeros((n, 0)), told)
+
+
+def alarm_cell(population: str, m: int, seed: int) -> dict[str, Any]:
+    """Alarms among repetitions with m left-out sites of a population."""
+    rng, counts = np.random.default_rng(seed), dict[str, int]()
+    for _ in range(ALARM_REPETITIONS):
+        *known, new = SPREADS[population](rng, m + 1)
+        left_out = {str(k): left_out_site(rng, str(k), rate) for k, rate in enumerate(known)}
+        rates = {"fresh": new, "training": known[0]}
+        rates |= {f"× {factor}": factor * new for factor in FACTORS}
+        sites = {name: [scored(rng, r, int(rng.choice(NEW)))] for name, r in rates.items()}
+        if population in LOOKED_AT:
+            sites[f"{LOOKS} looks"] = [scored(rng, new, SEEN) for _ in range(LOOKS)]
+        for metric in ("accuracy", "risk"):
+            for name, looks in sites.items():
+                judged = (
+                    judge_sites(left_out, {name: (look, None)}, metric, ALARM_LEVEL, len(looks))[0]
+                    for look in looks
+                )
+                raised = any(row["alarm"] for (row,) in judged)
+                counts[f"{metric}, {name}"] = counts.get(f"{metric}, {name}", 0) + raised
+    shares = {name: count / ALARM_REPETITIONS for name, count in counts.items()}
+    return {"population": population, "m": m, **shares}
+
+
+def alarms() -> None:
+    """Simulate the alarm of `monitor`, or read what is recorded."""
+    file = RESULTS / "alarms.jsonl"
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    plan = [(population, m) for population in SPREADS for m in LEFT_OUT]
+    with file.open("a") as record:
+        for seed, (population, m) in list(enumerate(plan))[len(rows) :]:
+            rows.append(alarm_cell(population, m, seed))
+            print(json.dumps(rows[-1], ensure_ascii=False), file=record, flush=True)
+    scenarios = ["fresh", "training", f"{LOOKS} looks", *(f"× {factor}" for factor in FACTORS)]
+    lines = ["| metric | population | m | " + " | ".join(scenarios) + " |"]
+    lines.append("| :-- | :-- | --: |" + " --: |" * len(scenarios))
+    most = dict.fromkeys(scenarios[:3], 0.0)
+    for metric in ("accuracy", "risk"):
+        for row in rows:
+            shares = [row.get(f"{metric}, {name}") for name in scenarios]
+            cells = ["" if share is None else f"{100 * share:.1f}" for share in shares]
+            lines.append(f"| {metric} | {row['population']} | {row['m']} | {' | '.join(cells)} |")
+            most |= {k: max(v, s or 0) for (k, v), s in zip(most.items(), shares, strict=False)}
+    bound = 100 * (ALARM_LEVEL + 2 * math.sqrt(ALARM_LEVEL * (1 - ALARM_LEVEL) / ALARM_REPETITIONS))
+    lines += [
+        "",
+        f"Alarms in % of {ALARM_REPETITIONS:,} repetitions. 5 % + 2 standard errors: {bound:.1f}.",
+    ]
+    lines += ["Most: " + ", ".join(f"{name} {100 * share:.1f}" for name, share in most.items())]
+    (RESULTS / "alarms.md").write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+
+
+STUDIES: dict[str, Callable[[], None]] = {"intervals": intervals, "alarms": alarms}
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from scipy.stats import halfnorm, norm, ttest_1samp
+from scipy.stats import halfnorm, norm, t, ttest_1samp
 
 from riskmatch import statistics
 from riskmatch.statistics import (
@@ -17,9 +17,11 @@ from riskmatch.statistics import (
     max_t,
     new_site_interval,
     normal_quantile,
+    p_of_worse_site,
     paired_gain,
     share_interval,
     superiority,
+    two_sample_test,
 )
 
 
@@ -195,3 +197,78 @@ def test_one_of_many_equal_methods_is_called_better_in_five_per_cent(unit, monke
         values = rng.normal(size=(9, 4, 1)) * (unit == "new-domain") + rng.normal(size=(9, 4, 3))
         rejected += min(max_t(values[1:] - values[0], unit)) <= 0.05
     assert 0.02 <= rejected / n <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / n)
+
+
+LOGIT_SITES = np.log(np.array([0.8, 0.7, 0.75, 0.9]) / np.array([0.2, 0.3, 0.25, 0.1]))
+
+
+@pytest.mark.parametrize("value", [0.85, 0.6, 0.3])
+def test_p_of_a_worse_site_is_that_of_students_t_where_there_is_no_sampling_error(value):
+    z = np.log(value / (1 - value))
+    scale = LOGIT_SITES.std(ddof=1) * np.sqrt(1 + 1 / 4)
+    expected = t.cdf((z - LOGIT_SITES.mean()) / scale, 3)
+    sites = [0.8, 0.7, 0.75, 0.9]
+    p = p_of_worse_site(value, 1e-12, sites, [1e-12] * 4)
+    assert p == pytest.approx(expected, rel=2e-3)
+    errors = [1 - site for site in sites]
+    lower = p_of_worse_site(1 - value, 1e-12, errors, [1e-12] * 4, higher=False)
+    assert lower == pytest.approx(p)
+
+
+@pytest.mark.parametrize("looks", [1, 12])
+def test_p_of_a_worse_site_is_that_of_the_worst_look_under_the_posterior(looks):
+    y, v, new, noise = (
+        np.array([0.3, -0.2, 0.5, 0.1]),
+        np.array([0.04, 0.01, 0.09, 0.02]),
+        -0.7,
+        0.05,
+    )
+    mean, tau = np.linspace(-4, 4, 161)[:, None], np.geomspace(1e-3, 20, 200)
+    log = np.log(tau**2 / (tau**2 + v.mean())) + 0 * mean
+    for value, variance in zip(y, v, strict=True):
+        log = log + norm.logpdf(value, mean, np.sqrt(tau**2 + variance))
+    posterior = np.exp(log - log.max()) / np.exp(log - log.max()).sum()
+    z, share = np.polynomial.hermite_e.hermegauss(60)
+    site = mean[..., None] + tau[:, None] * z
+    worst = 1 - norm.sf((new - site) / np.sqrt(noise)) ** looks
+    expected = (posterior * (worst @ share)).sum() / share.sum()
+    found = p_of_worse_site(new, noise, y, v, bounds=(None, None), looks=looks)
+    assert found == pytest.approx(expected, rel=0.02)
+
+
+def test_p_of_a_worse_error_is_that_of_its_logarithm():
+    errors, within = np.array([3.0, 4.5, 2.8]), np.array([0.1, 0.2, 0.1])
+    p = p_of_worse_site(7, 0.3, errors, within, higher=False, bounds=(0, None), looks=3)
+    logs = -np.log(errors), within / errors**2
+    unbounded = {"bounds": (None, None), "looks": 3}
+    assert p == pytest.approx(p_of_worse_site(-np.log(7), 0.3 / 49, *logs, **unbounded))
+    shares = 1 - errors, within
+    r2 = p_of_worse_site(1 - 7, 0.3, *shares, bounds=(None, 1), looks=3)
+    assert r2 == pytest.approx(p)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.3, 3.0])
+def test_sites_of_the_population_are_worse_no_more_often_than_the_level(spread):
+    rng, alarms = np.random.default_rng(0), 0
+    for _ in range(600):
+        *known, new = spread * rng.normal(size=5) + 0.2 * rng.normal(size=5)
+        alarms += p_of_worse_site(new, 0.04, known, [0.04] * 4, bounds=(None, None)) <= 0.05
+    assert alarms / 600 <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 600)
+
+
+def test_weighted_mmd_is_that_of_a_plain_loop_and_permutes_weights_with_places():
+    rng = np.random.default_rng(0)
+    x, y, w = rng.normal(size=4), rng.normal(size=5) + 1, np.array([0.3, 0.3, 0.2, 0.1, 0.1])
+    both = np.concatenate([x, y])
+    gram = np.exp(-((both[:, None] - both) ** 2))
+    pairs = [(i, j) for i in range(5) for j in range(5) if i != j]
+    xx = np.mean([gram[i, j] for i in range(4) for j in range(4) if i != j])
+    yy = sum(w[i] * w[j] * gram[4 + i, 4 + j] for i, j in pairs) / sum(
+        w[i] * w[j] for i, j in pairs
+    )
+    found = two_sample_test(gram, 4, 199, rng, w)
+    assert found.value == pytest.approx(xx + yy - 2 * (gram[:4, 4:] @ w).mean())
+    equal = [
+        two_sample_test(gram, 4, 99, np.random.default_rng(1), u) for u in (None, np.full(5, 0.2))
+    ]
+    assert equal[0] == pytest.approx(equal[1])

@@ -19,6 +19,10 @@ PRIOR_SCALE = 0.15
 """Prior scale of the spread between domains, as a share of the range of the metric."""
 LOG_PRIOR_SCALE = 0.5
 """Prior scale of the spread between domains of the logarithm of a metric."""
+TAUS = 200
+"""Values of the spread between domains over which posteriors integrate."""
+QUANTILES = 24
+"""Quantiles of the sampling error over which :func:`p_of_worse_site` integrates."""
 ROTATIONS = 20_000
 """Random rotations of :func:`max_t`."""
 
@@ -158,21 +162,102 @@ def new_site_interval(
     Heterogeneity Parameter in Bayesian Random-Effects Meta-Analysis*, 2021.
     """
     low, high = bounds
-    sites = [np.atleast_1d(np.asarray(site, float)) for site in values]
-    y = np.concatenate(sites)
-    weights = np.concatenate([np.full(len(site), 1 / len(site)) for site in sites])
-    v = np.zeros_like(y) if within is None else np.concatenate([*map(np.atleast_1d, within)])
+    y, v, weights = _weighted(values, within)
     if low is not None and high is not None:
         ends = _predicted(y, v, weights, PRIOR_SCALE * (high - low), level)
         return max(low, ends[0]), min(high, ends[1])
     if low is None and high is None:
         return _predicted(y, v, weights, PRIOR_SCALE * (float(abs(y).max()) or 1), level)
+    logs = _predicted(*_unbounded(y, v, bounds), weights, LOG_PRIOR_SCALE, level)
+    bound, sign = (low, 1) if low is not None else (high, -1)
+    first, last = (float(np.float64(bound) + sign * math.exp(sign * end)) for end in logs)
+    return first, last
+
+
+def p_of_worse_site(
+    value: float,
+    variance: float,
+    values: Sequence[float | Sequence[float]],
+    within: Sequence[float | Sequence[float]],
+    higher: bool = True,
+    bounds: tuple[float | None, float | None] = (0.0, 1.0),
+    looks: int = 1,
+) -> float:
+    r"""Test whether a metric on a new site is worse than that of sites differs from each other.
+
+    The model is that of :func:`new_site_interval`, on the logit scale between two bounds and the
+    log scale of the distance from one. p is the posterior predictive probability that the worst of
+    the looks is as bad:
+
+    .. math:: P\bigl(y_\text{new} + \min_{k \le \text{looks}} e_k \le \text{value}\bigr),
+        \qquad e_k \sim N(0, \text{variance})
+
+    The site itself is drawn once, whatever the number of looks; their sampling errors are taken for
+    independent, which bounds the probability for looks that share samples (Slepian), so that with
+    about as many samples in each the level is spent over all looks by one constant boundary
+    (Pocock). The prior is dσ/σ of σ² = τ² + mean v: for equal v close to zero, p is that of
+    Student's t with m − 1 degrees of freedom, which has its level whatever the spread between
+    sites; for larger v it is conservative. A half-normal prior exceeds it where sites differ more
+    than it expects.
+
+    Args:
+        value: the metric on the new site.
+        variance: its sampling variance.
+        values: the metric on each of m sites, two or more; siblings as there.
+        within: sampling variance of each, in the same shape.
+        higher: whether higher values are better.
+        bounds: lowest and highest value of the metric; None where there is no bound.
+        looks: number of times that the site is tested.
+
+    Example:
+        >>> sites, within = [0.81, 0.78, 0.84, 0.8], [4e-4] * 4
+        >>> [round(p_of_worse_site(x, 4e-4, sites, within), 3) for x in (0.8, 0.72, 0.6)]
+        [0.429, 0.041, 0.006]
+        >>> round(p_of_worse_site(0.72, 4e-4, sites, within, looks=12), 3)
+        0.082
+
+    References: Higgins, Thompson and Spiegelhalter, *A Re-Evaluation of Random-Effects
+    Meta-Analysis*, 2009; Pocock, *Group Sequential Methods in the Design and Analysis of Clinical
+    Trials*, 1977; Slepian, *The One-Sided Barrier Problem for Gaussian Noise*, 1962.
+    """
+    from scipy.special import ndtr, ndtri
+
+    y, v, weights = _weighted(values, within)
+    z, v = _unbounded(np.append(y, value), np.append(v, variance), bounds)
+    z = z if higher else -z
+    posterior, mean, sd = _posterior(z[:-1], v[:-1], weights)
+    if looks == 1:
+        return float(posterior @ ndtr((z[-1] - mean) / np.hypot(sd, math.sqrt(v[-1]))))
+    nodes, shares = np.polynomial.legendre.leggauss(QUANTILES)
+    least = -np.expm1(np.log1p(-(1 + nodes) / 2) / looks)  # probabilities of one e
+    worst = math.sqrt(v[-1]) * ndtri(least)[:, None]  # quantiles of min e
+    return float(shares @ ndtr((z[-1] - mean - worst) / sd) @ posterior) / 2
+
+
+def _weighted(
+    values: Sequence[float | Sequence[float]], within: Sequence[float | Sequence[float]] | None
+) -> tuple[Array, Array, Array]:
+    """Values, their sampling variances, and weights that make siblings one site."""
+    sites = [np.atleast_1d(np.asarray(site, float)) for site in values]
+    y = np.concatenate(sites)
+    v = np.zeros_like(y) if within is None else np.concatenate([*map(np.atleast_1d, within)])
+    return y, v, np.concatenate([np.full(len(site), 1 / len(site)) for site in sites])
+
+
+def _unbounded(
+    y: Array, v: Array, bounds: tuple[float | None, float | None]
+) -> tuple[Array, Array]:
+    """Values, which increase with y, and variances on the logit, log or linear scale."""
+    low, high = bounds
+    if low is not None and high is not None:
+        share = np.clip((y - low) / (high - low), 1e-6, 1 - 1e-6)
+        return np.log(share / (1 - share)), v / ((high - low) * share * (1 - share)) ** 2
+    if low is None and high is None:
+        return y, v
     bound, sign = (low, 1) if low is not None else (high, -1)
     distance = abs(y - np.float64(bound))
     distance = np.maximum(distance, max(1e-3 * distance.max(), 1e-12))  # a perfect value has 0
-    logs = _predicted(np.log(distance), v / distance**2, weights, LOG_PRIOR_SCALE, level)
-    first, last = sorted(float(bound + sign * np.exp(end)) for end in logs)
-    return first, last
+    return sign * np.log(distance), v / distance**2
 
 
 def _predicted(
@@ -182,22 +267,35 @@ def _predicted(
     from scipy.optimize import brentq
     from scipy.special import ndtr
 
-    largest = 8 * max(scale, float(np.sqrt(((y - y.mean()) ** 2).sum())))
-    tau = np.geomspace(1e-4 * scale, largest, 400)
-    variance = tau[:, None] ** 2 + v  # (400, n)
-    precision = (weights / variance).sum(1)
-    mean = (weights * y / variance).sum(1) / precision
-    fit = weights * (np.log(variance) + (y - mean[:, None]) ** 2 / variance)
-    log_posterior = -(((tau / scale) ** 2 + fit.sum(1) + np.log(precision)) / 2) + np.log(tau)
-    posterior = np.exp(log_posterior - log_posterior.max())  # of log τ, whose steps are equal
-    posterior /= posterior.sum()
-    sd = np.sqrt(tau**2 + 1 / precision)
+    posterior, mean, sd = _posterior(y, v, weights, scale)
 
     def quantile(p: float) -> float:
         ends = (mean - 12 * sd).min(), (mean + 12 * sd).max()
         return float(brentq(lambda x: posterior @ ndtr((x - mean) / sd) - p, *ends))
 
     return quantile((1 - level) / 2), quantile((1 + level) / 2)
+
+
+def _posterior(
+    y: Array, v: Array, weights: Array, scale: float | None = None
+) -> tuple[Array, Array, Array]:
+    """Posterior of τ on a grid, and mean and standard deviation of a new site given each τ.
+
+    The prior of τ is half-normal with a scale, and without one dσ/σ of σ² = τ² + mean v.
+    """
+    apart = float(np.sqrt(((y - y.mean()) ** 2).sum()))
+    typical = scale or max(apart, math.sqrt(v.mean()), 1e-12)
+    tau = np.geomspace(1e-4 * typical, (8 if scale else 200) * max(typical, apart), TAUS)
+    variance = tau[:, None] ** 2 + v  # (τ, n)
+    precision = (weights / variance).sum(1)
+    mean = (weights * y / variance).sum(1) / precision
+    fit = weights * (np.log(variance) + (y - mean[:, None]) ** 2 / variance)
+    prior = np.log(tau**2 / (tau**2 + v.mean()))
+    if scale:
+        prior = np.log(tau) - (tau / scale) ** 2 / 2
+    log_posterior = prior - (fit.sum(1) + np.log(precision)) / 2
+    posterior = np.exp(log_posterior - log_posterior.max())  # of log τ, whose steps are equal
+    return posterior / posterior.sum(), mean, np.sqrt(tau**2 + 1 / precision)
 
 
 def at_least_worst(m: int) -> float:
@@ -386,11 +484,15 @@ def median_kernel(distances: Array) -> Array:
     return np.asarray(np.exp(squares, out=squares))
 
 
-def separation(distances: Array, x: NDArray[np.intp], y: NDArray[np.intp]) -> float:
-    """1 − (d̄_xx + d̄_yy) / (2 d̄_xy) of the rows x and y, at least 0."""
-    within = sum(distances[np.ix_(k, k)].sum() / (len(k) * (len(k) - 1)) for k in (x, y))
-    across = float(distances[np.ix_(x, y)].mean())
-    return max(0.0, 1 - float(within) / (2 * across)) if across > 0 else 0.0
+def separation(distances: Array, n: int, weights: Array) -> float:
+    """1 − (d̄_xx + d̄_yy) / (2 d̄_xy) of the first n rows x and the others y, at least 0.
+
+    Means within are over pairs of different samples; ``weights`` of y (m,) sum to 1.
+    """
+    xx = distances[:n, :n].sum() / (n * (n - 1))
+    yy = weights @ distances[n:, n:] @ weights / (1 - weights @ weights)
+    across = float(distances[:n, n:].mean(0) @ weights)
+    return max(0.0, 1 - float(xx + yy) / (2 * across)) if across > 0 else 0.0
 
 
 class TwoSampleTest(NamedTuple):
@@ -402,27 +504,39 @@ class TwoSampleTest(NamedTuple):
 
 
 def two_sample_test(
-    gram: Array, n: int, permutations: int, rng: np.random.Generator
+    gram: Array, n: int, permutations: int, rng: np.random.Generator, weights: Array | None = None
 ) -> TwoSampleTest:
-    """Permutation test of the first ``n`` values against the other m, from their kernel matrix.
+    r"""Permutation test of the first ``n`` values against the other m, from their kernel matrix.
 
-    MMD² = (S_xx − n k(0))/(n(n−1)) + (S_yy − m k(0))/(m(m−1)) − 2 S_xy/(nm), where S are sums of
-    the kernel over pairs. One product of the matrix with 0/1 columns gives the sums of all
-    permutations. p = (1 + #{permuted ≥ observed}) / (1 + permutations).
+    .. math:: \frac{S_{xx} - n k(0)}{n (n - 1)}
+        + \frac{S_{yy} - \sum_j w_j^2 k(0)}{1 - \sum_j w_j^2} - \frac{2}{n} S_{xy}
+
+    where S are sums of the kernel over pairs, weighted by w in y. Products of the matrix with
+    columns give the sums of all permutations, in which a weight stays at its place.
+    p = (1 + #{permuted ≥ observed}) / (1 + permutations).
+
+    Args:
+        gram: (n + m, n + m) kernel matrix, whose diagonal is k(0).
+        n: size of the first sample.
+        permutations: number of permutations.
+        rng: source of permutations.
+        weights: (m,) weights of the second sample, which sum to 1; by default 1/m.
 
     Reference: Gretton et al., *A Kernel Two-Sample Test*, JMLR 2012.
     """
     m = len(gram) - n
     if min(n, m) < 2:
         return TwoSampleTest(None, None)
-    first = np.zeros((n + m, 1))
-    first[:n] = 1
-    permuted = rng.permuted(np.repeat(first, permutations, axis=1), axis=0)
-    chosen = np.concatenate([first, permuted], axis=1)  # (n + m, 1 + permutations)
-    xx = (chosen * (gram @ chosen)).sum(0)
-    xy = gram.sum(0) @ chosen - xx
-    yy = gram.sum() - 2 * xy - xx
-    peak = gram[0, 0]
-    values = (xx - n * peak) / (n * (n - 1)) + (yy - m * peak) / (m * (m - 1)) - 2 * xy / (n * m)
+    weights = np.full(m, 1 / m) if weights is None else weights
+    order = np.arange(n + m)[:, None]
+    permuted = rng.permuted(np.repeat(order, permutations, axis=1), axis=0)
+    order = np.concatenate([order, permuted], axis=1)  # (n + m, 1 + permutations)
+    x = (order < n).astype(float)
+    y = np.concatenate([np.zeros(n), weights])[order]
+    of_x = gram @ x
+    of_y = (gram.sum(1, keepdims=True) - of_x) / m if np.ptp(weights) == 0 else gram @ y
+    xx, yy, xy = (x * of_x).sum(0), (y * of_y).sum(0), (x * of_y).sum(0)
+    peak, squares = gram[0, 0], weights @ weights
+    values = (xx - n * peak) / (n * (n - 1)) + (yy - squares * peak) / (1 - squares) - 2 * xy / n
     exceeding = int(np.count_nonzero(values[1:] >= values[0] - 1e-12))  # tolerance for rounding
     return TwoSampleTest(float(values[0]), (1 + exceeding) / (1 + permutations))

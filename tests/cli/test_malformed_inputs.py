@@ -282,10 +282,11 @@ CASES = {
     "a batch of none": ("predict model pets -o p.csv --batch-size 0", None, ["batch_size", "0"]),
     "a level beyond 1": ("monitor late visits.csv --level 1.5", None, ["level", "1.5"]),
     "too few permutations": (
-        "monitor late visits.csv --permutations 3",
+        "monitor late visits.csv --permutations 0",
         None,
-        ["permutations", "at least", "3"],
+        ["permutations", "0"],
     ),
+    "no look": ("monitor late visits.csv --looks 0", None, ["looks", "[1, 2^63)", "0"]),
     "a seed below 0": ("monitor late visits.csv --seed -1", None, ["seed", "[0, 2^63)", "-1"]),
     "no table to evaluate": ("evaluate late nowhere", None, ["There is no nowhere", ".csv"]),
     "no folder to evaluate": ("evaluate model no/pets", None, ["There is no no/pets", "Give"]),

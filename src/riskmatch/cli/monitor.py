@@ -1,7 +1,8 @@
-"""``riskmatch monitor``: test whether a new site is like the domains of training."""
+"""``riskmatch monitor``: test whether a new site is worse than left-out sites differ."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import starmap
 from operator import itemgetter
@@ -21,25 +22,31 @@ if TYPE_CHECKING:
 
 @dataclass
 class Monitor(Labelled):
-    """Test whether the risks of a new site are distributed like those of training.
+    """Test whether a new site is worse than left-out sites differ among themselves.
 
     Every domain of DATA is a new site; with --unlabelled all inputs are one. Exit code 1 is the
-    alarm: the permutation test against the pool of the held-out training samples in the model
-    folder. Tests against single domains are descriptive. Without labels, confidences and features
-    are compared instead: they tell that a site is unusual, not that the model is worse there.
+    alarm: the metric is worse than the spread between the left-out sites in the model folder and
+    the sampling error explain. For information, the risks, or without labels confidences and
+    features, are compared with those held out in training: they tell that a site is unusual, not
+    that the model is worse there, and raise no alarm.
 
     Example:
-      riskmatch monitor runs/3f2a…/model new-site --figure risks.png
+      riskmatch monitor runs/3f2a…/model new-site --looks 12
     """
 
     data: Positional[str]
     """Labelled data as for riskmatch evaluate; with --unlabelled inputs as for predict."""
     unlabelled: bool = False
     """Compare confidences and features, which need no labels."""
+    metric: str | None = None
+    """The metric of the alarm: a name, package.module:function, or risk for the mean risk; by
+    default the primary one of the task."""
     level: float = 0.05
-    """P-value at and below which there is an alarm."""
+    """Probability of an alarm at sites like those that were left out; several sites share it."""
+    looks: int = 1
+    """Number of times that the sites are tested, as more data come; all looks share the level."""
     permutations: int = 1000
-    """Permutations of every test."""
+    """Permutations of every test of distributions."""
     seed: int = 0
     """Seed of subsamples and permutations."""
     figure: Path | None = None
@@ -64,39 +71,34 @@ class Monitor(Labelled):
         return int(monitoring.alarm)
 
 
-_NUMBERS = {"mmd2": "MMD²", "effect": "effect", "p": "p", "p_adjusted": "p (Holm)"}
-"""Titles of the numbers of a test."""
+_NUMBERS = {
+    "mean": "mean",
+    "reference_mean": "of training",
+    "mmd2": "MMD²",
+    "effect": "effect",
+    "p": "p",
+}
+"""Titles of the numbers of a test of distributions."""
 
 
 def _print(monitoring: Monitoring) -> None:
-    rows = monitoring.tests.to_dict("records")
-
-    def column(name: str, title: str) -> Column:
-        return Column(title, lambda row: f"{row[name]:.2g}")
+    def number(name: str, title: str) -> Column:
+        return Column(
+            title, lambda row: None if math.isnan(row.get(name, math.nan)) else f"{row[name]:.2g}"
+        )
 
     columns = [
         Column("site", itemgetter("site")),
-        *([] if monitoring.labelled else [Column("quantity", itemgetter("quantity"))]),
-        Column("against (samples)", lambda row: f"{row['against']} ({row['reference_samples']:,})"),
-        *starmap(column, _NUMBERS.items()),
+        Column("compared", itemgetter("quantity")),
+        Column("samples", lambda row: f"{row['samples']:,}"),
+        Column("of training", lambda row: f"{row['reference_samples']:,}"),
+        *starmap(number, _NUMBERS.items()),
     ]
-    print_table(columns, rows)
-    for row in rows:
-        if row["against"] == "pool" and row["quantity"] != "features":
-            means = (
-                f"{row['mean']:.4g} on {row['samples']:,} samples of {row['site']}, "
-                f"{row['reference_mean']:.4g} on {row['reference_samples']:,} of the pool"
-            )
-            print_line(f"Mean {row['quantity']}: {means}.")
-    print_line(
-        "The test against the pool decides; those against single domains are descriptive. Effect: "
-        "of risks and confidences the probability that one of the site exceeds one of the "
-        "reference (0.5: no difference), of features from 0 (no difference) to 1."
-    )
-    names = dict.fromkeys(row["quantity"] for row in rows)
-    compared = " and ".join(name.rstrip("s") + "s" for name in names)
-    compared += "" if monitoring.labelled else " (no labels)"
-    result = f"No alarm: the {compared} do not differ significantly from those of training"
-    if monitoring.alarm:
-        result = f"ALARM: the {compared} differ from those of training"
-    print_line(f"{result} (level {monitoring.level:g}).", "bold")
+    if tests := monitoring.tests.to_dict("records"):
+        print_line(
+            "For information, distributions at the site and in the pool held out in training "
+            "(no difference: an effect of 0.5, of features 0)"
+        )
+        print_table(columns, tests)
+    for line in monitoring.lines:
+        print_line(line, "bold" * line.startswith("ALARM"))

@@ -1,8 +1,8 @@
-"""Compare data of a new site with the held-out samples of the domains of training."""
+"""Test whether new sites are worse than left-out sites, and whether they are unlike training."""
 
 from __future__ import annotations
 
-import math
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,11 +15,14 @@ from riskmatch import statistics
 from riskmatch.data import OnProgress
 from riskmatch.data.images.index import EXTENSIONS
 from riskmatch.data.images.manifest import listed_files
+from riskmatch.deployment.alarm import LEAST_SAMPLES, LEAST_SITES, RISK, judge_sites, judged_metric
 from riskmatch.deployment.evaluation import read_domains, score_domains
 from riskmatch.deployment.inputs import BATCH, ImagePreprocessing, OnSkip, samples
 from riskmatch.deployment.model import TrainedModel, load_model
 from riskmatch.files import refuse_input
+from riskmatch.metrics import MetricFacts
 from riskmatch.report.density import kernel_matrix
+from riskmatch.report.details import train_command
 from riskmatch.report.figures.canvas import save
 from riskmatch.report.figures.plot import Lines
 from riskmatch.report.figures.risks import cdf_plot
@@ -32,29 +35,55 @@ LEVEL = 0.05
 PERMUTATIONS = 1000
 MAX_SITE, MAX_POOL = 1000, 2000
 """Most samples of a new site and of the pool in a test; larger ones are subsampled."""
-POOL = "pool"
 NEW = " (new)"
 
 
 @dataclass(frozen=True, eq=False)
 class Monitoring:
-    """Tests of new sites against the domains of training."""
+    """Whether new sites are worse than left-out sites, and how unlike training they are."""
 
     alarm: bool
-    """Whether the adjusted p-value of a test against the pool is at most the level."""
+    """Whether a site is worse than left-out sites differ among themselves; False where that cannot
+    be tested, see ``uncalibrated``."""
+    uncalibrated: str
+    """Why there can be no alarm, and what to do; empty if there can."""
     level: float
+    looks: int
+    metric: MetricFacts
+    """What is known about the metric of the alarm."""
     labelled: bool
     """Whether risks were compared; else confidences and features, which need no labels."""
+    sites: pd.DataFrame
+    """A row per site that is tested, with the columns of
+    :func:`riskmatch.deployment.alarm.judge_sites`; empty where there can be no alarm."""
     tests: pd.DataFrame
-    """A row per site, quantity and reference: ``site``, ``quantity`` (risk, confidence or
-    features), ``against`` (pool, or a domain of training), ``samples``, ``reference_samples``,
-    ``mean``, ``reference_mean``, ``mmd2``, ``effect``, ``p`` and ``p_adjusted``.
-
-    Only the tests against the pool raise the alarm. Their p-values are adjusted together by Holm's
-    method, which changes nothing where there is one; those against single domains are descriptive,
-    and adjusted together as well."""
+    """For information, a row per site and quantity, compared with the pool of held-out samples:
+    ``site``, ``quantity`` (risk, confidence or features), ``samples``, ``reference_samples``,
+    ``mean``, ``reference_mean``, ``mmd2``, ``effect`` and ``p``. Almost any site is unlike the
+    pool, those of training too: these tests raise no alarm."""
+    untested: Mapping[str, str]
+    """Why other sites, new, left out or of training, take no part, by name."""
     values: Mapping[str, Mapping[str, Array]] = field(repr=False)
     """Risks or confidences by site and label of a curve, for :meth:`figure`."""
+
+    @property
+    def lines(self) -> list[str]:
+        """What was found, the alarm last."""
+        unit, lines = " points" * self.metric.percent, []
+        looks = f" over {self.looks} looks" * (self.looks > 1)
+        for row in self.sites.to_dict("records"):
+            side = "lower" if row["difference"] < 0 else "higher"
+            lines.append(
+                f"{'ALARM' if row['alarm'] else 'no alarm'}: {row['site']}: {self.metric.title} "
+                f"{self.metric.shown(row['value'])}, {self.metric.shown(abs(row['difference']))}"
+                f"{unit} {side} than the mean of {row['left_out']} left-out sites "
+                f"({self.metric.shown(row['reference'])}), p {row['p_adjusted']:.2g}, level "
+                f"{self.level:g}{looks}"
+            )
+        lines.sort(key=lambda line: line.startswith("ALARM"))
+        left = [f"not tested: {name}: {reason}" for name, reason in self.untested.items()]
+        without = [f"no calibrated alarm: {self.uncalibrated}"] if self.uncalibrated else []
+        return left + without + lines
 
     def figure(self) -> Lines:
         """Distribution functions of the risks or confidences of new sites and domains of training.
@@ -70,19 +99,24 @@ class Monitoring:
         labels = list(dict.fromkeys(label for panel in self.values.values() for label in panel))
         styles = {label: domain_style(label, labels, label.endswith(NEW)) for label in labels}
         name = "risk" if self.labelled else "confidence"
+        alarmed = self.sites.loc[self.sites["alarm"], "site"] if len(self.sites) else ()
         return cdf_plot(
             self.values,
             styles,
             f"{name.capitalize()}s of new sites beside held-out ones of training",
             f"{name} of a sample",
-            f"{'Alarm' if self.alarm else 'No alarm'} at level {self.level:g}",
+            "No calibrated alarm"
+            if self.uncalibrated
+            else f"Alarm at level {self.level:g}: {', '.join(alarmed) or 'none'}",
             None if self.labelled else 1.0,
         )
 
     def to_json(self) -> dict[str, Any]:
         """Result as plain JSON values."""
-        summary = {"alarm": self.alarm, "level": self.level, "labelled": self.labelled}
-        return {**summary, "tests": self.tests.to_dict("records")}
+        names = "alarm", "uncalibrated", "level", "looks", "labelled", "untested"
+        summary = {name: getattr(self, name) for name in names}
+        tables = {name: getattr(self, name).to_dict("records") for name in ("sites", "tests")}
+        return {**summary, "metric": self.metric.title, **tables}
 
 
 def monitor(
@@ -90,7 +124,9 @@ def monitor(
     data: Any,
     *,
     labelled: bool = True,
+    metric: str | None = None,
     level: float = LEVEL,
+    looks: int = 1,
     permutations: int = PERMUTATIONS,
     seed: int = 0,
     label: str | None = None,
@@ -103,20 +139,27 @@ def monitor(
     on_skip: OnSkip | None = None,
     on_progress: OnProgress | None = None,
 ) -> Monitoring:
-    """Test whether the risks of a new site are distributed like those of training.
+    """Test whether a new site is worse than left-out sites differ among themselves.
 
-    The test is a permutation test of the MMD² of the site's risks and the pool: as many held-out
-    samples of every domain of training as the smallest has, from the model folder. Without labels
-    the same is done with confidences (probabilities of the predicted classes) and features, whose
-    shift need not change the accuracy: an unusual site is not always a worse one.
+    The alarm is one-sided and calibrated on the left-out sites of the model folder, with the
+    spread between them and the sampling error of each: see
+    :func:`riskmatch.statistics.p_of_worse_site`. Without them there is none. For information the
+    MMD² of the site's risks and the pool of held-out samples is tested by permutation; without
+    labels that of confidences (probabilities of the predicted classes) and features, whose shift
+    need not change the accuracy: an unusual site is not always a worse one.
 
     Args:
         model: a model, or its folder.
         data: labelled data as :func:`riskmatch.evaluate` takes them, of which every domain is a
             new site; without labels inputs as :func:`riskmatch.predict` takes them, one site.
         labelled: whether the data have labels.
-        level: the p-value at and below which there is an alarm.
-        permutations: permutations of every test; p is at least 1 / (1 + permutations).
+        metric: the metric of the alarm, a name, ``package.module:function``, or ``risk`` for the
+            mean risk; by default the primary one of the model's task.
+        level: the probability of an alarm at sites like those that were left out; several sites
+            share it.
+        looks: number of times that the sites are tested, as more data come: all looks share the
+            level.
+        permutations: permutations of every test of distributions.
         seed: seed of subsamples and permutations.
         label: column of the label of a table; by default that of training.
         domain: column of the domain of a table; by default that of training, if there is one.
@@ -130,23 +173,30 @@ def monitor(
         on_progress: called with the number of samples that are done.
 
     Raises:
-        ValueError: the data do not fit the model, or have too few samples.
+        ValueError: the data do not fit the model, or an option is out of range.
 
     Example:
         >>> import tempfile, torch, riskmatch
         >>> generator = torch.Generator().manual_seed(0)
         >>> x, y = torch.randn(400, 3, generator=generator), torch.arange(400) % 2
         >>> x[:, 0] += 4 * y
-        >>> sites = {"A": (x[:200], y[:200]), "B": (x[200:], y[200:])}
-        >>> run = riskmatch.train(sites, "erm", out=tempfile.mkdtemp(), steps=50)
-        >>> folder = riskmatch.save_model(run, run.folder / "model")
-        >>> monitor(folder, {"C": (x, 1 - y)}).alarm  # labels are wrong
+        >>> sites = {name: (x[k::4], y[k::4]) for k, name in enumerate("ABCD")}
+        >>> sites = {name: (x + 0.1 * torch.randn(3), y) for name, (x, y) in sites.items()}
+        >>> out = Path(tempfile.mkdtemp())
+        >>> run = riskmatch.train(sites, "erm", out=out, steps=50, save=out / "m", left_out=True)
+        >>> monitor(out / "m", {"E": (x, 1 - y)}).alarm  # labels are wrong
         True
     """
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got {level:g}.")
-    if mismatch(seed, int) or seed < 0:
-        raise ValueError(f"seed must be an integer in [0, 2^63), got {seed!r}.")
+    for name, value, least in (
+        ("seed", seed, 0),
+        ("looks", looks, 1),
+        ("permutations", permutations, 1),
+    ):
+        if mismatch(value, int) or value < least:
+            raise ValueError(f"{name} must be an integer in [{least}, 2^63), got {value!r}.")
+    place = model if isinstance(model, Path | str) else "MODEL"
     if not isinstance(model, TrainedModel):
         model = load_model(model, trust=trust)
     if figure is not None:
@@ -159,14 +209,22 @@ def monitor(
             refuse_input(figure, data, within=EXTENSIONS)
             if figure.exists() and isinstance(model.preprocessing, ImagePreprocessing):
                 refuse_input(figure, *listed_files(Path(data)))
-    rng, rows = np.random.default_rng(seed), list[dict[str, Any]]()
-    curves: dict[str, dict[str, Array]] = {}
-    sites: Iterable[tuple[str, Quantity, Array]]
+    if metric != RISK:
+        metric = model.task.judged_by((), metric or "").primary
+    facts, rng = judged_metric(metric, model.left_out), np.random.default_rng(seed)
+    compared: Iterable[tuple[str, Quantity, Array]]
+    judged, untested = list[dict[str, Any]](), dict[str, str]()
+    uncalibrated = "the data have no labels" if not labelled else _uncalibrated(model, place)
     if labelled:
         domains = read_domains(model, data, label, domain, options, data_dir, on_progress)
-        scored = score_domains(model, domains, batch_size, on_skip, on_progress)
-        sites = ((name, "risk", scores.risk.astype(float)) for name, scores in scored)
-        pooled_tests = len(domains)
+        groups = {entry.name: entry.groups for entry in domains}
+        scored = dict(score_domains(model, domains, batch_size, on_skip, on_progress))
+        sites = {
+            name: (one, None if (own := groups[name]) is None else own.numpy()[one.index])
+            for name, one in scored.items()
+        }
+        judged, untested = judge_sites(model.left_out, sites, metric, level, looks)
+        compared = ((name, "risk", one.risk.astype(float)) for name, one in scored.items())
     else:
         wide = any(_held_out(model, name, "features").shape[1] for name in model.held_out)
         if not (model.labels == "classes" or wide):
@@ -174,47 +232,56 @@ def monitor(
                 "The model predicts no classes, and its network returns no features: data without "
                 "labels have nothing to compare."
             )
-        sites = _unlabelled(model, data, wide, batch_size, on_skip, on_progress, rng)
-        pooled_tests = (model.labels == "classes") + wide
-    least = math.ceil(pooled_tests / level) - 1  # else no adjusted p-value could raise the alarm
-    if permutations < least:
-        raise ValueError(
-            f"At level {level:g} with {pooled_tests} test{'s' * (pooled_tests > 1)} against the "
-            f"pool, permutations must be at least {least}, got {permutations}."
-        )
-    for site, quantity, values in sites:
-        reference = {name: _held_out(model, name, quantity) for name in model.domains}
-        for name, array in {site: values, **reference}.items():
-            if len(array) < 2:
-                raise ValueError(f"'{name}' has {len(array)} samples; a test needs at least 2.")
-        compared = compare(values, reference, permutations, rng)
-        rows += [{"site": site, "quantity": quantity, **row} for row in compared]
+        compared = _unlabelled(model, data, wide, batch_size, on_skip, on_progress, rng)
+    rows, curves = list[dict[str, Any]](), dict[str, dict[str, Array]]()
+    for site, quantity, values in compared:
+        every = {name: _held_out(model, name, quantity) for name in model.domains}
         if quantity != "features":
-            curves[site] = {**reference, site + NEW: values}
-    tests = pd.DataFrame(rows)
-    pooled = tests["against"] == POOL
-    for part in (pooled, ~pooled):
-        tests.loc[part, "p_adjusted"] = statistics.holm(tests.loc[part, "p"].to_list())
-    alarm = bool((tests.loc[pooled, "p_adjusted"] <= level).any())
-    result = Monitoring(alarm, level, labelled, tests, curves)
+            curves[site] = {**every, site + NEW: values}
+        reference = {name: one for name, one in every.items() if len(one) >= LEAST_SAMPLES}
+        sizes = {f"training domain {name}": len(one) for name, one in every.items()}
+        for name, n in (sizes | {f"site {site}": len(values)}).items():
+            if n < LEAST_SAMPLES:
+                untested[name] = f"{n} samples, and a test takes {LEAST_SAMPLES}"
+        if len(values) >= LEAST_SAMPLES and reference:
+            test = compare(values, reference, permutations, rng)
+            rows.append({"site": site, "quantity": quantity, **test})
+    common = any(row["alarm"] for row in judged), uncalibrated, level, looks, facts, labelled
+    result = Monitoring(*common, pd.DataFrame(judged), pd.DataFrame(rows), untested, curves)
     if figure is not None:
         save(result.figure().draw(), figure)
     return result
 
 
-def compare(
-    values: Array,
-    reference: Mapping[str, Array],
-    permutations: int,
-    rng: np.random.Generator,
-) -> list[dict[str, Any]]:
-    """Test values of a site against the pool of the reference domains, and against each of them.
+def _uncalibrated(model: TrainedModel, place: Path | str) -> str:
+    """Why a model has no calibrated alarm, and the command that cures it; empty if it has one."""
+    sites = {site.siblings or (name,) for name, site in model.left_out.items()}
+    if len(sites) >= LEAST_SITES:
+        return ""
+    cause = f"the model folder has {len(sites)} left-out sites, and {LEAST_SITES} are needed"
+    if len(model.domains) < LEAST_SITES:
+        return f"{cause}: train on {LEAST_SITES} domains or more"
+    command = train_command(model.config)
+    where = shlex.quote(str(place))
+    cure = (
+        f"{command} --all-domains --save {where}"
+        if command
+        else "riskmatch.train(…, left_out=True)"
+    )
+    return f"{cause}; left-out sites are trained and stored by: {cure}"
 
-    MMD² is the unbiased estimate. Its kernel is that of training for scalars, and
-    exp(−‖x − y‖² / median ‖x − y‖²) for features. The effect size of scalars is the probability
-    that a value of the site exceeds one of the reference, ties counting half: 0.5 without a
-    difference. That of features is 1 − (d̄_xx + d̄_yy) / (2 d̄_xy), with mean distances of different
-    samples: 0 without a difference, 1 where the two are far apart.
+
+def compare(
+    values: Array, reference: Mapping[str, Array], permutations: int, rng: np.random.Generator
+) -> dict[str, Any]:
+    """Test values of a site against the pool of the reference domains.
+
+    In the pool every domain has the same weight, whatever its number of samples. MMD² is the
+    unbiased estimate. Its kernel is that of training for scalars, and exp(−‖x − y‖² / median ‖x −
+    y‖²) for features. The effect size of scalars is the probability that a value of the site
+    exceeds one of the pool, ties counting half: 0.5 without a difference. That of features is
+    1 − (d̄_xx + d̄_yy) / (2 d̄_xy), with mean distances of different samples: 0 without a
+    difference, 1 where the two are far apart.
 
     Args:
         values: (n,) scalars, or (n, d) features of the site.
@@ -223,42 +290,27 @@ def compare(
         rng: source of subsamples and permutations.
 
     Returns:
-        The test against the pool, then those against the domains; see :attr:`Monitoring.tests`.
+        Part of a row of :attr:`Monitoring.tests`.
 
     References: Gretton et al., *A Kernel Two-Sample Test*, JMLR 2012; Székely and Rizzo, *Energy
     Statistics*, JSPI 2013.
     """
-    each = min(MAX_POOL // len(reference), *map(len, reference.values()))
+    each = max(2, MAX_POOL // len(reference))
     site = statistics.subsample(values, MAX_SITE, rng)
     parts = [statistics.subsample(part, each, rng) for part in reference.values()]
-    joined, n = np.concatenate([site, *parts]), len(site)
-    scalars = joined.ndim == 1
-    apart = np.empty((0, 0)) if scalars else statistics.distances(joined)
-    gram = kernel_matrix(joined) if scalars else statistics.median_kernel(apart)
-    others = np.arange(n, len(joined)).reshape(len(parts), each)
-    rows = []
-    for name, members in [(POOL, others.ravel()), *zip(reference, others, strict=True)]:
-        both = np.concatenate([np.arange(n), members])
-        part = gram if name == POOL else gram[np.ix_(both, both)]
-        mmd2, p = statistics.two_sample_test(part, n, permutations, rng)
-        effect = (
-            statistics.superiority(site, joined[members])
-            if scalars
-            else statistics.separation(apart, np.arange(n), members)
-        )
-        rows.append(
-            {
-                "against": name,
-                "samples": n,
-                "reference_samples": len(members),
-                "mean": float(site.mean()) if scalars else None,
-                "reference_mean": float(joined[members].mean()) if scalars else None,
-                "mmd2": mmd2,
-                "effect": effect,
-                "p": p,
-            }
-        )
-    return rows
+    weights = np.concatenate([np.full(len(part), 1 / len(part) / len(parts)) for part in parts])
+    joined, n, means = np.concatenate([site, *parts]), len(site), {}
+    if joined.ndim == 1:
+        gram = kernel_matrix(joined)
+        effect = float(np.mean([statistics.superiority(site, part) for part in parts]))
+        pool = float(np.mean([part.mean() for part in reference.values()]))
+        means = {"mean": float(values.mean()), "reference_mean": pool}
+    else:
+        apart = statistics.distances(joined)
+        effect, gram = statistics.separation(apart, n, weights), statistics.median_kernel(apart)
+    mmd2, p = statistics.two_sample_test(gram, n, permutations, rng, weights)
+    sizes = {"samples": n, "reference_samples": len(weights)}
+    return {**sizes, **means, "mmd2": mmd2, "effect": effect, "p": p}
 
 
 def _unlabelled(
