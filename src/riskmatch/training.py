@@ -60,6 +60,8 @@ class PreparedRun:
     """Objects that the configuration refers to."""
     expected: Expected | None = None
     """Accuracy to expect on a new domain, if the run follows an advice."""
+    together: Sequence[Sequence[str]] = ()
+    """Siblings, which the advice left out together."""
 
 
 def train(
@@ -168,8 +170,8 @@ def train(
         left_out: with ``save``, also train the run without each of its domains in turn, or ten
             parts of more, and store what these models say on the domains left out with the model,
             see :mod:`riskmatch.deployment.left_out`; or the groups of domains that count as one
-            site and are left out together. These runs are in ``out``, and continue where they
-            stopped.
+            site and are left out together, by default those of ``advice``. These runs are in
+            ``out``, and continue where they stopped.
         after_warmup: choose the step to save among those at which the method acts.
         licence: licence of the model, for its card.
         overwrite: replace another model in that folder.
@@ -290,7 +292,7 @@ def train(
                 run,
                 partial(train_one, resume=not again),
                 model_folder if save else None,
-                together=() if left_out is True else left_out,
+                together=prepared.together if left_out is True else left_out,
                 again=again,
                 on_plan=on_left_out,
                 on_progress=on_progress,
@@ -388,8 +390,9 @@ def prepare(
     config, settings = _config(instances, str(data), named, tests, preset, frozen, given)
     if message := replaced_lr(config, given):
         warnings.warn(message, RunWarning, stacklevel=3)
-    expected = None
+    expected, together = None, list[Sequence[str]]()
     if advised is not None:
+        together = [group for group in advised.left_out if len(group) > 1]
         settings |= {
             name: Setting(settings[name].value, "the advice")
             for name in given.keys() - explicit.keys()
@@ -403,7 +406,7 @@ def prepare(
                 RunWarning,
                 stacklevel=3,
             )
-    return PreparedRun(config, settings, instances, expected)
+    return PreparedRun(config, settings, instances, expected, together)
 
 
 def _check_parts(

@@ -1,5 +1,6 @@
 """Sites that were left out: which runs are trained, what the model folder stores of them."""
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -185,6 +186,26 @@ def test_siblings_are_left_out_together(tmp_path):
     assert stored["B"].siblings == ("B", "D")
     assert stored["A"].siblings == ()
     assert riskmatch.load_run(tmp_path / stored["B"].run).config.test_domains == ("B", "D")
+
+
+def test_siblings_of_the_advice_are_left_out_together(tmp_path):
+    advice = {
+        "format": "riskmatch advice 1",
+        "data": "colored-digits",
+        "method": "erm",
+        "hparams": {},
+        "options": {},
+        "expected": None,
+        "left_out": [["A"], ["B", "D"], ["C"]],
+    }
+    (tmp_path / "advice.json").write_text(json.dumps(advice))
+    train(tmp_path, sites("A", "B", "C", "D"), advice=tmp_path / "advice.json")
+    stored = read_left_out(tmp_path / "model")
+    assert stored["B"].run == stored["D"].run != stored["A"].run
+    assert stored["B"].siblings == ("B", "D")
+    (tmp_path / "advice.json").write_text(json.dumps(advice | {"left_out": ["B+D"]}))
+    with pytest.raises(ValueError, match=r"left_out\[0\] must be a list"):
+        train(tmp_path, sites("A", "B", "C", "D"), advice=tmp_path / "advice.json")
 
 
 def test_two_domains_are_not_left_out(tmp_path):

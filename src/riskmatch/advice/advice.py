@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,8 @@ class Advice:
     options: Mapping[str, Any] = field(default_factory=dict)
     """Other fields of :class:`~riskmatch.runs.config.RunConfig` by name."""
     expected: Expected | None = None
+    left_out: Sequence[Sequence[str]] = ()
+    """Sets of domains that were left out in turn, each one domain or siblings."""
 
     @property
     def given(self) -> dict[str, Any]:
@@ -67,7 +69,8 @@ class Advice:
         check_json(values, _SCHEMA)
         for name in values["options"]:
             check_option("option in the advice", name, field_names())
-        known = {name: values[name] for name in _SCHEMA}
+        check_json(groups := values.get("left_out", []), [[str]], "left_out")
+        known = {name: values[name] for name in _SCHEMA} | {"left_out": groups}
         return cls(**known | {"expected": Expected.from_json(values["expected"])})
 
 

@@ -231,7 +231,7 @@ def advise(
     judged = method_results(complete, groups, selected.metric)
     best = recommended(judged)
     config = best_draw(selected, best.variant, planned, groups).config
-    advice = advice_for(config, best.expected)
+    advice = replace(advice_for(config, best.expected), left_out=groups)
     checks = held_out_checks(selected, best.variant)
     advised = Advised(
         advice,

@@ -95,7 +95,8 @@ class Execution:
     models say on the domains left out is stored with the model: monitor and estimate compare new
     sites with it."""
     leave_out_together: tuple[str, ...] = ()
-    """Domains that count as one site for these runs, as in site-c+site-d."""
+    """Domains that count as one site for these runs, as in site-c+site-d; by default those that
+    --advice left out together."""
     after_warmup: bool = False
     """Choose the step of --all-domains among those at which the method acts."""
     licence: str | None = None
