@@ -151,12 +151,15 @@ def table(records: Records) -> Table:
         rows.append((name, *map(Spread, accuracies)))
         if name != "ERM":
             erm = (values(records, "ERM", "accuracy", d) for d in DIFFICULTY)
-            gains = (Gain(tuple(map(sub, *pair))) for pair in zip(accuracies, erm, strict=True))
+            gains = (
+                Gain.of([tuple(map(sub, *pair))]) for pair in zip(accuracies, erm, strict=True)
+            )
             rows.append((f"{name}: gain over ERM", *gains))
     return Table(
         "Coloured digits: accuracy on the test domain in per cent, mean ± standard deviation over "
         f"{len(SEEDS)} seeds, by the share d from a shortcut (0) to a difference in difficulty "
-        "(1). Gain over ERM: paired over seeds, ± half of its 95 % t-interval. The shape of the "
+        "(1). Gain over ERM: paired over seeds, ± half of its 95 % t-interval; "
+        "unit: this one test domain, of which seeds are drawn. The shape of the "
         "digit gives 75 % at every d.",
         ("method", *(f"d = {d:g}" for d in DIFFICULTY)),
         tuple(rows),

@@ -2,12 +2,15 @@
 
     python benchmarks/honest.py intervals
     python benchmarks/honest.py alarms
+    python benchmarks/honest.py verdict
 
 `intervals`: coverage and width of the 90 % interval for a new site, estimated from m sites, beside
 the t interval mean ± t · s · √(1 + 1/m), cut to the range.
 
 `alarms`: how often `monitor` alarms on new sites of the population of the left-out sites, on these
 themselves, under 12 looks, and where errors and risks are 1.25 and 1.5 times as many.
+
+`verdict`: how often a report says that a method is better or worse than ERM where none is.
 
 A study is a function that prints and writes `results/statistics/NAME.json` and `NAME.md`.
 """
@@ -17,9 +20,10 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +31,17 @@ from scipy.special import expit
 
 from riskmatch.deployment.alarm import judge_sites
 from riskmatch.deployment.left_out import LeftOutSite
+from riskmatch.report.gains import adjusted_gains
+from riskmatch.report.tables import LEVEL as GAIN_LEVEL
+from riskmatch.report.tables import Amount, Column, Table
 from riskmatch.runs.predictions import Predictions
-from riskmatch.statistics import at_least_worst, new_site_interval
+from riskmatch.statistics import UNITS, Unit, at_least_worst, new_site_interval, paired_gain
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "statistics"
 LEVEL, REPETITIONS, FRESH = 0.9, 2000, 2000
 """Level of intervals, repetitions, and new sites that each interval is tried on."""
+METHODS, JOBS = (5, 34), 2
+"""Numbers of methods that are compared with ERM, and processes."""
 SITES = (3, 4, 5, 6, 7, 8, 10, 12, 15, 20)
 Draw = Callable[[np.random.Generator, tuple[int, ...]], NDArray[np.float64]]
 
@@ -107,6 +116,137 @@ def _by_population(rows: list[dict[str, Any]], cell: Callable[[dict[str, Any]], 
         cells = [cell(row) for row in rows if row["sites"] == m]
         lines.append(f"| {m} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+class Null(NamedTuple):
+    """A population in which no method is better or worse than ERM."""
+
+    unit: Unit
+    domains: int
+    trials: int
+    between: float = 0.0
+    """Standard deviation between domains of the effect of a method; that of a trial is 1."""
+    note: str = ""
+
+
+NULLS = (
+    Null("domains", 4, 3),
+    Null("domains", 4, 3, 2.0),
+    Null("domains", 4, 2, 2.0),
+    Null("domains", 12, 2, 2.0),
+    Null("domains", 4, 3, 2.0, "a run is missing"),
+    Null("domains", 4, 3, 2.0, "trials of a domain vary twice as much"),
+    Null("new-domain", 3, 3, 2.0),
+    Null("new-domain", 4, 3),
+    Null("new-domain", 4, 3, 2.0),
+    Null("new-domain", 6, 1, 2.0),
+    Null("new-domain", 12, 1),
+    Null("new-domain", 12, 1, 2.0),
+    Null("new-domain", 20, 3, 2.0),
+    Null("new-domain", 6, 1, 2.0, "a run is missing"),
+)
+
+
+AGAIN = Null("new-domain", 20, 3, 2.0)
+"""Simulated again with other seeds, as its share of 6.3 % could be more than chance."""
+
+
+def differences(null: Null, methods: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Differences of methods from one ERM, which correlates them."""
+    effects = null.between * rng.normal(size=(methods + 1, null.domains, 1))
+    if null.unit == "domains":  # no effect on average over these domains
+        effects -= effects.mean(1, keepdims=True)
+    noise = rng.normal(size=(methods + 1, null.domains, null.trials))
+    if "twice" in null.note:
+        noise[:, 0] *= 2
+    values = effects + noise
+    made = values[1:] - values[0]
+    if "missing" in null.note:
+        made[0, 0, 0] = math.nan
+    return np.asarray(made)
+
+
+def old_rule(made: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether the t-interval over domains × trials, as if independent, excludes zero."""
+    from scipy.special import stdtrit
+
+    flat = made.reshape(len(made), -1)
+    n = (~np.isnan(flat)).sum(1)
+    half = stdtrit(n - 1, 1 - GAIN_LEVEL / 2) * np.nanstd(flat, axis=1, ddof=1) / np.sqrt(n)
+    return np.asarray(abs(np.nanmean(flat, axis=1)) > half)
+
+
+def rejections(null: Null, methods: int, seed: int) -> dict[str, Any]:
+    """Shares of repetitions in which each rule rejects."""
+    rng = np.random.default_rng(seed)
+    one, some, verdict = 0, 0, 0
+    for _ in range(REPETITIONS):
+        made = differences(null, methods, rng)
+        old = old_rule(made)
+        one += bool(old[-1])
+        some += bool(old.any())
+        table = made.tolist()
+        single = (paired_gain(rows, null.unit).p for rows in table)
+        if any(p is not None and p < GAIN_LEVEL for p in single):  # no adjusted p is smaller
+            gains = adjusted_gains(table, null.unit)
+            verdict += any(gain.better or gain.worse for gain in gains)
+    return {
+        **null._asdict(),
+        "methods": methods,
+        "old, one method": one / REPETITIONS,
+        "old, any method": some / REPETITIONS,
+        "verdict": verdict / REPETITIONS,
+    }
+
+
+def verdict_table(made: Iterable[dict[str, Any]]) -> Table:
+    """Shares of rejections of the verdict, beside those of the rule before it."""
+
+    def column(name: str, title: str = "", percent: bool = False) -> Column:
+        if percent:
+            return Column(title or name, lambda row: Amount(100 * row[name], 1))
+        return Column(title or name, lambda row: row[name])
+
+    limit = 100 * (GAIN_LEVEL + 2 * math.sqrt(GAIN_LEVEL * (1 - GAIN_LEVEL) / REPETITIONS))
+    return Table.of(
+        f"Verdicts of a report where no method differs from ERM, in per cent of {REPETITIONS:,} "
+        f"repetitions; {100 * GAIN_LEVEL:.0f} % plus two standard errors is {limit:.1f} %. ERM is "
+        "shared, so that methods correlate by 0.5; trials have a standard deviation of 1.",
+        [
+            Column("unit", lambda row: UNITS[row["unit"]]),
+            column("domains"),
+            column("trials"),
+            Column(
+                "spread",
+                lambda row: Amount(row["between"], 0),
+                "standard deviation of the effect of a method between domains",
+            ),
+            column("note", "besides"),
+            column("methods"),
+            column("old, one method", percent=True),
+            Column(
+                "old, any method",
+                lambda row: Amount(100 * row["old, any method"], 1),
+                "some 95 % t-interval over domains × trials, as if independent, excludes zero",
+            ),
+            Column(
+                "verdict",
+                lambda row: Amount(100 * row["verdict"], 1),
+                "some p-value of the unit, adjusted over all methods, is below 0.05: by step-down "
+                "max-t, by Holm's method where a run is missing",
+            ),
+        ],
+        made,
+    )
+
+
+def verdict() -> None:
+    """Rejections of the verdict under the null hypothesis."""
+    cases = [(null, methods) for methods in METHODS for null in NULLS]
+    cases += [(AGAIN._replace(note=f"again, seed {seed}"), METHODS[-1]) for seed in (28, 29)]
+    with ProcessPoolExecutor(JOBS) as pool:
+        made = list(pool.map(rejections, *zip(*cases, strict=True), range(len(cases))))
+    write("verdict", made, verdict_table(made).markdown() + "\n")
 
 
 def write(name: str, values: Any, text: str) -> None:
@@ -201,7 +341,11 @@ def alarms() -> None:
     print("\n".join(lines))
 
 
-STUDIES: dict[str, Callable[[], None]] = {"intervals": intervals, "alarms": alarms}
+STUDIES: dict[str, Callable[[], None]] = {
+    "intervals": intervals,
+    "alarms": alarms,
+    "verdict": verdict,
+}
 
 
 def main() -> None:

@@ -1,6 +1,10 @@
 """A small sweep of two methods on two domains, with invented accuracies."""
 
+import math
+
+import numpy as np
 from made_records import evaluation, run
+from scipy import stats
 
 from riskmatch.report import comparison
 from riskmatch.report.selected import select
@@ -57,12 +61,20 @@ def left_out(*domains, method="erm", **others):
     ]
 
 
-def per_domain_table(runs, data, rule="train-val", plan=()):
-    return comparison.per_domain_table(select(results_of(runs, plan), rule)[data])
+def per_domain_table(runs, data, rule="train-val", plan=(), unit="domains"):
+    return comparison.per_domain_table(select(results_of(runs, plan), rule)[data], unit=unit)
 
 
-def overview_table(runs, rule="train-val", plan=()):
-    return comparison.overview_table(list(select(results_of(runs, plan), rule).values()))
+def overview_table(runs, rule="train-val", plan=(), unit="domains"):
+    return comparison.overview_table(list(select(results_of(runs, plan), rule).values()), unit=unit)
+
+
+def half_of_these_domains(differences):
+    """Half of the 95 % t-interval of a mean over domains, trials being drawn within each."""
+    rows = [np.asarray(row, float) for row in differences]
+    df = sum(len(row) - 1 for row in rows)
+    pooled = sum(((row - row.mean()) ** 2).sum() for row in rows) / df
+    return stats.t.ppf(0.975, df) * math.sqrt(pooled * sum(1 / len(r) for r in rows)) / len(rows)
 
 
 def efficiency_table(runs, data, rule="train-val", plan=()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from statistics import stdev
 from typing import Any, Literal, NamedTuple
 
@@ -351,15 +352,16 @@ def paired_gain(
     df, mean = len(values) - 1, float(share * values[0])
     if not df:
         return PairedGain(mean, None, None)
-    se = share * math.sqrt((values[1:] ** 2).sum() / df)
-    t = float(_t(values[:1], values[:, None])[0])
-    return PairedGain(mean, float(stdtrit(df, (1 + level) / 2)) * se, 2 * float(stdtr(df, -t)))
+    rest = float((values[1:] ** 2).sum())
+    if rest <= 1e-14 * float((values**2).sum()):  # equal differences, but for rounding
+        return PairedGain(mean, 0.0, 0.0 if values[0] else 1.0)
+    sd = math.sqrt(rest / df)
+    p = 2 * float(stdtr(df, -abs(values[0]) / sd))
+    return PairedGain(mean, float(stdtrit(df, (1 + level) / 2)) * share * sd, p)
 
 
 def _contrasts(differences: Sequence[Sequence[float]], unit: Unit) -> tuple[Array, float]:
     """Orthonormal coordinates of a table, the mean over domains first, and its factor."""
-    from scipy.linalg import helmert
-
     table = [np.asarray(row, float) for row in differences]
     rows = [row[~np.isnan(row)] for row in table]
     rows = [row for row in rows if len(row)]
@@ -367,17 +369,15 @@ def _contrasts(differences: Sequence[Sequence[float]], unit: Unit) -> tuple[Arra
         rows = [np.array([row.mean() for row in rows])]
     means = [row.mean() for row in rows]
     share = math.sqrt(sum(1 / len(row) for row in rows)) / len(rows)
-    return np.concatenate([[np.mean(means) / share], *(helmert(len(r)) @ r for r in rows)]), share
+    return np.concatenate([[np.mean(means) / share], *(_helmert(len(r)) @ r for r in rows)]), share
 
 
-def _t(means: Array, columns: Array) -> Array:
-    """|t| of means (…, k) that are coordinates of k columns (df + 1, k) in one direction."""
-    squares = (columns**2).sum(0)
-    rest = np.maximum(0, squares - means**2)
-    rest[rest <= 1e-14 * squares] = 0  # equal differences, but for rounding
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = abs(means) * np.sqrt((len(columns) - 1) / rest)
-    return np.asarray(np.nan_to_num(t, posinf=np.inf))
+@cache
+def _helmert(n: int) -> Array:
+    """Orthonormal contrasts (n − 1, n)."""
+    from scipy.linalg import helmert
+
+    return np.asarray(helmert(n))
 
 
 def max_t(
@@ -421,17 +421,22 @@ def max_t(
 
 
 def _rotated(columns: Array, p: Array) -> list[float]:
-    """Step-down max-t by rotations of columns (df + 1, k) with p-values p of single ones."""
+    """Step-down max-t by rotations of columns (df + 1, k) with p-values p of single ones.
+
+    |t| grows with the cosine of a column and the direction of the mean, which takes its place.
+    """
     directions = np.random.default_rng(0).normal(size=(ROTATIONS, len(columns)))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    t = _t(columns[0], columns)
-    order = np.argsort(-t, kind="stable")
-    rotated = _t(directions @ columns, columns)[:, order]
-    largest = np.maximum.accumulate(rotated[:, ::-1], axis=1)[:, ::-1]  # of a method and the later
-    exceeding = (largest >= t[order]).sum(0)
+    lengths = np.linalg.norm(columns, axis=0)
+    units = columns / np.where(lengths > 0, lengths, 1)
+    order = np.argsort(abs(units[0]), kind="stable")  # the smallest first
+    units = units[:, order]
+    rotated = abs(units.T @ directions.T)
+    largest = np.maximum.accumulate(rotated)  # of a method and those with a smaller |t|
+    exceeding = (largest >= abs(units[0])[:, None]).sum(1)
     steps = np.maximum((1 + exceeding) / (1 + ROTATIONS), p[order])
     adjusted = np.empty(len(p))
-    adjusted[order] = np.maximum.accumulate(steps)
+    adjusted[order] = np.maximum.accumulate(steps[::-1])[::-1]
     return [float(one) for one in adjusted]
 
 

@@ -70,7 +70,7 @@ def test_json_output(riskmatch, trained):
 def test_several_runs_are_compared(riskmatch, trained):
     out = riskmatch("show", "runs").out
     assert out.startswith("2 methods on colored-digits\n")
-    assert re.search(r"^RDM \(two moments\) +ERM +\S+ +— +— +1 *$", out, re.MULTILINE)
+    assert re.search(r"^RDM \(two moments\) +ERM +\S+ +— +— +— +1 *$", out, re.MULTILINE)
 
 
 def test_unfinished_sweep(riskmatch):

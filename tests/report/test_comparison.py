@@ -15,6 +15,7 @@ from made_sweep import (
     RUNS,
     cells,
     efficiency_table,
+    half_of_these_domains,
     left_out,
     overview_table,
     per_domain_table,
@@ -34,16 +35,81 @@ def test_cells_are_the_mean_and_standard_error_of_domainbed():
             values = [v for (d, _), v in accuracies.items() if d == domain]
             error = np.std(np.array(values) / np.sqrt(len(values)))
             assert cell == f"{np.mean(values):.1f} ± {error:.1f}"
-    assert cells(table, "ERM")[2:] == ["66.125", "None"]
-    assert table.columns == ("method", "a", "b", "average", "gain over ERM")
+    assert cells(table, "ERM")[2:] == ["66.125", "None", "None"]
+    assert table.columns == ("method", "a", "b", "average", "gain over ERM", "adjusted p")
 
 
-def test_the_difference_from_erm_is_the_paired_t_interval():
-    differences = [RDM[key] - ERM[key] for key in ERM]
-    low, high = stats.t.interval(0.95, 3, loc=np.mean(differences), scale=stats.sem(differences))
-    expected = f"+{(low + high) / 2:.1f} ± {(high - low) / 2:.1f}"
-    assert cells(per_domain_table(RUNS, "toy"), "RDM")[-1] == expected
-    assert cells(overview_table(RUNS), "RDM")[-1] == expected
+DIFFERENCES = [[RDM[d, trial] - ERM[d, trial] for trial in (0, 1)] for d in "ab"]
+
+
+def test_the_gain_over_erm_has_the_interval_of_its_unit():
+    mean, means = np.mean(DIFFERENCES), np.mean(DIFFERENCES, axis=1)
+    halves = {
+        "domains": half_of_these_domains(DIFFERENCES),
+        "new-domain": stats.t.ppf(0.975, 1) * stats.sem(means),
+    }
+    words = {"domains": "these domains", "new-domain": "a new domain"}
+    for unit, half in halves.items():
+        for table in (per_domain_table(RUNS, "toy", unit=unit), overview_table(RUNS, unit=unit)):
+            *_, gain, p = cells(table, "RDM")
+            assert gain == f"+{mean:.1f} ± {half:.1f}"
+            df = {"domains": 2, "new-domain": 1}[unit]
+            t = mean / (half / stats.t.ppf(0.975, df))
+            assert p == f"{2 * stats.t.sf(t, df):.3f}"
+            assert f"unit: {words[unit]}" in table.caption
+            assert f"gain over ERM 95 % ± of {words[unit]}" in table.csv()
+
+
+def test_two_units_of_one_sweep_do_not_agree_on_a_gain_that_differs_between_domains():
+    """12 and 0 points, each to 0.1: certain for these domains, uncertain for a new one."""
+    rdm = {("a", 0): 72.0, ("a", 1): 73.6, ("b", 0): 70.0, ("b", 1): 73.1}
+    tables = {u: tables_of_results(results_of(sweep("erm", ERM) + sweep("rdm", rdm)), unit=u)[0]
+              for u in ("domains", "new-domain")}  # fmt: skip
+    p = {unit: table.to_json()["rows"][1]["adjusted p"] for unit, table in tables.items()}
+    assert p["domains"] < 0.001 < 0.3 < p["new-domain"]
+    assert "2 domains are few" in tables["new-domain"].caption
+    assert "no adjusted p can fall below 0.5" in tables["new-domain"].caption
+
+
+def test_p_values_are_adjusted_over_all_methods():
+    (alone,) = tables_of_results(results_of(RUNS))
+    rng, others = np.random.default_rng(0), []
+    for method in ("vrex", "coral", "irm", "eqrm"):
+        others += sweep(method, {place: v + rng.normal(0, 3) for place, v in ERM.items()})
+    (several,) = tables_of_results(results_of(RUNS + others))
+    single, adjusted = (float(cells(table, "RDM")[-1]) for table in (alone, several))
+    assert 1.3 * single < adjusted <= 5 * single
+    assert "5 comparisons" in several.caption
+    lost = ("irm", ("b",), 1)
+    missing = [
+        r for r in others if (r.config.method, r.config.test_domains, r.config.trial) != lost
+    ]
+    (holm,) = tables_of_results(results_of(RUNS + missing))
+    assert adjusted < float(cells(holm, "RDM")[-1]) <= 5 * single + 0.003  # single is rounded
+
+
+def test_one_trial_gives_an_interval_of_a_new_domain_alone():
+    runs = [r for r in RUNS if r.config.trial == 0]
+    table = per_domain_table(runs, "toy")
+    assert table.columns[-1] == "gain over ERM"
+    assert cells(table, "RDM")[-1] == "+1.2"
+    assert "No interval of these domains: every test domain has one trial" in table.caption
+    assert " ± " in cells(per_domain_table(runs, "toy", unit="new-domain"), "RDM")[-2]
+    with pytest.raises(ValueError, match=r"unit 'domain'.*'new-domain'"):
+        per_domain_table(runs, "toy", unit="domain")
+
+
+def test_domains_that_a_run_leaves_out_together_are_one_domain():
+    """As one run is behind their values, they share its chance."""
+    runs = [
+        run("ab", evaluation(1, a=(a, 1), b=(a + noise, 1), c=(1, 50)), method=method, trial=trial)
+        for method, noise, values in (("erm", 0.0, (60, 60, 60)), ("rdm", 0.2, (61, 62, 63)))
+        for trial, a in enumerate(values)
+    ]
+    half = stats.t.ppf(0.975, 2) * stats.sem([1.1, 2.1, 3.1])
+    assert cells(per_domain_table(runs, "toy"), "RDM")[-2] == f"+2.1 ± {half:.1f}"
+    alone = per_domain_table(runs, "toy", unit="new-domain")
+    assert "No interval of a new domain: there is one test domain" in alone.caption
 
 
 def test_only_test_domains_and_trials_of_both_methods_are_paired():
@@ -140,8 +206,8 @@ def test_averages_over_some_domains_are_not_shown_beside_those_of_the_paper():
 def test_csv_has_six_decimals():
     rows = list(csv.DictReader(io.StringIO(per_domain_table(RUNS, "toy").csv())))
     assert (rows[1]["gain over ERM mean"], rows[1]["gain over ERM n"]) == ("1.625", "4")
-    half = stats.t.ppf(0.975, 3) * stats.sem([RDM[key] - ERM[key] for key in ERM])
-    assert float(rows[1]["gain over ERM 95 % ±"]) == pytest.approx(half, abs=1e-6)
+    half = half_of_these_domains(DIFFERENCES)
+    assert float(rows[1]["gain over ERM 95 % ± of these domains"]) == pytest.approx(half, abs=1e-6)
     quick = [run("a", evaluation(3, 0.123456, 2**28, a=(80, 1), b=(0, 1)))]
     (row,) = csv.DictReader(io.StringIO(efficiency_table(quick, "toy").csv()))
     assert (row["training (s)"], row["memory (GiB)"]) == ("0.370368", "0.25")

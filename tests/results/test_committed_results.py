@@ -8,10 +8,12 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 import pytest
+from scipy.stats import t
 
 from riskmatch.experiments.colored_mnist import grid_runs
-from riskmatch.report.comparison import GAIN, tables_of
+from riskmatch.report.comparison import tables_of
 from riskmatch.report.figures.training import ablation
+from riskmatch.report.gains import ADJUSTED, GAIN, adjusted_gains
 from riskmatch.runs.frame import results
 from riskmatch.selection import choose, find_rule
 
@@ -37,7 +39,15 @@ def test_frozen_pacs():
     (table,) = tables_of(RESULTS / "pacs/frozen")
     committed = list(csv.reader((RESULTS / "pacs/frozen/pacs.csv").read_text().splitlines()))[1:]
     assert numbers(table) == committed
-    assert table.columns[-1] == GAIN == "gain over ERM"
+    assert table.columns[-2:] == (GAIN, ADJUSTED) == ("gain over ERM", "adjusted p")
+
+
+@pytest.mark.parametrize("unit", ["domains", "new-domain"])
+@pytest.mark.parametrize(("file", "after"), [("train-val", False), ("after-warmup", True)])
+def test_units_on_frozen_pacs(unit, file, after):
+    (table,) = tables_of(RESULTS / "pacs/frozen", after_warmup=after, unit=unit)
+    name = f"{file}-new-domain.md" if unit == "new-domain" else f"{file}.md"
+    assert cells(table.markdown()) == cells((RESULTS / "pacs/frozen" / name).read_text())
 
 
 def test_choices_on_frozen_pacs_that_precede_the_method():
@@ -63,7 +73,7 @@ def test_batches_of_committed_rdm_runs_on_pacs_are_equal(folder):
 
 
 def test_fine_tuned_pacs():
-    (table,) = tables_of(RESULTS / "pacs/fine-tuned")
+    (table,) = tables_of(RESULTS / "pacs/fine-tuned", unit="new-domain")
     assert cells(table.markdown()) == cells((RESULTS / "pacs/fine-tuned/table.md").read_text())
     (costs,) = tables_of(RESULTS / "pacs/fine-tuned", costs=True)
     assert cells(costs.markdown()) == cells((RESULTS / "pacs/fine-tuned/costs.md").read_text())
@@ -75,8 +85,11 @@ def test_pacs_after_warmup(after_warmup, name):
     folder = RESULTS / "pacs" / name
     rule = replace(find_rule("train-val"), after_warmup=after_warmup)
     (table,) = tables_of(folder, rule)
-    file = folder / ("after-warmup.md" if after_warmup else "table.md")
-    assert cells(table.markdown()) == cells(file.read_text())
+    file = "after-warmup" if after_warmup else "table"
+    assert cells(table.markdown()) == cells((folder / f"{file}.md").read_text())
+    if name == "fine-tuned-300":
+        (table,) = tables_of(folder, rule, unit="new-domain")
+        assert cells(table.markdown()) == cells((folder / f"{file}-new-domain.md").read_text())
 
 
 def accuracies(frame, variant, after_warmup=False):
@@ -86,11 +99,22 @@ def accuracies(frame, variant, after_warmup=False):
     return 100 * chosen.set_index(["test_domain", "trial"])["value"]
 
 
-def gain(ours, theirs, student):
-    """Mean of the paired differences ± half of their interval, as text."""
-    gains = list(ours - theirs)
-    half = student * stdev(gains) / len(gains) ** 0.5
-    return f"{fmean(gains):+.1f} ± {half:.1f}".replace("-", "−").replace("−0.0", "0.0")
+def by_domain(ours, theirs):
+    """Paired differences, (domains, trials)."""
+    return (ours - theirs).unstack("trial").to_numpy()
+
+
+def gain(ours, theirs, unit="new-domain"):
+    """Mean of the paired differences ± half of the interval of a unit, as text."""
+    table = by_domain(ours, theirs)
+    if unit == "new-domain":
+        table, df = table.mean(1, keepdims=True), len(table) - 1
+        variance = table.var(ddof=1)
+    else:
+        df = table.size - len(table)
+        variance = table.var(axis=1, ddof=1).mean()
+    half = t.ppf(0.975, df) * (variance / table.size) ** 0.5
+    return f"{table.mean():+.1f} ± {half:.1f}".replace("-", "−").replace("−0.0", "0.0")
 
 
 @pytest.mark.parametrize(
@@ -103,10 +127,26 @@ def test_differences_by_draw_on_fine_tuned_pacs(variant, other):
     pairs = []
     for draw in draws:
         parts = (draw, draw[draw["step"] == 300])
-        shown = [gain(accuracies(part, variant), accuracies(part, other), 2.3646) for part in parts]
+        shown = [gain(accuracies(part, variant), accuracies(part, other)) for part in parts]
         pairs.append(" | ".join(shown))
     table = next(table for table in text.split("\n\n") if f" {pairs[0]} |" in table)
     assert all(f" {pair} |" in row for pair, row in zip(pairs, table.splitlines()[2:], strict=True))
+
+
+def test_units_of_rdm_against_its_control_on_fine_tuned_pacs():
+    """What the README says of it: the interval of a new domain excludes zero, alone."""
+    folder = RESULTS / "pacs/fine-tuned-300"
+    frame, text = results(folder), (folder / "README.md").read_text()
+    own = {variant: accuracies(frame, variant) for variant in TITLES_OF_FINE_TUNED}
+    control = own.pop("erm-switch")
+    assert gain(own["rdm"], control) == "−1.9 ± 1.7"
+    assert gain(own["rdm"], control, "domains") == "−1.9 ± 2.1"
+    tables = [by_domain(values, control).tolist() for values in own.values()]
+    p = [
+        dict(zip(own, adjusted_gains(tables, unit), strict=True))["rdm"].p
+        for unit in ("domains", "new-domain")
+    ]
+    assert f"{p[0]:.2f} and {p[1]:.2f}" in text
 
 
 def test_averages_on_fine_tuned_pacs():
@@ -115,7 +155,7 @@ def test_averages_on_fine_tuned_pacs():
     own = {variant: accuracies(frame, variant) for variant in TITLES_OF_FINE_TUNED}
     for variant, title in TITLES_OF_FINE_TUNED.items():
         against = [
-            "" if name == variant else gain(own[variant], own[name], 2.3646)
+            "" if name == variant else gain(own[variant], own[name])
             for name in ("erm", "erm-switch")
         ]
         assert [title, f"{fmean(own[variant]):.1f}", *against] in rows
@@ -155,7 +195,7 @@ def test_learning_rate_that_is_too_high_on_fine_tuned_pacs():
 def test_variance_regularisation_on_frozen_pacs(after_warmup):
     frames = [results(RESULTS / "pacs" / name) for name in ("frozen", "no-variance")]
     both = [accuracies(frame, "rdm", after_warmup) for frame in frames]
-    row = [f"{fmean(each):.1f}" for each in both] + [gain(*both, 2.2010)]
+    row = [f"{fmean(each):.1f}" for each in both] + [gain(*both, "domains")]
     shown = cells((RESULTS / "pacs/no-variance/README.md").read_text())
     assert row == shown[after_warmup][1:]
 
@@ -259,7 +299,7 @@ def test_difficulty():
 def test_real_tables(folder):
     after = replace(find_rule("train-val"), after_warmup=True)
     for rule, file in (("train-val", "table.md"), (after, "after-warmup.md")):
-        (table,) = tables_of(RESULTS / "tables" / folder, rule)
+        (table,) = tables_of(RESULTS / "tables" / folder, rule, unit="new-domain")
         assert cells(table.markdown()) == cells((RESULTS / "tables" / folder / file).read_text())
 
 
@@ -363,10 +403,10 @@ def test_the_spread_of_table1(rule):
 
 
 @pytest.mark.parametrize(
-    ("folder", "name", "t"), [("digits", "ColoredDigits", 4.3027), ("pacs", "PACS, frozen", 2.2010)]
+    ("folder", "name"), [("digits", "ColoredDigits"), ("pacs", "PACS, frozen")]
 )
-def test_averages_differ_in_the_average_alone(folder, name, t):
-    """And the gains at the last step are those of the table, with Student's 97.5 % point ``t``."""
+def test_averages_differ_in_the_average_alone(folder, name):
+    """And the gains at the last step are those of the table."""
     frame = results(RESULTS / "averaging" / folder).sort_values("step")
     last = frame.drop_duplicates("run", keep="last").copy()
     pairs = ["method", "test_domains", "trial"]
@@ -378,8 +418,8 @@ def test_averages_differ_in_the_average_alone(folder, name, t):
     rows = cells((RESULTS / "averaging/averaging.md").read_text())
     for method, own in last.groupby("method"):
         wide = 100 * own.pivot(index=pairs, columns="average", values="accuracy")
-        (row,) = (r for r in rows if r[:3] == [name, method.upper(), "last"])
-        for average, cell in zip(("swa", "swad"), row[-2:], strict=True):
-            gains = list(wide[average] - wide["none"])
-            half = t * stdev(gains) / len(gains) ** 0.5
-            assert cell == f"{fmean(gains):+.1f} ± {half:.1f}".replace("-", "−")
+        shown = {r[3]: r[-2:] for r in rows if r[:3] == [name, method.upper(), "last"]}
+        units = {"these domains": "domains", "a new domain": "new-domain"}
+        assert len(shown) == {"digits": 1, "pacs": 2}[folder]
+        for unit, found in shown.items():
+            assert found == [gain(wide[a], wide["none"], units[unit]) for a in ("swa", "swad")]

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
 
 from riskmatch.cli.errors import BadInput, Ended, unknown
 from riskmatch.cli.options import Option, options_of
@@ -112,6 +112,9 @@ class Compared:
     of test domains, from stored predictions or checkpoints."""
     data_dir: Path | None = None
     """Folder searched first for the data set, where its samples are needed."""
+    unit: Literal["domains", "new-domain"] = "domains"
+    """What intervals and p-values of gains generalise over: these domains, of which trials are
+    drawn, or a new domain, drawn as those tested were."""
 
 
 @dataclass(kw_only=True)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from riskmatch.metrics import ACCURACY
 from riskmatch.report import titles
 from riskmatch.report.facts import Facts, lines, selection_facts
+from riskmatch.report.gains import gain_columns, gains_over_erm, unit_facts
 from riskmatch.report.groups import worst_groups
 from riskmatch.report.published import (
     EFFICIENCY,
@@ -27,7 +28,6 @@ from riskmatch.report.samples import DataCache
 from riskmatch.report.selected import (
     RowKey,
     Selected,
-    gain_over_erm,
     in_method_order,
     row_label,
     rows_over,
@@ -36,13 +36,11 @@ from riskmatch.report.selected import (
 from riskmatch.report.tables import ERROR, Amount, Cell, Column, Gain, Table, capitalised, number
 from riskmatch.runs.frame import Results, read_results
 from riskmatch.selection import Rule, find_rule
+from riskmatch.statistics import Unit
 from riskmatch.trust import imports_nothing
 
-GAIN = "gain over ERM"
-"""Title of the column of paired differences from ERM."""
 BATCH_SIZE, SECONDS, MEMORY = "batch size", "training (s)", "memory (GiB)"
 WORST, GROUP = "worst test domain", "worst group"
-PAIRED = "mean difference, paired over test domains and trials, ± half of its 95 % t-interval"
 
 
 def tables_of(
@@ -55,6 +53,7 @@ def tables_of(
     worst: bool = False,
     by: Sequence[str] = (),
     data_dir: Path | None = None,
+    unit: Unit = "domains",
 ) -> list[Table]:
     """The tables of the runs in some folders: one for each data set, then one over all.
 
@@ -69,6 +68,8 @@ def tables_of(
         worst: add the worst test domain.
         by: columns of the data; the worst group of samples by their values is added.
         data_dir: folder searched first for the data, with ``by``.
+        unit: what intervals and p-values of gains over ERM generalise over: ``domains`` (these,
+            trials vary) or ``new-domain`` (domains vary).
     """
     rule = find_rule(rule)
     results = read_results(paths, begun=False)
@@ -76,7 +77,7 @@ def tables_of(
     after_warmup = after_warmup or rule.after_warmup
     rule = replace(rule, after_warmup=after_warmup)
     return tables_of_results(
-        results, rule, costs, metric=metric, worst=worst, by=by, data_dir=data_dir
+        results, rule, costs, metric=metric, worst=worst, by=by, data_dir=data_dir, unit=unit
     )
 
 
@@ -90,6 +91,7 @@ def tables_of_results(
     worst: bool = False,
     by: Sequence[str] = (),
     data_dir: Path | None = None,
+    unit: Unit = "domains",
 ) -> list[Table]:
     """As :func:`tables_of`, for runs that have been read.
 
@@ -111,13 +113,17 @@ def tables_of_results(
     if costs:
         return [efficiency_table(one) for one in selected.values()]
     data = DataCache(data_dir)
-    tables = [per_domain_table(one, worst, by, data) for one in selected.values()]
+    tables = [per_domain_table(one, worst, by, data, unit) for one in selected.values()]
     usual = [one for one in selected.values() if one.data in set(one.cases["own_data"])]
-    return [*tables, overview_table(usual, worst)] if len(usual) > 1 else tables
+    return [*tables, overview_table(usual, worst, unit)] if len(usual) > 1 else tables
 
 
 def per_domain_table(
-    selected: Selected, worst: bool = False, by: Sequence[str] = (), data: DataCache | None = None
+    selected: Selected,
+    worst: bool = False,
+    by: Sequence[str] = (),
+    data: DataCache | None = None,
+    unit: Unit = "domains",
 ) -> Table:
     """The metric by test domain on one data set: a row per method, the paper's below ours.
 
@@ -126,13 +132,15 @@ def per_domain_table(
         worst: add the worst test domain.
         by: columns of the data; the worst group of samples by their values is added.
         data: the data sets of runs.
+        unit: what intervals of gains generalise over.
     """
     title = titles.data_title(selected.data)
     part = selected.reported_part
     rows = []
+    gains = gains_over_erm([selected], selected.rows, unit)
     groups, grouping = worst_groups(selected, by, data or DataCache()) if by else ({}, "")
     for key in selected.rows:
-        by_domain, gain = selected.by_domain(key), gain_over_erm([selected], key)
+        by_domain, gain = selected.by_domain(key), gains.get(key)
         cells = {domain: selected.trials(values) for domain, values in by_domain.items()}
         average = number(selected.average(key), selected.decimals)
         lowest = selected.worst(key) if worst else None
@@ -140,7 +148,7 @@ def per_domain_table(
         rows.append(Row(key.variant, label, cells, average, gain, lowest, group))
     published = _published(selected, PER_DOMAIN.get(selected.data, {}), selected.domains)
     facts = {**selection_facts(selected), **_source(published, "selection train-val")}
-    facts |= {GROUP: grouping}
+    facts |= {GROUP: grouping, **unit_facts(gains.values(), unit)}
     metric = selected.facts
     caption = (
         f"{title}: {metric.title} on the {part} of the test domain{metric.unit}, {ERROR}"
@@ -150,10 +158,11 @@ def per_domain_table(
         " ".join([caption, *lines(facts)]),
         {domain: domain for domain in selected.domains},
         rows + published,
+        gains=gain_columns(len(gains), unit),
     )
 
 
-def overview_table(sets: Sequence[Selected], worst: bool = False) -> Table:
+def overview_table(sets: Sequence[Selected], worst: bool = False, unit: Unit = "domains") -> Table:
     """The paper's Table 2: the metric averaged over test domains by method and data set.
 
     Values of a metric without an upper bound, such as RMSE, may have another unit in every data
@@ -163,8 +172,9 @@ def overview_table(sets: Sequence[Selected], worst: bool = False) -> Table:
     metric = sets[0].facts
     comparable = len(sets) == 1 or metric.range[1] is not None
     label = sets[0].label if len(sets) == 1 else row_label
-    rows = []
-    for key in rows_over(sets):
+    rows, keys = [], rows_over(sets)
+    gains = gains_over_erm(sets, keys, unit) if comparable else {}
+    for key in keys:
         trials = {one.data: one.by_trial(key) for one in sets}
         cells: dict[str, Cell] = {one.data: one.trials(trials[one.data]) for one in sets}
         row = Row(key.variant, label(*key), cells, None)
@@ -174,7 +184,7 @@ def overview_table(sets: Sequence[Selected], worst: bool = False) -> Table:
             lowest = [fmean(one.by_trial(key, metric.worst)) for one in sets if worst and complete]
             row = row._replace(
                 average=number(average, sets[0].decimals),
-                gain=gain_over_erm(sets, key),
+                gain=gains.get(key),
                 worst=number(metric.worst(lowest), sets[0].decimals) if lowest else None,
             )
         rows.append(row)
@@ -187,6 +197,7 @@ def overview_table(sets: Sequence[Selected], worst: bool = False) -> Table:
             * (bool(published) and in_paper <= names.keys())
         ),
         **_source(published, "selection train-val"),
+        **unit_facts(gains.values(), unit),
     }
     caption = [
         f"{capitalised(metric.title)} averaged over test domains{metric.unit}, {ERROR}"
@@ -194,7 +205,9 @@ def overview_table(sets: Sequence[Selected], worst: bool = False) -> Table:
         *(line for one in sets for line in lines(selection_facts(one), _name(one))),
         *lines(facts),
     ]
-    return values_table(" ".join(caption), names, rows + published)
+    return values_table(
+        " ".join(caption), names, rows + published, gains=gain_columns(len(gains), unit)
+    )
 
 
 class Row(NamedTuple):
@@ -211,7 +224,11 @@ class Row(NamedTuple):
 
 
 def values_table(
-    caption: str, columns: Mapping[str, str], rows: Iterable[Row], average: str = "average"
+    caption: str,
+    columns: Mapping[str, str],
+    rows: Iterable[Row],
+    average: str = "average",
+    gains: Sequence[Column] = (),
 ) -> Table:
     """A table of rows in the order of methods; ``columns`` are titles by name of the cell."""
 
@@ -226,7 +243,7 @@ def values_table(
             Column(average, attrgetter("average")),
             Column(WORST, attrgetter("worst"), "mean over trials of each trial's", optional=True),
             Column(GROUP, attrgetter("group"), optional=True),
-            Column(GAIN, attrgetter("gain"), PAIRED, optional=True),
+            *gains,
         ],
         in_method_order((row.method, row) for row in rows),
     )

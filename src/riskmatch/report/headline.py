@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
+from functools import partial
 from statistics import fmean
 from typing import Any
 
 import pandas as pd
 
 from riskmatch.metrics import MetricFacts
-from riskmatch.report.comparison import GAIN, PAIRED, Row, values_table
+from riskmatch.report.comparison import Row, values_table
 from riskmatch.report.facts import Facts, draws, joined, lines, summary_of
+from riskmatch.report.gains import (
+    ADJUSTED,
+    GAIN,
+    VARYING,
+    gain_column,
+    gains_over_erm,
+    unit_facts,
+)
 from riskmatch.report.selected import (
     TEST_DOMAIN,
     DataSelection,
@@ -19,14 +27,25 @@ from riskmatch.report.selected import (
     RowKey,
     Selected,
     choices_by_run,
-    gain_over_erm,
     row_label,
     rows_over,
 )
-from riskmatch.report.tables import ERROR, Cell, Column, Gain, Table, capitalised, fixed, number
+from riskmatch.report.tables import (
+    ERROR,
+    LEVEL,
+    Cell,
+    Column,
+    Gain,
+    PValue,
+    Table,
+    capitalised,
+    fixed,
+    number,
+)
 from riskmatch.report.titles import data_title, run_titles, setting_title
 from riskmatch.runs.records import StoredRun
 from riskmatch.selection import Rule
+from riskmatch.statistics import UNITS
 
 Case = Mapping[Any, Any]
 MAX_RUNS = 6
@@ -126,6 +145,9 @@ def by_method(page: PageRuns) -> Table:
         summary = summary_of(rule, page.facts)
         return Column(rule.name, lambda row: row[0].value(rule.name, row[1]), summary)
 
+    gains = {
+        one.data: gains_over_erm([one.compared], one.main.rows, page.unit) for one in page.by_data
+    }
     colored = [one.is_colored_mnist for one in page.by_data]
     facts = {
         "averages over test domains": "mean ± standard error over trials; they need a run for "
@@ -139,12 +161,7 @@ def by_method(page: PageRuns) -> Table:
             Column("data set", lambda row: data_title(row[0].data) if several else "", "", True),
             *map(column, page.rules),
             Column(f"{'lowest' if page.facts.higher else 'highest'} test domain", _worst),
-            Column(
-                GAIN,
-                lambda row: gain_over_erm([row[0].compared], row[1]),
-                f"{PAIRED}, {page.main_rules}",
-                optional=True,
-            ),
+            gain_column(page.unit, lambda row: gains[row[0].data].get(row[1])),
         ],
         [(one, key) for one in page.by_data for key in one.main.rows],
     )
@@ -188,11 +205,11 @@ def comparison(page: PageRuns, worst: bool = False) -> Table:
 def gains(page: PageRuns) -> dict[RowKey, Gain]:
     """Paired differences from ERM, by row."""
     sets = [one.compared for one in page.compared]
-    return {key: gain for key in rows_over(sets) if (gain := gain_over_erm(sets, key))}
+    return gains_over_erm(sets, rows_over(sets), page.unit)
 
 
 def differences(page: PageRuns) -> list[dict[str, Any]]:
-    """Gains over ERM with 95 % intervals, as JSON values."""
+    """Gains over ERM with 95 % intervals, their unit and adjusted p-values, as JSON values."""
     entries = []
     for key, gain in gains(page).items():
         mean, half = gain.mean or 0.0, gain.error
@@ -200,10 +217,12 @@ def differences(page: PageRuns) -> list[dict[str, Any]]:
             {
                 "method": row_label(*key),
                 "against": row_label("erm", key.model),
+                "unit": UNITS[page.unit],
                 "mean": mean,
                 "low": None if half is None else mean - half,
                 "high": None if half is None else mean + half,
-                "pairs": len(gain.values),
+                ADJUSTED: gain.p,
+                "n": len(gain.values),
             }
         )
     return entries
@@ -211,15 +230,18 @@ def differences(page: PageRuns) -> list[dict[str, Any]]:
 
 def differences_table(entries: Sequence[Mapping[str, Any]], decimals: int = 1) -> Table:
     """The table of :func:`differences`."""
-    titles = {"mean": "mean difference", "low": "95 % low"}
-    names, texts = ("method", "against", "mean", "low", "high", "pairs"), ("method", "against")
+    unit = entries[0]["unit"]
+    titles = {"mean": "mean difference", "low": f"95 % low, {unit}", "high": f"95 % high, {unit}"}
 
-    def column(name: str) -> Column:
-        if name in (*texts, "pairs"):
-            return Column(name, itemgetter(name))
-        return Column(titles.get(name, name), lambda entry: number(entry[name], decimals))
+    def cell(entry: Mapping[str, Any], name: str) -> Cell:
+        value: Any = entry[name]
+        if name == ADJUSTED:
+            return PValue(value)
+        return number(value, decimals) if name in titles else value
 
-    return Table.of("Paired differences", map(column, names), entries)
+    names = ("method", "against", *titles, ADJUSTED, "n")
+    columns = (Column(titles.get(name, name), partial(cell, name=name)) for name in names)
+    return Table.of("Paired differences", columns, entries)
 
 
 def verdict(page: PageRuns) -> Facts:
@@ -229,16 +251,17 @@ def verdict(page: PageRuns) -> Facts:
     """
     sets = [one.compared for one in page.compared]
     keys, by_row = rows_over(sets), gains(page)
-    known = {key: g for key, g in by_row.items() if g.error is not None}
-    better = [key for key, g in known.items() if (g.mean or 0.0) > (g.error or 0.0)]
-    worse = [key for key, g in known.items() if -(g.mean or 0.0) > (g.error or 0.0)]
+    better = [key for key, gain in by_row.items() if gain.better]
+    worse = [key for key, gain in by_row.items() if gain.worse]
     candidates = better or [key for key in keys if key.variant == "erm"] or list(keys)
     levels = {key: values for key in candidates if (values := _levels(sets, key))}
     if not levels:
         return {}
 
     def listed(keys: Sequence[RowKey]) -> str:
-        return joined(f"{row_label(*key)} ({by_row[key]})" for key in keys)
+        return joined(
+            f"{row_label(*key)} ({by_row[key]}, {ADJUSTED} {PValue(by_row[key].p)})" for key in keys
+        )
 
     facts, decimals = page.facts, page.compared[0].main.decimals
     pick = max if facts.higher else min
@@ -251,16 +274,20 @@ def verdict(page: PageRuns) -> Facts:
     expected = f"{low if low == high else f'{low}–{high}'}{' %' * percent}"
     where = f"over {len(places)} test domains" if len(places) > 1 else f"on {places[0][1]}"
     few = "; one test domain says little of others" * (len(places) == 1)
-    none = "no method" if known else "unknown, one pair gives no interval"
+    known = any(gain.p is not None for gain in by_row.values())
+    none = "no method" if known else "unknown"
     oracle = any(one.main.rule.domains == "test" for one in page.compared)
     return {
         "better than ERM": listed(better) or (none if by_row else "unknown, no run of ERM to pair"),
         "worse than ERM": listed(worse),
+        "unit": f"{UNITS[page.unit]}, {VARYING[page.unit]}" * bool(by_row),
+        **unit_facts(by_row.values(), page.unit),
         f"expected {facts.title}": f"{expected} {where} with {row_label(*best)}{few}",
-        "rule": "a method is better or worse than ERM where the 95 % t-interval of its paired "
-        "gains excludes zero; intervals are not corrected for the number of methods. The expected "
-        f"{facts.title} is the range over test domains, each the mean over trials, by "
-        f"{page.main_rules}, of the best such method, else of ERM"
+        "rule": "a method is better or worse than ERM where the p-value of its paired gains, "
+        f"adjusted for all {len(by_row)} comparisons together by step-down max-t (by Holm's method "
+        f"where their runs differ), is below {LEVEL}; ± is half of a 95 % t-interval of one method "
+        f"alone. The expected {facts.title} is the range over test domains, each the mean over "
+        f"trials, by {page.main_rules}, of the best such method, else of ERM"
         + ". It is optimistic: the choice uses the test domain itself"
         * oracle,
     }

@@ -45,6 +45,7 @@ from riskmatch.report.titles import page_title, part_titles, run_titles
 from riskmatch.runs.findings import findings
 from riskmatch.runs.lines import Evaluation
 from riskmatch.runs.records import StoredRun, checkpoints
+from riskmatch.statistics import Unit
 from riskmatch.trust import imports_nothing
 
 MAX_DETAILED = 12
@@ -63,6 +64,7 @@ def page_data(
     worst: bool = False,
     by: Sequence[str] = (),
     data_dir: Path | None = None,
+    unit: Unit = "domains",
     command: str = "",
     on_progress: OnProgress | None = None,
 ) -> dict[str, Any]:
@@ -74,6 +76,8 @@ def page_data(
         worst: add the worst test domain to the comparison of methods.
         by: columns of the data; a table shows the metric by group of their values.
         data_dir: folder in which to look for data first.
+        unit: what intervals and p-values of gains over ERM generalise over: ``domains`` (these,
+            trials vary) or ``new-domain`` (domains vary).
         command: command line to print on the page.
         on_progress: called with the progress of reading, decoding or embedding images.
 
@@ -86,7 +90,7 @@ def page_data(
             data have no such column.
     """
     # the evaluations of all runs are freed before torch and data sets are loaded
-    page = select_runs(paths, metric)
+    page = select_runs(paths, metric, unit)
     overview, runs, steps = _overview(page, worst, data_dir)
     data, names = DataCache(data_dir, on_progress), run_titles([run.config for run in runs])
     metric, groups = page.metric, group_tables(page, by, data)
@@ -205,6 +209,7 @@ def summarise(
     worst: bool = False,
     by: Sequence[str] = (),
     data_dir: Path | None = None,
+    unit: Unit = "domains",
 ) -> dict[str, Any]:
     """Summary of the runs below some paths, as ``riskmatch show`` prints it.
 
@@ -214,6 +219,8 @@ def summarise(
         worst: add the worst test domain to the comparison of methods.
         by: columns of the data; a table shows the metric by group of their values.
         data_dir: folder in which to look for data, where only a checkpoint is stored.
+        unit: what intervals and p-values of gains over ERM generalise over: ``domains`` (these,
+            trials vary) or ``new-domain`` (domains vary).
 
     Returns:
         ``title``, ``metric`` (its name, title and direction), ``headline`` (table of the metric by
@@ -229,7 +236,7 @@ def summarise(
 
     See :mod:`riskmatch.report` for an example.
     """
-    page = select_runs(paths, metric)
+    page = select_runs(paths, metric, unit)
     runs = read_runs(page.runs) if len(page.runs) <= MAX_RUNS else []
     cautions = [line for one in page.by_data for line in lost_without_another_domain(one.main)]
     remarks = [*cautions, *notes(page, runs, len(page.runs))]

@@ -22,6 +22,7 @@ from riskmatch.report.tables import Amount, capitalised, format_cell
 from riskmatch.report.titles import data_title
 from riskmatch.runs.frame import folders_of
 from riskmatch.runs.records import SUFFIXES
+from riskmatch.statistics import Unit
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -68,6 +69,7 @@ def write_report(
     worst: bool = False,
     by: Sequence[str] = (),
     data_dir: Path | None = None,
+    unit: Unit = "domains",
     command: str = "",
     on_progress: OnProgress | None = None,
 ) -> Path:
@@ -80,6 +82,8 @@ def write_report(
         worst: add the worst test domain to the comparison of methods.
         by: columns of the data; a table shows the metric by group of their values.
         data_dir: folder in which to look for data first, for thumbnails and missing predictions.
+        unit: what intervals and p-values of gains over ERM generalise over: ``domains`` (these,
+            trials vary) or ``new-domain`` (domains vary).
         command: command line to print on the page.
         on_progress: called with the progress of reading, decoding or embedding images.
 
@@ -97,6 +101,7 @@ def write_report(
         worst=worst,
         by=by,
         data_dir=data_dir,
+        unit=unit,
         command=command,
         on_progress=on_progress,
     )

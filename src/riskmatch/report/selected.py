@@ -21,7 +21,7 @@ import pandas as pd
 from riskmatch.metrics import METRICS, MetricFacts
 from riskmatch.report import titles
 from riskmatch.report.published import METHODS
-from riskmatch.report.tables import Gain, Spread, Trials, decimals_of
+from riskmatch.report.tables import Spread, Trials, decimals_of
 from riskmatch.runs import records
 from riskmatch.runs.frame import Results, read_results
 from riskmatch.runs.later_metric import with_metric
@@ -36,6 +36,8 @@ from riskmatch.selection import (
     find_rule,
     recorded_metric,
 )
+from riskmatch.statistics import UNITS, Unit
+from riskmatch.validation import check_option
 
 DOMAINBED_RULES = [RULES[name] for name in ("train-val", "test-val", "leave-one-out")]
 COLORED_MNIST_RULES = [RULES[name] for name in ("colored-mnist-best", "colored-mnist-last")]
@@ -266,19 +268,6 @@ def choices_by_run(selected: Selected) -> pd.DataFrame:
     return pd.concat(parts) if parts else selected.chosen
 
 
-def gain_over_erm(sets: Sequence[Selected], key: RowKey | None) -> Gain | None:
-    """The gain over ERM with the same network, paired over everything both were tested on."""
-    if key is None or key.variant == "erm":
-        return None
-    ours, theirs = (
-        {(one.data, *at): value for one in sets for at, value in one.values(row).items()}
-        for row in (key, RowKey("erm", key.model))
-    )
-    gain = sets[0].facts.gain
-    differences = tuple(gain(ours[at], theirs[at]) for at in ours if at in theirs)
-    return Gain(differences, sets[0].decimals) if differences else None
-
-
 def rows_over(sets: Sequence[Selected]) -> tuple[RowKey, ...]:
     """The rows of a table over data sets; networks count where a data set has several."""
     keys = {key for one in sets for key in one.rows}
@@ -352,6 +341,8 @@ class PageRuns:
     """Data sets in the order of tables."""
     metric: str
     """Name of the metric that is shown."""
+    unit: Unit = "domains"
+    """What intervals of gains generalise over."""
 
     @property
     def facts(self) -> MetricFacts:
@@ -385,13 +376,17 @@ class PageRuns:
         return [rule for rule in (*DOMAINBED_RULES, *COLORED_MNIST_RULES) if rule.name in choosing]
 
 
-def select_runs(paths: str | Path | Sequence[str | Path], metric: str | None = None) -> PageRuns:
+def select_runs(
+    paths: str | Path | Sequence[str | Path], metric: str | None = None, unit: Unit = "domains"
+) -> PageRuns:
     """Read the runs below some paths and apply the selection rules.
 
     Raises:
         FileNotFoundError: a path does not exist, or holds no run.
-        ValueError: every run is damaged, none has the metric, or their primary metrics differ.
+        ValueError: every run is damaged, none has the metric, or their primary metrics differ; or
+            there is no such unit.
     """
+    check_option("unit", unit, UNITS)
     results = with_metric_of(read_results(paths), metric)
     table = planned_cases(results)
     metric = recorded_metric(table, results.evaluations, metric)
@@ -407,7 +402,8 @@ def select_runs(paths: str | Path | Sequence[str | Path], metric: str | None = N
             for data, one in select_among(rows[applies(rule, rows)], results, rule, metric).items():
                 by_data[data][rule.name] = one
     order = titles.in_order(set(by_data), titles.DATA)
-    return PageRuns(results, table, tuple(DataSelection(d, by_data[d]) for d in order), metric)
+    selections = tuple(DataSelection(data, by_data[data]) for data in order)
+    return PageRuns(results, table, selections, metric, unit)
 
 
 def read_runs(frame: pd.DataFrame) -> list[StoredRun]:

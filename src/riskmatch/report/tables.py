@@ -9,6 +9,8 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, islice
 from statistics import fmean, pstdev, stdev
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,10 +20,14 @@ from riskmatch.report.published import Published
 if TYPE_CHECKING:
     import rich.table
 
+    from riskmatch.statistics import PairedGain, Unit
+
 DECIMALS = 6
 """Decimals of numbers for programs; rounding to fewer starts from these."""
 ERROR = "mean ± standard error over n trials (standard deviation with denominator n, over √n)"
 """What :class:`Trials` are, in captions."""
+LEVEL = 0.05
+"""A method is better or worse than its control where its adjusted p-value is below."""
 MISSING = "—"
 """The text of an empty cell."""
 MAX_UNBROKEN = 24
@@ -62,10 +68,13 @@ class Spread:
 
     values: tuple[float, ...]
     decimals: int = 1
-    measure: ClassVar[str] = "sd"
-    """Name of the number after ±, in the header of a CSV column."""
     sign: ClassVar[str] = ""
     """``+`` where positive means carry a sign."""
+
+    @property
+    def measure(self) -> str:
+        """Name of the number after ±, in the header of a CSV column."""
+        return "sd"
 
     @property
     def mean(self) -> float | None:
@@ -106,7 +115,10 @@ class Trials(Spread):
         '71.0 ± 0.7'
     """
 
-    measure: ClassVar[str] = "se"
+    @property
+    def measure(self) -> str:
+        """Name of the number after ±."""
+        return "se"
 
     @property
     def error(self) -> float | None:
@@ -117,25 +129,78 @@ class Trials(Spread):
 
 @dataclass(frozen=True)
 class Gain(Spread):
-    """Paired differences: their mean ± half of its 95 % t-interval.
+    """Paired differences: mean ± half of its 95 % t-interval, and the unit of that.
 
-    Half of the interval is t · s / √n, with s the standard deviation of the n differences and t the
-    97.5 % point of Student's distribution with n − 1 degrees of freedom.
+    Of *a new domain* the values are the means of domains. Of *these domains* they are those of the
+    trials, domain by domain, see :func:`riskmatch.statistics.paired_gain`.
 
     Example:
         >>> str(Gain((1.0, 2.0, 3.0))), str(Gain((-3.0,)))
         ('+2.0 ± 2.5', '−3.0')
+        >>> str(Gain.of([[1.0, 2.0], [3.0, 4.0]], "domains", p=0.02))
+        '+2.5 ± 1.5'
     """
 
-    measure: ClassVar[str] = "95 % ±"
+    trials: tuple[int, ...] = ()
+    """Number of values of each of *these domains*; empty where each value is a domain."""
+    p: float | None = None
+    """Two-sided p-value, adjusted for all methods that are compared."""
     sign: ClassVar[str] = "+"
+
+    @classmethod
+    def of(
+        cls,
+        table: Sequence[Sequence[float]],
+        unit: Unit = "domains",
+        p: float | None = None,
+        decimals: int = 1,
+    ) -> Gain:
+        """The gain of differences by domain and trial, of which NaN are missing."""
+        known = [[value for value in row if not math.isnan(value)] for row in table]
+        rows = list(filter(None, known))
+        if unit == "new-domain":
+            return cls(tuple(map(fmean, rows)), decimals, p=p)
+        return cls(tuple(chain.from_iterable(rows)), decimals, tuple(map(len, rows)), p)
+
+    @property
+    def better(self) -> bool:
+        """Whether the adjusted p-value of a positive mean is below ``LEVEL``."""
+        return self.p is not None and self.p < LEVEL and (self.mean or 0.0) > 0
+
+    @property
+    def worse(self) -> bool:
+        """Whether the adjusted p-value of a negative mean is below ``LEVEL``."""
+        return self.p is not None and self.p < LEVEL and (self.mean or 0.0) < 0
+
+    @property
+    def unit(self) -> Unit:
+        """What the interval generalises over."""
+        return "domains" if self.trials else "new-domain"
+
+    @property
+    def measure(self) -> str:
+        """Name of the number after ±, with its unit."""
+        from riskmatch.statistics import UNITS
+
+        return f"95 % ± of {UNITS[self.unit]}"
+
+    @cached_property
+    def _paired(self) -> PairedGain:
+        from riskmatch.statistics import paired_gain  # imports numpy
+
+        values = iter(self.values)
+        rows = [list(islice(values, n)) for n in self.trials or [1] * len(self.values)]
+        return paired_gain(rows, self.unit)
+
+    @property
+    def mean(self) -> float | None:
+        """The mean over domains; None without values."""
+        return self._paired.mean if self.values else None
 
     @property
     def error(self) -> float | None:
-        """Half of the 95 % interval; None for fewer than two differences."""
-        from riskmatch.statistics import half_of_t_interval
-
-        return half_of_t_interval(self.values) if len(self.values) > 1 else None
+        """Half of the 95 % interval; None without a degree of freedom."""
+        return self._paired.half if self.values else None
 
 
 @dataclass(frozen=True)
@@ -160,6 +225,22 @@ class Amount:
             return fixed(self.value, self.decimals)
         small = abs(self.value) < 10
         return f"{self.value:.3g}".replace("-", "−") if small else fixed(self.value)
+
+
+@dataclass(frozen=True)
+class PValue(Amount):
+    """A p-value, with three decimals.
+
+    Example:
+        >>> str(PValue(0.0312)), str(PValue(0.00005)), str(PValue(None))
+        ('0.031', '<0.001', '—')
+    """
+
+    decimals: int | None = 3
+
+    def __str__(self) -> str:
+        tiny = self.value is not None and self.value < 0.0005
+        return "<0.001" if tiny else super().__str__()
 
 
 def fixed(value: float, decimals: int = 1, sign: str = "") -> str:
@@ -325,7 +406,7 @@ class Table:
         texts = [["" if cell == "" else format_cell(cell) for cell in row] for row in self.rows]
         for place, title in enumerate(self.columns):
             values = [row[place] for row in texts if row[place] not in ("", MISSING)]
-            right = place and all(re.match(r"[−+]?[\d.]", value) for value in values)
+            right = place and all(re.match(r"[−+<]?[\d.]", value) for value in values)
             unbroken = values if right else [word for value in values for word in value.split()]
             width = min(MAX_UNBROKEN, max(map(len, unbroken), default=0))
             shown.add_column(

@@ -105,7 +105,9 @@ def differences(methods):
             "mean": 2.5 - 1.5 * i,
             "low": 1.0 - 1.5 * i,
             "high": 4.0 - 1.5 * i,
-            "pairs": 3,
+            "unit": "these domains",
+            "adjusted p": 0.01 * (i + 1),
+            "n": 3,
         }
         for i, method in enumerate(methods[1:])
     ]

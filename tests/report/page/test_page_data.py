@@ -164,7 +164,7 @@ def test_several_runs_are_compared(runs):
     ]
     assert [len(run["snapshots"]) for run in data["runs"]].count(4) == 1
     (difference,) = data["differences"]
-    assert (difference["against"], difference["pairs"]) == ("ERM", 1)
+    assert (difference["against"], difference["n"]) == ("ERM", 1)
     assert difference["low"] is None
 
 

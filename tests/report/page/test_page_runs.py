@@ -5,8 +5,10 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from made_records import evaluation, run
+from scipy import stats
 
 from riskmatch.report.facts import lines, lost_without_another_domain, page_facts
 from riskmatch.report.headline import (
@@ -31,10 +33,11 @@ def domains(test, accuracy, val=50, names="abc"):
     return {d: (accuracy if d in test else 90, val) for d in names}
 
 
-def made(test, accuracy, method="erm", val=50, **others):
+def made(test, accuracy, method="erm", val=50, names="abc", **others):
     """A run whose best validation step is 20, with the given accuracy on the test domains."""
-    early = evaluation(10, **domains(test, 1.0, 40))
-    return run(test, early, evaluation(20, **domains(test, accuracy, val)), method=method, **others)
+    early = evaluation(10, **domains(test, 1.0, 40, names))
+    late = evaluation(20, **domains(test, accuracy, val, names))
+    return run(test, early, late, method=method, **others)
 
 
 def write(out, *runs):
@@ -46,8 +49,8 @@ def write(out, *runs):
 ERM, RDM = made("a", 60.0), made("a", 64.0, method="rdm")
 
 
-def page_of(tmp_path, *runs):
-    return select_runs(write(tmp_path, *runs))
+def page_of(tmp_path, *runs, unit="domains"):
+    return select_runs(write(tmp_path, *runs), unit=unit)
 
 
 def headline_of(page):
@@ -135,7 +138,9 @@ def test_seeds_count_as_trials(tmp_path):
     # 5, 6, 7: the mean is 6 and the 95 % point of t with two degrees of freedom 4.3027.
     assert difference["mean"] == pytest.approx(6)
     assert difference["high"] - 6 == pytest.approx(4.3027 / 3**0.5, abs=1e-3)
-    assert (difference["method"], difference["against"], difference["pairs"]) == ("RDM", "ERM", 3)
+    assert (difference["method"], difference["against"], difference["n"]) == ("RDM", "ERM", 3)
+    assert difference["unit"] == "these domains"
+    assert difference["adjusted p"] == pytest.approx(2 * stats.t.sf(6 * 3**0.5, 2))
     assert "Trials: runs that differ only in their seeds." in notes(page, 6)
 
 
@@ -281,7 +286,7 @@ def test_colored_mnist_has_the_numbers_of_table_1():
     oracle = texts(table)[-1]
     assert oracle[1] == spread(table1["oracle", "random", best], "p = 0.9")
     decided = verdict(page)
-    assert "mlp (+47.8 ± 2.9); EQRM, ERM-initialised mlp (" in decided["better than ERM"]
+    assert "mlp (+47.8 ± 2.9, adjusted p 0.00" in decided["better than ERM"]
     best = "74 % on 0.9 with RDM (two moments), ERM-initialised mlp;"
     assert decided["expected accuracy"].startswith(best)
     assert "the choice uses the test domain itself" in decided["rule"]
@@ -312,15 +317,24 @@ def test_every_test_domain_has_a_run_in_detail_the_hardest_first(tmp_path):
 @pytest.mark.parametrize(
     ("gains", "better", "worse", "expected"),
     [
-        ((2, 2, 2, 2, 2, 3), "RDM (+2.2 ± 0.4)", "", "62–92 % over 3 test domains with RDM"),
+        (
+            (2, 2, 2, 2, 2, 3),
+            "RDM (+2.2 ± 0.5, adjusted p 0.001)",
+            "",
+            "62–92 % over 3 test domains with RDM",
+        ),
         ((2, -2, 2, -2, 1, -1), "no method", "", "60–90 % over 3 test domains with ERM"),
         (
             (-2, -2, -2, -2, -2, -3),
-            *("no method", "RDM (−2.2 ± 0.4)", "60–90 % over 3 test domains with ERM"),
+            *(
+                "no method",
+                "RDM (−2.2 ± 0.5, adjusted p 0.001)",
+                "60–90 % over 3 test domains with ERM",
+            ),
         ),
     ],
 )
-def test_verdict_follows_the_interval_of_the_gain(tmp_path, gains, better, worse, expected):
+def test_verdict_follows_the_adjusted_p_value_of_the_gain(tmp_path, gains, better, worse, expected):
     erm = [made(d, a, trial=t) for d, a in (("a", 90.0), ("b", 80.0), ("c", 60.0)) for t in (0, 1)]
     rdm = [
         made(d, 100 * one.evaluations[-1].scores[d]["train"].metrics["accuracy"] + gain,
@@ -331,15 +345,42 @@ def test_verdict_follows_the_interval_of_the_gain(tmp_path, gains, better, worse
     decided = verdict(page_of(tmp_path, *erm, *rdm))
     assert (decided["better than ERM"], decided["worse than ERM"]) == (better, worse)
     assert decided["expected accuracy"] == expected
-    assert "95 % t-interval" in decided["rule"]
+    assert "max-t" in decided["rule"]
+    assert decided["unit"].startswith("these domains")
     assert "train-val" in decided["rule"]
     assert "optimistic" not in decided["rule"]
+
+
+OTHERS = ("vrex", "irm", "eqrm", "coral", "mmd", "fishr", "fish", "iga", "mldg")
+
+
+def test_verdict_names_few_domains_and_counts_all_methods(tmp_path):
+    """3 points with a p-value of 0.02, which is not enough once ten methods are compared."""
+    noise = np.random.default_rng(0).normal(0, 3, (9, 4))
+    gains = {
+        "rdm": (4.15, 1.85, 4.15, 1.85),
+        **dict(zip(OTHERS, noise, strict=True)),
+    }
+    runs = [made(d, 60.0, names="abcd") for d in "abcd"]
+    for method, values in gains.items():
+        pairs = zip("abcd", values, strict=True)
+        runs += [made(domain, 60.0 + value, method, names="abcd") for domain, value in pairs]
+    alone = verdict(page_of(tmp_path / "one", *runs[:8], unit="new-domain"))
+    assert alone["better than ERM"] == "RDM (+3.0 ± 2.1, adjusted p 0.020)"
+    assert alone["unit"].startswith("a new domain")
+    assert alone["4 domains are few"].endswith("below 0.125")
+    several = verdict(page_of(tmp_path / "all", *runs, unit="new-domain"))
+    assert several["better than ERM"] == "no method"
+    assert "10 comparisons" in several["rule"]
+    with pytest.raises(ValueError, match="unit"):
+        select_runs(tmp_path / "one", unit="domain")
 
 
 def test_verdict_without_intervals_or_without_erm(tmp_path):
     on_a_path = [replace(one, config=replace(one.config, data="/my/sites")) for one in (ERM, RDM)]
     alone = verdict(page_of(tmp_path / "one", *on_a_path))
-    assert "one pair gives no interval" in alone["better than ERM"]
+    assert alone["better than ERM"] == "unknown"
+    assert "one trial" in alone["no interval of these domains"]
     assert alone["expected accuracy"].startswith("60 % on a with ERM; one test domain")
     other = verdict(page_of(tmp_path / "two", RDM, made("b", 70.0, method="rdm")))
     assert "no run of ERM" in other["better than ERM"]

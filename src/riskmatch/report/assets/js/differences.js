@@ -1,4 +1,4 @@
-// Paired differences of methods from their baseline, with confidence intervals.
+// Paired differences of methods from their baseline, with confidence intervals and adjusted p-values.
 
 CHARTS.differences = (_, width) => {
   const { title, higher } = PAGE.metric;
@@ -25,14 +25,14 @@ CHARTS.differences = (_, width) => {
     svg("text", { class: "label", x: px(0), y: 22, "text-anchor": "middle" }, base === null ? "no difference" : shorten(base, 30)));
   rows.forEach((row, i) => {
     const y = top + (i + 0.5) * rowHeight;
-    const significant = known(row.low) && (row.low > 0 || row.high < 0);
+    const significant = known(row["adjusted p"]) && row["adjusted p"] < 0.05;
     group.append(svg("text", { class: "name", x: left - 10, y: y + 4, "text-anchor": "end" },
       shorten(row.method, Math.floor((left - 10) / 7.8)), svg("title", {}, row.method)));
     if (known(row.low) && known(row.high)) {
       group.append(svg("line", { class: `interval${significant ? " significant" : ""}`, x1: px(row.low), x2: px(row.high), y1: y, y2: y }));
     }
     group.append(svg("circle", { class: `difference${significant ? " significant" : ""}`, cx: px(row.mean), cy: y, r: 5 },
-      svg("title", {}, `${row.method} against ${row.against}: ${metricText(row.mean)}, ${metricText(row.low)} to ${metricText(row.high)}, ${row.pairs} pairs`)));
+      svg("title", {}, `${row.method} against ${row.against}: ${metricText(row.mean)}, ${metricText(row.low)} to ${metricText(row.high)} (95 %, ${row.unit}, n = ${row.n})`)));
   });
   const text = rows.map((row) => `${row.method} against ${row.against}: ${metricText(row.mean)}.`).join(" ");
   return [image("Paired differences", text, width, height, group)];
