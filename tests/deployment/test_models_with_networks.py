@@ -12,7 +12,9 @@ from torch import nn
 
 import riskmatch
 from riskmatch.contract import Objective, Terms
+from riskmatch.data import Domain
 from riskmatch.deployment.folder import ModelError
+from riskmatch.engine.evaluate import score_of, score_samples
 
 sys.path.append(str(Path(__file__).parents[1] / "engine"))
 from corrected import Corrected
@@ -158,4 +160,43 @@ def test_urm_ships_the_activation_of_its_features(format_, tmp_path):
     np.testing.assert_allclose(model.predict_proba(x), expected.softmax(1), rtol=1e-5, atol=1e-6)
     suffix = {"torch": ".pt2", "onnx": ".onnx"}[format_]
     exported = riskmatch.export(model, tmp_path / f"m{suffix}", format=format_, inputs=x)
+    assert exported.difference < 1e-5
+
+
+def test_arm_predicts_in_blocks_of_its_training_batch_whatever_the_batch(tmp_path):
+    options = {"model": "mlp", "steps": 30, "eval_every": 30, "device": "cpu", "batch_size": 7}
+    run = riskmatch.train(domains(), "arm", "c", out=tmp_path / "runs", lr=0.01, **options)
+    model = riskmatch.load_model(riskmatch.save_model(run, tmp_path / "model"))
+    x, y = domains()["c"]
+    with torch.no_grad():
+        features, logits = model.network.network(x)
+        module = model.network.brought["context"]
+        contexts = module.context(features)
+        shifts = [
+            module.shift(block.mean(0, keepdim=True)).expand(len(block), -1)
+            for block in contexts.split(7)
+        ]
+        expected = logits + torch.cat(shifts)
+    assert not torch.allclose(expected, logits, atol=1e-3)
+    for size in (1, 10, 20, 60):
+        outputs = model.outputs(x, batch_size=size)
+        torch.testing.assert_close(outputs.logits, expected, rtol=1e-5, atol=1e-6)
+        scored = score_samples(model.network, Domain("c", x, y), chunk=size)
+        assert torch.equal(torch.from_numpy(scored.scores), outputs.logits.softmax(1))
+    whole = [score_samples(model.network, Domain("c", x, y), chunk=n) for n in (1, 9, 60)]
+    assert (
+        len({score_of(w, ("accuracy", "log-loss", "ece")).metrics["log-loss"] for w in whole}) == 1
+    )
+
+
+@pytest.mark.parametrize("format_", ["torch", "onnx"])
+def test_arm_is_exported_with_its_blocks(format_, tmp_path):
+    if format_ == "onnx" and not all(map(find_spec, ("onnx", "onnxruntime", "onnxscript"))):
+        pytest.skip("needs the packages for ONNX")
+    options = {"model": "mlp", "steps": 20, "eval_every": 10, "device": "cpu", "batch_size": 4}
+    run = riskmatch.train(domains(), "arm", "c", out=tmp_path / "runs", lr=0.01, **options)
+    model = riskmatch.load_model(riskmatch.save_model(run, tmp_path / "model"))
+    suffix = {"torch": ".pt2", "onnx": ".onnx"}[format_]
+    path, x = tmp_path / f"m{suffix}", domains()["c"][0]
+    exported = riskmatch.export(model, path, format=format_, inputs=x)
     assert exported.difference < 1e-5

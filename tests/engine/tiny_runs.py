@@ -20,6 +20,7 @@ HPARAMS = {
     "selfreg": {},
     "trm": {"warmup": 20},
     "mtl": {},
+    "arm": {},
     "miro": {"weight": 1.0},
     "sagnet": {},
     "lp-ft": {"warmup": 20},

@@ -12,10 +12,10 @@ from riskmatch import objectives
 from riskmatch.objectives import methods
 
 METHODS = {
-    "adrmx", "andmask", "cad", "causirl", "cdann", "cond-cad", "coral", "dann", "eqrm", "erm",
-    "erm-plus-plus", "erm-switch", "fish", "fishr", "groupdro", "ib-erm", "ib-irm", "iga", "irm",
-    "lp-ft", "miro", "mixup", "mldg", "mmd", "mtl", "rdm", "rsc", "sagnet", "sandmask", "sd",
-    "selfreg", "transfer", "trm", "urm", "vrex",
+    "adrmx", "andmask", "arm", "cad", "causirl", "cdann", "cond-cad", "coral", "dann", "eqrm",
+    "erm", "erm-plus-plus", "erm-switch", "fish", "fishr", "groupdro", "ib-erm", "ib-irm", "iga",
+    "irm", "lp-ft", "miro", "mixup", "mldg", "mmd", "mtl", "rdm", "rsc", "sagnet", "sandmask",
+    "sd", "selfreg", "transfer", "trm", "urm", "vrex",
 }  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from riskmatch.data.domain import Batch
 from riskmatch.engine import fit
 from riskmatch.models import MLP
 from riskmatch.objectives import (
+    ARM,
     CORAL,
     EQRM,
     ERM,
@@ -488,6 +489,22 @@ def trm(first_terms):
     return loss
 
 
+def arm(net, steps, rng):
+    context = brought(ARM(), net, steps[0], {"rng": rng})["context"]
+    both = torch.nn.ModuleList([net, context])
+    optimizer = adam(both)
+    for parts in steps:
+        contexts = context.context(torch.cat([net(x)[0] for x, _ in parts]))
+        losses, start = [], 0
+        for x, y in parts:
+            shift = context.shift.weight @ mean(contexts[start : start + len(y)])
+            losses.append(cross_entropy(torch.stack([z + shift for z in net(x)[1]]), y))
+            start += len(y)
+        optimizer.zero_grad()
+        mean(losses).backward()
+        optimizer.step()
+
+
 def classifier_first(steps_alone, lr):
     """ERM that steps the classifier alone at first, with an Adam of its own."""
 
@@ -603,6 +620,7 @@ CASES = {
         TRM(0.1, WARMUP, 0.1, "authors-code"),
         minimise(trm(lambda v, then: (then, then))),
     ),
+    "arm": (ARM(), arm),
     "lp-ft": (LPFT(WARMUP, 5e-3), classifier_first(WARMUP, 5e-3)),
     "erm-plus-plus": (ERMPlusPlus(WARMUP, 5e-3, 3), classifier_first(WARMUP + 1, 5e-3)),
     "miro": (MIRO(weight=0.5), miro),

@@ -6,6 +6,7 @@ from .modules import build_modules as build_modules
 from .modules import inner as inner
 from .modules import predictor as predictor
 from .modules import prepare as prepare
+from .modules import whole_blocks as whole_blocks
 from .network import MissingFeaturesError as MissingFeaturesError
 from .network import classifier_of as classifier_of
 from .network import evaluation_mode as evaluation_mode

@@ -113,6 +113,16 @@ def predictor(model: nn.Module, objective: Objective, modules: nn.ModuleDict) ->
     return Predictor(model, objective, modules) if objective.overrides("predict") else model
 
 
+def whole_blocks(model: nn.Module, size: int) -> int:
+    """The most samples up to ``size``, or the fewest, that are whole blocks.
+
+    The modules of a method that predicts several samples together say how many, by ``block``.
+    """
+    brought = model.brought.values() if isinstance(model, Predictor) else ()
+    block = max((int(getattr(module, "block", 1)) for module in brought), default=1)
+    return max(block, size - size % block)
+
+
 def inner(model: nn.Module) -> nn.Module:
     """The network itself, without a method around it."""
     return model.network if isinstance(model, Predictor) else model

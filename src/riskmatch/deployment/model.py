@@ -26,6 +26,7 @@ from riskmatch.contract import (
     build_modules,
     outputs,
     risk_function,
+    whole_blocks,
 )
 from riskmatch.contract.task import Task, find_task
 from riskmatch.data import OnProgress, no_progress
@@ -192,7 +193,7 @@ class TrainedModel:
             on_skip(name, cause)
 
         rows, logits, wide = list[int](), list[Tensor](), list[Tensor]()
-        for positions, x in source.batches(batch_size, skip):
+        for positions, x in source.batches(whole_blocks(self.network, batch_size), skip):
             part, values = outputs(self.network, x)
             finite = values.flatten(1).amax(1).isfinite()  # a class may have the logit −∞
             if not finite.all():

@@ -13,7 +13,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from riskmatch.contract import Eval, Memory, Objective, evaluation_mode, outputs
+from riskmatch.contract import (
+    Eval,
+    Memory,
+    Objective,
+    evaluation_mode,
+    outputs,
+    whole_blocks,
+)
 from riskmatch.contract.risks import checked_risks
 from riskmatch.contract.task import TASKS, Task
 from riskmatch.data.domain import Batch, Domain, DomainSet
@@ -197,6 +204,7 @@ def score_samples(
     """
     parts = []
     chunk = max(1, min(chunk, VALUES // math.prod(domain.x.shape[1:])))
+    chunk = whole_blocks(model, chunk)
     for x, y in zip(domain.x.split(chunk), domain.y.split(chunk), strict=True):
         wide, logits = outputs(model, x if view is None else view(x))
         if features and wide is None:

@@ -18,6 +18,7 @@ from riskmatch.contract import Objective
 if TYPE_CHECKING:
     from riskmatch.objectives.adrmx import ADRMX as ADRMX
     from riskmatch.objectives.andmask import ANDMask as ANDMask
+    from riskmatch.objectives.arm import ARM as ARM
     from riskmatch.objectives.cad import CAD as CAD
     from riskmatch.objectives.causirl import CausIRL as CausIRL
     from riskmatch.objectives.cdann import CDANN as CDANN
