@@ -8,6 +8,7 @@ from .defaults.configuration import domainbed_options as domainbed_options
 from .defaults.describe import describe_method as describe_method
 from .defaults.describe import describe_methods as describe_methods
 from .defaults.describe import setting_lines as setting_lines
+from .deployment.estimating import estimate as estimate
 from .deployment.evaluation import evaluate as evaluate
 from .deployment.exporting import export as export
 from .deployment.model import load_model as load_model

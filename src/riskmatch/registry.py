@@ -25,7 +25,16 @@ from riskmatch.trust import is_own
 from riskmatch.validation import check_option
 
 Kind = Literal[
-    "method", "data", "model", "task", "metric", "divergence", "selection", "launcher", "logger"
+    "method",
+    "data",
+    "model",
+    "task",
+    "metric",
+    "divergence",
+    "selection",
+    "launcher",
+    "estimator",
+    "logger",
 ]
 
 
@@ -50,6 +59,11 @@ _HOMES: dict[Kind, _Home] = {
     "divergence": _Home("divergence", "riskmatch.divergences", "riskmatch.divergence:DIVERGENCES"),
     "selection": _Home("selection rule", "riskmatch.selections", "riskmatch.selection:RULES"),
     "launcher": _Home("launcher", "riskmatch.launchers", "riskmatch.sweep.launchers:LAUNCHERS"),
+    "estimator": _Home(
+        "estimator",
+        "riskmatch.estimators_of_accuracy",
+        "riskmatch.deployment.estimation.calibration:ESTIMATORS",
+    ),
     "logger": _Home("logger", "riskmatch.loggers", "riskmatch.engine.loggers:LOGGERS"),
 }
 INSTANCE = "instance:"

@@ -23,6 +23,7 @@ COMMANDS = {
     "data": "list data sets, download one, examine one",
     "demo": "compare ERM and RDM on coloured digits in a minute",
     "embed": "write features of images under a frozen backbone to a file",
+    "estimate": "estimate the accuracy of a model at a site without labels",
     "evaluate": "evaluate a model on every domain of labelled data",
     "export": "write a model as ONNX or torch.export",
     "figure": "draw a figure of runs as PNG, SVG or PDF",
@@ -42,7 +43,7 @@ COMMANDS = {
 READING = ("show", "report", "figure", "import", ["sweep", "status"], ["sweep", "table"])
 """Commands that import no part that a file names."""
 
-COMPUTING = ("embed", "evaluate", "predict", "soup", "train")
+COMPUTING = ("embed", "estimate", "evaluate", "predict", "soup", "train")
 """Commands that keep freed memory for the next batch."""
 
 HELP = """\
@@ -65,10 +66,10 @@ examples
   riskmatch methods rdm
   riskmatch train colored-digits --method rdm --test-domain 0.1
 
-Methods, data sets, networks, divergences, selection rules, launchers and loggers of your own are
-named package.module:Name; modules in the current folder are found. A name that you did not type,
-but that a file from elsewhere holds, is imported with --trust only; show, report, figure, import,
-sweep status and sweep table import none.
+Methods, data sets, networks, divergences, selection rules, launchers, loggers and estimators of
+your own are named package.module:Name; modules in the current folder are found. A name that you
+did not type, but that a file from elsewhere holds, is imported with --trust only; show, report,
+figure, import, sweep status and sweep table import none.
 
 exit codes
   0  done

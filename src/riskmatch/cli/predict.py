@@ -9,7 +9,7 @@ import riskmatch
 from riskmatch.cli.errors import prepare_output
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import Command
-from riskmatch.cli.printer import printable
+from riskmatch.cli.printer import print_line, printable
 from riskmatch.cli.progress import Display
 
 
@@ -33,6 +33,8 @@ class Predict(Command):
     """Folder of images, manifest or table."""
     out: Path
     """File to write, .csv or .parquet."""
+    estimate: bool = False
+    """Also estimate the accuracy on these inputs, as riskmatch estimate does."""
     batch_size: int = 32
     """Inputs per forward pass."""
     strict: bool = False
@@ -54,3 +56,5 @@ class Predict(Command):
         if not self.quiet:
             note = f"; {display.skipped:,} could not be read" if display.skipped else ""
             print(f"{printable(self.out)} has {len(table):,} predictions{note}")
+            for line in table.attrs["estimate"].lines() if self.estimate else ():
+                print_line(line)

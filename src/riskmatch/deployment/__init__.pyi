@@ -1,3 +1,5 @@
+from .estimating import estimate as estimate
+from .estimation.estimated import Estimated as Estimated
 from .evaluation import evaluate as evaluate
 from .exporting import Exported as Exported
 from .exporting import export as export

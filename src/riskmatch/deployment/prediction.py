@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from riskmatch.data import OnProgress
+from riskmatch.deployment.estimating import check_estimable, estimate_outputs
 from riskmatch.deployment.inputs import BATCH, OnSkip, samples
 from riskmatch.deployment.model import TrainedModel, load_model
 from riskmatch.files import csv_text, refuse_input, write_whole
@@ -30,6 +31,7 @@ def predict(
     inputs: Inputs,
     out: Path | str | None = None,
     *,
+    estimate: bool = False,
     batch_size: int = BATCH,
     strict: bool = False,
     trust: bool = False,
@@ -46,6 +48,8 @@ def predict(
         inputs: a folder of images, at any depth, or a manifest with a column ``path``; a table; a
             tensor or array (n, …); what the model was trained on decides.
         out: file to write, ``.csv`` or ``.parquet``; it appears whole or not at all.
+        estimate: also estimate the primary metric on these inputs, as :func:`riskmatch.estimate`
+            does: ``attrs["estimate"]`` of the result.
         batch_size: inputs per forward pass.
         strict: refuse such tables, and inputs that cannot be read.
         trust: import a network of the user's own that the folder names, which runs its code.
@@ -81,6 +85,8 @@ def predict(
         refuse_input(out, *([inputs] if isinstance(inputs, str | Path) else []))
     if not isinstance(model, TrainedModel):
         model = load_model(model, trust=trust)
+    if estimate:
+        check_estimable(model)
     source = samples(inputs, model.preprocessing)
     if strict and source.unlike_training:
         raise ValueError(" ".join([*source.unlike_training, "Without strict these are warnings."]))
@@ -104,6 +110,8 @@ def predict(
     if scores is not None and scores.shape[1:] == (len(model.classes),):
         columns |= {f"p_{name}": scores[:, k].numpy() for k, name in enumerate(model.classes)}
     table = pd.DataFrame(columns)
+    if estimate:
+        table.attrs["estimate"] = estimate_outputs(model, inputs, outputs)
     if out is not None:
         write_table(table, out)
     return table

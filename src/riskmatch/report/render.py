@@ -144,6 +144,11 @@ def render_advice(**values: Any) -> str:
     return _page("advice.html", **values)
 
 
+def render_estimate(**values: Any) -> str:
+    """HTML of ``riskmatch estimate``, as :func:`render_advice`."""
+    return _page("estimate.html", **values)
+
+
 def _page(template: str, script: str = "", **values: Any) -> str:
     """HTML of a template with our style sheets, a script, and a policy that allows no other."""
     style = _style()
