@@ -74,7 +74,7 @@ def test_manifest_with_trainable_backbone(riskmatch, pets):
         ("pets --method erm", "Give --test-domain, one of 'ink', 'oil', 'photo'"),
         ("pacs --method erm --test-domain skech", "Unknown domain of 'pacs' 'skech'. Did you mean"),
         ("pacs --method erm --test-domain sketch", "riskmatch data get pacs"),
-        ("pacs --method erm", "one of art_painting, cartoon, photo, sketch"),
+        ("pacs --method erm", "one of 'art_painting', 'cartoon', 'photo', 'sketch'"),
         ("./nowhere --method erm --test-domain a", "There is no folder "),
         ("nowhere.csv --method erm --test-domain a", "There is no manifest "),
         (
