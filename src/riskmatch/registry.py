@@ -180,7 +180,7 @@ def _imported(
 ) -> Part:
     """Import a part; modules beside the script or in the current folder are found last."""
     script = getattr(sys.modules.get("__main__"), "__file__", None)
-    script = None if "riskmatch.cli" in sys.modules else script  # a command is no script of the user
+    script = None if "riskmatch.cli" in sys.modules else script  # that of a command is not
     for folder in (*([os.path.dirname(os.path.abspath(script))] if script else []), os.getcwd()):
         if folder not in sys.path and not (folder == os.getcwd() and "" in sys.path):
             sys.path.append(folder)

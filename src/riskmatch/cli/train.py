@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -219,27 +219,25 @@ class Train(Execution, Command):
                 return scores[name]["train"] if held_out else None
             return scores[name]["val" if held_out else "train"]
 
-        def scored(held_out: bool, title: str) -> Column:
+        def column(title: str, held_out: bool, value: Callable[[Score], Cell]) -> Column:
             def cell(name: str) -> Cell:
-                if (own := score(name, held_out)) is None:
-                    return None
-                value = own.metrics.get(record.task.primary, math.nan)
-                return Amount(value, 3) if metric.percent else metric.shown(value)
-
-            return Column(title, cell, optional=True)
-
-        def risk(held_out: bool, title: str) -> Column:
-            def cell(name: str) -> Cell:
-                return None if (own := score(name, held_out)) is None else Amount(own.risk, 4)
+                return None if (found := score(name, held_out)) is None else value(found)
 
             return Column(title, cell, "", True)
 
+        def scored(found: Score) -> Cell:
+            value = found.metrics.get(record.task.primary, math.nan)
+            return Amount(value, 3) if metric.percent else metric.shown(value)
+
+        def risk(found: Score) -> Cell:
+            return Amount(found.risk, 4)
+
         columns = [
             Column("domain", lambda name: name + " (test)" * (name in tests)),
-            scored(True, f"{metric.title}, held out"),
-            scored(False, "trained on"),
-            risk(True, "mean risk, held out"),
-            risk(False, "trained on"),
+            column(f"{metric.title}, held out", True, scored),
+            column("trained on", False, scored),
+            column("mean risk, held out", True, risk),
+            column("trained on", False, risk),
         ]
         print_table(columns, scores)
 
