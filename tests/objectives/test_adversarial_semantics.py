@@ -22,6 +22,11 @@ from test_published_semantics import (
 )
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
+import riskmatch
+from riskmatch.contract import Eval, Memory, OptimSpec, prepare
+from riskmatch.data.domain import Batch
+from riskmatch.engine import fit
+from riskmatch.models import MLP
 from riskmatch.objectives import ADRMX, CAD, CDANN, DANN, URM, CondCAD, Transfer
 
 
@@ -226,3 +231,69 @@ def test_weights_after_training_are_the_oracles(name, sizes):
     objective, oracle = ADVERSARIAL[name]
     assert deviation(objective, oracle, sizes) <= 1e-10
     assert deviation(objective, CASES["erm"][1], sizes) > 1e-5
+
+
+def batch(labels=(0, 0, 1, 2, 0, 2, 1, 2), sizes=(5, 3)):
+    x = torch.randn(len(labels), 5, generator=torch.Generator().manual_seed(0))
+    return Batch(x, torch.tensor(labels), sizes)
+
+
+def test_remixed_samples_have_a_class_in_common_and_no_domain():
+    given, rng, met = batch((0, 0, 1, 2, 0, 2, 0, 2)), torch.Generator().manual_seed(1), set()
+    for _ in range(200):
+        pairs = ADRMX().draw(given.y, given.domains, rng).tolist()
+        assert [given.y[i].item() for i, _ in pairs] == [0, 2]  # the 1 is in one domain alone
+        met |= {tuple(pair) for pair in pairs}
+    apart = {
+        (i, j)
+        for i, j in itertools.product(range(8), repeat=2)
+        if given.y[i] == given.y[j] and given.domains[i] != given.domains[j]
+    }
+    assert met == apart
+
+
+@pytest.mark.parametrize("objective", [CAD(), CondCAD()])
+@pytest.mark.parametrize(
+    "given", [batch(sizes=(8,)), batch((0, 1, 2), (2, 1))], ids=["one domain", "no class twice"]
+)
+def test_bottleneck_without_pairs_is_zero(objective, given):
+    model = MLP((5,), 3, widths=(4,))
+    terms = objective(Eval(model, given), Memory())
+    terms.loss.backward()
+    assert terms.raw["penalty"] == 0
+    assert all(bool(torch.isfinite(weight.grad).all()) for weight in model.parameters())
+
+
+def test_adversary_of_transfer_keeps_its_distance():
+    model, memory = MLP((5,), 3, widths=(4,)), Memory()
+    objective = Transfer(radius=0.05, ascent_steps=3, ascent_lr=10.0)
+    fit(model, objective, [batch()] * 3, OptimSpec(lr=0.01), memory)
+    gaps = [
+        (memory.state[f"adversary/{name}"] - weight).square().sum().item()
+        for name, weight in model.classifier.named_parameters()
+    ]
+    assert math.sqrt(sum(gaps)) == pytest.approx(0.05, rel=1e-4)
+
+
+def test_copy_starts_as_the_network_and_needs_to_be_asked_for():
+    model, memory = MLP((5,), 3, widths=(4,)), Memory()
+    prepare(memory, ADRMX(), model, batch().x, domains=2)
+    ev = Eval(model, batch(), modules=dict(memory.modules.items()))
+    assert torch.equal(ev.copy.logits, ev.logits)
+    assert not {id(w) for w in model.parameters()} & {id(w) for w in memory.modules.parameters()}
+    with pytest.raises(ValueError, match="needs_copy"):
+        _ = Eval(model, batch()).copy
+
+
+@pytest.mark.parametrize("method", ["dann", "transfer", "adrmx"])
+def test_gradient_of_the_penalty_is_logged_whichever_network_is_next(method, tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(30) % 2
+    domains = {
+        name: (torch.randn(30, 5, generator=generator) + i, y) for i, name in enumerate("abc")
+    }
+    options = {"model": "mlp", "steps": 5, "eval_every": 1, "lr": 0.01, "device": "cpu"}
+    run = riskmatch.train(domains, method, "c", out=tmp_path, **options)
+    norms = [evaluation.gradients["penalty"] for evaluation in run.record.evaluations]
+    assert len(norms) == 5
+    assert all(norm > 0 for norm in norms[2:])  # the copy of ADRMX begins at the network

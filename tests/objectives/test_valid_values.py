@@ -29,6 +29,9 @@ WRONG = [
     ("eqrm", "log_tail", 0.5, "in"),
     ("mixup", "alpha", 0.0, "positive"),
     ("mldg", "meta_test", 0, "at least 1"),
+    ("dann", "critic_depth", 1, "at least 2"),
+    ("cad", "temperature", 0.0, "positive"),
+    ("transfer", "radius", 0.0, "positive"),
 ]
 
 
