@@ -19,7 +19,7 @@ NO_METHOD = "train colored-digits --test-domain 0.1"
         (NO_METHOD, "Give --method NAME; riskmatch methods lists them."),
         (
             f"{NO_METHOD} --method rmd",
-            "Unknown method 'rmd'. Did you mean 'rdm'? Valid: 'andmask',",
+            "Unknown method 'rmd'. Did you mean 'rdm'? Valid: 'adrmx',",
         ),
         (
             f"{NO_METHOD} --method erm --quantile 1",

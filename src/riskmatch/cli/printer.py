@@ -94,6 +94,8 @@ SYMBOLS = {
     "lambda": "λ", "rho": "ρ", "sigma": "σ", "Phi": "Φ", "nabla": "∇", "partial": "∂", "sum": "Σ",
     "bigcup": "∪", "otimes": "⊗", "circ": "∘", "dots": "…", "leftarrow": "←", "propto": "∝",
     "sim": "~", "in": "∈", "ge": "≥", "le": "≤", "cdot": "·", "lVert": "‖", "rVert": "‖",
+    "tau": "τ", "delta": "δ", "ell": "ℓ", "ne": "≠", "langle": "⟨", "rangle": "⟩",
+    "lvert": "|", "rvert": "|", "odot": "⊙", "vee": "∨",
 }  # fmt: skip
 """Unicode of LaTeX macros; other macros keep their names."""
 ACCENTS = {"bar": "\u0304", "hat": "\u0302", "tilde": "\u0303"}
@@ -106,10 +108,11 @@ def plain_formula(latex: str) -> str:
         >>> plain_formula(r"\frac1m \sum_{e=1}^m (\mu_e - \mu)^2 + \lambda\, D(\mathcal T, x_{ij})")
         '1/m Σ_(e=1)^m (μ_e - μ)² + λ D(T, x_ij)'
     """
-    text = re.sub(r"\\q?quad", "   ", " ".join(latex.split())).replace(r"\,", " ")
+    text = re.sub(r"\\q?quad", "   ", " ".join(latex.split()))
+    text = re.sub(r"\\[,;]", " ", text)
     text = re.sub(r"\\[bB]ig[lr]?(?![a-z])|\\left(?![a-z])|\\right(?![a-z])|\\!", "", text)
     text = re.sub(r"\\(?:mathcal|mathbb) ?", "", text)
-    text = re.sub(r"\\(?:operatorname\*?|mathrm|text)\{(\w+)\}", r"\1", text)
+    text = re.sub(r"\\(?:operatorname\*?|mathrm|text)\{([\w:]+)\}", r"\1", text)
     macros = SYMBOLS | {name: rf"\{name}" for name in ACCENTS}
     text = re.sub(r"\\([A-Za-z]+)", lambda match: macros.get(match[1], match[1]), text)
     for name, accent in ACCENTS.items():

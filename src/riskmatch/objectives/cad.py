@@ -20,10 +20,10 @@ BASE = 0.07
 class CAD(Objective):
     r"""Make the features of a sample as close to those of other domains as to those of its own.
 
-    .. math:: \bar R - \lambda \frac{\tau}{0.07} \operatorname*{mean}_i\, \log
-              \frac{\sum_{j \in A_i,\, e_j \ne e_i} \exp(f_i^\top f_j / \tau)}
-                   {\sum_{j \in A_i} \exp(f_i^\top f_j / \tau)}, \qquad
-              A_i = \{j \ne i\}
+    .. math:: \bar R + \lambda \frac{\tau}{0.07} \operatorname*{mean}_i \Bigl[
+              \log \sum_{j \in A_i} \exp \frac{\langle f_i, f_j \rangle}{\tau}
+              - \log \sum_{j \in A_i : e_j \ne e_i} \exp \frac{\langle f_i, f_j \rangle}{\tau}
+              \Bigr], \qquad A_i = \{j \ne i\}
 
     with f the features and e the domain. The mean is over the samples with another sample of their
     class in the batch; it is 0 where there are none, or there is a single domain.

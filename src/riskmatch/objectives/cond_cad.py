@@ -11,10 +11,10 @@ from riskmatch.objectives.cad import CAD
 class CondCAD(CAD):
     r"""CAD among the samples of a class: no feature tells the domain of a sample of known class.
 
-    .. math:: \bar R - \lambda \frac{\tau}{0.07} \operatorname*{mean}_i\, \log
-              \frac{\sum_{j \in A_i,\, e_j \ne e_i} \exp(f_i^\top f_j / \tau)}
-                   {\sum_{j \in A_i} \exp(f_i^\top f_j / \tau)}, \qquad
-              A_i = \{j \ne i : y_j = y_i\}
+    .. math:: \bar R + \lambda \frac{\tau}{0.07} \operatorname*{mean}_i \Bigl[
+              \log \sum_{j \in A_i} \exp \frac{\langle f_i, f_j \rangle}{\tau}
+              - \log \sum_{j \in A_i : e_j \ne e_i} \exp \frac{\langle f_i, f_j \rangle}{\tau}
+              \Bigr], \qquad A_i = \{j \ne i : y_j = y_i\}
 
     The mean is over the samples whose class is in another domain of the batch, too.
     """
