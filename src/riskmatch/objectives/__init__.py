@@ -1,7 +1,7 @@
 """The methods, one file each; a file in this folder that defines an objective is a method.
 
 >>> sorted(methods())[:3]
-['adrmx', 'andmask', 'cad']
+['adrmx', 'andmask', 'arm']
 >>> from riskmatch.objectives import RDM
 """
 
