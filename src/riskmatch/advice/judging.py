@@ -297,6 +297,18 @@ def harms(selected: Selected, runs: Path, domains: Sequence[str]) -> Iterator[Ha
                 )
 
 
+def harm_lines(hurts: Sequence[Harm]) -> list[str]:
+    """A line per harm, or per method where it is worse on several domains."""
+    lines = []
+    for name in dict.fromkeys(one.variant for one in hurts):
+        first, *more = own = [one for one in hurts if one.variant == name]
+        shown, change = first.metric.shown, "lowers" if first.metric.higher else "raises"
+        parts = (f"{h.domain} from {shown(h.erm_value)} to {shown(h.value)}" for h in own)
+        line = f"{method_title(name)} {change} the {first.metric.title} on {len(own)} domains: "
+        lines.append(f"{line}{', '.join(parts)}." if more else str(first))
+    return lines
+
+
 def _chosen(selected: Selected, name: str) -> dict[str, Any]:
     """Row of :attr:`Selected.chosen` of a method by domain."""
     choices: Any = selected.part(RowKey(name, ""), selected.chosen).itertuples()

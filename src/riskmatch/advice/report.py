@@ -16,6 +16,7 @@ from riskmatch.advice.judging import (
     UNIT,
     Harm,
     MethodResult,
+    harm_lines,
     over_trivial,
     recommended,
 )
@@ -134,7 +135,7 @@ class Advised:
             lines.append(
                 f"{capitalised(names)}: scikit-learn's; riskmatch train does not train it."
             )
-        lines += [*filter(None, [self.siblings]), *map(str, self.hurts)]
+        lines += [*filter(None, [self.siblings]), *harm_lines(self.hurts)]
         matched = any(one.variant.split()[0] == "rdm" for one in self.results)
         if matched and not self.hurts:
             lines.append("Risk matching makes no domain worse than ERM beyond its interval.")
@@ -198,11 +199,11 @@ class Advised:
 
         columns = [
             Column("method", lambda one: one.title),
-            *map(value, self.best.values),
             Column("average", lambda one: cell(one.expected.value)),
             Column("90 % prediction interval", interval),
             Column(f"gain over ERM, {UNITS[UNIT]}", lambda one: one.gain),
             Column("adjusted p", lambda one: Amount(one.p), optional=True),
+            *map(value, self.best.values),
         ]
         title = f"{data_title(self.advice.data)}: {metric.title} on the domain left out"
         return Table.of(f"{title}{metric.unit}{metric.direction}.", columns, self.results)
