@@ -9,10 +9,13 @@ from scipy.stats import ttest_1samp
 
 from riskmatch.advice import Advised
 from riskmatch.advice.judging import (
+    Harm,
+    harm_lines,
     method_results,
     prediction_interval,
     recommended,
 )
+from riskmatch.metrics import METRICS
 from riskmatch.statistics import new_site_interval
 
 
@@ -123,3 +126,14 @@ def test_too_few_domains_for_a_p_value_without_assumptions_are_named(domains, fe
 def test_risk_matching_is_judged_where_it_was_trained(method, named):
     found = advised(results(**{method: (0,) * 6}))
     assert any("Risk matching" in sentence for sentence in found.sentences) == named
+
+
+def test_harms_of_one_method_are_one_line():
+    def harm(variant, domain):
+        return Harm(variant, domain, METRICS["accuracy"], 0.5, 0.6, interval=0.02)
+
+    one, many = harm("rdm", "a"), [harm("rdm variance", "a"), harm("rdm variance", "b")]
+    lines = harm_lines([one, *many])
+    assert lines[0] == str(one)
+    assert "lowers the accuracy on 2 domains: a from 60.0 to 50.0, b from" in lines[1]
+    assert len(lines) == 2
