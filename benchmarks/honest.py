@@ -189,7 +189,7 @@ def rejections(null: Null, methods: int, seed: int) -> dict[str, Any]:
         single = (paired_gain(rows, null.unit).p for rows in table)
         if any(p is not None and p < GAIN_LEVEL for p in single):  # no adjusted p is smaller
             gains = adjusted_gains(table, null.unit)
-            verdict += any(gain.better or gain.worse for gain in gains)
+            verdict += any(gain.significant for gain in gains)
     return {
         **null._asdict(),
         "methods": methods,

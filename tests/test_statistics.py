@@ -11,7 +11,6 @@ from riskmatch import statistics
 from riskmatch.statistics import (
     at_least_worst,
     bootstrap_interval,
-    half_of_t_interval,
     holm,
     ks_distance,
     max_t,
@@ -36,7 +35,7 @@ def test_ends_of_the_interval_of_a_share_solve_wilsons_equation(hits, n, level):
 def test_interval_of_the_mean_of_many_values_is_that_of_the_normal_distribution():
     values = np.random.default_rng(0).normal(size=20_000)
     expected = normal_quantile(0.9) * values.std() / np.sqrt(20_000)
-    assert half_of_t_interval(values, 0.9) == pytest.approx(expected, rel=1e-3)
+    assert paired_gain([values], level=0.9).half == pytest.approx(expected, rel=1e-3)
 
 
 def test_distances_of_two_samples_are_those_of_all_points_and_pairs():

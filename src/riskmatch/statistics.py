@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
-from statistics import stdev
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -38,23 +37,6 @@ def normal_quantile(level: float) -> float:
     from scipy.special import ndtri
 
     return float(ndtri((1 + level) / 2))
-
-
-def half_of_t_interval(values: Sequence[float], level: float = 0.95) -> float:
-    r"""Half of the t-interval of the mean.
-
-    .. math:: t_{n-1,\,(1+\text{level})/2}\; s / \sqrt{n}
-
-    with s the standard deviation of the n values, two or more.
-
-    Example:
-        >>> round(half_of_t_interval([1.0, 2.0, 3.0]), 2)
-        2.48
-    """
-    from scipy.special import stdtrit  # scipy.stats takes half a second to import
-
-    n = len(values)
-    return float(stdtrit(n - 1, (1 + level) / 2)) * stdev(values) / math.sqrt(n)
 
 
 def share_interval(hits: int, n: int, level: float) -> tuple[float, float]:
@@ -348,28 +330,33 @@ def paired_gain(
     """
     from scipy.special import stdtr, stdtrit
 
-    values, share = _contrasts(differences, unit)
-    df, mean = len(values) - 1, float(share * values[0])
+    rows, share = _rows(differences, unit)
+    df, mean = sum(len(row) - 1 for row in rows), float(np.mean([row.mean() for row in rows]))
     if not df:
         return PairedGain(mean, None, None)
-    rest = float((values[1:] ** 2).sum())
-    if rest <= 1e-14 * float((values**2).sum()):  # equal differences, but for rounding
-        return PairedGain(mean, 0.0, 0.0 if values[0] else 1.0)
+    rest, t = float(sum(((row - row.mean()) ** 2).sum() for row in rows)), abs(mean) / share
+    if rest <= 1e-14 * (t**2 + rest):  # equal differences, but for rounding
+        return PairedGain(mean, 0.0, 0.0 if mean else 1.0)
     sd = math.sqrt(rest / df)
-    p = 2 * float(stdtr(df, -abs(values[0]) / sd))
+    p = 2 * float(stdtr(df, -t / sd))
     return PairedGain(mean, float(stdtrit(df, (1 + level) / 2)) * share * sd, p)
 
 
-def _contrasts(differences: Sequence[Sequence[float]], unit: Unit) -> tuple[Array, float]:
-    """Orthonormal coordinates of a table, the mean over domains first, and its factor."""
+def _rows(differences: Sequence[Sequence[float]], unit: Unit) -> tuple[list[Array], float]:
+    """Known values by domain, or all means of domains, and the factor of the error of the mean."""
     table = [np.asarray(row, float) for row in differences]
     rows = [row[~np.isnan(row)] for row in table]
     rows = [row for row in rows if len(row)]
     if unit == "new-domain":
         rows = [np.array([row.mean() for row in rows])]
-    means = [row.mean() for row in rows]
-    share = math.sqrt(sum(1 / len(row) for row in rows)) / len(rows)
-    return np.concatenate([[np.mean(means) / share], *(_helmert(len(r)) @ r for r in rows)]), share
+    return rows, math.sqrt(sum(1 / len(row) for row in rows)) / len(rows)
+
+
+def _contrasts(differences: Sequence[Sequence[float]], unit: Unit) -> Array:
+    """Orthonormal coordinates of a table, the mean over domains first."""
+    rows, share = _rows(differences, unit)
+    mean = np.mean([row.mean() for row in rows]) / share
+    return np.concatenate([[mean], *(_helmert(len(row)) @ row for row in rows)])
 
 
 @cache
@@ -412,7 +399,7 @@ def max_t(
     p = [one for one in raw if one is not None]
     cells = {tuple(tuple(np.isnan(row)) for row in map(np.asarray, tables[k])) for k in known}
     if len(cells) == 1 and len(p) > 1:
-        columns = np.stack([_contrasts(tables[k], unit)[0] for k in known], 1)  # (df + 1, k)
+        columns = np.stack([_contrasts(tables[k], unit) for k in known], 1)  # (df + 1, k)
         p = _rotated(columns, np.asarray(p))
     else:
         p = holm(p)

@@ -12,14 +12,7 @@ import pandas as pd
 from riskmatch.metrics import MetricFacts
 from riskmatch.report.comparison import Row, values_table
 from riskmatch.report.facts import Facts, draws, joined, lines, summary_of
-from riskmatch.report.gains import (
-    ADJUSTED,
-    GAIN,
-    VARYING,
-    gain_column,
-    gains_over_erm,
-    unit_facts,
-)
+from riskmatch.report.gains import ADJUSTED, GAIN, VARYING, gain_column, gains_over_erm, unit_facts
 from riskmatch.report.selected import (
     TEST_DOMAIN,
     DataSelection,
@@ -30,18 +23,7 @@ from riskmatch.report.selected import (
     row_label,
     rows_over,
 )
-from riskmatch.report.tables import (
-    ERROR,
-    LEVEL,
-    Cell,
-    Column,
-    Gain,
-    PValue,
-    Table,
-    capitalised,
-    fixed,
-    number,
-)
+from riskmatch.report.tables import ERROR, Cell, Column, PValue, Table, capitalised, fixed, number
 from riskmatch.report.titles import data_title, run_titles, setting_title
 from riskmatch.runs.records import StoredRun
 from riskmatch.selection import Rule
@@ -202,16 +184,10 @@ def comparison(page: PageRuns, worst: bool = False) -> Table:
     return values_table(" ".join(caption), columns, map(row, rows_over([s.main for s in sets])))
 
 
-def gains(page: PageRuns) -> dict[RowKey, Gain]:
-    """Paired differences from ERM, by row."""
-    sets = [one.compared for one in page.compared]
-    return gains_over_erm(sets, rows_over(sets), page.unit)
-
-
 def differences(page: PageRuns) -> list[dict[str, Any]]:
     """Gains over ERM with 95 % intervals, their unit and adjusted p-values, as JSON values."""
-    entries = []
-    for key, gain in gains(page).items():
+    entries, sets = [], [one.compared for one in page.compared]
+    for key, gain in gains_over_erm(sets, rows_over(sets), page.unit).items():
         mean, half = gain.mean or 0.0, gain.error
         entries.append(
             {
@@ -250,9 +226,11 @@ def verdict(page: PageRuns) -> Facts:
     Empty where no method has a run on every test domain.
     """
     sets = [one.compared for one in page.compared]
-    keys, by_row = rows_over(sets), gains(page)
-    better = [key for key, gain in by_row.items() if gain.better]
-    worse = [key for key, gain in by_row.items() if gain.worse]
+    keys = rows_over(sets)
+    by_row = gains_over_erm(sets, keys, page.unit)
+    differing = {key: gain.mean or 0.0 for key, gain in by_row.items() if gain.significant}
+    better = [key for key, mean in differing.items() if mean > 0]
+    worse = [key for key, mean in differing.items() if mean < 0]
     candidates = better or [key for key in keys if key.variant == "erm"] or list(keys)
     levels = {key: values for key in candidates if (values := _levels(sets, key))}
     if not levels:
@@ -285,7 +263,7 @@ def verdict(page: PageRuns) -> Facts:
         f"expected {facts.title}": f"{expected} {where} with {row_label(*best)}{few}",
         "rule": "a method is better or worse than ERM where the p-value of its paired gains, "
         f"adjusted for all {len(by_row)} comparisons together by step-down max-t (by Holm's method "
-        f"where their runs differ), is below {LEVEL}; ± is half of a 95 % t-interval of one method "
+        f"where their runs differ), is below 0.05; ± is half of a 95 % t-interval of one method "
         f"alone. The expected {facts.title} is the range over test domains, each the mean over "
         f"trials, by {page.main_rules}, of the best such method, else of ERM"
         + ". It is optimistic: the choice uses the test domain itself"

@@ -163,14 +163,9 @@ class Gain(Spread):
         return cls(tuple(chain.from_iterable(rows)), decimals, tuple(map(len, rows)), p)
 
     @property
-    def better(self) -> bool:
-        """Whether the adjusted p-value of a positive mean is below ``LEVEL``."""
-        return self.p is not None and self.p < LEVEL and (self.mean or 0.0) > 0
-
-    @property
-    def worse(self) -> bool:
-        """Whether the adjusted p-value of a negative mean is below ``LEVEL``."""
-        return self.p is not None and self.p < LEVEL and (self.mean or 0.0) < 0
+    def significant(self) -> bool:
+        """Whether the adjusted p-value is below ``LEVEL``."""
+        return self.p is not None and self.p < LEVEL
 
     @property
     def unit(self) -> Unit:

@@ -289,9 +289,9 @@ def ablation_plot(frame: pd.DataFrame, name: str, metric: str | None = None) -> 
         ]
     bars = any(curve.sd for curves in panels.values() for curve in curves)
     caption = (
-        f"Averages over test domains{' ± standard error over trials' if bars else ''}. Step: the "
-        f"one with the best mean validation {facts.title} of the training domains (train-val) "
-        "after the warm-up."
+        f"Averages over test domains{' ± standard error over trials of these' if bars else ''}. "
+        f"Step: the one with the best mean validation {facts.title} of the training domains "
+        "(train-val) after the warm-up."
     )
     return Lines(
         f"{capitalised(facts.title)} against the {VARIED[name]}",
