@@ -199,10 +199,10 @@ def test_frozen_backbone_scales_learning_rates_and_warmup_only(data):
         for name, entry in scaled.items():
             factor = FROZEN.get(name, 1)
             assert entry.on(data).default == head[name]
-            assert ours[name] == pytest.approx(
-                drawn[name] * factor, rel=1e-5, abs=0.5 * (factor < 1)
-            )
             assert ours[name] in entry.on(data).range
+            if not isinstance(drawn[name], str):  # the activation of URM
+                expected = pytest.approx(drawn[name] * factor, rel=1e-5, abs=0.5 * (factor < 1))
+                assert ours[name] == expected
 
 
 def test_frozen_can_be_given_as_an_option_of_the_network():
