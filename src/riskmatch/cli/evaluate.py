@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import riskmatch
 from riskmatch.cli.options import Positional
-from riskmatch.cli.parser import Command
+from riskmatch.cli.parser import Command, Printed
 from riskmatch.cli.printer import Column, print_json, print_line, print_table
 from riskmatch.cli.progress import Display
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Labelled(Command):
+class Labelled(Printed, Command):
     """Options of commands that read labelled data."""
 
     model: Positional[Path]
@@ -67,10 +67,8 @@ class Evaluate(Labelled):
     for images in folders: intervals draw groups, not samples; by default that of training."""
     level: float = 0.95
     """Level of the intervals."""
-    quiet: bool = False
+    quiet: bool = field(default=False, kw_only=True)
     """Show no progress."""
-    json: bool = False
-    """Print the table as JSON."""
 
     def execute(self) -> None:
         """Evaluate and print a row per domain."""

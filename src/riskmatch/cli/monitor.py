@@ -51,10 +51,6 @@ class Monitor(Labelled):
     """Seed of subsamples and permutations."""
     figure: Path | None = None
     """File for the distribution functions of the risks or confidences: .png, .svg or .pdf."""
-    quiet: bool = False
-    """Print nothing but errors."""
-    json: bool = False
-    """Print the tests as JSON."""
 
     def execute(self) -> int:
         """Test, print the tests, and return 1 where there is an alarm."""

@@ -48,7 +48,8 @@ def with_metric(runs: pd.DataFrame, evaluations: pd.DataFrame, metric: str) -> p
     if not rows:
         raise ValueError(
             f"No run has the metric {metric!r}, and none has stored predictions of its last step, "
-            "from which it could be computed. Train with riskmatch.train(…, predictions=True)."
+            f"from which it could be computed. Train with --metrics {metric} (metrics={metric!r}), "
+            "or with riskmatch.train(…, predictions=True)."
         )
     added = pd.DataFrame.from_dict(rows, orient="index").reindex(evaluations.index)
     joined = pd.concat([evaluations, added], axis="columns")
