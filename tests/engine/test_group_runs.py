@@ -12,7 +12,7 @@ import torch
 from sklearn.neighbors import KNeighborsClassifier
 
 from riskmatch import choose, cost, load_data, load_run, results, train
-from riskmatch.advice.boosting import boosting_values
+from riskmatch.advice.baselines import baseline_values
 from riskmatch.data.splits import splits
 from riskmatch.engine import DataChangedError
 from riskmatch.models.embedding import embed_to_file
@@ -146,7 +146,7 @@ def test_boosting_is_scored_on_groups_that_it_was_not_trained_on(tmp_path):
         columns = {"label": "ill", "domain": "site", "group": group}
         table = load_data(frame.drop(columns=[] if group else ["patient"]), **columns)
         file = tmp_path / f"{group}.json"
-        found.append(boosting_values(table, [("c",)], file)["c"])
+        found.append(baseline_values("gradient boosting", table, [("c",)], file)["c"])
     assert found[0] > 0.95
     assert 0.3 < found[1] < 0.7
 
