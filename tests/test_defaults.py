@@ -220,7 +220,7 @@ def test_presets_set_existing_fields(method, preset):
 
 
 def test_presets_of_rdm_differ_as_the_paper_and_its_code_do():
-    paper, code = (values("rdm", "vlcs", preset=name) for name in PRESETS)
+    paper, code = (values("rdm", "vlcs", preset=name) for name in ("paper", "authors-code"))
     assert {name: (paper[name], code[name]) for name in paper if paper[name] != code[name]} == {
         "kernel": ("paper", "authors-code"),
         "pool": ("domains", "samples"),
@@ -232,7 +232,7 @@ def test_presets_of_rdm_differ_as_the_paper_and_its_code_do():
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("method", ["rdm", "erm-switch"])
 def test_only_coloured_digits_have_a_cosine_schedule(method, preset):
-    cosine = {"paper": "cosine", "authors-code": "cosine-after-warmup"}[preset]
+    cosine = {"paper": "cosine", "authors-code": "cosine-after-warmup"}.get(preset, "constant")
     for data in ("colored-mnist", "colored-digits"):
         assert values(method, data, preset=preset)["schedule"] == cosine
     for data in (*IMAGES, "rotated-mnist", "./pets"):

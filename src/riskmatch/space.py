@@ -55,23 +55,25 @@ class Uniform(Distribution):
 
 @dataclass(frozen=True)
 class LogUniform(Distribution):
-    """``base`` to a uniform power in [low, high]; rounded down where ``integer``."""
+    """``base`` to a uniform power in [low, high]; rounded down where ``integer``, or ``up``."""
 
     low: float
     high: float
     base: int = 10
     integer: bool = False
+    up: bool = False
 
     def sample(self, rng: random.Random) -> Value:
         """One draw."""
         value = float(self.base ** rng.uniform(self.low, self.high))
-        return int(value) if self.integer else value
+        return math.ceil(value) if self.up else int(value) if self.integer else value
 
     def __contains__(self, value: object) -> bool:
         if not isinstance(value, int | float) or value <= 0:
             return False
-        slack = 1e-9 + (math.log(1 + 1 / value, self.base) if self.integer else 0)
-        return self.low - slack <= math.log(value, self.base) <= self.high + 1e-9
+        slack = math.log(1 + 1 / value, self.base) if self.integer else 0
+        power, low = math.log(value, self.base), self.low - slack * (not self.up)
+        return low - 1e-9 <= power <= self.high + slack * self.up + 1e-9
 
     def __str__(self) -> str:
         return f"{self.base}^U({self.low:g}, {self.high:g})"

@@ -124,7 +124,7 @@ def train(
         model: name of a network, or a module x → ``(features, logits)``, or x → logits if the
             method needs no features, which is copied; by default the network of the data set.
             Inputs that are a mapping are passed as keyword arguments.
-        preset: ``paper``, or ``authors-code`` for what its released code does.
+        preset: ``paper``, ``authors-code`` for what its released code does, or ``domainbed``.
         frozen: train the head alone, on features of a frozen backbone. Unless ``steps`` or
             ``patience`` are given, it stops when the validation risk is flat, as does a head on a
             file of features.

@@ -9,10 +9,12 @@ import pytest
 
 import riskmatch
 from riskmatch.cli.train_options import parse_train
+from riskmatch.defaults import domainbed_draw, resolve
+from riskmatch.defaults.domainbed import LACKING
 from riskmatch.objectives import EQRM, IRM, methods
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.domainbed_hparams import OF_ALL, field_by_name, translate
-from riskmatch.runs.domainbed_line import method_of
+from riskmatch.runs.domainbed_line import data_of, method_of
 from riskmatch.runs.findings import RunWarning
 from riskmatch.space import ranges
 
@@ -109,3 +111,68 @@ def test_files_that_are_no_hyper_parameters_are_refused(tmp_path, text, cause):
     file.write_text(text)
     with pytest.raises(ValueError, match=rf"h\.json: .*{cause}"):
         riskmatch.domainbed_options("irm", file)
+
+
+@pytest.mark.needs_data
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_draws_equal_those_of_domainbed_to_the_last_digit(draws, algorithm):
+    method, fixed = method_of(algorithm)
+    cls = methods()[method]
+    for dataset, by_algorithm in draws.items():
+        data, _ = data_of(dataset)
+        assert len(by_algorithm[algorithm]) == 6
+        for place, hparams in by_algorithm[algorithm].items():
+            trial, number = (int(word) for word in place.replace(",", "").split()[1::2])
+            drawn = domainbed_draw(method, data, number, trial)
+            settings = resolve(method, data, preset="domainbed", given={**fixed, **drawn})
+            expected = translate(cls, hparams).fields
+            assert {name: settings[name].value for name in expected} == expected
+            assert drawn.keys() <= expected.keys()
+
+
+def test_draws_of_dann_and_eqrm_are_those_of_domainbed():
+    dann = domainbed_draw("dann", "pacs", 1, trial=0)
+    assert dann == {
+        **{"weight": 3.500347568342894, "critic_decay": 0.00010096814830489473},
+        **{"critic_steps": 7, "gradient_penalty": 3.044417571888086, "beta1": 0.5},
+        **{"critic_width": 255, "critic_depth": 4, "critic_dropout": 0.5},
+        **{"lr": 0.00018927227584350511, "critic_lr": 1.7562793545765942e-05},
+        **{"weight_decay": 0.003716490191663224, "batch_size": 39, "dropout": 0.5},
+    }
+    # 10 to a power between 2.5 and 3.5, which DomainBed compares with a count of steps.
+    powers = [domainbed_draw("eqrm", "pacs", number, 0)["warmup"] for number in range(1, 5)]
+    assert all(type(value) is int and 317 <= value <= 3163 for value in powers)
+
+
+def test_domainbed_lacks_no_other_method_of_ours():
+    ours = {method_of(algorithm)[0] for algorithm in ALGORITHMS}
+    assert ours == methods().keys() - set(LACKING)
+    assert len(ALGORITHMS) == 34
+
+
+@pytest.mark.parametrize(
+    ("method", "data", "message"),
+    [
+        ("miro", "pacs", "does not draw for miro; name methods that it has"),
+        ("erm", "visits.csv", "no ranges for 'visits.csv', only for images in folders"),
+        ("erm", "colored-digits", "no ranges for 'colored-digits'"),
+    ],
+)
+def test_draws_that_domainbed_does_not_have_are_refused(
+    method, data, message, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("visits.csv").write_text("late,airport\n1,JFK\n")
+    with pytest.raises(ValueError, match=message):
+        domainbed_draw(method, data, 1, 0)
+
+
+def test_preset_domainbed_fine_tunes_its_network_as_it_does():
+    for method in ("erm", "rdm", "arm"):
+        values = {name: s.value for name, s in resolve(method, "pacs", preset="domainbed").items()}
+        assert (values["model"], values["steps"]) == ("timm:resnet50.ram_in1k", 5001)
+        assert values["model_options"] == {"freeze_bn": False}
+        assert (values["replacement"], values["augment_validation"]) == (True, True)
+        assert values["batch_size"] == {"erm": 32, "rdm": 88, "arm": 8}[method]
+    digits = resolve("rdm", "colored-mnist", preset="domainbed")
+    assert (digits["warmup"].value, digits["divergence"].value) == (1500, "mmd")

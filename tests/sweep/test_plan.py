@@ -11,6 +11,7 @@ from riskmatch.sweep.plan import (
     Protocol,
     extend,
     held_out,
+    parse_draws,
     read,
     sweep_settings,
     title_of,
@@ -227,3 +228,37 @@ def test_settings_of_a_sweep_tell_what_later_draws_vary():
     assert frozen["rdm"]["lr"].source.startswith(
         "frozen features, 20 × rdm's 5e-5, drawn from 20 ·"
     )
+
+
+@pytest.mark.parametrize(
+    ("draws", "expected"), [(7, (7, False)), ("7", (7, False)), ("domainbed:3", (3, True))]
+)
+def test_draws_are_a_number_or_those_of_domainbed(draws, expected):
+    assert parse_draws(draws) == expected
+    for wrong in ("many", "domainbed:", "domainbed:x", "-1", "2.5"):
+        with pytest.raises(ValueError, match="draws must be a whole number, or domainbed"):
+            parse_draws(wrong)
+
+
+def test_draws_of_domainbed_depend_on_the_trial_unless_they_are_fixed():
+    def rates(**more):
+        runs = Protocol("pacs", ("erm", "vrex"), TESTS[:1], 3, 2, **more).runs()
+        return [(run.draw, run.config.trial, run.config.lr) for run in runs]
+
+    drawn = rates(domainbed=True)
+    assert drawn[:4] == [(0, trial, 5e-5) for trial in (0, 0, 1, 1)]
+    assert drawn[4::2] == drawn[5::2]  # a learning rate is drawn alike for all methods
+    assert len({rate for draw, _, rate in drawn if draw}) == 4
+    fixed = rates(domainbed=True, fixed_draws=True)
+    assert {rate for draw, trial, rate in fixed if draw == 1} == {drawn[4][2]}
+    with pytest.raises(ValueError, match="whole networks, not for heads on frozen"):
+        Protocol(
+            "pacs", ("erm",), TESTS, choices={"model_options": {"frozen": True}}, domainbed=True
+        )
+
+
+def test_settings_name_the_ranges_of_domainbed():
+    setting = sweep_settings("pacs", ["rdm"], draws="domainbed")["rdm"]["lr"]
+    assert setting == (5e-5, "DomainBed's default, drawn from 10^U(-5, -3.5)")
+    given = sweep_settings("pacs", ["rdm"], draws="domainbed", choices={"lr": 1e-3})
+    assert given["rdm"]["lr"].source == "given"

@@ -48,14 +48,16 @@ class Plan(Quiet, PlanningCommand):
     """Domains to leave out at once, as in site-c+site-d, where they share pictures or objects."""
     equal_batches: bool = False
     """Use one batch size for all methods and draws, that of ERM on the data set."""
-    draws: int = 20
-    """Random settings per method; draw 0 is the defaults."""
+    draws: str = "20"
+    """Random settings per method, draw 0 being the defaults; domainbed for the 20 that DomainBed
+    draws, domainbed:5 for 5 of them."""
     trials: int = 3
     """Number of trials of each draw."""
     fixed_draws: bool = False
     """Use the same draws in all trials."""
     preset: str | None = None
-    """Choices and ranges of every method: paper, or authors-code for those of its released code."""
+    """Choices and ranges of every method: paper; authors-code for those of its released code; or
+    domainbed."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Field of the methods that have it, fixed in all draws."""
     frozen: bool = False
@@ -95,8 +97,9 @@ class Plan(Quiet, PlanningCommand):
             _print_cost(self)
 
     def _print_settings(self) -> None:
+        names = "data", "methods", "preset", "frozen", "draws"
         settings = riskmatch.sweep_settings(
-            self.data, self.methods, choices=self.choices, preset=self.preset, frozen=self.frozen
+            choices=self.choices, **{name: getattr(self, name) for name in names}
         )
         for method, values in settings.items():
             print("\n".join([method, *(f"  {line}" for line in riskmatch.setting_lines(values))]))

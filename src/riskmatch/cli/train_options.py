@@ -64,7 +64,8 @@ class Setup:
     """Train the head alone, on the features of a frozen backbone; unless --steps or --patience are
     given, it stops when the validation risk is flat, as on a file of features."""
     preset: str | None = None
-    """paper, or authors-code for what its released code does; options that are given win."""
+    """paper, authors-code for what its released code does, or domainbed; options that are given
+    win."""
     advice: Path | None = None
     """File that riskmatch advise wrote: method, options and what to expect; options that are given
     win."""

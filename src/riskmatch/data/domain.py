@@ -189,6 +189,9 @@ class Domain:
     groups: Tensor | None = None
     """(n,) int64 group of each sample: equal ids, in any domain, are one group, which every split
     keeps on one side."""
+    ranks: Tensor | None = None
+    """(n,) int64 place of each sample among the images of its folder, in the order of torchvision's
+    ``ImageFolder``; None for other data."""
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):
@@ -215,13 +218,15 @@ class Domain:
         """The samples at ``rows``, as a domain of the same name."""
         x = self.x.take(rows) if isinstance(self.x, StoredImages) else self.x[rows]
         groups = None if self.groups is None else self.groups[rows]
-        return replace(self, x=x, y=self.y[rows], groups=groups)
+        ranks = None if self.ranks is None else self.ranks[rows]
+        return replace(self, x=x, y=self.y[rows], groups=groups, ranks=ranks)
 
     def to(self, device: torch.device | str) -> Domain:
         """The domain on another device."""
         validation = self.validation and self.validation.to(device)
         groups = None if self.groups is None else self.groups.to(device)
-        return Domain(self.name, self.x.to(device), self.y.to(device), validation, groups)
+        ranks = None if self.ranks is None else self.ranks.to(device)
+        return Domain(self.name, self.x.to(device), self.y.to(device), validation, groups, ranks)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,12 +6,13 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from riskmatch.data.domain import Domain
 from riskmatch.data.sampler import stream
-from riskmatch.files import seed_of
+from riskmatch.files import seed_hash, seed_of
 
 VALIDATION_SHARE = 0.2
 _WHOLE = re.compile(r"0|-?[1-9]\d{0,18}")
@@ -53,13 +54,20 @@ def split(domain: Domain, trial: int, trained: Tensor | None = None) -> dict[str
 
 
 def splits(
-    domains: Sequence[Domain], trial: int, test_domains: Collection[str] = ()
+    domains: Sequence[Domain],
+    trial: int,
+    test_domains: Collection[str] = (),
+    rule: str = "hash",
 ) -> dict[str, dict[str, Domain]]:
     """Both parts of every domain by name, as in a run of this trial.
 
     Test domains matter where groups span domains: what is reported of a test domain, its part
-    ``train``, are the samples whose groups are in no part that is trained on.
+    ``train``, are the samples whose groups are in no part that is trained on. The ``rule`` is
+    ``hash`` (:func:`split`) or ``domainbed`` (:func:`domainbed_rows`).
     """
+    if rule == "domainbed":
+        rows = {d.name: domainbed_rows(d, trial, place) for place, d in enumerate(domains)}
+        return {d.name: {k: d.take(part) for k, part in rows[d.name].items()} for d in domains}
     trained = _trained_groups(domains, trial, test_domains)
     return {
         domain.name: split(domain, trial, trained if domain.name in test_domains else None)
@@ -68,13 +76,57 @@ def splits(
 
 
 def check_splits(
-    domains: Sequence[Domain], trial: int = 0, test_domains: Collection[str] = ()
+    domains: Sequence[Domain],
+    trial: int = 0,
+    test_domains: Collection[str] = (),
+    rule: str = "hash",
 ) -> None:
     """Raise ``ValueError`` where :func:`splits` would; no sample is copied."""
+    if rule == "domainbed":
+        for place, domain in enumerate(domains):
+            domainbed_rows(domain, trial, place)
+        return
     trained = _trained_groups(domains, trial, test_domains)
     for domain in domains:
         if domain.validation is None:
             _split_rows(domain, trial, trained if domain.name in test_domains else None)
+
+
+def domainbed_rows(domain: Domain, trial: int, place: int) -> dict[str, Tensor]:
+    """Rows of the parts ``train`` and ``val`` as DomainBed divides a folder of images.
+
+    The images are numbered in the order of torchvision's ``ImageFolder``, the numbers are shuffled
+    with a seed from ``trial`` and the domain's ``place`` among all domains by name, and the first
+    ⌊0.2 n⌋ are ``val`` (Gulrajani and Lopez-Paz, ICLR 2021, whose code is meant).
+
+    Raises:
+        ValueError: the domain is no folder of images, or a part is empty.
+
+    Example:
+        >>> y = torch.zeros(10, dtype=torch.long)
+        >>> domain = Domain("sketch", torch.zeros(10, 2), y, ranks=torch.arange(10).flip(0))
+        >>> domainbed_rows(domain, trial=0, place=3)["val"]
+        tensor([1, 7])
+    """
+    cause = "is not all images of folders domain/class/image"
+    if domain.groups is not None:
+        cause = "has groups, which DomainBed's splits tear apart"
+    if domain.groups is not None or domain.ranks is None:
+        raise ValueError(
+            f"DomainBed's splits number images as torchvision's ImageFolder lists them, and "
+            f"'{domain.name}' {cause}. Leave out --split domainbed (split=)."
+        )
+    numbers = list(range(len(domain)))
+    np.random.RandomState(seed_hash(trial, place)).shuffle(numbers)
+    validation = torch.tensor(numbers[: int(len(domain) * VALIDATION_SHARE)], dtype=torch.long)
+    held_out = torch.isin(domain.ranks, validation.to(domain.ranks.device))
+    if not held_out.any():
+        raise ValueError(
+            f"Domain '{domain.name}' has {len(domain)} sample(s), and DomainBed's split needs five "
+            "or more. Leave out --split domainbed (split=)."
+        )
+    rows = {"train": (~held_out).nonzero()[:, 0], "val": held_out.nonzero()[:, 0]}
+    return {name: part.to(domain.y.device) for name, part in rows.items()}
 
 
 def group_ids(names: Iterable[str]) -> Tensor:

@@ -12,6 +12,7 @@ from .describe import describe_methods as describe_methods
 from .describe import field_docs as field_docs
 from .describe import range_of as range_of
 from .describe import setting_lines as setting_lines
+from .domainbed import domainbed_draw as domainbed_draw
 from .resolution import Setting as Setting
 from .resolution import check_mappings as check_mappings
 from .resolution import field_names as field_names

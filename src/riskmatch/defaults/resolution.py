@@ -125,7 +125,7 @@ def _layers(
     yield (
         f"default of preset {preset}",
         {
-            name: value.default if isinstance(value, Tuned) else value
+            name: value.on(data).default if isinstance(value, Tuned) else value
             for name, value in choices.items()
         },
     )
@@ -275,7 +275,11 @@ def _preset(method: Method | None, preset: str | None, data: str | None) -> dict
     if preset is None:
         return {}
     check_option("preset", preset, PRESETS)
-    return PRESETS[preset].on(name_of(method) if method else None, data)
+    choices = PRESETS[preset].on(name_of(method) if method else None, data)
+    if not PRESETS[preset].declared or method is None:
+        return choices
+    cls = method_class(method)
+    return {**_declared(cls), **ranges(cls), **choices}
 
 
 def name_of(method: Method) -> str:

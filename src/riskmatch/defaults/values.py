@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from riskmatch.registry import INSTANCE
-from riskmatch.space import Choice, Tuned, Uniform
+from riskmatch.space import TRAINING, Choice, LogUniform, Tuned, Uniform
 
 PATH = "images"
 """Key of :data:`ON_DATA` for any folder of images or manifest."""
@@ -112,6 +112,8 @@ class Preset:
     choices: ByMethod
     by_data: Mapping[str, ByMethod] = field(default_factory=dict)
     """Further choices by data set; they win over ``choices``."""
+    declared: bool = False
+    """Whether defaults and ranges that a method declares win over :data:`ON_DATA`."""
 
     def on(self, method: str | None, data: str | None) -> dict[str, Any]:
         """Choices for a method on a data set."""
@@ -162,6 +164,68 @@ _WEIGHT = {"weight": Tuned(5.0, Uniform(1.0, 10.0))}
 _RDM = {"match": "worst", "divergence": "mmd", "schedule": "constant"}
 
 
+def _or_digits(images: Tuned, digits: Tuned) -> Tuned:
+    """DomainBed's default and range on images, and those on digits."""
+    both = dict.fromkeys(("colored-mnist", "rotated-mnist"), digits)
+    return Tuned(images.default, images.range, {**images.by_data, **both})
+
+
+_DIGITS_LR = Tuned(1e-3, LogUniform(-4.5, -2.5))
+_DIGITS_BATCH = TRAINING["batch_size"].on("rotated-mnist")
+_SMALLER = Tuned(40, Uniform(30, 60, integer=True))
+_DOMAINBED: dict[str | None, dict[str, Any]] = {
+    None: {
+        "replacement": True,
+        "augment_validation": True,
+        "steps": 5001,
+        "lr": _or_digits(TRAINING["lr"], _DIGITS_LR),
+        "batch_size": _or_digits(TRAINING["batch_size"], _DIGITS_BATCH),
+        "weight_decay": _or_digits(TRAINING["weight_decay"], Tuned(0.0, Choice((0.0,)))),
+        "dropout": TRAINING["dropout"],
+    },
+    "rdm": {
+        "pool": "samples",
+        "weight": Tuned(
+            5.0,
+            Uniform(0.1, 10.0),
+            {
+                **dict.fromkeys(("pacs", "terraincognita"), Tuned(5.0, Uniform(1.0, 10.0))),
+                "domainnet": Tuned(0.5, Uniform(0.1, 1.0)),
+            },
+        ),
+        "batch_size": _or_digits(
+            Tuned(
+                88,
+                Uniform(70, 100, integer=True),
+                {"domainnet": _SMALLER, "terraincognita": _SMALLER},
+            ),
+            _DIGITS_BATCH,
+        ),
+    },
+    "arm": {"batch_size": _or_digits(Tuned(8, Choice((8,))), _DIGITS_BATCH)},
+    **{
+        name: {"critic_lr": _or_digits(Tuned(5e-5, LogUniform(-5, -3.5)), _DIGITS_LR)}
+        for name in ("dann", "cdann")
+    },
+    "urm": {
+        "critic_lr": _or_digits(
+            Tuned(5e-5, LogUniform(-6, -4.5)), Tuned(1e-3, LogUniform(-5.5, -3.5))
+        )
+    },
+    "adrmx": {
+        "lr": _or_digits(
+            Tuned(3e-5, Choice((2e-5, 3e-5, 4e-5, 5e-5))),
+            Tuned(3e-3, Choice((5e-4, 1e-3, 2e-3, 3e-3))),
+        )
+    },
+    "transfer": {"ascent_steps": Tuned(10, Choice((1, 2, 5)))},
+    "sandmask": {"tau": Tuned(1.0, Uniform(0.0, 1.0))},
+    "eqrm": {"warmup": Tuned(2500, LogUniform(2.5, 3.5, integer=True, up=True))},
+}
+_CNN: ByMethod = {None: {"model": "cnn", "eval_every": 100, "micro_batch": 0}}
+_RAM: ByMethod = {None: {"model": "timm:resnet50.ram_in1k", "model_options": {"freeze_bn": False}}}
+
+
 PRESETS: dict[str, Preset] = {
     "paper": Preset(
         "as the paper describes it",
@@ -184,6 +248,17 @@ PRESETS: dict[str, Preset] = {
             "officehome": {**_RESNET50["officehome"], "rdm": _DROPOUT, "erm-switch": _DROPOUT},
             "terraincognita": {**_RESNET50["terraincognita"], "rdm": _WEIGHT},
         },
+    ),
+    "domainbed": Preset(
+        "as DomainBed does it, at its commit b93c22a",
+        _DOMAINBED,
+        {
+            **dict.fromkeys(IMAGES, _RAM),
+            "domainnet": {None: {**_RAM[None], "eval_every": 1000}},
+            "colored-mnist": _CNN,
+            "rotated-mnist": _CNN,
+        },
+        declared=True,
     ),
 }
 """Presets by name."""

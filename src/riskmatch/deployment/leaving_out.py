@@ -141,7 +141,7 @@ def _scored(
     score = partial(
         score_samples, network.to(device), task=task, chunk=BATCH, restore=restore_of(domains)
     )
-    parts = split_all(domains, config.trial, device, config.test_domains)
+    parts = split_all(domains, config, device)
     training = [splits["val"] for name, splits in parts.items() if name not in config.test_domains]
     some = [_thinned(part, MAX_SAMPLES // len(training)) for part in training]
     validation = Predictions.join([score(part, features=True) for part in some])

@@ -249,7 +249,7 @@ def _held_out(
     _, task = task_of(run.config, domains, run.instances)
     scored = {}
     # Of test domains too the part of groups that are not trained on, not of those that are.
-    for name, splits in split_all(domains, run.config.trial).items():
+    for name, splits in split_all(domains, replace(run.config, test_domains=())).items():
         total = len(splits["val"])
         kept = min(total, MAX_HELD_OUT)
         some = splits["val"].take(torch.arange(kept) * total // kept)

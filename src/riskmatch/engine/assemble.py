@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
@@ -291,7 +291,7 @@ def assemble(
     training = tuple(domain.name for domain in domains.without(config.test_domains))
     check_domains(formula, len(training))
     _check_classes(domains, training)
-    splits = split_all(domains, config.trial, device, config.test_domains)
+    splits = split_all(domains, config, device)
     model = network(config, domains, trunk, instances, formula)
     model = model.to(device).train()
     if processes > 1:
@@ -403,15 +403,13 @@ def origins(config: RunConfig, instances: Instances) -> dict[str, dict[str, str 
 
 
 def split_all(
-    domains: DomainSet,
-    trial: int,
-    device: torch.device | str = "cpu",
-    test_domains: Collection[str] = (),
+    domains: DomainSet, config: RunConfig, device: torch.device | str = "cpu"
 ) -> dict[str, dict[Split, Domain]]:
-    """Both splits of every domain by name, as in a run of this trial with these test domains."""
+    """Both splits of every domain by name, as in a run."""
+    by_domain = split_domains(domains.domains, config.trial, config.test_domains, config.split)
     return {
         domain: {cast(Split, name): part.to(device) for name, part in parts.items()}
-        for domain, parts in split_domains(domains.domains, trial, test_domains).items()
+        for domain, parts in by_domain.items()
     }
 
 

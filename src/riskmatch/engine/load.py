@@ -289,7 +289,7 @@ def final_predictions(
     domains = domains_of(config, data_dir, on_progress=on_progress)
     return predict(
         final_network(run, domains),
-        parts_of(split_all(domains, config.trial, test_domains=config.test_domains)),
+        parts_of(split_all(domains, config)),
         task_of(config, domains)[1],
         validation_views(config, domains, config.steps),
         partial(on_progress or no_progress, f"predicting with {run.folder.name}"),

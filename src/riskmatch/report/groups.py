@@ -98,7 +98,8 @@ class Groups:
         from riskmatch.data.splits import splits
 
         domains = list(self.domains.values())
-        samples = splits(domains, config.trial, config.test_domains)[domain][part]
+        parts = splits(domains, config.trial, config.test_domains, config.split)
+        samples = parts[domain][part]
         changed = len(samples) <= predicted.index.max(initial=-1)
         if not changed:
             samples = samples.take(torch.tensor(predicted.index))

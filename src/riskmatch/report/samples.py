@@ -200,7 +200,7 @@ def _from_checkpoint(run: StoredRun, data: DataCache, step: int) -> ByDomain:
     _, task = task_of(run.config, domains)
     model = final_network(run, domains, step)
     parts, tests = [], run.config.test_domains
-    for domain, splits in split_all(domains, run.config.trial, test_domains=tests).items():
+    for domain, splits in split_all(domains, run.config).items():
         for name in shown_parts(domain in tests):
             rows, samples = _spaced(splits[name])
             parts.append(EvaluatedPart(name, samples, rows))
@@ -258,7 +258,7 @@ def examples_in_memory(domains: DomainSet, config: RunConfig) -> Examples:
     """Examples of a data set of tensors."""
     from riskmatch.data.splits import splits
 
-    parts = splits(domains.domains, config.trial, config.test_domains)
+    parts = splits(domains.domains, config.trial, config.test_domains, config.split)
     return Examples(domains.label_names, parts, example_of_tensor)
 
 
@@ -271,11 +271,13 @@ def index_domains(index: ImageIndex) -> list[Domain]:
 
     labels, places = torch.tensor(index.labels), torch.tensor(index.domains)
     groups = group_ids(index.groups) if index.groups else None
+    ranks = torch.tensor(index.ranks) if index.ranks else None
     domains = []
     for place, name in enumerate(index.domain_names):
         rows = (places == place).nonzero()[:, 0]
         own = None if groups is None else groups[rows]
-        domains.append(Domain(name, rows, labels[rows], groups=own))
+        listed = None if ranks is None else ranks[rows]
+        domains.append(Domain(name, rows, labels[rows], groups=own, ranks=listed))
     return domains
 
 
@@ -283,7 +285,7 @@ def examples_on_disk(index: ImageIndex, config: RunConfig) -> Examples:
     """Examples of image files, decoded when they are shown."""
     from riskmatch.data.splits import splits
 
-    parts = splits(index_domains(index), config.trial, config.test_domains)
+    parts = splits(index_domains(index), config.trial, config.test_domains, config.split)
 
     def show(row: Any, label: int) -> Example:
         return Example(label, index.paths[row], file_thumbnail(index.file(int(row))))

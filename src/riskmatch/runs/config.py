@@ -19,6 +19,7 @@ Schedule = Literal["constant", "cosine", "cosine-after-warmup", "plateau"]
 Risk = Literal["auto", "cross-entropy", "binary-cross-entropy", "squared", "huber"]
 Optim = Literal["adam", "adamw", "sgd"]
 Average = Literal["none", "ema", "swa", "swad"]
+SplitRule = Literal["hash", "domainbed"]
 _SHARED = "data", "model", "task"
 """Kinds of parts that the ERM phase of a run has, too."""
 _SEEDS = Interval(0, 2**63, "left")
@@ -108,6 +109,9 @@ class RunConfig:
     retrain: bool = False
     """Train a first run for its validation scores, then train on all samples of the training
     domains, with the learning rates that those scores say."""
+    split: SplitRule = "hash"
+    """What divides a domain into training and validation part: hash, of its name and the trial; or
+    domainbed, as DomainBed does with the trial as seed, which needs folders of images."""
     source: str = ""
     """Hash of the source, or version, of each part that is not built in, as join_sources writes
     them; empty without any."""

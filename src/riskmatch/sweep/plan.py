@@ -12,6 +12,7 @@ headers that say which command wrote the lines below them, and what is known abo
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from typing import Any
 
 from riskmatch.defaults import (
     Setting,
+    domainbed_draw,
     field_names,
     range_of,
     resolve,
@@ -37,6 +39,8 @@ from riskmatch.space import draw
 from riskmatch.validation import check_option
 
 FILE = PLAN
+DRAWS = 20
+"""Draws of the field's protocol."""
 MAX_RUNS = 1_000_000
 """Most runs of a plan, which is kept in memory."""
 RUNS = "runs"
@@ -140,7 +144,7 @@ class Protocol:
     methods: tuple[str, ...]
     tests: tuple[tuple[str, ...], ...]
     """Sets of test domains."""
-    draws: int = 20
+    draws: int = DRAWS
     """Number of hyper-parameter draws; the first is the defaults."""
     trials: int = 3
     """Number of splits. Each has its own weights and batches and, but for the first, draws."""
@@ -150,6 +154,8 @@ class Protocol:
     """Fields of the run, or of the methods that have them, fixed in all draws."""
     preset: str | None = None
     """Preset of every method; see :data:`~riskmatch.defaults.PRESETS`."""
+    domainbed: bool = False
+    """Draw what DomainBed draws, see :func:`~riskmatch.defaults.domainbed_draw`."""
 
     def __post_init__(self) -> None:
         for name, number in (("draws", self.draws), ("trials", self.trials)):
@@ -160,6 +166,11 @@ class Protocol:
             raise ValueError(
                 f"{self.draws:,} draws and {self.trials:,} trials make {runs:,} runs; a plan holds "
                 f"at most {MAX_RUNS:,}. Plan fewer, or several sweeps."
+            )
+        if self.domainbed and self.frozen:
+            raise ValueError(
+                "DomainBed draws for whole networks, not for heads on frozen features: leave out "
+                "frozen, or give draws as a number."
             )
         known = {name for method in self.methods for name in field_names(method)}
         known -= {"seed", "trial"}
@@ -187,7 +198,9 @@ class Protocol:
 
         choices = {n: value for n, value in self.choices.items() if n in field_names(method)}
         drawn = {}
-        if number > 0:
+        if self.domainbed:
+            drawn = domainbed_draw(method, self.data, number, 0 if self.fixed_draws else trial)
+        elif number > 0:
             name = "" if is_path(self.data) else self.data  # a moved folder has the same draws
             seed = seed_of(name, method, 0 if self.fixed_draws else trial, number)
             space = search_space(method, self.data, preset=self.preset, frozen=self.frozen)
@@ -204,6 +217,26 @@ class Protocol:
         return run
 
 
+def parse_draws(draws: int | str) -> tuple[int, bool]:
+    """Number of draws, and whether they are DomainBed's.
+
+    Raises:
+        ValueError: ``draws`` is neither a number nor ``domainbed`` or ``domainbed:NUMBER``.
+
+    Example:
+        >>> parse_draws(5), parse_draws("domainbed"), parse_draws("domainbed:5")
+        ((5, False), (20, True), (5, True))
+    """
+    match = re.fullmatch(r"(\d+)|domainbed(?::(\d+))?", str(draws))
+    if match is None:
+        raise ValueError(
+            "draws must be a whole number, or domainbed or domainbed:NUMBER for those of "
+            f"DomainBed, got {draws!r}."
+        )
+    number, of_domainbed = match.groups()
+    return int(number or of_domainbed or DRAWS), number is None
+
+
 def sweep_settings(
     data: str,
     methods: Iterable[str] | None = None,
@@ -211,11 +244,13 @@ def sweep_settings(
     choices: Mapping[str, Any] | None = None,
     preset: str | None = None,
     frozen: bool = False,
+    draws: int | str = DRAWS,
 ) -> dict[str, dict[str, Setting]]:
     """Settings of the runs of a sweep by method, see :func:`~riskmatch.defaults.resolve`.
 
     ``methods`` are all built-in ones by default. Values are those of draw 0; the source of one that
-    later draws vary ends with its range. No data are read.
+    later draws vary ends with its range. No data are read. ``draws`` matters where it names
+    DomainBed.
 
     Example:
         >>> sweep_settings("pacs", ["rdm"])["rdm"]["lr"].source
@@ -227,8 +262,12 @@ def sweep_settings(
     for method in sorted(built_in("method")) if methods is None else methods:
         given = {name: value for name, value in choices.items() if name in field_names(method)}
         settings[method] = resolve(method, data, preset=preset, frozen=frozen, given=given)
-        space = search_space(method, data, preset=preset, frozen=frozen)
+        domainbed = parse_draws(draws)[1]
+        ranges = "domainbed" if domainbed else preset
+        space = search_space(method, data, preset=ranges, frozen=frozen)
         for name, tuned in space.items():
+            if domainbed and name not in given:
+                settings[method][name] = Setting(tuned.on(data).default, "DomainBed's default")
             if name not in given and (drawn := range_of(tuned.on(data))):
                 value, source = settings[method][name]
                 settings[method][name] = Setting(value, f"{source}, drawn from {drawn}")

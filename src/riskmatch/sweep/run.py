@@ -13,7 +13,18 @@ from riskmatch.defaults import check_mappings, resolve, source_changes, with_sou
 from riskmatch.runs.findings import RunWarning, inactive_runs, replaced_lr
 from riskmatch.sweep.board import Board, OnChange, SweepStatus, status_of
 from riskmatch.sweep.launchers import Launcher, Local, make_launcher, run_all
-from riskmatch.sweep.plan import FILE, RUNS, PlannedRun, Protocol, extend, held_out, read, replan
+from riskmatch.sweep.plan import (
+    DRAWS,
+    FILE,
+    RUNS,
+    PlannedRun,
+    Protocol,
+    extend,
+    held_out,
+    parse_draws,
+    read,
+    replan,
+)
 from riskmatch.sweep.worker import SweepSettings
 from riskmatch.trust import admit, remember
 from riskmatch.validation import check_option, plain, texts
@@ -49,7 +60,7 @@ def plan_sweep(
     leave_two_out: bool = False,
     leave_out_together: Sequence[Sequence[str]] = (),
     equal_batches: bool = False,
-    draws: int = 20,
+    draws: int | str = DRAWS,
     trials: int = 3,
     fixed_draws: bool = False,
     frozen: bool = False,
@@ -74,13 +85,14 @@ def plan_sweep(
             objects; the accuracy on each is that of a domain without its siblings.
         equal_batches: use one batch size in all runs, that of ERM on the data set, in place of the
             batch sizes that the protocol draws for each method.
-        draws: random settings per method; draw 0 is the defaults.
+        draws: random settings per method, draw 0 being the defaults; or ``"domainbed"`` for the 20
+            that DomainBed draws by ``hparams_seed`` and ``trial_seed``, ``"domainbed:5"`` for 5.
         trials: number of trials of each draw.
         fixed_draws: use the same draws in all trials.
         frozen: train only the head, on the features of a frozen backbone.
         choices: fields of the runs, or of the methods that have them, fixed in all draws.
-        preset: preset of every method, ``paper`` or ``authors-code``. Methods without choices of
-            their own have those for all methods alone.
+        preset: preset of every method: ``paper``, ``authors-code`` or ``domainbed``. Methods
+            without choices of their own have those for all methods alone.
         data_dir: folder searched first for the files of the data set.
         made_by: command written above the runs in the plan.
         on_progress: called while the data set is loaded.
@@ -105,6 +117,7 @@ def plan_sweep(
         2
     """
     from riskmatch.data import load
+    from riskmatch.data.splits import check_splits
     from riskmatch.engine.assemble import check_domains, objective
     from riskmatch.objectives import methods as built_in
 
@@ -127,21 +140,25 @@ def plan_sweep(
         frozen = bool(choices.get("model_options", {}).get("frozen"))
         choices.setdefault("batch_size", resolve("erm", data, frozen=frozen)["batch_size"].value)
     wanted = set(left_out or domains.names)
+    number, domainbed = parse_draws(draws)
     tests = held_out(domains.names, domains.test_only, leave_two_out, leave_out_together)
     runs = Protocol(
         data,
         names or tuple(sorted(built_in())),
         tuple(test for test in tests if wanted & set(test)),
-        draws,
+        number,
         trials,
         fixed_draws,
         choices,
         preset,
+        domainbed,
     ).runs()
     for run in runs:
         method = objective(run.config.method, run.config.hparams)
         check_domains(method, len(domains.names) - len(run.config.test_domains))
     configs = [run.config for run in runs]
+    for rule in {config.split for config in configs} - {"hash"}:
+        check_splits(domains.domains, rule=rule)
     board = Board.from_folder(configs, out)
     worker = Local().worker(board, SweepSettings(out, data_dir))
     worker.domains(runs[0].config, on_progress)

@@ -217,7 +217,7 @@ def index_benchmark(benchmark: Benchmark, root: Path) -> ImageIndex:
             f"{benchmark.title} in {root} has {len(index.class_names)} classes, not "
             f"{benchmark.classes}."
         )
-    return index
+    return index.ranked()
 
 
 def check_counts(benchmark: Benchmark, index: ImageIndex) -> None:

@@ -86,6 +86,7 @@ def image_domains(
     rows = torch.tensor([row_of[path] for path in index.paths])
     labels, numbers = torch.tensor(index.labels), torch.tensor(index.domains)
     groups = group_ids(index.groups) if index.groups else None
+    ranks = torch.tensor(index.ranks) if index.ranks else None
     pixels = map_pixels(file, len(index))
     contents = [_hash(f"{FORMAT} {len(pixels[0])} {digest}") for digest in hashes]
     images = StoredImages(pixels, rows, content=file.stem, contents=contents)
@@ -97,6 +98,7 @@ def image_domains(
                 images.take(numbers == number),
                 labels[numbers == number],
                 groups=None if groups is None else groups[numbers == number],
+                ranks=None if ranks is None else ranks[numbers == number],
             )
             for number, name in enumerate(index.domain_names)
         ),

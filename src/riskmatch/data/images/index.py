@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -33,6 +34,8 @@ JUNK = ("__macosx", "thumbs.db", "desktop.ini")
 LAYOUT = "the layout must be domain/class/image"
 STEM = "stem"
 """Group of images by the name of the file without its extension."""
+_LISTED = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+"""File extensions that torchvision's ``ImageFolder`` lists."""
 
 
 class Entry(NamedTuple):
@@ -73,6 +76,8 @@ class ImageIndex:
     """(n,) indices into ``domain_names``."""
     groups: tuple[str, ...] = ()
     """(n,) names of the groups; empty without groups."""
+    ranks: tuple[int, ...] = ()
+    """(n,) place of each image among those of its domain, see :meth:`ranked`; empty if unknown."""
 
     @classmethod
     def of(
@@ -137,12 +142,32 @@ class ImageIndex:
             )
         return replace(self, groups=tuple(PurePosixPath(path).stem for path in self.paths))
 
+    def ranked(self) -> ImageIndex:
+        """The index of folders with places in the order of torchvision's ``ImageFolder``.
+
+        It lists classes by the name of their folder, and their images by file name. None have
+        places where it does not list one of the images.
+
+        Example:
+            >>> entries = [Entry(f"a/{name}.png", name[:3], "a") for name in ("dog/1", "cat/2")]
+            >>> ImageIndex.of("pets", Path("data"), entries, ("dog", "cat")).ranked().ranks
+            (1, 0)
+        """
+        if not all(path.lower().endswith(_LISTED) for path in self.paths):
+            return self
+        order = sorted(range(len(self)), key=lambda row: self.paths[row].split("/"))
+        listed, ranks = Counter[int](), [0] * len(self)
+        for row in order:
+            ranks[row] = listed[self.domains[row]]
+            listed[self.domains[row]] += 1
+        return replace(self, ranks=tuple(ranks))
+
     def without(self, paths: Collection[str]) -> ImageIndex:
         """The index without the images of these paths; domains and classes stay."""
         kept = [row for row, path in enumerate(self.paths) if path not in paths]
         names = [name for name in ("paths", "labels", "domains", "groups") if getattr(self, name)]
         rows: Any = {name: tuple(getattr(self, name)[row] for row in kept) for name in names}
-        return replace(self, **rows)
+        return replace(self, **rows, ranks=())
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -198,7 +223,7 @@ def index_folder(root: Path) -> ImageIndex:
     if not entries:
         extensions = " ".join(extension[1:] for extension in EXTENSIONS)
         raise ValueError(f"{root} has no images ({extensions}); {LAYOUT}.")
-    return ImageIndex.of(root.resolve().name, root, entries)
+    return ImageIndex.of(root.resolve().name, root, entries).ranked()
 
 
 def index_sites(root: Path) -> ImageIndex:
