@@ -223,7 +223,8 @@ def methods() -> str:
         "Defaults, search ranges and what the presets set, as `riskmatch methods NAME` prints "
         "them. A range applies to a sweep; rows *on DATA* replace the value above them there. "
         "`--preset paper` is what the paper says, `--preset authors-code` what its released code "
-        "does; [Paper and released code](paper-and-code.md) lists where the two differ.",
+        "does; [Paper and released code](paper-and-code.md) lists where the two differ. `--preset "
+        "domainbed` is what [DomainBed](domainbed.md#comparable-run-by-run) does.",
     ]
     for name in sorted(built_in("method")):
         parts.append(f"## {name}\n\n```text\n{output_of(['methods', name])}```")

@@ -111,7 +111,8 @@ def _choices(choices: Mapping[str, Any]) -> str:
     parts = []
     for name, value in choices.items():
         if isinstance(value, Mapping) and value.keys() == {"default", "range"}:
-            parts.append(f"{name} {format_value(value['default'])}, searched in {value['range']}")
+            range_ = value["range"] and f", searched in {value['range']}"
+            parts.append(f"{name} {format_value(value['default'])}{range_}")
         else:
             parts.append(f"{name} {format_value(value)}")
     return "; ".join(parts)

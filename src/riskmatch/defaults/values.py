@@ -121,7 +121,12 @@ class Preset:
 
     def differences(self, method: str | None, data: str | None) -> dict[str, Any]:
         """Choices for a method that are particular to a data set."""
-        return choices_for(method, self.by_data.get(data_key(data), {}))
+        key, choices = data_key(data), choices_for(method, self.choices)
+        tuned = {name: value for name, value in choices.items() if isinstance(value, Tuned)}
+        return {
+            **{name: value.by_data[key] for name, value in tuned.items() if key in value.by_data},
+            **choices_for(method, self.by_data.get(key, {})),
+        }
 
     @property
     def methods(self) -> set[str]:
