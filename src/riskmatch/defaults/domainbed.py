@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from riskmatch.defaults.resolution import method_class, name_of, search_space
-from riskmatch.defaults.values import IMAGES, data_key
+from riskmatch.defaults.values import NOT_OF_DOMAINBED, PRESETS, data_key
 from riskmatch.files import seed_hash
 from riskmatch.registry import built_in
 from riskmatch.runs.domainbed_hparams import field_by_name
@@ -22,11 +22,6 @@ from riskmatch.validation import listed
 
 if TYPE_CHECKING:
     from riskmatch.defaults.resolution import Method
-
-LACKING = ("erm-switch", "lp-ft", "miro")
-"""Built-in methods that DomainBed does not have."""
-DATA = (*IMAGES, "colored-mnist", "rotated-mnist")
-"""Keys of the data sets with ranges: DomainBed has one for all images that are not digits."""
 
 
 class _LegacyRandom(random.Random):
@@ -67,15 +62,15 @@ def domainbed_draw(method: Method, data: str, number: int, trial: int) -> dict[s
         >>> domainbed_draw("erm", "pacs", 1, 0)["lr"] == domainbed_draw("irm", "vlcs", 1, 0)["lr"]
         True
     """
-    methods = sorted(built_in("method").keys() - set(LACKING))
+    methods = sorted(built_in("method").keys() - set(NOT_OF_DOMAINBED))
     if name_of(method) not in methods:
         raise ValueError(
             f"DomainBed does not draw for {name_of(method)}; name methods that it has (--methods): "
             f"{listed(methods)}."
         )
-    if data_key(data) not in DATA:
+    if data_key(data) not in PRESETS["domainbed"].by_data:
         raise ValueError(
-            f"DomainBed has no ranges for '{data}', only for images in folders, {listed(DATA)}. "
+            f"DomainBed has no ranges for '{data}', only for images in folders and for digits. "
             "Draw from the ranges of riskmatch: give draws as a number."
         )
     names = {field: name for name, field in field_by_name(method_class(method)).items()}

@@ -227,6 +227,8 @@ _DOMAINBED: dict[str | None, dict[str, Any]] = {
     "sandmask": {"tau": Tuned(1.0, Uniform(0.0, 1.0))},
     "eqrm": {"warmup": Tuned(2500, LogUniform(2.5, 3.5, integer=True, up=True))},
 }
+NOT_OF_DOMAINBED = ("erm-switch", "lp-ft", "miro")
+"""Built-in methods that DomainBed does not have."""
 _CNN: ByMethod = {None: {"model": "cnn", "eval_every": 100, "micro_batch": 0}}
 _RAM: ByMethod = {None: {"model": "timm:resnet50.ram_in1k", "model_options": {"freeze_bn": False}}}
 
