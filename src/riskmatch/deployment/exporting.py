@@ -228,6 +228,7 @@ def _to_onnx(network: _Exportable, x: Tensor, metadata: Mapping[str, Any]) -> tu
 
 def _to_torch(network: _Exportable, x: Tensor, metadata: Mapping[str, Any]) -> tuple[bytes, Apply]:
     file = io.BytesIO()
+    _apply(network, x[:2])  # a method may look for the classifier once, which cannot be traced
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.export.export(
