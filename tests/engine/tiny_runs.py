@@ -7,34 +7,34 @@ from pathlib import Path
 from safetensors.torch import load_file
 
 from riskmatch.defaults import with_source
+from riskmatch.objectives import methods
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.records import FILE
 
-HPARAMS = {
-    "erm": {},
-    "rdm": {"warmup": 20, "lr_after": 1e-3},
+CHANGED = {
+    "rdm": {"lr_after": 1e-3},
+    "eqrm": {"lr_after": 1e-3},
+    "erm-switch": {"lr_after": 1e-3},
     "groupdro": {"eta": 0.1},
-    "fishr": {"warmup": 20, "weight": 1.0},
-    "fish": {"meta_lr": 0.5},
-    "ib-irm": {"warmup": 20, "weight": 1.0, "variance_warmup": 40, "variance_weight": 1.0},
-    "selfreg": {},
-    "trm": {"warmup": 20},
-    "mtl": {},
-    "arm": {},
+    "fishr": {"weight": 1.0},
+    "sandmask": {"tau": 0.0},
+    "ib-erm": {"weight": 1.0},
+    "ib-irm": {"weight": 1.0, "variance_warmup": 40, "variance_weight": 1.0},
     "miro": {"weight": 1.0},
-    "sagnet": {},
-    "lp-ft": {"warmup": 20},
     "erm-plus-plus": {"warmup": 10, "linear_lr": 1e-3, "average_from": 12},
+    "dann": {"gradient_penalty": 0.5},
     "cdann": {"critic_dropout": 0.3},
-    "transfer": {},
-    "urm": {},
     "adrmx": {"critic_depth": 3},
+}
+HPARAMS = {
+    **{
+        name: {**({"warmup": 20} if hasattr(method, "warmup") else {}), **CHANGED.get(name, {})}
+        for name, method in methods().items()
+    },
     "corrected:Corrected": {},
 }
-"""Methods without state, with phases, weights, moving averages, an optimiser of its own, two
-warm-ups, random choices, classifiers of the domains, adversaries, a copy of the network, the
-network of the start, an average of the weights, and with networks, turns and a prediction of their
-own."""
+"""Every built-in method, with warm-ups that end in a tiny run, and one of the user's own that has
+networks, turns and a prediction."""
 
 TINY = RunConfig(
     data="colored-digits",
