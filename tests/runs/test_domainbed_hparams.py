@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -40,6 +41,15 @@ def method_class(algorithm):
     if name not in methods():
         pytest.skip(f"{algorithm} has no method yet")
     return methods()[name], fixed
+
+
+def test_the_page_has_a_row_for_each_of_the_34_algorithms():
+    page = Path(__file__).parents[2] / "docs" / "domainbed.md"
+    rows = re.findall(
+        r"^\| (\w+) \| `([\w-]+)[^|]*\| (?:trajectory|loop) \|", page.read_text("utf-8"), re.M
+    )
+    assert dict(rows) == {name: method_of(name)[0] for name in ALGORITHMS}
+    assert len(rows) == 34
 
 
 @pytest.mark.needs_data
