@@ -46,7 +46,7 @@ def accuracy(network, x, y):
 
 def parts(run, split, *names):
     """Inputs and labels of a split of domains."""
-    splits = split_all(riskmatch.load_data(toy()), run.config.trial)
+    splits = split_all(riskmatch.load_data(toy()), run.config)
     return [(splits[name][split].x, splits[name][split].y) for name in names]
 
 

@@ -50,7 +50,8 @@ def test_evaluations_use_a_fixed_part_of_every_split(tmp_path):
 
 
 def test_part_follows_from_the_seed_and_has_at_least_one_sample():
-    splits = split_all(load("colored-digits", {"samples": 60}), trial=0)
+    domains = load("colored-digits", {"samples": 60})
+    splits = split_all(domains, RunConfig("colored-digits", (), "erm"))
     one, same, other = (
         [part.rows.tolist() for part in parts_of(splits, 0.5, seed)] for seed in (0, 0, 1)
     )
