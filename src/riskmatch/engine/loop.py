@@ -32,7 +32,7 @@ from riskmatch.engine.evaluate import (
     validation_views,
 )
 from riskmatch.engine.parallel import ALONE, Processes, deferred_interrupts
-from riskmatch.engine.step import DivergedError
+from riskmatch.engine.step import DivergedError, read_numbers
 from riskmatch.pace import Pace
 from riskmatch.runs import predictions, records
 from riskmatch.runs.config import RunConfig, acts_from
@@ -232,9 +232,12 @@ class Session:
 
     def _save(self) -> None:
         stepper = self.assembly.stepper
+        self._read()
         modules = stepper.memory.modules
-        for name, weight in (*stepper.model.named_parameters(), *modules.named_parameters()):
-            if not bool(torch.isfinite(weight).all()):
+        weights = [*stepper.model.named_parameters(), *modules.named_parameters()]
+        finite = read_numbers([weight.isfinite().all() for _, weight in weights])
+        for (name, _), whole in zip(weights, finite, strict=True):
+            if not whole:
                 raise DivergedError(self.step, f"the weight {name}", None)
         self.saved = self.step
         if not self.processes.main:
@@ -248,6 +251,11 @@ class Session:
         kept = None if self.execution.keep == "all" else self.best_steps().values()
         checkpoint.save(self.folder, self.config.id, snapshot, kept)
 
+    def _read(self) -> None:
+        """Read and check the numbers of the steps since the last time."""
+        self.assembly.stepper.read()
+        self.numbers = self.assembly.stepper.numbers or self.numbers
+
     def best_steps(self) -> dict[str, int]:
         """Steps that selection by ``train-val`` chooses so far: of all, and after the warm-up."""
         evaluations, task = tuple(self.evaluations), self.assembly.facts
@@ -259,6 +267,7 @@ class Session:
 
     def _evaluate(self) -> Evaluation:
         stepper, peak = self.assembly.stepper, peak_memory(torch.device(self.execution.device))
+        self._read()
         if self.config.average == "swad":
             self.average.observe(self.step, self._raw_validation_risk())
         with self.average.applied(stepper.predictor, self.assembly.sampler) as self.averaged:

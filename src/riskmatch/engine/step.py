@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import torch
@@ -33,6 +33,7 @@ from riskmatch.contract import (
 from riskmatch.contract.task import Task, find_task
 from riskmatch.data.domain import Batch, NamedTensors
 from riskmatch.data.sampler import Share
+from riskmatch.device import device_of
 from riskmatch.distributed import average_over_processes, gather_risks
 from riskmatch.divergence.checks import NonFiniteError
 from riskmatch.registry import PartError
@@ -72,6 +73,9 @@ class StepSettings:
     """Samples per forward pass; 0 passes a batch whole."""
     accumulate: int = 0
     """Samples with a graph at a time, see :func:`riskmatch.accumulate`; 0 takes a batch whole."""
+    log_every: int = 0
+    """Steps after which the terms are read from the device and checked, those of all steps since
+    the last time at once; 0 is every step on a CPU, every tenth on other devices."""
 
 
 @dataclass
@@ -83,6 +87,42 @@ class Phase:
     optimizer: torch.optim.Optimizer
 
 
+@dataclass(frozen=True)
+class TurnNumbers:
+    """The terms of a turn, and the risks of its batch, on their device."""
+
+    step: int
+    terms: Terms
+    names: tuple[str, ...]
+    """(m,) the domains of the batch."""
+    risks: tuple[Tensor, ...]
+    """(m,) the risks of each domain; empty where the method does not use risks."""
+
+    def tensors(self, with_means: bool) -> list[Tensor]:
+        """The terms and the raw penalties; also the mean risk of each domain."""
+        means = [part.mean() for part in self.risks] if with_means else []
+        return [*self.terms.parts.values(), *self.terms.raw.values(), *means]
+
+    def worst_domain(self, means: Sequence[float]) -> str | None:
+        """The domain with the largest of the mean risks."""
+        return self.names[means.index(max(means))] if means else None
+
+    def bad_domain(self) -> str | None:
+        """The first domain with a risk that is not finite."""
+        pairs = zip(self.names, self.risks, strict=False)
+        return next((name for name, part in pairs if not bool(part.isfinite().all())), None)
+
+
+def read_numbers(values: Sequence[Tensor]) -> list[float]:
+    """The numbers of tensors with one each; of those on a device in one transfer."""
+    if all(value.device.type == "cpu" for value in values):
+        return [value.item() for value in values]
+    wide = torch.float32 if values[0].device.type == "mps" else torch.float64
+    numbers: list[float] = torch.stack([value.detach().to(wide) for value in values]).tolist()
+    return numbers
+
+
+WORST = "worst domain"
 ALL = "all"
 """Name of the only optimiser of a method that does not name several."""
 
@@ -109,12 +149,25 @@ class Stepper:
     """A few inputs, on which the parts of the network are found."""
     lr_factor: float = 1.0
     """Of the learning rate, with the schedule ``plateau``."""
-    _last: tuple[tuple[str, ...], tuple[int, ...], Tensor] | None = None
-    """Names and sizes of the domains of the last batch, and its risks (n,)."""
+    numbers: dict[str, float] = field(default_factory=dict)
+    """Of the last step that was read: its loss, the terms and the raw penalties."""
+    _unread: list[TurnNumbers] = field(default_factory=list)
+    """Of the turns since the numbers were read."""
+    _rows: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """The numbers that were read, by step."""
+    _last: TurnNumbers | None = None
+    """The turn of the last step in which risks were taken first."""
+    _worst: str | None = None
+    """The worst domain of the last step that was read, with ``log_every`` above 1."""
 
     def __post_init__(self) -> None:
         if self.settings.accumulate:
             check_splits(self.objective, "accumulate")
+
+    @cached_property
+    def log_every(self) -> int:
+        """Steps after which the terms are read from the device."""
+        return self.settings.log_every or (1 if device_of(self.model).type == "cpu" else 10)
 
     @property
     def predictor(self) -> nn.Module:
@@ -129,34 +182,67 @@ class Stepper:
     def step(self, batch: Batch | Share) -> dict[str, float]:
         """Take one step on ``batch``; return its loss, the terms and the raw penalties.
 
-        Of a step of several turns, all terms, and the loss of the first turn.
+        Of a step of several turns, all terms, and the loss of the first turn. With ``log_every``
+        above 1 these are of the last step whose numbers were read.
         """
+        self.advance(batch)
+        if self.memory.step % self.log_every == 0 or not self.numbers:
+            self._read_turns()
+            self._rows.clear()
+        return self.numbers
+
+    def advance(self, batch: Batch | Share) -> None:
+        """Take one step on ``batch``, whose numbers :meth:`read` returns."""
         memory, turns = self.memory, self.objective.turns(self.memory.step)
         if turns < 1:
             name = type(self.objective).__name__
             raise PartError(f"{name}.turns must return 1 or more, got {turns}.")
         if self.inputs is None and isinstance(batch, Batch):
             self.prepare(batch.x, len(batch.sizes))
-        self._last, numbers = None, dict[str, float]()
+        self._last = None
         for turn in range(turns):
             memory.turn = turn
-            ev, terms = self._turn(batch)
-            if self._last is None and "risks" in ev.__dict__:
-                self._last = ev.batch.names, ev.batch.sizes, ev.risks.detach()
-            parts = terms.values()
-            raw = {f"raw {name}": value.item() for name, value in terms.raw.items()}
-            numbers = {"loss": sum(parts.values()), **parts, **raw} | numbers
+            self._turn(batch)
         memory.turn = 0
         memory.step += 1
-        return numbers
+
+    def read(self) -> list[dict[str, Any]]:
+        """The numbers of every step since the last call, with its worst domain.
+
+        Raises:
+            DivergedError: a term is not finite.
+        """
+        self._read_turns()
+        rows, self._rows = list(self._rows.values()), {}
+        if rows and (worst := self.worst_domain()) is not None:
+            rows[-1][WORST] = worst
+        return rows
+
+    def _read_turns(self) -> None:
+        """Read and check the numbers of the turns that were not read yet, in one transfer."""
+        turns, self._unread = self._unread, []
+        later = self.log_every > 1  # the risks are gone when the worst domain is asked for
+        values = iter(read_numbers([value for turn in turns for value in turn.tensors(later)]))
+        for turn in turns:
+            parts = {name: next(values) for name in turn.terms.parts}
+            for name, value in parts.items():
+                if not math.isfinite(value):
+                    raise DivergedError(turn.step, name, turn.bad_domain())
+            raw = {f"raw {name}": next(values) for name in turn.terms.raw}
+            known = self._rows.get(turn.step, {})
+            self.numbers = {"loss": sum(parts.values()), **parts, **raw} | known
+            self._rows[turn.step] = dict(self.numbers)
+            if later and (worst := turn.worst_domain([next(values) for _ in turn.risks])):
+                self._rows[turn.step][WORST] = self._worst = worst
 
     def worst_domain(self) -> str | None:
-        """Domain with the largest mean risk in the batch of the last step, if risks were taken."""
-        if self._last is None:
-            return None
-        names, sizes, risks = self._last
-        means = torch.stack([part.mean() for part in risks.split(sizes)])
-        return names[int(means.argmax())]
+        """Domain with the largest mean risk in the batch of the last step, if risks were taken.
+
+        Of the last step that was read, with ``log_every`` above 1.
+        """
+        if self._worst is not None or self._last is None:
+            return self._worst
+        return self._last.worst_domain(read_numbers([part.mean() for part in self._last.risks]))
 
     def enter_phases(self) -> dict[str, Phase]:
         """The optimisers of the next turn: fresh ones where their settings have changed."""
@@ -171,12 +257,12 @@ class Stepper:
                 self.phases[name] = Phase(spec, memory.step, optimizer)
         return {name: self.phases[name] for name in named}
 
-    def _turn(self, batch: Batch | Share) -> tuple[Eval, Terms]:
+    def _turn(self, batch: Batch | Share) -> None:
         """Change the weights that the next turn steps."""
         phases = self.enter_phases()
         for weight in self.weights(ALL):
             weight.grad = None
-        ev, terms = self._backward(batch, phases)
+        self._backward(batch, phases)
         if self.settings.clip is not None:
             stepped = [weight for name in phases for weight in self.weights(name)]
             nn.utils.clip_grad_norm_(stepped, self.settings.clip)
@@ -188,9 +274,8 @@ class Stepper:
             modules = {**self._parts(), **dict(self.memory.modules.items())}
             with torch.no_grad():
                 self.objective.after_turn(modules, self.memory)
-        return ev, terms
 
-    def _backward(self, batch: Batch | Share, phases: Mapping[str, Phase]) -> tuple[Eval, Terms]:
+    def _backward(self, batch: Batch | Share, phases: Mapping[str, Phase]) -> None:
         """Compute the terms of a batch and the gradient of their sum."""
         # Terms are checked at the first step, and after a warm-up.
         check = any(phase.start == self.memory.step for phase in phases.values())
@@ -198,38 +283,30 @@ class Stepper:
             return self._backward_share(batch, check)
         ev, size = self.evaluate(batch), self.settings.accumulate
         if not 0 < size < len(batch.y):
-            terms = self._terms(ev, check)
-            terms.backward()
-            return ev, terms
-        views = []
+            return self._terms(ev, check).backward()
 
         def terms_of(risks: Tensor) -> Terms:
-            views.append(ev.with_risks(risks))
-            return self._terms(views[0], check)
+            return self._terms(ev.with_risks(risks), check)
 
         pieces = batch.pieces(size)
-        terms = accumulate(self.model, lambda piece: self.evaluate(piece).risks, pieces, terms_of)
-        return views[0], terms
+        accumulate(self.model, lambda piece: self.evaluate(piece).risks, pieces, terms_of)
 
-    def _backward_share(self, share: Share, check: bool) -> tuple[Eval, Terms]:
+    def _backward_share(self, share: Share, check: bool) -> None:
         """Compute the terms of a batch from the risks of all processes, and their gradient."""
         assert self.distributed is not None
-        views = []
 
         def terms_of(local_risks: Tensor) -> Terms:
             local_risks = average_over_processes(local_risks, "world")[: len(share.positions)]
             risks, positions = gather_risks(local_risks, share.positions, "world")
-            views.append(self.evaluate(share.whole).with_risks(risks[positions.argsort()]))
-            return self._terms(views[0], check)
+            ev = self.evaluate(share.whole).with_risks(risks[positions.argsort()])
+            return self._terms(ev, check)
 
         size = self.settings.accumulate
         if 0 < size < len(share.own.y):
             pieces = share.own.pieces(size)
-            terms = accumulate(self.distributed, self.distributed, pieces, terms_of)
+            accumulate(self.distributed, self.distributed, pieces, terms_of)
         else:
-            terms = terms_of(self.distributed(share.own))
-            terms.backward()
-        return views[0], terms
+            terms_of(self.distributed(share.own)).backward()
 
     def evaluate(self, batch: Batch) -> Eval:
         """The network on a batch, with the settings of a step."""
@@ -252,11 +329,18 @@ class Stepper:
         except MissingFeaturesError as error:
             raise ValueError(f"{type(self.objective).__name__} {error}") from None
         except NonFiniteError as error:
-            domain = _bad_domain(ev)
+            risks = ev.per_domain(ev.risks.detach())
+            turn = TurnNumbers(self.memory.step, Terms({}), ev.batch.names, risks)
+            domain = turn.bad_domain()
             raise DivergedError(self.memory.step, "risk", domain, str(error)) from error
-        for name, value in terms.values().items():
-            if not math.isfinite(value):
-                raise DivergedError(self.memory.step, name, _bad_domain(ev))
+        risks = ev.per_domain(ev.risks.detach()) if "risks" in ev.__dict__ else ()
+        parts = {name: part.detach() for name, part in terms.parts.items()}
+        raw = {name: value.detach() for name, value in terms.raw.items()}
+        turn = TurnNumbers(self.memory.step, Terms(parts, raw), ev.batch.names, risks)
+        self._unread.append(turn)
+        self._last = self._last or (turn if risks else None)
+        if self.log_every == 1:  # before the weights change
+            self._read_turns()
         return terms
 
     def _lr(self, phase: Phase) -> float:
@@ -340,12 +424,6 @@ def check_splits(objective: Objective, purpose: Literal["accumulate", "processes
         )
 
 
-def _bad_domain(ev: Eval) -> str | None:
-    """Name of the first domain with a risk that is not finite."""
-    parts = zip(ev.batch.names, ev.per_domain(ev.risks.detach()), strict=True)
-    return next((name for name, risks in parts if not bool(torch.isfinite(risks).all())), None)
-
-
 def fit(
     model: nn.Module,
     objective: Objective,
@@ -422,10 +500,10 @@ def fit(
     memory.base = optim if isinstance(optim, OptimSpec) else OptimSpec.of(optim, weights)
     history: list[dict[str, Any]] = []
     for entry in batches:
-        numbers: dict[str, Any] = dict(stepper.step(_batch(entry, weights[0].device)))
-        if (worst := stepper.worst_domain()) is not None:
-            numbers["worst domain"] = worst
-        history.append(numbers)
+        stepper.advance(_batch(entry, weights[0].device))
+        if memory.step % stepper.log_every == 0:
+            history += stepper.read()
+    history += stepper.read()
     if not history:
         raise ValueError("batches is empty: fit needs a batch. An iterator can be read only once.")
     return history
