@@ -57,7 +57,9 @@ def risk_matching_penalty(
             ``"samples"`` gives every sample the same weight, so large domains count more. The two
             are equal where domains have equal sizes.
         nonfinite: what to do where a risk is NaN or infinite: ``"raise"`` an error that names the
-            domain, or ``"propagate"`` NaN, so that a gradient scaler can skip the step.
+            domain, or ``"propagate"`` NaN, so that a gradient scaler can skip the step. On a GPU
+            the check travels to the host with the labels; where ``domains`` is a
+            :class:`~riskmatch.divergence.DomainIndex` nothing is waited for, and NaN propagates.
 
     Returns:
         () differentiable in ``risks``.
@@ -72,7 +74,7 @@ def risk_matching_penalty(
     _check_options(match, pool, nonfinite)
     distance = resolve_divergence(divergence)
     check_scalars("risks", risks)
-    groups = DomainIndex.of_risks(risks, domains)
+    groups = DomainIndex.of_risks(risks, domains, nonfinite == "raise")
     risks = at_least_float32(risks)
     which = matched_domains(risks, groups, match, nonfinite)
     return MatchedRisks(risks, groups, pool, which).penalty(distance)
@@ -205,7 +207,7 @@ class RiskMatching(nn.Module):
             labels, risks = _integers(domains), average_over_processes(risks, self.group)
             risks, domains = gather_risks(risks, labels, self.group)
         check_scalars("risks", risks)
-        groups = DomainIndex.of_risks(risks, domains)
+        groups = DomainIndex.of_risks(risks, domains, self.nonfinite == "raise")
         risks = at_least_float32(risks)
         terms = self._by_autograd(self._matched(risks, groups))
         zero = risks.new_zeros(())

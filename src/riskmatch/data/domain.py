@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -492,8 +492,17 @@ class Batch:
     @cached_property
     def domains(self) -> Tensor:
         """(n,) index of each sample's domain."""
-        sizes = torch.tensor(self.sizes, device=self.x.device)
-        return torch.arange(len(self.sizes), device=self.x.device).repeat_interleave(sizes)
+        return places(self.sizes, self.x.device)
+
+
+@lru_cache(maxsize=64)
+def places(sizes: tuple[int, ...], device: torch.device) -> Tensor:
+    """(n,) index of the domain of samples that are sorted by domain.
+
+    Kept, so that batches of the same sizes copy nothing to their device.
+    """
+    with torch.inference_mode(False):  # what is kept may be trained with later
+        return torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes)).to(device)
 
 
 def _check_groups(domain: Domain, groups: Tensor) -> None:

@@ -44,6 +44,11 @@ def is_traced(values: Tensor) -> bool:
     )
 
 
+def stays_on_device(values: Tensor) -> bool:
+    """Whether a number of the values would have to be waited for, or there is none."""
+    return is_traced(values) or values.device != _CPU
+
+
 def is_small(values: Tensor) -> bool:
     """Whether NumPy, whose calls cost less than those of torch, is faster on untraced values."""
     return values.numel() <= _SMALL and values.device == _CPU

@@ -60,12 +60,11 @@ class Divergence(ABC):
         if pool == "domains" and not groups.equal_sizes:
             self._check_takes_weights(groups)
             more = (groups.weights(pool).to(risks)[groups.index],)
-        if isinstance(which, Tensor):  # under vmap the worst domain varies from batch to batch
-            every = range(len(groups))
-            parts = [self._from_group(group, risks, groups, more) for group in every]
-            return torch.stack(parts)[which].mean()
-        parts = [self._from_group(group, risks, groups, more) for group in which]
-        return torch.stack(parts).mean()
+        samples = groups.parts(risks)
+        if isinstance(which, Tensor):  # which domain is the worst is not known here
+            every = [self._from_group(part, risks, more) for part in samples]
+            return torch.stack(every)[which].mean()
+        return torch.stack([self._from_group(samples[g], risks, more) for g in which]).mean()
 
     def value_and_grad(
         self, risks: Array, groups: DomainIndex, which: list[int], pool: Pool, dtype: torch.dtype
@@ -76,11 +75,9 @@ class Divergence(ABC):
         """
         return None
 
-    def _from_group(
-        self, group: int, risks: Tensor, groups: DomainIndex, weights: tuple[Tensor, ...]
-    ) -> Tensor:
+    def _from_group(self, part: Tensor, risks: Tensor, weights: tuple[Tensor, ...]) -> Tensor:
         """The divergence of one group from the pool."""
-        value = self.between(risks[groups.index == group], risks, *weights)
+        value = self.between(part, risks, *weights)
         if not isinstance(value, Tensor) or value.ndim:
             got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
             raise TypeError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -12,7 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from riskmatch.divergence.checks import is_small, is_traced
+from riskmatch.divergence.checks import (
+    NonFiniteError,
+    describe_nonfinite,
+    is_small,
+    is_traced,
+    stays_on_device,
+)
 
 Pool = Literal["domains", "samples"]
 """What has equal weight in the pool of all risks: every domain, or every sample."""
@@ -38,6 +44,8 @@ class DomainIndex:
     """(m,) how many samples carry each label."""
     names: tuple[str, ...] = ()
     """(m,) the names of the domains; empty where labels are integers."""
+    counts: tuple[int, ...] | None = None
+    """(m,) the sizes as integers; None where they are traced."""
 
     @classmethod
     def of(cls, labels: Tensor) -> DomainIndex:
@@ -48,13 +56,15 @@ class DomainIndex:
             return cls(distinct, index, counts)
         if is_small(labels):
             return _of_small(labels.numpy().tobytes())
-        groups = _grouped(labels.cpu().numpy())
-        device = labels.device
-        return cls(groups.labels.to(device), groups.index.to(device), groups.sizes.to(device))
+        return _grouped(labels.cpu().numpy()).to(labels.device)
 
     @classmethod
-    def of_risks(cls, risks: Tensor, domains: Any) -> DomainIndex:
-        """Group ``risks`` (n,) by ``domains`` (n,): integers or strings in any container."""
+    def of_risks(cls, risks: Tensor, domains: Any, check: bool = False) -> DomainIndex:
+        """Group ``risks`` (n,) by ``domains`` (n,): integers or strings in any container.
+
+        With ``check`` risks on a device are refused if one is not finite, which travels to the host
+        with the labels; where these are grouped already, nothing is transferred or checked.
+        """
         if isinstance(domains, DomainIndex):
             return domains
         names: tuple[str, ...] = ()
@@ -83,8 +93,15 @@ class DomainIndex:
                 f"domains are on {domains.device} and risks on {risks.device}; "
                 "use domains.to(risks.device)."
             )
-        groups = cls.of(domains.long())
-        return cls(groups.labels, groups.index, groups.sizes, names) if names else groups
+        if check and stays_on_device(risks) and not is_traced(risks):
+            faults = (~risks.detach().isfinite()).sum()
+            labels, fault = torch.cat([domains.long(), faults[None]]).cpu().split(len(domains))
+            groups = cls.of(labels).to(risks.device)
+            if fault:
+                groups.check_finite(risks)
+        else:
+            groups = cls.of(domains.long())
+        return replace(groups, names=names) if names else groups
 
     @classmethod
     @lru_cache(maxsize=64)
@@ -96,11 +113,16 @@ class DomainIndex:
             tensor([0, 1, 1])
         """
         labels = np.arange(len(sizes)).repeat(sizes)
-        return cls.of(torch.from_numpy(labels).to(device))
+        return cls.of(torch.from_numpy(labels)).to(device)
 
     def __len__(self) -> int:
         """How many groups there are."""
         return len(self.labels)
+
+    def to(self, device: torch.device) -> DomainIndex:
+        """The index on another device."""
+        parts = [part.to(device) for part in (self.labels, self.index, self.sizes)]
+        return DomainIndex(*parts, self.names, self.counts)
 
     def name(self, place: int) -> int | str:
         """The label of the domain at ``place``."""
@@ -109,9 +131,29 @@ class DomainIndex:
     @property
     def equal_sizes(self) -> bool:
         """Whether all groups have the same size; False where it is not known yet."""
-        if torch.compiler.is_compiling():
-            return False
-        return bool((self.sizes == self.sizes[0]).all())
+        if self.counts is not None:
+            return len(set(self.counts)) == 1
+        return not torch.compiler.is_compiling() and bool((self.sizes == self.sizes[0]).all())
+
+    def check_finite(self, risks: Tensor) -> None:
+        """Raise :class:`NonFiniteError` if a risk is not finite, with the domains of those."""
+        faults = [
+            f"{description} in domain {self.name(place)}"
+            for place, part in enumerate(self.parts(risks.detach()))
+            if (description := describe_nonfinite(part))
+        ]
+        if faults:
+            raise NonFiniteError(
+                f"Risks must be finite: {'; '.join(faults)} (of {len(risks)} risks). Check the "
+                "inputs and the loss of these samples, or lower the learning rate."
+            )
+
+    def parts(self, values: Tensor) -> tuple[Tensor, ...]:
+        """The ``values`` (n,) of each group."""
+        if self.counts is None:
+            return tuple(values[self.index == group] for group in range(len(self)))
+        order: Tensor = self._kept(("order",), lambda: self.index.argsort(stable=True))
+        return values[order].split(self.counts)
 
     def means(self, values: Any) -> Any:
         """(m,) the mean of ``values`` (n,), a tensor or an array, in each group."""
@@ -123,26 +165,33 @@ class DomainIndex:
         return (sums / self.sizes).to(values.dtype)
 
     def weights(self, pool: Pool) -> Tensor:
-        """(m,) float64 on the CPU: the weight in the pool of each sample of a group.
+        """(m,) float64: the weight in the pool of each sample of a group.
 
         1/(m·n_e) where domains have equal weight, 1/n where samples have. They sum to one over the
         samples.
         """
-        sizes = self.sizes.cpu().double()  # Apple's GPUs have no float64
+        sizes = self.wide_sizes
         if pool == "domains":
             return 1 / (len(self) * sizes)
         return torch.ones_like(sizes) / sizes.sum()
 
     def contrasts(self, which: Places, pool: Pool) -> Tensor:
-        """(k, m) float64 on the CPU: the weights of each group of ``which`` minus the pool's."""
+        """(k, m) float64: the weights of each group of ``which`` minus the pool's."""
+        key = "contrasts", pool
+        every: Tensor = self._kept(key, lambda: self._contrasts(pool))
         if isinstance(which, Tensor):
-            return self._contrasts(pool)[which.cpu()]
-        key = "contrasts", pool, tuple(which)
-        rows: Tensor = self._kept(key, lambda: self._contrasts(pool)[which])
+            return every[which.to(every.device)]
+        rows: Tensor = self._kept((*key, tuple(which)), lambda: every[which])
         return rows
 
     def _contrasts(self, pool: Pool) -> Tensor:
-        return (1 / self.sizes.cpu().double()).diag() - self.weights(pool)
+        return (1 / self.wide_sizes).diag() - self.weights(pool)
+
+    @property
+    def wide_sizes(self) -> Tensor:
+        """(m,) the sizes in float64; on the CPU for Apple's GPUs, which have no float64."""
+        sizes: Tensor = self._kept(("sizes",), lambda: _widened(self.sizes))
+        return sizes
 
     def factors(self, values: Any, which: Places, pool: Pool) -> Any:
         """(3, n), of the type of ``values``: weights, and factors of squares in the variance.
@@ -156,15 +205,17 @@ class DomainIndex:
         return self._factors(which, pool).to(values)[:, self.index]
 
     def _factors(self, which: Places, pool: Pool) -> Tensor:
-        sizes, weights = self.sizes.cpu().double(), self.weights(pool)
+        sizes, weights = self.wide_sizes, self.weights(pool)
         outer = weights / (1 - sizes @ weights.square())
-        which = torch.as_tensor(which, dtype=torch.long, device="cpu")
+        which = torch.as_tensor(which, dtype=torch.long, device=sizes.device)
         shares = 1 / (len(which) * (sizes[which] - 1))
         return torch.stack(
             [self.weights("domains"), outer, torch.zeros_like(sizes).scatter(0, which, shares)]
         )
 
     def _kept(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+        if self.counts is None:  # traced: nothing outlives the call
+            return make()
         kept = self.__dict__.setdefault("_made", {})
         if key not in kept:
             with torch.inference_mode(False):  # what is kept may be trained with later
@@ -192,4 +243,8 @@ def _grouped(labels: NDArray[np.int64]) -> DomainIndex:
         distinct, index, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     with torch.inference_mode(False):  # what is kept may be trained with later
         parts = [torch.from_numpy(part) for part in (distinct, index, sizes)]
-    return DomainIndex(parts[0], parts[1], parts[2])
+    return DomainIndex(*parts, counts=tuple(sizes.tolist()))
+
+
+def _widened(sizes: Tensor) -> Tensor:
+    return (sizes.cpu() if sizes.device.type == "mps" else sizes).double()

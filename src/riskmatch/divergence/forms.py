@@ -13,6 +13,7 @@ unbiased estimate adds a row per sample set.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -30,7 +31,9 @@ Forms = tuple[Tensor, Tensor, Tensor | None, RBFMixture, Method]
 """Arguments of :func:`kernel_forms` after the samples."""
 
 DENSE_BELOW = 80  # crossover of all pairs and the grid, both in torch
+DENSE_ON_DEVICE = 1 << 13  # samples up to which a device takes all pairs, and nothing waits for it
 _BLOCK_ELEMENTS = 1 << 20  # of all pairs at once
+_BLOCK_ON_DEVICE = 1 << 24
 
 
 def kernel_forms(
@@ -84,7 +87,14 @@ def evaluate(
     """Value and gradient (n,) of :func:`kernel_forms`; the latter empty without ``with_grad``."""
     balanced, wide = coefs is None, samples.dtype == torch.float64
     out = torch.float64 if wide else torch.float32
-    on_grid = method == "grid" or (method == "auto" and samples.numel() >= DENSE_BELOW)
+    on_host = samples.device.type == "cpu"
+    least = DENSE_BELOW if on_host else DENSE_ON_DEVICE + 1
+    on_grid = method == "grid" or (method == "auto" and samples.numel() >= least)
+    # The length of the grid has to be known on the host. Apple's GPUs have no float64.
+    if not on_host and (on_grid or samples.device.type == "mps"):
+        settings = kernel, method, with_grad
+        value, grad = _evaluate_unchecked(*_to_host(samples, groups, rows, coefs), *settings)
+        return value.to(samples.device, out), grad.to(samples.device, out)
     if on_grid and balanced and is_small(samples):
         arrays = samples.detach().numpy().astype(np.float64), groups.numpy(), rows.numpy()
         if forms := numpy_forms.evaluate(*arrays, kernel, samples.dtype):
@@ -92,10 +102,8 @@ def evaluate(
             value = torch.from_numpy(np.asarray(forms.value, dtype))
             grad = torch.from_numpy(forms.gradient.astype(dtype, copy=False))
             return value, grad if with_grad else grad.new_empty(0)
-    # Apple's GPUs have no float64; the scalars travel to the CPU and back instead.
-    device = torch.device("cpu") if samples.device.type == "mps" else samples.device
-    x = samples.detach().to(device, out)
-    groups, rows = groups.to(device), rows.to(device, torch.float64)
+    x = samples.detach().to(out)
+    groups, rows = groups.to(x.device), rows.to(x.device, torch.float64)
     coefs = rows.new_full((len(rows),), 1 / len(rows)) if coefs is None else coefs.to(rows)
     if on_grid:
         on_line = grid.evaluate if balanced else grid.evaluate_unbalanced
@@ -104,7 +112,28 @@ def evaluate(
         value, grad = _all_pairs(x.double(), groups, rows, coefs, kernel, with_grad)
     if balanced:
         value = value.clamp(min=0)  # rounding may leave −1e-18
-    return value.to(samples.device, out), grad.to(samples.device, out)
+    return value.to(out), grad.to(out)
+
+
+def _to_host(
+    samples: Tensor, groups: Tensor, rows: Tensor, coefs: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """The arguments on the CPU, in one transfer."""
+    parts = [samples.detach(), groups, rows.flatten(), *([] if coefs is None else [coefs])]
+    # Places of groups are exact in float32, the widest type of Apple's GPUs, up to 2^24.
+    dtype = torch.float32 if samples.device.type == "mps" else torch.float64
+    pieces = torch.cat([part.to(samples.device, dtype) for part in parts]).cpu()
+    split = pieces.split([part.numel() for part in parts])
+    more = None if coefs is None else split[3].double()
+    x, weights = split[0].to(samples.dtype), split[2].double().view_as(rows)
+    return x, split[1].long(), weights, more
+
+
+@lru_cache(maxsize=16)
+def _gammas(kernel: RBFMixture, device: torch.device) -> Tensor:
+    """(B, 1, 1) float64, kept, so that nothing is copied to the device."""
+    with torch.inference_mode(False):
+        return torch.tensor(kernel.gammas, dtype=torch.float64).to(device).view(-1, 1, 1)
 
 
 def _all_pairs(
@@ -117,11 +146,12 @@ def _all_pairs(
 
     Shapes: ``x`` (n,) float64, ``groups`` (n,), ``rows`` (r, m), ``coefs`` (r,) → (), (n,).
     """
-    gammas = x.new_tensor(kernel.gammas).view(-1, 1, 1)
+    gammas = _gammas(kernel, x.device)
     q = rows[:, groups]  # (r, n)
     value = x.new_zeros(())
     grad = torch.empty_like(x) if with_grad else x.new_empty(0)
-    block = max(1, _BLOCK_ELEMENTS // (x.numel() * len(kernel.gammas)))
+    most = _BLOCK_ELEMENTS if x.device.type == "cpu" else _BLOCK_ON_DEVICE
+    block = max(1, most // (x.numel() * len(kernel.gammas)))
     for start in range(0, x.numel(), block):
         piece = slice(start, start + block)
         distance = x[piece, None] - x  # (b, n)
@@ -136,7 +166,7 @@ def _all_pairs(
 
 def _evaluate_unchecked(samples: Tensor, *settings: Any) -> tuple[Tensor, Tensor]:
     """:func:`evaluate` of unchecked samples: NaN where one is not finite."""
-    if bool(torch.isfinite(samples).all()):
+    if samples.device.type != "cpu" or bool(torch.isfinite(samples).all()):
         return evaluate(samples, *settings)
     value, grad = _shapes(samples, *settings)
     return value.fill_(torch.nan), grad.fill_(torch.nan)

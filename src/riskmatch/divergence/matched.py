@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from riskmatch.divergence.checks import NonFiniteError, describe_nonfinite, is_small, is_traced
+from riskmatch.divergence.checks import is_small, stays_on_device
 from riskmatch.divergence.divergence import Divergence
 from riskmatch.divergence.domain_index import DomainIndex, Places, Pool
 from riskmatch.divergence.numpy_forms import ValueAndGrad
@@ -22,8 +22,11 @@ NonFinite = Literal["raise", "propagate"]
 def matched_domains(
     risks: Tensor, groups: DomainIndex, match: Match, nonfinite: NonFinite
 ) -> Places | None:
-    """The domains to match with the pool, for :class:`MatchedRisks`."""
-    if is_traced(risks):
+    """The domains to match with the pool, for :class:`MatchedRisks`.
+
+    A tensor, and risks that are not finite propagate, where the host would wait for a number.
+    """
+    if stays_on_device(risks):
         every = torch.arange(len(groups), device=risks.device)
         return groups.means(risks.detach()).argmax(0, keepdim=True) if match == "worst" else every
     values: Any = risks.detach()
@@ -32,15 +35,8 @@ def matched_domains(
         return [means.index(max(means))] if match == "worst" else list(range(len(means)))
     if nonfinite == "propagate":
         return None
-    faults = [
-        f"{description} in domain {groups.name(place)}"
-        for place in range(len(groups))
-        if (description := describe_nonfinite(risks[groups.index == place]))
-    ]
-    raise NonFiniteError(
-        f"Risks must be finite: {'; '.join(faults)} (of {len(risks)} risks). Check the inputs and "
-        "the loss of these samples, or lower the learning rate."
-    )
+    groups.check_finite(risks)
+    return None
 
 
 @dataclass(frozen=True)
@@ -58,7 +54,7 @@ class MatchedRisks:
         """() the mean divergence of the matched domains from the pool."""
         if self.which is None:
             return self.risks.sum() * torch.nan
-        if isinstance(self.which, list) and len(self.groups) == 1:
+        if self.groups.counts is not None and len(self.groups) == 1:
             return (self.risks * 0).sum()
         if (least := divergence.min_samples) > 1:
             cure = "a divergence that needs one alone, such as 'mmd'"
@@ -104,10 +100,11 @@ class MatchedRisks:
         self._check_sizes(2, "variance regularisation", "variance_weight=0")
 
     def _check_sizes(self, least: int, purpose: str, cure: str) -> None:
-        if not isinstance(self.which, list):
+        sizes = self.groups.counts
+        if sizes is None or self.which is None:
             return
-        sizes = self.groups.sizes.tolist()
-        place = min(self.which, key=sizes.__getitem__)
+        which = self.which if isinstance(self.which, list) else range(len(sizes))
+        place = min(which, key=sizes.__getitem__)
         if sizes[place] < least:
             raise ValueError(
                 f"Domain {self.groups.name(place)} has {sizes[place]} sample in this batch, and "

@@ -88,8 +88,10 @@ class MMD(Divergence):
         else:
             last = len(y)
         groups = torch.arange(1 - len(x), len(y) + 1, device=x.device).clamp(0, last)
-        sizes = groups.cpu().bincount()
-        right = torch.cat([weights.new_zeros(1), weights]).double().cpu()[None]
+        counts = [len(x), *([len(y)] if last == 1 else [1] * len(y))]
+        wide = torch.device("cpu") if x.device.type == "mps" else x.device
+        sizes = torch.tensor(counts, dtype=torch.float64).to(wide)
+        right = torch.cat([weights.new_zeros(1), weights]).to(wide).double()[None]
         left = torch.zeros_like(right)
         left[0, 0] = 1 / len(x)
         forms: Forms = groups, left - right, None, self.kernel, self.method
@@ -106,7 +108,7 @@ class MMD(Divergence):
             return kernel_forms(risks, groups.index, rows, None, self.kernel, self.method)
         right = groups.weights(pool).expand_as(rows)
         return kernel_forms(
-            risks, *self._unbiased(groups.index, groups.sizes.cpu(), rows + right, right)
+            risks, *self._unbiased(groups.index, groups.wide_sizes, rows + right, right)
         )
 
     def value_and_grad(
@@ -123,7 +125,7 @@ class MMD(Divergence):
         rows = left - right
         coefs = torch.full_like(rows[:, 0], 1 / len(rows))
         # Without the pairs of a sample with itself, ΣΣ w w k is divided by 1 − Σ w².
-        squares = [side.square() @ sizes.double() for side in (left, right)]  # (k,) Σ w²
+        squares = [side.square() @ sizes for side in (left, right)]  # (k,) Σ w²
         rows = torch.cat([rows, left, right])
         coefs = torch.cat([coefs, *(coefs * square / (1 - square) for square in squares)])
         return groups, rows, coefs, self.kernel, self.method
