@@ -11,11 +11,18 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
+from dataclasses import fields
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 from torch.utils._pytree import tree_leaves, tree_map
+
+from riskmatch.contract import Memory, OptimSpec
+from riskmatch.data import Batch
+from riskmatch.engine.step import Stepper, StepSettings
+from riskmatch.models import MLP
+from riskmatch.registry import find
 
 DEVICE = torch.device("meta")
 HOST = torch.device("cpu")
@@ -60,6 +67,9 @@ class SimulatedTensor(Tensor):
 
     def tolist(self):
         return self.cpu().tolist()
+
+    def new_tensor(self, data, dtype=None):
+        return torch.tensor(data, dtype=dtype or self.dtype).to(DEVICE)
 
     __torch_function__ = torch._C._disabled_torch_function_impl
 
@@ -159,3 +169,25 @@ def _place() -> str:
     ours = [frame for frame in frames if "/riskmatch/" in frame.filename]
     frame = (ours or frames)[-1]
     return f"{frame.filename.split('/riskmatch/')[-1]}:{frame.lineno}"
+
+
+def count_of_a_step(method: str, batch: int = 8) -> tuple[Counter[str], Counter[str]]:
+    """Waits and uploads of the third step of a method, once it acts, on three domains.
+
+    The numbers of the terms are read in another step, see ``log_every``.
+    """
+    objective = find("method", method).value
+    acts = {"warmup": 0} if "warmup" in {item.name for item in fields(objective)} else {}
+    torch.manual_seed(0)
+    x, y = torch.randn(3 * batch, 6), torch.arange(3 * batch) % 3
+    network, settings = MLP((6,), 3), StepSettings(log_every=100)
+    stepper = Stepper(network, objective(**acts), Memory(), settings)
+    stepper.memory.base = OptimSpec("adam", lr=1e-3)
+    with SimulatedDevice() as device:
+        network.to(DEVICE)
+        samples = Batch(x.to(DEVICE), y.to(DEVICE), (batch,) * 3)
+        for _ in range(3):
+            device.waits.clear()
+            device.uploads.clear()
+            stepper.advance(samples)
+    return device.waits, device.uploads

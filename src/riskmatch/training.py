@@ -90,6 +90,7 @@ def train(
     restart: bool = False,
     force: bool = False,
     checkpoint_every: int | None = None,
+    log_every: int | None = None,
     keep: Keep = "best",
     predictions: bool = True,
     log: Sequence[str] = (),
@@ -160,6 +161,9 @@ def train(
         restart: start an interrupted or failed run again, without its checkpoints and evaluations.
         force: start the run again even if it is finished.
         checkpoint_every: steps between checkpoints, in addition to those at evaluations.
+        log_every: steps after which the terms of all steps since the last time are read from the
+            device and checked; by default 1 on a CPU and 10 on a GPU, which would wait. The weights
+            are the same; a term that is not finite ends the run so many steps later.
         keep: keep the last two checkpoints and those of the best steps by ``train-val``, or
             ``all``; see :meth:`~riskmatch.engine.load.Run.model`.
         predictions: write the predictions on every sample at each evaluation.
@@ -262,6 +266,7 @@ def train(
             restart=restart,
             force=force,
             checkpoint_every=checkpoint_every,
+            log_every=log_every,
             keep=keep,
             predictions=predictions,
             on_step=on_step,

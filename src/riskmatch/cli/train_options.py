@@ -116,6 +116,9 @@ class Execution:
     """Start this run again where it was interrupted or failed; its evaluations are removed."""
     force: bool = False
     """Train this run again, even if it is finished."""
+    log_every: int | None = None
+    """Steps after which the terms are read from the device and checked; by default 1 on a CPU and
+    10 on a GPU, which would wait."""
     keep: Literal["best", "all"] = "best"
     """Checkpoints to keep: the last two and those of the best steps by train-val, or all."""
     log: tuple[str, ...] = ()

@@ -121,8 +121,8 @@ class DomainIndex:
 
     def to(self, device: torch.device) -> DomainIndex:
         """The index on another device."""
-        parts = [part.to(device) for part in (self.labels, self.index, self.sizes)]
-        return DomainIndex(*parts, self.names, self.counts)
+        labels, index, sizes = (p.to(device) for p in (self.labels, self.index, self.sizes))
+        return DomainIndex(labels, index, sizes, self.names, self.counts)
 
     def name(self, place: int) -> int | str:
         """The label of the domain at ``place``."""
@@ -153,7 +153,8 @@ class DomainIndex:
         if self.counts is None:
             return tuple(values[self.index == group] for group in range(len(self)))
         order: Tensor = self._kept(("order",), lambda: self.index.argsort(stable=True))
-        return values[order].split(self.counts)
+        parts: tuple[Tensor, ...] = values[order].split(self.counts)
+        return parts
 
     def means(self, values: Any) -> Any:
         """(m,) the mean of ``values`` (n,), a tensor or an array, in each group."""
@@ -243,7 +244,7 @@ def _grouped(labels: NDArray[np.int64]) -> DomainIndex:
         distinct, index, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     with torch.inference_mode(False):  # what is kept may be trained with later
         parts = [torch.from_numpy(part) for part in (distinct, index, sizes)]
-    return DomainIndex(*parts, counts=tuple(sizes.tolist()))
+    return DomainIndex(parts[0], parts[1], parts[2], counts=tuple(sizes.tolist()))
 
 
 def _widened(sizes: Tensor) -> Tensor:

@@ -43,7 +43,7 @@ def kde_quantile(samples: Tensor, alpha: float) -> Tensor:
             f"A quantile level must lie strictly between 0 and 1, got {alpha!r}; for levels too "
             "close to 1 for a float use kde_tail_quantile with log(1 − α)."
         )
-    return _located(samples, lambda standard: _quantile(standard, alpha))
+    return _located(samples, lambda standard, values: _quantile(standard, values, alpha))
 
 
 def kde_tail_quantile(samples: Tensor, log_tail: float) -> Tensor:
@@ -63,44 +63,50 @@ def kde_tail_quantile(samples: Tensor, log_tail: float) -> Tensor:
     """
     if not log_tail < 0:
         raise ValueError(f"log(1 − α) must be negative, got {log_tail!r}.")
-    return _located(samples, lambda standard: standard.new_tensor(math.sqrt(-2 * log_tail)))
+    return _located(samples, lambda *_: math.sqrt(-2 * log_tail))
 
 
-def _located(samples: Tensor, quantile: Callable[[Tensor], Tensor]) -> Tensor:
-    """Mean + h · ``quantile`` of the samples in units of h, where nearly equal ones stay apart."""
+def _located(samples: Tensor, quantile: Callable[[Tensor, list[float]], Tensor | float]) -> Tensor:
+    """Mean + h · ``quantile`` of the samples in units of h, where nearly equal ones stay apart.
+
+    The numbers that are needed on the host are read from a device at once.
+    """
     mean = samples.mean()
     if len(samples) == 1:
         return mean
     bandwidth = 1.06 * math.pow(len(samples), -0.2) * samples.std()
     rounding = torch.finfo(samples.dtype).eps * samples.detach().abs().max()
-    if bandwidth <= _RESOLVED * rounding:
+    standard = (samples - mean) / bandwidth
+    read = torch.cat([standard.detach(), bandwidth.detach()[None], rounding[None]]).tolist()
+    *points, width, noise = read
+    if width <= _RESOLVED * noise:
         return mean
-    return mean + bandwidth * quantile((samples - mean) / bandwidth)
+    return mean + bandwidth * quantile(standard, points)
 
 
 class _StandardQuantile(torch.autograd.Function):
-    """() the quantile of kernels of unit bandwidth on ``samples`` (m,)."""
+    """() the quantile of kernels of unit bandwidth on ``samples`` (m,); ``values`` are theirs."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, samples: Tensor, alpha: float) -> Tensor:
+    def forward(ctx: FunctionCtx, samples: Tensor, values: list[float], alpha: float) -> Tensor:
         # Solved in the lower tail, by mirroring: small probabilities keep their digits there.
         sign, level = (1.0, alpha) if alpha <= 0.5 else (-1.0, 1 - alpha)
-        points = [sign * point for point in samples.tolist()]
+        points = [sign * value for value in values]
         offset = NormalDist().inv_cdf(level)
         low, high = min(points) + offset, max(points) + offset
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
             total = sum(0.5 * math.erfc((point - middle) * math.sqrt(0.5)) for point in points)
             low, high = (middle, high) if total < level * len(points) else (low, middle)
-        root = samples.new_tensor(sign * 0.5 * (low + high))
+        root = torch.tensor(sign * 0.5 * (low + high), dtype=samples.dtype).to(samples.device)
         ctx.save_for_backward(torch.softmax(-0.5 * (root - samples).square(), dim=0))
         return root
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor, None, None]:
         (density,) = ctx.saved_tensors  # type: ignore[attr-defined]
-        return grad * density, None
+        return grad * density, None, None
 
 
-_quantile: Callable[[Tensor, float], Tensor] = _StandardQuantile.apply
+_quantile: Callable[[Tensor, list[float], float], Tensor] = _StandardQuantile.apply

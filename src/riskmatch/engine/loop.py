@@ -104,6 +104,9 @@ class Execution:
     :mod:`riskmatch.runs.predictions`."""
     checkpoint_every: int | None = None
     """Steps between checkpoints, in addition to those at evaluations."""
+    log_every: int | None = None
+    """Steps after which the terms are read from the device and checked; by default every step on a
+    CPU and every tenth on a GPU, which would wait."""
     keep: Keep = "best"
     on_step: OnStep | None = None
     on_evaluation: OnEvaluation | None = None
@@ -116,10 +119,9 @@ class Execution:
 
     def __post_init__(self) -> None:
         check_option("keep", self.keep, get_args(Keep))
-        if self.checkpoint_every is not None and self.checkpoint_every < 1:
-            raise ValueError(
-                f"checkpoint_every must be at least 1 or None, got {self.checkpoint_every}."
-            )
+        for name in ("checkpoint_every", "log_every"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1 or None, got {value}.")
 
 
 @dataclass

@@ -106,6 +106,8 @@ def train(
     def train_one(config: RunConfig, resume: bool, restart: bool, force: bool = False) -> RunRecord:
         folder, read = out / config.id, (execution.data_dir, domains, execution.on_progress)
         assembly = assemble(config, device, *read, instances, processes.count)
+        if execution.log_every is not None:
+            assembly.stepper.log_every = execution.log_every
         processes.check_same(config.id, identity_of(assembly.domains))
         if processes.main:
             make_folder(folder)

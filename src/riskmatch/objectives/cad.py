@@ -59,8 +59,10 @@ class CAD(Objective):
         compared = same if self.within_class else others
         wanted = compared & (domains[:, None] != domains)
         rows = same.any(1) & wanted.any(1)
-        near = (features @ features.T / self.temperature)[rows]
+        near = features @ features.T / self.temperature
+        # Other rows are masked by nothing, so that both terms are equal.
         level, reached = (
-            near.masked_fill(~mask[rows], -torch.inf).logsumexp(1) for mask in (compared, wanted)
+            near.masked_fill(~mask & rows[:, None], -torch.inf).logsumexp(1)
+            for mask in (compared, wanted)
         )
         return self.temperature / BASE * (level - reached).sum() / rows.sum().clamp(min=1)

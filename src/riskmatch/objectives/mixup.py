@@ -50,5 +50,5 @@ class Mixup(Objective):
             shares.append(share)
         view = ev.on(Batch.join(mixed))
         first, second = view.domain_risks, view.against(torch.cat(others)).domain_risks
-        weight = first.new_tensor(shares)
+        weight = torch.tensor(shares, dtype=first.dtype).to(first.device)
         return Terms({"risk": (weight * first + (1 - weight) * second).mean()})

@@ -65,7 +65,7 @@ class TRM(Objective):
             return Terms({"risk": ev.risk})
         heads = _fitted_heads(ev, memory)
         pairs = [f"{one}/{other}" for one in names for other in names]
-        others = (1 - torch.eye(m)).to(heads)
+        others = 1 - torch.eye(m, dtype=heads.dtype, device=heads.device)
         shares = memory.recall_domains("share", pairs, others.flatten()).view(m, m)
         shares = shares / shares.sum(1, keepdim=True)
         risks, products = [], []
@@ -92,9 +92,9 @@ class TRM(Objective):
         for number in range(SERIES):
             (change,) = grad(slope, weight, term, retain_graph=True)
             term = term - change
-            total = term + (term if self.series == "authors-code" and not number else total)
-            if total.abs().max() > LARGE:
-                break
+            more = term + (term if self.series == "authors-code" and not number else total)
+            # As ending the loop, without waiting for a number.
+            total = torch.where(total.abs().max() > LARGE, total, more) if number else more
         return (total * slope).sum()
 
 
