@@ -5,7 +5,7 @@ a file are saved, other Python blocks are run, every command of a console block 
 and what the page installs is installed from this clone. The page Start uses the sample data of the
 engineer's tutorial.
 
-Run: python docs/newcomer.py [PAGE …]   writes results/newcomer.md
+Run: python docs/newcomer.py [PAGE …]   writes results/newcomer.md; times of other pages stay
 """
 
 from __future__ import annotations
@@ -29,6 +29,11 @@ PAGES = (
     "tutorial-tags",
 )
 INSTALL = "pip install"
+INTRODUCTION = """# A newcomer's path through the tutorials
+
+Every command as the page has it, in a fresh virtual environment, on two cores without a GPU. \
+Packages were on the disk: add the time to download them."""
+CLOSING = "Written by `python docs/newcomer.py`."
 
 
 def commands(page: str) -> Iterator[tuple[str, str | None]]:
@@ -91,11 +96,9 @@ def walk(page: str, folder: Path, programs: Path | None = None) -> Iterator[tupl
 
 def main(pages: list[str]) -> None:
     """Walk through pages in a fresh virtual environment and write the times."""
-    parts = [
-        "# A newcomer's path through the tutorials",
-        "Every command as the page has it, in a fresh virtual environment, on two cores without a "
-        "GPU. Packages were on the disk: add the time to download them.",
-    ]
+    file = ROOT / "results" / "newcomer.md"
+    stored = re.findall(r"^## (\S+)\n\n(.*?minutes\.)$", file.read_text("utf-8"), re.M | re.S)
+    sections = dict.fromkeys(PAGES, "") | dict(stored)
     with tempfile.TemporaryDirectory() as root:
         environment = Path(root, "venv")
         venv.create(environment, with_pip=True)
@@ -109,10 +112,13 @@ def main(pages: list[str]) -> None:
                 print(f"{seconds:6.1f} s  {command}", flush=True)
                 rows.append(f"| `{command}` | {seconds:.0f} |")
                 total += seconds
-            parts.append(f"## {page}\n\n| command | seconds |\n| --- | --: |\n" + "\n".join(rows))
-            parts.append(f"Together {total / 60:.1f} minutes.")
-    parts.append("Written by `python docs/newcomer.py`.")
-    (ROOT / "results" / "newcomer.md").write_text("\n\n".join(parts) + "\n", "utf-8")
+            rows = ["| command | seconds |", "| --- | --: |", *rows]
+            sections[page] = "\n".join(rows) + f"\n\nTogether {total / 60:.1f} minutes."
+            parts = [
+                INTRODUCTION,
+                *(f"## {name}\n\n{text}" for name, text in sections.items() if text),
+            ]
+            file.write_text("\n\n".join([*parts, CLOSING]) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

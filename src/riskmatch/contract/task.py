@@ -80,7 +80,7 @@ class Task:
         for name in names:
             find_metric(name)
             if self.labels != "any" and name in METRICS:
-                check_option(f"metric of {self.labels}", name, [*fitting, *self.metrics])
+                check_option(f"metric of {self.labels}", name, [*(fitting | dict.fromkeys(self.metrics))])
         return replace(self, metrics=names, primary=primary)
 
 

@@ -21,8 +21,8 @@ class Shift:
     largest: float
     """The largest distance of a left-out site."""
     limit: float
-    """Upper end of the interval of the distance of one new site, made of those of left-out sites;
-    the site is unlike them beyond it."""
+    """Upper end of the interval of the distance of one new site, made of those of left-out sites,
+    at least 1/n of n samples; the site is unlike them beyond it."""
 
     @property
     def unlike(self) -> bool:
@@ -54,5 +54,7 @@ def shifts(case: Case, level: float) -> list[Shift]:
             value = distance(case)
             known = {o.name: distance(left_out_case(o, case)) for o in case.others}
             limit = new_site_interval(by_site(known, case.others), level, (0, None))[1]
-            found.append(Shift(quantity, value, max(known.values()), limit))
+            # Distances of features that do not differ are 0 or, by chance, up to about 1/n.
+            least = 1 / (len(case.site.features) or len(case.site.predicted))
+            found.append(Shift(quantity, value, max(known.values()), max(limit, least)))
     return found
