@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -200,6 +201,17 @@ def test_a_few_samples_of_a_usual_site_are_not_unlike_the_others():
         new = case(draw(rng, 400), few, sites)
         alarms.append([shift.unlike for shift in shifts(new, 0.9)])
     assert (np.mean(alarms, axis=0) <= 0.15).all()
+
+
+def test_features_that_differ_by_sampling_alone_are_not_unlike_any():
+    rng = np.random.default_rng(0)
+    sites = left_out(rng, 3, features=np.zeros(3))
+    same = [replace(site, features=sites[0].features) for site in sites]
+    usual = unlabelled(draw(rng, 400, 0.5), rng.normal(0, 1, (60, 3)))
+    far = unlabelled(draw(rng, 400, 0.5), rng.normal(1, 1, (60, 3)))
+    features = [shifts(case(draw(rng, 400), new, same), 0.9)[1] for new in (usual, far)]
+    assert features[0].largest == 0 < features[0].value
+    assert [shift.unlike for shift in features] == [False, True]
 
 
 SMALL = {"steps": 60, "eval_every": 30, "lr": 0.01}

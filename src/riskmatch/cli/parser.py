@@ -133,7 +133,7 @@ class TableColumns:
     domains: of a table, of a list of images or of a file of features; stem, the file's name without
     extension, for images in folders."""
     drop_missing_labels: bool = False
-    """Leave out the rows of a table without a label, which are counted."""
+    """Leave out the rows of a table or a list of images without a label, which are counted."""
     skip_unreadable: bool = False
     """Leave out images that cannot be read, which are listed."""
 

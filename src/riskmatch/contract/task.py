@@ -76,11 +76,12 @@ class Task:
         primary = chosen or self.primary
         if primary not in names:
             names = (*names, primary)
-        fitting = {k: None for t in TASKS.values() if t.labels == self.labels for k in t.metrics}
+        fitting = [k for t in TASKS.values() if t.labels == self.labels for k in t.metrics]
+        valid = dict.fromkeys([*fitting, *self.metrics])
         for name in names:
             find_metric(name)
             if self.labels != "any" and name in METRICS:
-                check_option(f"metric of {self.labels}", name, [*(fitting | dict.fromkeys(self.metrics))])
+                check_option(f"metric of {self.labels}", name, valid)
         return replace(self, metrics=names, primary=primary)
 
 

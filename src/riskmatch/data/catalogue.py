@@ -117,7 +117,8 @@ class DataName:
         if benchmark:
             index = index_benchmark(benchmark, folder).grouped(options.get("group"))
         else:
-            index = _index_path(folder, label=options.get("label"), group=options.get("group"))
+            named = {"label", "group", "drop_missing_labels"} & options.keys()
+            index = _index_path(folder, **{name: options[name] for name in named})
         return readable(index) if options.get("skip_unreadable") else index
 
 
@@ -378,7 +379,8 @@ def _index_path(
     data_dir: Path | None = None,
     label: str | Sequence[str] | None = None,
     group: str | None = None,
+    drop_missing_labels: bool = False,
 ) -> ImageIndex:
     if path.is_file() or is_manifest(path):
-        return index_manifest(path, label, group)
+        return index_manifest(path, label, group, drop_missing_labels)
     return index_folder(path).grouped(group)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riskmatch.data.columns import read_texts
+from riskmatch.validation import shortened
 
 if TYPE_CHECKING:
     from pandas import Series
@@ -32,6 +34,14 @@ def label_columns(label: str | Sequence[str], columns: Sequence[str]) -> tuple[s
     names = [label] if isinstance(label, str) else label
     parts = [[name] if name in columns else name.split(",") for name in names]
     return tuple(dict.fromkeys(name.strip() for part in parts for name in part))
+
+
+def warn_of_unlabelled(source: object, counts: Mapping[str, int]) -> None:
+    """Warn of rows without a label that are left out, of which there are so many by domain."""
+    if number := sum(counts.values()):
+        by_domain = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+        message = f"{number:,} rows of {source} without a label are left out: {by_domain}"
+        warnings.warn(shortened(message), stacklevel=3)
 
 
 def read_tags(

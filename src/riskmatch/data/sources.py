@@ -80,7 +80,7 @@ def image_source(index: Callable[..., ImageIndex], **facts: Any) -> DataSource:
 
     Args:
         index: returns the images, given a folder to search first, the option ``group`` and, for
-            files of the user's own, the columns of the label.
+            files of the user's own, the columns of the label and ``drop_missing_labels``.
         facts: other fields of the source.
     """
 
@@ -92,6 +92,7 @@ def image_source(index: Callable[..., ImageIndex], **facts: Any) -> DataSource:
         augment: bool = True,
         label: str | list[str] | None = None,
         group: str | None = None,
+        drop_missing_labels: bool = False,
         skip_unreadable: bool = False,
     ) -> DomainSet:
         """Image domains.
@@ -104,11 +105,13 @@ def image_source(index: Callable[..., ImageIndex], **facts: Any) -> DataSource:
             label: column of the label in a list of images, or several, of which each is a tag.
             group: images that stay on one side of every split: those with the same value in this
                 column of a manifest, or in folders, with stem, those with the same file name.
+            drop_missing_labels: whether rows of a list of images without a label are left out, with
+                a warning that counts them.
             skip_unreadable: whether images that cannot be read are left out, with a warning that
                 lists them.
         """
-        named = {} if label is None else {"label": label}
-        images = index(data_dir, group=group, **named)
+        given = {"label": label, "drop_missing_labels": drop_missing_labels}
+        images = index(data_dir, group=group, **{k: v for k, v in given.items() if v})
         if skip_unreadable:
             images = readable(images, on_progress=on_progress)
         return image_domains(images, image_size, augment, on_progress=on_progress)

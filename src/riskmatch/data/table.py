@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,11 +16,11 @@ from torch import Tensor
 from riskmatch.data.columns import InputColumn, read_texts, with_text_names
 from riskmatch.data.domain import Domain, DomainSet, Labels
 from riskmatch.data.images.manifest import COLUMNS as MANIFEST_COLUMNS
-from riskmatch.data.labels import codes_of, label_columns, read_tags
+from riskmatch.data.labels import codes_of, label_columns, read_tags, warn_of_unlabelled
 from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.data.splits import group_ids
 from riskmatch.data.table_files import check_distinct, read_table
-from riskmatch.validation import check_option, listed, shortened
+from riskmatch.validation import check_option, listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -160,10 +159,7 @@ def load_table(
     table = table_domains(
         read_table(path), path.stem, label, domain, ignore, group, drop_missing_labels
     )
-    if number := sum(table.unlabelled.values()):
-        by_domain = ", ".join(f"{name} {count:,}" for name, count in table.unlabelled.items())
-        message = f"{number:,} rows of {path} without a label are left out: {by_domain}"
-        warnings.warn(shortened(message), stacklevel=2)
+    warn_of_unlabelled(path, table.unlabelled)
     return table
 
 

@@ -152,6 +152,16 @@ def test_images_of_a_manifest_are_examined(tree):
     assert found(examine_data(tree / "pets.csv")) == {("empty", "fault", "a/cat/0.png")}
 
 
+def test_missing_labels_of_a_manifest_are_counted_and_the_others_examined(tree):
+    lines = ["a/cat/0.png,cat,a", "a/cat/1.png,,a", "b/cow/1.png,cow,b", "b/cat/2.png, ,b"]
+    (tree / "pets.csv").write_text("\n".join(["path,label,domain", *lines]))
+    examination = examine_data(tree / "pets.csv")
+    missing = [f for f in examination.findings if f.kind == "missing-label"]
+    assert [(f.severity, f.domain) for f in missing] == [("fault", "a"), ("fault", "b")]
+    assert "--drop-missing-labels" in missing[0].cure
+    assert len(examination) == 2
+
+
 def test_missing_files_of_a_manifest_are_reported(tree):
     (tree / "a/cat/0.png").write_bytes(b"")
     lines = ["path,label,domain", "a/cat/0.png,cat,a", "a/cat/1.png,cat,a", "b/no.png,cat,b"]

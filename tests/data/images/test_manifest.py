@@ -83,6 +83,24 @@ def test_quoted_path_may_contain_the_delimiter(folder):
     assert "i/a, b.jpg" in index_manifest(write(folder, content)).paths
 
 
+@pytest.mark.parametrize("name", ["m.csv", "m.json", "m.parquet"])
+def test_images_without_a_label_are_left_out_on_request_and_counted(folder, name):
+    rows = [OBJECTS[0] | {"label": 0}, OBJECTS[1] | {"label": " "}, OBJECTS[2] | {"label": 1}]
+    table = as_csv(rows=[tuple(map(str, row.values())) for row in rows])
+    content = {
+        "m.csv": table,
+        "m.json": json.dumps(rows[:2] + [rows[2] | {"label": None}]).encode(),
+    }
+    nulls = as_parquet([row | {"label": str(row["label"]).strip() or None} for row in rows])
+    manifest = write(folder, content.get(name, nulls), name)
+    with pytest.raises(ValueError, match=r"the label is empty.*--drop-missing-labels"):
+        index_manifest(manifest)
+    with pytest.warns(UserWarning, match=r"rows of .* without a label are left out: a [12]$"):
+        index = index_manifest(manifest, drop_missing_labels=True)
+    kept = ("i/1.jpg",) if name == "m.json" else ("i/3.jpg", "i/1.jpg")
+    assert (index.paths, index.class_names) == (kept, ("0", "1")[: len(kept)])
+
+
 def test_numeric_labels_are_sorted_as_numbers(folder):
     rows = [row | {"label": number} for row, number in zip(OBJECTS, (10, 9, 2), strict=True)]
     for name, content in {

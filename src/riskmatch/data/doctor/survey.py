@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from riskmatch.data.doctor.files import HEADER, detect_format
 from riskmatch.data.doctor.findings import Finding, Severity
 from riskmatch.data.doctor.groups import check_names
+from riskmatch.data.doctor.tables import check_unlabelled
 from riskmatch.data.images.index import (
     FORMATS,
     LAYOUT,
@@ -62,10 +63,10 @@ def survey(
 def _survey_manifest(
     source: Path, label: str | Sequence[str] | None, group: str | None
 ) -> tuple[ImageIndex, list[Finding]]:
-    listed, tags = read_manifest(source, label, group)
+    listed, tags, unlabelled = read_manifest(source, label, group, drop_missing_labels=True)
     existing = {entry for entry in listed if os.path.isfile(source.parent / entry.path)}
     cure = f"Restore the file, or remove it from {source.name}. {RELATIVE}"
-    findings = list[Finding]()
+    findings = [*check_unlabelled(unlabelled)]
     missing = {entry: location for entry, location in listed.items() if entry not in existing}
     for number, (entry, location) in enumerate(missing.items()):
         if number == MAX_MISSING:

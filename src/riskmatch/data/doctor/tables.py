@@ -62,7 +62,7 @@ def check_table(table: TableDomains) -> Iterator[Finding]:
     x = np.concatenate([domain.x[:].numpy() for domain in table.domains])
     y = np.concatenate([domain.y.numpy() for domain in table.domains])
     domains = np.repeat(np.arange(len(table.domains)), [len(domain) for domain in table.domains])
-    yield from _check_unlabelled(table)
+    yield from check_unlabelled(table.unlabelled)
     yield from _check_domains(table)
     if not table.classes:
         yield from check_labels(table.class_names, labels_of(table))
@@ -99,8 +99,9 @@ def check_labels(names: Sequence[str], labels: Mapping[str, NDArray[Any]]) -> It
             yield Finding("one-class", "warning", message, cure, domain=domain)
 
 
-def _check_unlabelled(table: TableDomains) -> Iterator[Finding]:
-    for domain, number in table.unlabelled.items():
+def check_unlabelled(counts: Mapping[str, int]) -> Iterator[Finding]:
+    """Findings on rows without a label, of which there are so many by domain."""
+    for domain, number in counts.items():
         message = f"has no label in {number:,} rows"
         cure = "Fill them, or leave these rows out: --drop-missing-labels"
         yield Finding("missing-label", "fault", message, cure, domain=domain)

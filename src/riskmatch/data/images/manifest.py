@@ -6,12 +6,13 @@ import difflib
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from riskmatch.data.images.index import Entry, ImageIndex, normalised_name
-from riskmatch.data.labels import NUMBER, label_columns, read_tags
+from riskmatch.data.labels import NUMBER, label_columns, read_tags, warn_of_unlabelled
 from riskmatch.data.table_files import SUFFIXES, column_names, read_csv, read_parquet
 from riskmatch.files import read_file
 from riskmatch.validation import listed
@@ -32,10 +33,15 @@ class Manifest(NamedTuple):
     """The images, existing or not, with the location of each row."""
     tags: tuple[str, ...] = ()
     """Names of the tags, where the labels are tags."""
+    unlabelled: Mapping[str, int] = {}
+    """Rows without a label that are left out, by domain."""
 
 
 def index_manifest(
-    path: Path, label: str | Sequence[str] | None = None, group: str | None = None
+    path: Path,
+    label: str | Sequence[str] | None = None,
+    group: str | None = None,
+    drop_missing_labels: bool = False,
 ) -> ImageIndex:
     """The images that a manifest lists.
 
@@ -48,12 +54,14 @@ def index_manifest(
         label: columns of the label in place of ``label``; see
             :func:`riskmatch.data.labels.read_tags` for tags.
         group: column of the group of each image.
+        drop_missing_labels: leave out rows without a label, which are counted in a warning.
 
     Raises:
         FileNotFoundError: the manifest or an image that it lists does not exist.
         ValueError: a row or column is invalid; the message names it.
     """
-    listed, tags = read_manifest(path, label, group)
+    listed, tags, unlabelled = read_manifest(path, label, group, drop_missing_labels)
+    warn_of_unlabelled(path, unlabelled)
     missing = [entry for entry in listed if not (path.parent / entry.path).is_file()]
     if missing:
         raise FileNotFoundError(
@@ -64,7 +72,10 @@ def index_manifest(
 
 
 def read_manifest(
-    path: Path, label: str | Sequence[str] | None = None, group: str | None = None
+    path: Path,
+    label: str | Sequence[str] | None = None,
+    group: str | None = None,
+    drop_missing_labels: bool = False,
 ) -> Manifest:
     """The images that a manifest lists, existing or not, with the location of each row.
 
@@ -79,7 +90,14 @@ def read_manifest(
         known = column_names(path)
     named = label_columns(label or "label", known)
     more = () if group is None else (group,)
-    rows = list(_rows(path, ("path", *named, "domain", *more)))
+    rows, unlabelled = list[Row](), Counter[str]()
+    for location, row in _rows(path, ("path", *named, "domain", *more)):
+        if drop_missing_labels and all(_is_missing(row[name]) for name in named):
+            unlabelled[_value(path, location, "domain", row["domain"])] += 1
+        else:
+            rows.append((location, row))
+    if not rows:
+        raise ValueError(f"{path} has no image with a label; choose another column.")
     labels, tags = _labels(path, named, rows)
     listed, first = dict[Entry, str](), dict[str, str]()
     for (location, row), value in zip(rows, labels, strict=True):
@@ -88,7 +106,7 @@ def read_manifest(
             raise ValueError(f"{path} lists {image} twice, in {first[image]} and {location}.")
         own = "" if group is None else _value(path, location, group, row[group])
         first[image] = listed[Entry(image, value, domain, own)] = location
-    return Manifest(listed, tags)
+    return Manifest(listed, tags, unlabelled)
 
 
 def _labels(
@@ -253,6 +271,10 @@ def _check_columns(path: Path, row: Mapping[str, Any], columns: Sequence[str]) -
             raise ValueError(f"{path} has no column {column!r}; it has {listed(list(row))}. {cure}")
 
 
+def _is_missing(value: Any) -> bool:
+    return value is None or value != value or (isinstance(value, str) and not value.strip())
+
+
 def _value(path: Path, location: str, column: str, value: Any) -> str:
     """A value as text; labels and domains may be whole numbers, labels of a regression any."""
     number = isinstance(value, int) and not isinstance(value, bool) and column != "path"
@@ -264,4 +286,7 @@ def _value(path: Path, location: str, column: str, value: Any) -> str:
         return text
     empty = value is None or isinstance(value, str)
     problem = "is empty" if empty else f"is {value!r}, not text"
-    raise ValueError(f"{path}, {location}: the {column} {problem}. Give every image a {column}.")
+    cure = ", or leave those without one out with --drop-missing-labels" * (column == "label")
+    raise ValueError(
+        f"{path}, {location}: the {column} {problem}. Give every image a {column}{cure}."
+    )
