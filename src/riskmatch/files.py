@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import json
 import math
 import os
@@ -177,6 +178,18 @@ def write_whole(path: Path, *parts: Any) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def bytes_of(write: Callable[[io.BytesIO], object]) -> bytes:
+    """The bytes that a function writes to a file.
+
+    Example:
+        >>> bytes_of(lambda file: file.write(b"risk"))
+        b'risk'
+    """
+    file = io.BytesIO()
+    write(file)
+    return file.getvalue()
 
 
 def append_line(path: Path, line: str) -> None:

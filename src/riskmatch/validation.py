@@ -6,7 +6,8 @@ import difflib
 import inspect
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import is_dataclass
 from functools import cache, partial
 from numbers import Real
@@ -26,8 +27,10 @@ _LISTS = {Sequence: (list, tuple), tuple: (tuple,)}
 _origin: Callable[[Any], Any] = cache(get_origin)  # sweeps check many values
 
 
-def check_option(name: str, value: object, options: Iterable[str]) -> None:
+def check_option(name: str, value: object, options: Iterable[str], more: str = "") -> None:
     """Raise ``ValueError`` with the nearest valid spelling unless ``value`` is one of ``options``.
+
+    ``more`` follows in the message.
 
     Example:
         >>> check_option("match", "wrost", ("worst", "variance"))
@@ -35,15 +38,34 @@ def check_option(name: str, value: object, options: Iterable[str]) -> None:
         ValueError: Unknown match 'wrost'. Did you mean 'worst'? Valid: 'worst', 'variance'.
     """
     valid = tuple(options)
-    if value in valid:
-        return
+    if value not in valid:
+        raise ValueError(f"Unknown {name} {shown(value)}.{valid_spellings(value, valid)}{more}")
+
+
+def valid_spellings(value: object, valid: Sequence[str]) -> str:
+    """Hints on a name that is none of the valid ones, to end a message with."""
     folded = {option.lower(): option for option in valid}
     text = str(value).lower()
     near = difflib.get_close_matches(text, folded)
     near.sort(key=lambda option: sorted(option) != sorted(text))  # swapped letters first
     hint = f" Did you mean '{folded[near[0]]}'?" if near else ""
-    names = f"Valid: {listed(valid)}." if valid else "There are none."
-    raise ValueError(f"Unknown {name} {shown(value)}.{hint} {names}")
+    return f"{hint} Valid: {listed(valid)}." if valid else " There are none."
+
+
+@contextmanager
+def from_extra(extra: str, what: str) -> Iterator[None]:
+    """Name the extra of riskmatch that has a package, if importing it within fails.
+
+    Example:
+        >>> with from_extra("ray", "The launcher ray"):
+        ...     import no_such_package
+        Traceback (most recent call last):
+        ImportError: The launcher ray needs pip install 'riskmatch[ray]' (No module named ...).
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise ImportError(f"{what} needs pip install 'riskmatch[{extra}]' ({error}).") from error
 
 
 def listed(names: Sequence[object]) -> str:

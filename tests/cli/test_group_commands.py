@@ -11,7 +11,7 @@ from pets import draw_pets
 from riskmatch import summarise, train
 from riskmatch.data import split
 from riskmatch.data.catalogue import resolve
-from riskmatch.report.samples import index_domains
+from riskmatch.data.images.cache import index_domains
 from riskmatch.runs import predictions
 
 COLUMNS = ("--label", "ill", "--domain", "site", "--group", "patient")

@@ -76,8 +76,7 @@ class DataName:
             return value
         if not callable(value) or isinstance(value, type):
             raise PartError(
-                f"The data set '{self.name}' must be a function that returns a DomainSet, or a "
-                f"riskmatch.data.DataSource, got {value!r}."
+                f"The data set '{self.name}' must be a function or a DataSource, got {value!r}."
             )
         return DataSource(value)
 
@@ -102,10 +101,8 @@ class DataName:
             )
         loaded = load(*(data_dir, on_progress)[: len(given)], **options or {})
         if not isinstance(loaded, DomainSet):
-            raise PartError(
-                f"The data set '{self.name}' must return a riskmatch.data.DomainSet, got "
-                f"{type(loaded).__name__}."
-            )
+            got = type(loaded).__name__
+            raise PartError(f"The data set '{self.name}' must return a DomainSet, got {got}.")
         return loaded
 
     def index(
@@ -366,12 +363,8 @@ def _row(name: str, data_dir: Path | None) -> dict[str, Any]:
 
 
 def _check_known(noun: str, name: str, names: Iterable[str], hint: str = "") -> None:
-    try:
-        check_option(noun, name, names)
-    except ValueError as error:
-        if name in DATASETS:
-            raise
-        raise ValueError(f"{error} There is no folder or file '{name}' either.{hint}") from None
+    either = f" There is no folder or file '{name}' either.{hint}"
+    check_option(noun, name, names, "" if name in DATASETS else either)
 
 
 def _index_path(

@@ -155,6 +155,5 @@ def domain_names(p: Sequence[float], test_p: Sequence[float]) -> tuple[str, ...]
 def _check_probabilities(option: str, values: Sequence[float]) -> None:
     if not values or not all(0 <= value <= 1 for value in values):
         raise ValueError(
-            f"{option} must list a probability from 0 to 1 per domain, as in [0.1, 0.2], got "
-            f"{values!r}."
+            f"{option} must list a probability from 0 to 1 per domain, got {values!r}."
         )

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riskmatch.data.images.index import normalised_name
-from riskmatch.validation import check_option
+from riskmatch.validation import valid_spellings
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -64,8 +64,7 @@ class InputColumn:
         if inferred in _TYPES:
             return cls(name, _TYPES[inferred])
         raise ValueError(
-            f"Column {name!r} holds values of type {inferred} ({dtype}); convert it to numbers, "
-            f"text or dates. {_leave_out(name)}"
+            f"Column {name!r} holds {inferred}; use numbers, texts or dates. {_leave_out(name)}"
         )
 
     def read(self, values: Series[Any]) -> NDArray[Any]:
@@ -120,10 +119,8 @@ class InputColumn:
         row = int(valid.argmin())
         value = values.iloc[row]
         shown = f"text {value[:100]!r}" if isinstance(value, str) else str(value)
-        raise ValueError(
-            f"Column {self.name!r} held {expected} in training, now {shown} in row {row + 1}. "
-            "Correct it."
-        )
+        now = f"now {shown} in row {row + 1}. Correct it."
+        raise ValueError(f"Column {self.name!r} held {expected} in training, {now}")
 
 
 def read_texts(values: Series[Any]) -> NDArray[Any]:
@@ -172,13 +169,10 @@ def read_frame(frame: DataFrame, columns: Sequence[InputColumn]) -> list[NDArray
     read = []
     for column in columns:
         if column.name not in places:
-            try:
-                check_option("column", column.name, reversed(places))
-            except ValueError as error:
-                hint = str(error).partition(f"{column.name!r}.")[2]
-                raise ValueError(
-                    f"Column {column.name!r} is missing, which the model was trained on.{hint}"
-                ) from None
+            hint = valid_spellings(column.name, [*reversed(places)])
+            raise ValueError(
+                f"Column {column.name!r} is missing, which the model was trained on.{hint}"
+            )
         read.append(column.read(frame.iloc[:, places[column.name]]))
     return read
 
@@ -194,13 +188,10 @@ def _times(values: Series[Any]) -> Series[Any]:
     import pandas as pd
 
     if not pd.api.types.is_datetime64_any_dtype(values.dtype):
-        values = values.astype(object).where(values.notna(), None).map(_date_text)
+        values = values.astype(object).where(values.notna(), None)
+        values = values.map(lambda value: None if value is None else str(value).strip())
         return pd.to_datetime(values, format="ISO8601", errors="coerce", utc=True)
     return pd.to_datetime(values, utc=True)
-
-
-def _date_text(value: Any) -> str | None:
-    return None if value is None else str(value).strip()
 
 
 def _text(value: Any) -> Any:

@@ -150,8 +150,7 @@ def _groups_by_domain(source: Mapping[str, Samples], group: Group) -> Mapping[st
         return {}
     if not isinstance(group, Mapping):
         raise TypeError(
-            "group must map the names of the domains to the groups of their samples, as in "
-            f"group={{'A': patients}}, got {group!r}."
+            f"group must have the groups by domain, as in {{'A': patients}}, got {group!r}."
         )
     by_name = {str(name): values for name, values in group.items()}
     for name in by_name:
@@ -277,14 +276,8 @@ def _domain(name: str, samples: Samples, on_progress: OnProgress | None) -> Doma
 
 def _sample_groups(name: str, values: Any) -> Tensor:
     """(n,) int64 group of each sample, from texts or integers."""
-    import pandas as pd
-
-    if isinstance(values, Tensor):
-        values = values.cpu().numpy()
-    try:
-        return encoded_groups(pd.Series(values, name="group"))
-    except ValueError as error:
-        raise ValueError(f"Domain '{name}': {error}") from error
+    values = values.cpu().numpy() if isinstance(values, Tensor) else values
+    return encoded_groups(values, "group", f"Domain '{name}': ")
 
 
 def _inputs(name: str, value: Any) -> Tensor | NamedTensors:
@@ -305,8 +298,7 @@ def _read(name: str, data: Dataset[Any], on_progress: OnProgress | None) -> tupl
     """All samples of a map-style data set."""
     if isinstance(data, IterableDataset) or not hasattr(data, "__len__"):
         raise ValueError(
-            f"Domain '{name}' is an iterable data set without a length; give a map-style one, with "
-            "__len__ and __getitem__."
+            f"Domain '{name}' is an iterable data set without a length; give a map-style one."
         )
     samples, total = list[tuple[Any, Any]](), len(data)
     for row in range(total):
@@ -337,22 +329,17 @@ def _tensor(name: str, what: str, value: Any) -> Tensor:
             return torch.as_tensor(value)
         except TypeError:  # an array of objects
             pass
-    raise ValueError(
-        f"Domain '{name}': {what} must be a tensor or an array of numbers, got "
-        f"{type(value).__name__}. Convert it first."
-    )
+    got = f"got {type(value).__name__}. Convert it first."
+    raise ValueError(f"Domain '{name}': {what} must be a tensor or an array of numbers, {got}")
 
 
 def _labels(name: str, y: Tensor) -> Tensor:
     if y.ndim == 0 or y.is_complex():
-        raise ValueError(
-            f"Domain '{name}': labels must be integers or floats of shape (n, …), got {y.dtype} of "
-            f"shape {tuple(y.shape)}."
-        )
+        got = f"got {y.dtype} of shape {tuple(y.shape)}"
+        raise ValueError(f"Domain '{name}': labels must be integers or floats (n, …), {got}.")
     if y.shape[1:] == (1,):
         raise ValueError(
-            f"Domain '{name}': labels have the shape {tuple(y.shape)}, and one value per sample "
-            "needs (n,): pass y[:, 0]."
+            f"Domain '{name}': labels have the shape {tuple(y.shape)}, not (n,): pass y[:, 0]."
         )
     if y.is_floating_point():
         if bool(y.isinf().any()) or (y.ndim == 1 and bool(y.isnan().any())):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
@@ -263,8 +263,7 @@ class DomainSet:
         without = [domain.name for domain in self.domains if domain.groups is None]
         if without and len(without) < len(self.domains):
             raise ValueError(
-                f"Domain '{without[0]}' of '{self.name}' has no groups, and others have: give all "
-                "domains groups, or none."
+                f"Domain '{without[0]}' of '{self.name}' has no groups: give all some, or none."
             )
 
     @property
@@ -371,8 +370,7 @@ class DomainSet:
         training = tuple(domain for domain in self.domains if domain.name not in names)
         if not training:
             raise ValueError(
-                f"No domain of '{self.name}' is left to train on; test on fewer than all "
-                f"{len(self.domains)}."
+                f"No domain of '{self.name}' is left to train on: test on fewer domains."
             )
         return training
 
@@ -403,8 +401,7 @@ class Batch:
             object.__setattr__(self, "names", tuple(map(str, range(len(self.sizes)))))
         if not len(self.sizes) == len(self.names) == len(set(self.names)):
             raise ValueError(
-                f"A batch of {len(self.sizes)} domains needs as many different names, got "
-                f"{self.names}."
+                f"A batch needs {len(self.sizes)} different names of domains, got {self.names}."
             )
         if not (sum(self.sizes) == len(self.x) == len(self.y)) or min(self.sizes, default=0) < 1:
             raise ValueError(
@@ -455,8 +452,7 @@ class Batch:
         inputs = NamedTensors(x) if isinstance(x, Mapping) else x
         if len(y) != len(inputs):
             raise ValueError(
-                f"A batch (x, y, domain) needs a label per sample: x has {len(inputs)} samples and "
-                f"y {len(y)} labels."
+                f"A batch (x, y, domain) has {len(inputs)} samples x, but {len(y)} labels y."
             )
         values = domains.tolist() if hasattr(domains, "tolist") else domains
         whole = isinstance(values, list | tuple) and len(values) == len(y)
@@ -465,15 +461,11 @@ class Batch:
                 "A batch (x, y, domain) needs an integer or a string per sample as domain: "
                 f"{len(y)} of one type, got {domains!r}."
             )
-        counts = Counter(values)
-        distinct = sorted(counts)
-        number = {value: k for k, value in enumerate(distinct)}
-        order = sorted(range(len(values)), key=lambda row: number[values[row]])
-        if order != list(range(len(values))):
-            rows = torch.tensor(order, device=y.device)
-            inputs, y = inputs[rows.to(inputs.device)], y[rows]
-        sizes = tuple(counts[value] for value in distinct)
-        return cls(inputs, y, sizes, tuple(map(str, distinct)))
+        distinct, number, sizes = np.unique(values, return_inverse=True, return_counts=True)
+        if (np.diff(number) < 0).any():
+            rows = torch.from_numpy(number.argsort(kind="stable"))
+            inputs, y = inputs[rows.to(inputs.device)], y[rows.to(y.device)]
+        return cls(inputs, y, tuple(sizes.tolist()), tuple(map(str, distinct.tolist())))
 
     def pieces(self, size: int) -> list[Batch]:
         """Batches of up to ``size`` samples in order, without the boundaries of domains."""
@@ -523,8 +515,7 @@ def check_real(name: str, values: Tensor | StoredImages) -> None:
     """Raise ``ValueError`` if values are complex: networks take real ones."""
     if values.dtype.is_complex:
         raise ValueError(
-            f"{name} must be real numbers, got {values.dtype}. Take parts of them, such as abs() "
-            "or torch.view_as_real."
+            f"{name} must be real numbers, got {values.dtype}. Take abs() or torch.view_as_real()."
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
@@ -17,7 +16,7 @@ from torch import Tensor
 from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.data.table import encoded_groups
 from riskmatch.data.table_files import column_names, read_parquet
-from riskmatch.files import check_regular, read_arrays, write_whole
+from riskmatch.files import bytes_of, check_regular, read_arrays, write_whole
 from riskmatch.limits import LimitError
 from riskmatch.validation import check_option
 
@@ -114,7 +113,9 @@ def read_features(path: Path, *, group: str | None = None) -> DomainSet:
         x = x.view(-1, views, x.shape[1])
     y = torch.from_numpy(labels[::views].astype(np.int64 if classes else np.float32))
     names = columns["domain"].astype(str)[::views]
-    groups = None if group is None else _groups(path, group, columns[group])[::views]
+    groups = None
+    if group is not None:
+        groups = encoded_groups(columns[group], group, f"{path}: ")[::views]
     domains = []
     for name in dict.fromkeys(names.tolist()):
         rows = torch.from_numpy(np.flatnonzero(names == name))
@@ -127,18 +128,6 @@ def read_features(path: Path, *, group: str | None = None) -> DomainSet:
         class_names=_class_names(path, labels, columns.get("class")),
         augment=random_view if views > 1 else None,
     )
-
-
-def _groups(path: Path, name: str, values: NDArray[Any]) -> Tensor:
-    """(n,) int64 group of each row."""
-    import pandas as pd
-
-    if values.ndim != 1:
-        raise ValueError(f"{path}: {name} must hold one value per row, got {values.shape}.")
-    try:
-        return encoded_groups(pd.Series(values, name=name))
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
 
 
 def _class_names(path: Path, labels: NDArray[Any], classes: NDArray[Any] | None) -> tuple[str, ...]:
@@ -217,12 +206,6 @@ def _columns(domains: DomainSet, domain: Domain) -> _Columns:
     }
 
 
-def _npz(columns: Mapping[str, NDArray[Any]]) -> bytes:
-    out = io.BytesIO()
-    np.savez(out, **columns)  # type: ignore[arg-type]
-    return out.getvalue()
-
-
 def _parquet(columns: Mapping[str, NDArray[Any]]) -> bytes:
     import pyarrow  # type: ignore[import-untyped]
     import pyarrow.parquet  # type: ignore[import-untyped]
@@ -235,12 +218,10 @@ def _parquet(columns: Mapping[str, NDArray[Any]]) -> bytes:
             for name, column in columns.items()
         }
     )
-    out = io.BytesIO()
-    pyarrow.parquet.write_table(table, out)
-    return out.getvalue()
+    return bytes_of(lambda file: pyarrow.parquet.write_table(table, file))
 
 
 _WRITERS: dict[str, Callable[[Mapping[str, NDArray[Any]]], bytes]] = {
     ".parquet": _parquet,
-    ".npz": _npz,
+    ".npz": lambda columns: bytes_of(lambda file: np.savez(file, **columns)),  # type: ignore[arg-type]
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import cast
@@ -62,6 +62,15 @@ def candidate_folders(name: str, data_dir: Path | None = None) -> tuple[Path, ..
     """
     given = (data_dir / name, data_dir) if data_dir else ()
     return (*given, *(base / name for base in data_folders()))
+
+
+def not_here(title: str, name: str, files: str, searched: Iterable[Path]) -> FileNotFoundError:
+    """The error for files that no folder has, with the command that gets them."""
+    return FileNotFoundError(
+        f"{title} is not on this machine; searched {', '.join(map(str, searched))}. Download it "
+        f"with `riskmatch data get {name}`, or place {files} in one of these folders, or in a "
+        f"folder {name} of ${VARIABLE}."
+    )
 
 
 class FetchError(OSError):

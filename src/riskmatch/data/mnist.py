@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from riskmatch.data import OnProgress
-from riskmatch.data.fetch import VARIABLE, candidate_folders, fetch, from_mirrors
+from riskmatch.data.fetch import candidate_folders, fetch, from_mirrors, not_here
 from riskmatch.files import free_name, user_folder
 
 FILES = {
@@ -63,13 +63,8 @@ def load_mnist(data_dir: Path | None = None) -> Mnist:
     """
     folder = find_mnist(data_dir)
     if folder is None:
-        searched = ", ".join(map(str, candidate_folders("mnist", data_dir)))
         files = ", ".join(f"{name}.gz" for name in FILES)
-        raise FileNotFoundError(
-            f"MNIST is not on this machine; searched {searched}. Download it with `riskmatch data "
-            f"get mnist`, or place {files} in one of these folders, or in a folder mnist of "
-            f"${VARIABLE}."
-        )
+        raise not_here("MNIST", "mnist", files, candidate_folders("mnist", data_dir))
     return _load(folder.resolve())
 
 

@@ -84,10 +84,8 @@ class TablePreprocessing(msgspec.Struct, eq=False):
         expected["categories"] = sum(column.type not in _NUMERIC for column in self.columns)
         for name, length in expected.items():
             if len(getattr(self, name)) != length:
-                raise ValueError(
-                    f"its {len(self.columns)} columns need {length} {name}, and there are "
-                    f"{len(getattr(self, name))}"
-                )
+                found = len(getattr(self, name))
+                raise ValueError(f"its columns need {length} {name}, and there are {found}")
         if not self.columns or not {*self.missing} <= {*range(numbers)}:
             raise ValueError(f"it has no columns, or none with the numbers {self.missing}")
         if not np.isfinite([*self.medians, *self.means, *self.scales]).all():

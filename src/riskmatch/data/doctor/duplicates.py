@@ -59,7 +59,7 @@ def check_duplicates(
 
 def duplicate_pairs(files: Sequence[Inspection]) -> tuple[list[Pair], list[Pair]]:
     """Pairs of rows with the same pixels, and pairs that look nearly the same."""
-    first = dict[bytes, int]()
+    first = dict[str, int]()
     same = [
         (first[file.pixels], row)
         for row, file in enumerate(files)

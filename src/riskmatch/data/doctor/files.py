@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import warnings
@@ -20,7 +19,7 @@ from scipy.fft import dctn
 from riskmatch.data.doctor.findings import Finding, Severity
 from riskmatch.data.images.decode import check_pillow, open_image, to_rgb
 from riskmatch.data.images.index import FORMATS
-from riskmatch.files import read_file
+from riskmatch.files import read_file, sha256
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -88,7 +87,7 @@ class Problem(NamedTuple):
 class Inspection(NamedTuple):
     """What one file contains."""
 
-    content: bytes
+    content: str
     """Digest of the bytes; empty where there are none or they cannot be read."""
     format: str
     """Format of the image, or a description of other content."""
@@ -98,7 +97,7 @@ class Inspection(NamedTuple):
     """Width and height."""
     mode: str = ""
     """Pillow's name of the channels and their depth."""
-    pixels: bytes = b""
+    pixels: str = ""
     """Digest of the pixels that the loader would give."""
     hash: int = 0
     """Perceptual hash; see :func:`signature`."""
@@ -115,10 +114,10 @@ def inspect_file(path: Path) -> Inspection:
     except OSError as error:
         message = f"cannot be opened ({error.strerror or error})"
         cure = "Repair the link or the permissions, or delete it."
-        return Inspection(b"", "nothing", Problem("unreadable", message, cure))
+        return Inspection("", "nothing", Problem("unreadable", message, cure))
     if not data:
-        return Inspection(b"", "nothing", Problem("empty", "has zero bytes"))
-    content, format_ = _digest(data), detect_format(data[:HEADER])
+        return Inspection("", "nothing", Problem("empty", "has zero bytes"))
+    content, format_ = sha256(data), detect_format(data[:HEADER])
     try:
         with open_image(BytesIO(data)) as image:
             image.load()
@@ -133,7 +132,7 @@ def inspect_file(path: Path) -> Inspection:
                 format_ if format_ in FORMATS else str(image.format),
                 size=image.size,
                 mode=image.mode,
-                pixels=_digest(f"{rgb.size}".encode() + rgb.tobytes()),
+                pixels=sha256(f"{rgb.size}", rgb.tobytes()),
                 hash=hash_,
                 thumbnail=thumbnail,
             )
@@ -187,10 +186,6 @@ def perceptual_hash(grey: NDArray[Any]) -> int:
     spectrum = dctn(grey.astype(np.float64))
     lowest = np.append(spectrum[:8, :8].ravel()[1:], spectrum[8, 0])
     return int.from_bytes(np.packbits(lowest > np.median(lowest)).tobytes(), "big")
-
-
-def _digest(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=16).digest()
 
 
 def check_file(path: str, domain: str, file: Inspection) -> Iterator[Finding]:

@@ -6,14 +6,13 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from io import BytesIO
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from riskmatch.data.images.decode import check_pillow, opened, to_rgb
 from riskmatch.data.images.index import ImageIndex
-from riskmatch.files import refuse_input, write_whole
+from riskmatch.files import bytes_of, refuse_input, write_whole
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -150,9 +149,7 @@ def contact_sheet(index: ImageIndex, file: Path) -> None:
         corner = MARGIN + domain * step, HEAD + label * step
         picture = next(filter(None, (_thumbnail(index.file(row)) for row in rows)), None)
         sheet.paste(picture or Image.new("RGB", (CELL, CELL), BLANK), corner)
-    png = BytesIO()
-    sheet.save(png, "PNG")
-    write_whole(file, png.getvalue())
+    write_whole(file, bytes_of(lambda png: sheet.save(png, "PNG")))
 
 
 def _cells(index: ImageIndex) -> dict[tuple[int, int], list[int]]:

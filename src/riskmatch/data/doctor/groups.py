@@ -84,11 +84,12 @@ def check_columns(table: TableDomains, x: NDArray[Any], y: NDArray[Any]) -> Iter
     """
     if table.group:
         groups = np.concatenate([d.groups.numpy() for d in table.domains if d.groups is not None])
-        yield Finding("groups", "note", chosen(groups, "rows"), KEPT, column=table.group)
+        yield _given(groups, "rows", table.group)
         return
-    coded = [_binned(values, column.name in table.texts) for column, values in _columns(table, x)]
+    columns = list(zip(table.columns, x.T, strict=True))
+    coded = [_binned(values, column.name in table.texts) for column, values in columns]
     labels = _label_codes(y, table.classes > 0)
-    for k, (column, values) in enumerate(_columns(table, x)):
+    for k, (column, values) in enumerate(columns):
         present = ~np.isnan(values)
         whole = column.type == "number" and (values[present] % 1 == 0).all()
         if column.type != "category" and not whole:
@@ -111,7 +112,7 @@ def check_names(
         columns: further columns of the manifest: texts by path; None for a folder.
     """
     if index.groups:
-        yield Finding("groups", "note", chosen(np.array(index.groups), "images"), KEPT)
+        yield _given(np.array(index.groups), "images")
         return
     labels = _label_codes(np.array(index.labels, dtype=float), index.classes > 0)
     stems = [PurePosixPath(path).stem for path in index.paths]
@@ -157,13 +158,12 @@ def check_names(
             return
 
 
-KEPT = "A split by group keeps the samples of a group on one side, in all domains."
-
-
-def chosen(groups: NDArray[Any], samples: str) -> str:
+def _given(groups: NDArray[Any], samples: str, column: str | None = None) -> Finding:
     """What is known about groups that are given."""
-    number = len(np.unique(groups))
-    return f"has {number:,} groups in {len(groups):,} {samples}: {_leak(groups, samples)}"
+    count = f"has {len(np.unique(groups)):,} groups in {len(groups):,} {samples}"
+    cure = "A split by group keeps the samples of a group on one side, in all domains."
+    message = f"{count}: {_leak(groups, samples)}"
+    return Finding("groups", "note", message, cure, column=column)
 
 
 def _column_finding(name: str, groups: Codes, samples: str) -> Finding:
@@ -185,10 +185,6 @@ def _numbered(texts: Collection[str]) -> bool:
     """Whether texts differ in their digits alone, as ``patient-12`` does."""
     shapes = {re.sub(r"\d+", "0", text) for text in texts}
     return len(shapes) <= SHAPES * len(set(texts))
-
-
-def _columns(table: TableDomains, x: NDArray[Any]) -> Iterator[tuple[Any, NDArray[Any]]]:
-    return zip(table.columns, x.T, strict=True)
 
 
 def _binned(values: NDArray[Any], texts: bool) -> Codes:

@@ -15,7 +15,7 @@ from riskmatch.data.columns import LARGEST, InputColumn
 from riskmatch.data.doctor.findings import Finding, Severity
 from riskmatch.data.doctor.groups import check_columns
 from riskmatch.data.doctor.lifts import check_lifts
-from riskmatch.data.labels import summary
+from riskmatch.data.labels import NUMBER, summary
 from riskmatch.data.table import TableDomains
 from riskmatch.statistics import ks_distance
 from riskmatch.validation import listed
@@ -34,7 +34,6 @@ IDENTIFIER = 0.5
 """Share of different texts in the rows from which a column is an identifier."""
 NUMBERS = 0.9
 """Share of numbers in the values of a column from which its texts are reported."""
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _COMMA = re.compile(r"[+-]?\d[\d.]*(,\d+)?")
 
 Floats = NDArray[np.float64]
@@ -191,7 +190,7 @@ def numbers_as_texts(table: TableDomains, column: str) -> Finding | None:
         cure = "Write decimal points, and no separators of thousands."
         return Finding("decimal-comma", "warning", message, cure, column=column)
     present = codes[~np.isnan(codes)].astype(np.int64)
-    is_number = np.array([_NUMBER.fullmatch(text) is not None for text in texts])[present]
+    is_number = np.array([NUMBER.fullmatch(text) is not None for text in texts])[present]
     stray = len(is_number) - is_number.sum()
     if not stray or (is_number.mean() < NUMBERS and not (stray == 1 and len(is_number) > 2)):
         return None

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from riskmatch.data.fetch import VARIABLE, check_digest, data_folders
+from riskmatch.data.fetch import check_digest, data_folders, not_here
 from riskmatch.data.images.index import Entry, ImageIndex, is_junk, normalised_name, scan
 from riskmatch.data.table_files import parquet_file
 
@@ -176,12 +176,8 @@ def locate(benchmark: Benchmark, data_dir: Path | None = None) -> Path:
     """As :func:`find_benchmark`; raises ``FileNotFoundError`` where there is none."""
     folder = find_benchmark(benchmark, data_dir)
     if folder is None:
-        searched = ", ".join(str(base / benchmark.name) for base in data_folders(data_dir))
-        raise FileNotFoundError(
-            f"{benchmark.title} is not on this machine; searched {searched}. Download it with "
-            f"`riskmatch data get {benchmark.name}`, or place {layout(benchmark)} in one of these "
-            f"folders, or in a folder {benchmark.name} of ${VARIABLE}."
-        )
+        searched = (base / benchmark.name for base in data_folders(data_dir))
+        raise not_here(benchmark.title, benchmark.name, layout(benchmark), searched)
     return folder
 
 
@@ -213,9 +209,9 @@ def index_benchmark(benchmark: Benchmark, root: Path) -> ImageIndex:
     ]
     index = ImageIndex.of(benchmark.name, root, entries, benchmark.class_names, benchmark.domains)
     if len(index.class_names) != benchmark.classes:
+        number = len(index.class_names)
         raise ValueError(
-            f"{benchmark.title} in {root} has {len(index.class_names)} classes, not "
-            f"{benchmark.classes}."
+            f"{benchmark.title} in {root} has {number} classes, not {benchmark.classes}."
         )
     return index.ranked()
 

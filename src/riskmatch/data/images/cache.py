@@ -9,7 +9,7 @@ import os
 import shutil
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -84,28 +84,31 @@ def image_domains(
     file, hashes = _decoded(index.root, index.paths, image_size, cache, on_progress)
     row_of = {path: row for row, path in enumerate(sorted(index.paths))}
     rows = torch.tensor([row_of[path] for path in index.paths])
-    labels, numbers = torch.tensor(index.labels), torch.tensor(index.domains)
-    groups = group_ids(index.groups) if index.groups else None
-    ranks = torch.tensor(index.ranks) if index.ranks else None
     pixels = map_pixels(file, len(index))
     contents = [_hash(f"{FORMAT} {len(pixels[0])} {digest}") for digest in hashes]
     images = StoredImages(pixels, rows, content=file.stem, contents=contents)
     return DomainSet(
         index.name,
-        tuple(
-            Domain(
-                name,
-                images.take(numbers == number),
-                labels[numbers == number],
-                groups=None if groups is None else groups[numbers == number],
-                ranks=None if ranks is None else ranks[numbers == number],
-            )
-            for number, name in enumerate(index.domain_names)
-        ),
+        index_domains(index, images.take),
         classes=index.classes,
         class_names=index.class_names,
         augment=RandomView(image_size) if augment else WholeView(image_size),
     )
+
+
+def index_domains(
+    index: ImageIndex, inputs: Callable[[Tensor], Tensor | StoredImages] = lambda rows: rows
+) -> tuple[Domain, ...]:
+    """The domains of image files; ``inputs`` are those of some rows, by default their positions."""
+    labels, places = torch.tensor(index.labels), torch.tensor(index.domains)
+    groups = group_ids(index.groups) if index.groups else None
+    ranks = torch.tensor(index.ranks) if index.ranks else None
+    domains = []
+    for k, name in enumerate(index.domain_names):
+        rows = (places == k).nonzero()[:, 0]
+        group, rank = (None if values is None else values[rows] for values in (groups, ranks))
+        domains.append(Domain(name, inputs(rows), labels[rows], groups=group, ranks=rank))
+    return tuple(domains)
 
 
 def cached_file(
@@ -153,16 +156,12 @@ def _decoded(
     files = [root / path for path in paths]
     folder = folder or user_folder("cache") / "images"
     report = no_progress if on_progress is None else on_progress
-    waiting = partial(report, WAITING, 0, None)
     with _explained(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        stamps = folder / f"{_hash(str(root.resolve()))}.json"
-        with file_lock(_lock_of(stamps), waiting):
-            hashes = content_hashes(root, paths, stamps, report)
+        hashes = _hashes(root, paths, folder, report)
         key = _hash(json.dumps([FORMAT, image_size, list(zip(paths, hashes, strict=True))]))
         pixels = folder / f"{key}.rgb"
         if _fault(pixels) is not None:
-            with file_lock(_lock_of(pixels), waiting):
+            with file_lock(_lock_of(pixels), partial(report, WAITING, 0, None)):
                 if fault := _fault(pixels):
                     warnings.warn(f"{pixels} is damaged and made again: {fault}.", stacklevel=2)
                 if fault is not None:  # another process may have finished in the meantime
@@ -192,10 +191,7 @@ def readable(
         return False
 
     with _explained(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        stamps = folder / f"{_hash(str(index.root.resolve()))}.json"
-        with file_lock(_lock_of(stamps), partial(report, WAITING, 0, None)):
-            hashes = content_hashes(index.root, left.paths, stamps, report)
+        hashes = _hashes(index.root, left.paths, folder, report)
         known = folder / f"{_hash(' '.join(hashes))}.unreadable"
         if not known.exists():
             report("checking images", 0, None)
@@ -223,6 +219,14 @@ def map_pixels(pixels: Path, images: int) -> Tensor:
         return torch.from_numpy(read_only)
 
 
+def _hashes(root: Path, paths: Sequence[str], folder: Path, report: OnProgress) -> list[str]:
+    """The hash of each file, kept in the folder of the caches, by one process at a time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stamps = folder / f"{_hash(str(root.resolve()))}.json"
+    with file_lock(_lock_of(stamps), partial(report, WAITING, 0, None)):
+        return content_hashes(root, paths, stamps, report)
+
+
 def content_hashes(
     root: Path, paths: Sequence[str], stamps: Path, on_progress: OnProgress
 ) -> list[str]:
@@ -242,8 +246,7 @@ def content_hashes(
         file, link = Path(error.filename), Path(error.filename).is_symlink()
         what = f"is a link to {os.readlink(file)}, which does not" if link else "does not"
         raise FileNotFoundError(
-            f"{file} {what} exist. Restore the file, or remove {'the link' if link else 'it'} from "
-            "the data set."
+            f"{file} {what} exist. Restore it, or remove {'the link' if link else 'its entry'}."
         ) from error
     hashes = {
         path: digest

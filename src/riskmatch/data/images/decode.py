@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from riskmatch.data.images.index import FORMATS
 from riskmatch.files import check_regular
+from riskmatch.validation import from_extra
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -118,7 +119,5 @@ def open_image(file: Path | IO[bytes]) -> Image:
 
 def check_pillow() -> None:
     """Raise ``ImportError`` with the cure where Pillow is missing."""
-    try:
+    with from_extra("images", "Reading images"):
         import PIL  # noqa: F401
-    except ImportError as error:
-        raise ImportError("Images need Pillow: pip install 'riskmatch[images]'.") from error

@@ -111,19 +111,16 @@ class ImageIndex:
                 check_option(f"class of '{name}'", entry.label, classes)
             if entry.domain not in domain_of:
                 check_option(f"domain of '{name}'", entry.domain, domains)
-        labels = {e.path: e.label for e in normalised if not isinstance(e.label, str)}
-        rows = sorted(
-            (domain_of[e.domain], label_of.get(e.label, 0), e.path, e.group) for e in normalised
-        )
+        normalised.sort(key=lambda e: (domain_of[e.domain], label_of.get(e.label, 0), e.path))
         return cls(
             name,
             root,
             classes,
             domains,
-            paths=tuple(path for _, _, path, _ in rows),
-            labels=tuple(labels.get(path, label) for _, label, path, _ in rows),
-            domains=tuple(domain for domain, _, _, _ in rows),
-            groups=tuple(group for *_, group in rows if group),
+            paths=tuple(e.path for e in normalised),
+            labels=tuple(label_of.get(e.label, e.label) for e in normalised),
+            domains=tuple(domain_of[e.domain] for e in normalised),
+            groups=tuple(e.group for e in normalised if e.group),
         )
 
     def grouped(self, group: str | None) -> ImageIndex:
@@ -136,9 +133,8 @@ class ImageIndex:
             return self
         if group != STEM:
             raise ValueError(
-                f"group={group!r}: images in folders are grouped by {STEM}, the name of the file "
-                f"without its extension. For other groups list them in a manifest with a column "
-                f"{group!r}."
+                f"group={group!r}: images in folders are grouped by {STEM}, the name of the file; "
+                f"for other groups list them in a manifest with a column {group!r}."
             )
         return replace(self, groups=tuple(PurePosixPath(path).stem for path in self.paths))
 

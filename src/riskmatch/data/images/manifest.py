@@ -5,14 +5,15 @@ from __future__ import annotations
 import difflib
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from riskmatch.data.images.index import Entry, ImageIndex, normalised_name
-from riskmatch.data.labels import NUMBER, label_columns, read_tags, warn_of_unlabelled
+from riskmatch.data.labels import NUMBER, codes_of, label_columns, read_tags, warn_of_unlabelled
 from riskmatch.data.table_files import SUFFIXES, column_names, read_csv, read_parquet
 from riskmatch.files import read_file
 from riskmatch.validation import listed
@@ -174,12 +175,9 @@ def listed_files(path: Path) -> list[Path]:
 
 def index_entries(path: Path, entries: Collection[Entry], tags: Sequence[str] = ()) -> ImageIndex:
     """The index of images that the manifest ``path`` lists, named after the file."""
-    labels = sorted({normalised_name(e.label) for e in entries if isinstance(e.label, str)})
-    if not labels and entries:
-        return ImageIndex.of(path.stem, path.parent, entries, tags)
-    if all(re.fullmatch(r"[+-]?\d+", label) for label in labels):
-        labels.sort(key=int)
-    return ImageIndex.of(path.stem, path.parent, entries, labels)
+    labels = {normalised_name(e.label) for e in entries if isinstance(e.label, str)}
+    names, _ = codes_of(np.array(sorted(labels), dtype=object))
+    return ImageIndex.of(path.stem, path.parent, entries, names or tags)
 
 
 def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -217,8 +215,7 @@ def _read_json(path: Path, columns: Sequence[str]) -> Iterator[Row]:
     rows = _parsed(path, "the file", _text(path))
     if not isinstance(rows, list):
         raise ValueError(
-            f'{path} must hold a list [{{"path": …, "label": …, "domain": …}}, …]; a file with an '
-            "object per line is named .jsonl."
+            f'{path} must hold a list [{{"path": …}}, …]; with an object per line, name it .jsonl.'
         )
     return ((f"item {number}", row) for number, row in enumerate(rows, 1))
 

@@ -30,6 +30,7 @@ from riskmatch.sweep.launchers.base import (
     supervise,
 )
 from riskmatch.sweep.worker import SweepSettings, Worker, record_failure
+from riskmatch.validation import from_extra
 
 Files = Mapping[str, bytes]
 """Contents of files by path, relative to the folder of the records."""
@@ -81,10 +82,8 @@ class Ray(Launcher):
             ChildProcessError: Ray can train no more, because its processes on this machine, its
                 head node or all nodes that can train a run are lost.
         """
-        try:
+        with from_extra("ray", "The launcher ray"):
             import ray
-        except ImportError as error:
-            raise ImportError("The launcher ray needs pip install 'riskmatch[ray]'.") from error
 
         with ExitStack() as stack:
             if not ray.is_initialized():

@@ -29,6 +29,7 @@ from riskmatch.sweep.launchers.base import (
 )
 from riskmatch.sweep.launchers.local import cores
 from riskmatch.sweep.worker import StepReport, SweepSettings, Worker, record_failure
+from riskmatch.validation import from_extra
 
 FOLDER = "slurm"
 """Folder of the files and logs of submitit, in the folder of the records."""
@@ -97,10 +98,8 @@ class Slurm(Launcher):
                 folder.parent.rmdir()
 
     def _executor(self, folder: Path) -> Any:
-        try:
+        with from_extra("slurm", "The launcher slurm"):
             import submitit
-        except ImportError as error:
-            raise ImportError("The launcher slurm needs pip install 'riskmatch[slurm]'.") from error
         if self.cluster == "slurm" and shutil.which("srun") is None:
             raise ValueError(
                 "Slurm is not on this machine: there is no command srun. Call this on a login node "
