@@ -215,8 +215,7 @@ def choose(
     else:
         check_columns(runs, ["run", "step"])
         evaluations = runs
-    if metric is not None:
-        evaluations = with_metric(runs, evaluations, metric)
+    evaluations = with_metric(runs, evaluations, metric)
     table = cases(runs, plan)
     return choose_among(table, evaluations, rule, recorded_metric(table, evaluations, metric))
 

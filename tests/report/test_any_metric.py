@@ -12,7 +12,7 @@ from made_records import NOT_KNOWN
 from made_sweep import half_of_these_domains
 
 from riskmatch.metrics import METRICS, MetricFacts
-from riskmatch.report.comparison import tables_of_results
+from riskmatch.report.comparison import tables_of
 from riskmatch.report.figures.catalogue import plot_runs
 from riskmatch.report.page import page_data, summarise
 from riskmatch.report.render import render
@@ -68,7 +68,7 @@ def cells(table, label):
 
 
 def test_the_lowest_error_is_chosen_and_a_gain_over_erm_is_a_smaller_error():
-    (table,) = tables_of_results(results_of(regression()))
+    (table,) = tables_of(results_of(regression()))
     erm, rdm = cells(table, "ERM"), cells(table, "RDM")
     assert erm["a"] == "12.80 ± 0.21"
     assert float(erm["average"]) == pytest.approx(fmean(ERM.values()), abs=0.005)
@@ -83,14 +83,14 @@ def test_the_lowest_error_is_chosen_and_a_gain_over_erm_is_a_smaller_error():
 
 def test_the_worst_domain_of_a_trial_has_the_largest_error():
     runs = regression(rdm={("a", 0): 11.9, ("a", 1): 9.2, ("b", 0): 9.9, ("b", 1): 10.0})
-    (table,) = tables_of_results(results_of(runs), worst=True)
+    (table,) = tables_of(results_of(runs), worst=True)
     assert cells(table, "RDM")["worst test domain"].startswith(f"{fmean([11.9, 10.0]):.2f} ±")
-    (usual,) = tables_of_results(results_of(runs))
+    (usual,) = tables_of(results_of(runs))
     assert "worst test domain" not in usual.columns
 
 
 def test_numbers_for_programs_are_in_the_unit_of_the_label():
-    (table,) = tables_of_results(results_of(regression()))
+    (table,) = tables_of(results_of(regression()))
     rows = {row["method"]: row for row in csv.DictReader(io.StringIO(table.csv()))}
     assert float(rows["ERM"]["a mean"]) == pytest.approx(12.8)
     (row, _) = table.to_json()["rows"]
@@ -103,7 +103,7 @@ def test_four_digits_are_shown_of_any_unit(scale):
     runs = regression(
         {k: v * scale for k, v in ERM.items()}, {k: v * scale for k, v in RDM.items()}
     )
-    (table,) = tables_of_results(results_of(runs))
+    (table,) = tables_of(results_of(runs))
     shown = cells(table, "ERM")["a"].partition(" ")[0]
     assert float(shown) == pytest.approx(12.8 * scale, rel=1e-3)
     (row, _) = table.to_json()["rows"]
@@ -112,27 +112,27 @@ def test_four_digits_are_shown_of_any_unit(scale):
 
 def test_another_metric_is_shown_on_request_and_an_unknown_one_is_refused_with_those_there_are():
     results = results_of(regression())
-    (table,) = tables_of_results(results, metric="r2")
+    (table,) = tables_of(results, metric="r2")
     assert "R² on the 80 % part" in table.caption
     assert cells(table, "ERM")["a"].startswith("0.5000")
     with pytest.raises(ValueError, match=r"'auroc'.*r2.*rmse"):
-        tables_of_results(results, metric="auroc")
+        tables_of(results, metric="auroc")
 
 
 def test_runs_of_different_primary_metrics_name_both():
     mixed = TaskFacts.of("regression", "r2", dict(REGRESSION.metrics))
     runs = regression() + regression(data="zoo", task=mixed)
     with pytest.raises(ValueError, match=r"r2.*rmse.*--metric"):
-        tables_of_results(results_of(runs))
-    assert len(tables_of_results(results_of(runs), metric="rmse")) == 3
+        tables_of(results_of(runs))
+    assert len(tables_of(results_of(runs), metric="rmse")) == 3
 
 
 def test_errors_in_different_units_are_not_averaged_over_data_sets():
     runs = regression() + regression(data="zoo")
-    overview = tables_of_results(results_of(runs))[-1]
+    overview = tables_of(results_of(runs))[-1]
     assert cells(overview, "ERM")["average"] == "None"
     assert "gain over ERM" not in overview.columns
-    shares = tables_of_results(results_of(runs), metric="r2")[-1]
+    shares = tables_of(results_of(runs), metric="r2")[-1]
     assert float(cells(shares, "ERM")["average"]) == pytest.approx(0.5)
 
 
@@ -183,10 +183,10 @@ def test_per_cent_is_for_metrics_between_zero_and_one():
         return RunRecord(RunConfig("toy", ("a",), method), (evaluation,), "done", task=task)
 
     results = results_of([record("erm", 0.25), record("rdm", 0.5)])
-    (table,) = tables_of_results(results)
+    (table,) = tables_of(results)
     assert "share on the 80 % part of the test domain in per cent" in table.caption
     assert cells(table, "RDM")["gain over ERM"] == "+25.0"
-    assert cells(tables_of_results(results, metric="loss")[0], "RDM")["a"] == "0.2500"
+    assert cells(tables_of(results, metric="loss")[0], "RDM")["a"] == "0.2500"
 
 
 ALLOWED = {

@@ -23,7 +23,7 @@ from made_sweep import (
 )
 from scipy import stats
 
-from riskmatch.report.comparison import tables_of_results
+from riskmatch.report.comparison import tables_of
 from riskmatch.report.tables import Gain
 from riskmatch.runs.frame import results_of
 
@@ -63,7 +63,7 @@ def test_the_gain_over_erm_has_the_interval_of_its_unit():
 def test_two_units_of_one_sweep_do_not_agree_on_a_gain_that_differs_between_domains():
     """12 and 0 points, each to 0.1: certain for these domains, uncertain for a new one."""
     rdm = {("a", 0): 72.0, ("a", 1): 73.6, ("b", 0): 70.0, ("b", 1): 73.1}
-    tables = {u: tables_of_results(results_of(sweep("erm", ERM) + sweep("rdm", rdm)), unit=u)[0]
+    tables = {u: tables_of(results_of(sweep("erm", ERM) + sweep("rdm", rdm)), unit=u)[0]
               for u in ("domains", "new-domain")}  # fmt: skip
     p = {unit: table.to_json()["rows"][1]["adjusted p"] for unit, table in tables.items()}
     assert p["domains"] < 0.001 < 0.3 < p["new-domain"]
@@ -72,11 +72,11 @@ def test_two_units_of_one_sweep_do_not_agree_on_a_gain_that_differs_between_doma
 
 
 def test_p_values_are_adjusted_over_all_methods():
-    (alone,) = tables_of_results(results_of(RUNS))
+    (alone,) = tables_of(results_of(RUNS))
     rng, others = np.random.default_rng(0), []
     for method in ("vrex", "coral", "irm", "eqrm"):
         others += sweep(method, {place: v + rng.normal(0, 3) for place, v in ERM.items()})
-    (several,) = tables_of_results(results_of(RUNS + others))
+    (several,) = tables_of(results_of(RUNS + others))
     single, adjusted = (float(cells(table, "RDM")[-1]) for table in (alone, several))
     assert 1.3 * single < adjusted <= 5 * single
     assert "5 comparisons" in several.caption
@@ -84,7 +84,7 @@ def test_p_values_are_adjusted_over_all_methods():
     missing = [
         r for r in others if (r.config.method, r.config.test_domains, r.config.trial) != lost
     ]
-    (holm,) = tables_of_results(results_of(RUNS + missing))
+    (holm,) = tables_of(results_of(RUNS + missing))
     assert adjusted < float(cells(holm, "RDM")[-1]) <= 5 * single + 0.003  # single is rounded
 
 
@@ -146,15 +146,12 @@ def test_the_overview_averages_each_trial_over_domains_first():
 def test_the_overview_comes_after_the_tables_of_data_sets_and_leaves_out_other_options():
     other = sweep("erm", ERM, data_options={"p": 1})
     runs = RUNS + sweep("erm", ERM, data="zoo") + other
-    titles = [table.caption.partition(":")[0] for table in tables_of_results(results_of(runs))]
+    titles = [table.caption.partition(":")[0] for table in tables_of(results_of(runs))]
     assert titles[:3] == ["toy", "toy, p 1", "zoo"]
-    overview = tables_of_results(results_of(runs))[-1]
+    overview = tables_of(results_of(runs))[-1]
     assert overview.columns[:3] == ("method", "toy", "zoo")
-    assert (
-        len(tables_of_results(results_of(RUNS)))
-        == len(tables_of_results(results_of(RUNS + other))) - 1
-    )
-    costs = tables_of_results(results_of(runs), costs=True)
+    assert len(tables_of(results_of(RUNS))) == len(tables_of(results_of(RUNS + other))) - 1
+    costs = tables_of(results_of(runs), costs=True)
     assert [table.columns[1] for table in costs] == ["batch size"] * 3
 
 
@@ -267,4 +264,4 @@ def test_leave_one_out_without_its_runs_names_the_cure():
     together = run(("b", "c"), evaluation(1, **dict.fromkeys("abc", (60, 50))))
     for runs in (alone, [*left_out("a"), together]):
         with pytest.raises(ValueError, match="riskmatch sweep plan --leave-two-out"):
-            tables_of_results(results_of(runs), "leave-one-out")
+            tables_of(results_of(runs), "leave-one-out")

@@ -132,8 +132,7 @@ def _run(words: list[str]) -> int:
         if isinstance(end.__context__, BrokenPipeError):  # rich ends so where a pipe is closed
             raise end.__context__ from None
         raise RunFailed(
-            f"Code of a part ended the program with SystemExit({end.code!r}); it should return, or "
-            "raise an error."
+            f"A part ended the program with SystemExit({end.code!r}); it should raise an error."
         ) from end
 
 

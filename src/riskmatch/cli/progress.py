@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from riskmatch.files import printable
-from riskmatch.metrics import METRICS, MetricFacts
 from riskmatch.pace import Pace, clock
-from riskmatch.runs.method import part_title
+from riskmatch.runs.task import metric_facts
 
 if TYPE_CHECKING:
     import rich.progress
@@ -152,7 +151,7 @@ class RunDisplay(Display):
         }
         recorded = dict.fromkeys(name for score in shown.values() for name in score.metrics)
         metric = config.metric or next(iter(recorded), "risk")
-        facts = METRICS.get(metric) or MetricFacts(part_title(metric))
+        facts = metric_facts(metric)
         form = ".3f" if facts.percent else ".4g"
         numbers = "  ".join(
             f"{name} {score.metrics.get(metric, score.risk):{form}}"

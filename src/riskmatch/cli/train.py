@@ -75,10 +75,6 @@ class Train(Execution, Command):
         return self.save or self.folder / "model"
 
     @property
-    def _together(self) -> list[list[str]]:
-        return [group.split("+") for group in self.leave_out_together]
-
-    @property
     def resume_command(self) -> str:
         """The command that continues the run."""
         words = [word for word in shlex.split(self.line) if word != "--restart"]
@@ -126,12 +122,13 @@ class Train(Execution, Command):
     def _train(self) -> riskmatch.Run:
         quiet = self.quiet or not _is_first()
         display = RunDisplay(self.config, quiet)
+        together = [group.split("+") for group in self.leave_out_together]
         with self._reported(display), display:
             run = riskmatch.train(
                 self.prepared,
                 **self.arguments(*_OTHERS),
                 save=self.model if self.all_domains else False,
-                left_out=self.all_domains and not self.no_left_out and (self._together or True),
+                left_out=self.all_domains and not self.no_left_out and (together or True),
                 on_left_out=display.log,
                 on_step=display.step,
                 on_evaluation=display.evaluation,

@@ -337,9 +337,8 @@ def whole_domains(domains: DomainSet, test_domains: tuple[str, ...]) -> tuple[Do
     training = domains.without(test_domains)
     if any(domain.groups is not None or domain.validation is not None for domain in training):
         raise ValueError(
-            f"retrain trains on the validation parts, and those of '{domains.name}' are whole "
-            "groups, on which test domains are judged, or stored apart: set retrain=False "
-            "(--no-retrain)."
+            f"retrain trains on validation parts, and those of '{domains.name}' are whole groups "
+            "or stored apart: set retrain=False (--no-retrain)."
         )
     return training
 
@@ -348,8 +347,7 @@ def check_domains(method: Objective, count: int) -> None:
     """Refuse fewer training domains than the hyper-parameters of the method need."""
     if count < method.min_domains:
         raise ValueError(
-            f"{method} needs {method.min_domains} training domains, and there are {count}. Set "
-            "other values, or hold out fewer domains."
+            f"{method} needs {method.min_domains} training domains, not {count}: hold out fewer."
         )
 
 
@@ -358,9 +356,8 @@ def _check_sizes(method: Objective, sizes: Mapping[str, int]) -> None:
     for name, size in sizes.items():
         if size < method.min_samples:
             raise ValueError(
-                f"{type(method).__name__} needs {method.min_samples} samples of each domain in a "
-                f"batch, and there is {size} of '{name}'. Raise batch_size if the domain has more, "
-                "or leave it out."
+                f"{type(method).__name__} needs {method.min_samples} samples of a domain in a "
+                f"batch, not {size} of '{name}'. Raise batch_size, or leave the domain out."
             )
 
 

@@ -193,8 +193,7 @@ def restore(
         cause = " ".join(str(error).split()).rstrip(".")
         cause = f"{cause} is missing" if isinstance(error, KeyError) else cause
         raise ValueError(
-            f"The checkpoint of step {snapshot.step} is damaged: {cause}. Remove its file to "
-            "continue from the one before."
+            f"The checkpoint of step {snapshot.step} is damaged: {cause}. Remove its file."
         ) from error
     return snapshot.values.notes
 
@@ -209,9 +208,8 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], step: int) -> 
         model.load_state_dict(weights)
     except RuntimeError as error:
         raise ValueError(
-            f"The checkpoint of step {step} does not fit the network: the data, or the package of "
-            "the network, have changed. Restore them to continue, or remove the folder of the run "
-            "to start again."
+            f"The checkpoint of step {step} does not fit the network: data or package changed. "
+            "Restore them to continue, or remove the folder of the run to start again."
         ) from error
 
 

@@ -170,29 +170,21 @@ def run_cost(
     device = torch.device(device)
     with fork_random(device):
         assembly = assemble(config, device, data_dir, domains, on_progress, instances)
-        return _run_cost(assembly, config, device, pieces)
-
-
-def _run_cost(assembly: Assembly, config: RunConfig, device: torch.device, pieces: bool) -> Cost:
-    stepper, start = assembly.stepper, acts_from(config)
-    whole = len(next(assembly.sampler).y)
-    tried: dict[int, tuple[int, float]] = {}
-    undivided = _undivided(assembly)
-    if start:
-        stepper.memory.step = start
-    # Small pieces first: the process may keep the memory of larger ones.
-    for size in sorted({math.ceil(whole / 8), math.ceil(whole / 2)}):
-        if pieces and not undivided and not config.accumulate and size < whole:
-            stepper.settings = replace(stepper.settings, accumulate=size)
-            tried[size] = _probe(assembly, device)
-    stepper.settings = replace(stepper.settings, accumulate=config.accumulate)
-    memory, step = _probe(assembly, device)
-    warmup_step = step
-    if start:
+        stepper, undivided = assembly.stepper, _undivided(assembly)
+        whole = len(next(assembly.sampler).y)
+        stepper.memory.step = start = acts_from(config) or 0
+        tried: dict[int, tuple[int, float]] = {}
+        # Small pieces first: the process may keep the memory of larger ones.
+        for size in sorted({math.ceil(whole / 8), math.ceil(whole / 2)}):
+            if pieces and not undivided and not config.accumulate and size < whole:
+                stepper.settings = replace(stepper.settings, accumulate=size)
+                tried[size] = _probe(assembly, device)
+        stepper.settings = replace(stepper.settings, accumulate=config.accumulate)
+        memory, step = _probe(assembly, device)
         stepper.memory.step = 0
-        _, warmup_step = _probe(assembly, device)
-    evaluation = _evaluation(assembly, config, device)
-    return Cost(config, warmup_step, step, evaluation, memory, tried, whole, undivided)
+        warmup_step = _probe(assembly, device)[1] if start else step
+        evaluation = _evaluation(assembly, config, device)
+        return Cost(config, warmup_step, step, evaluation, memory, tried, whole, undivided)
 
 
 def _probe(assembly: Assembly, device: torch.device) -> tuple[int, float]:

@@ -183,8 +183,7 @@ class Run(StoredRun):
         """
         if network is not None and not is_instance(self.config.model):
             raise InstanceError(
-                f"The network of run {self.config.id} is {self.config.model}, which is built from "
-                "its name: leave out network."
+                f"The network of the run, {self.config.model}, has a name: leave out network."
             )
         self.admit(self.config.model)
         last = _load_step(self, step)

@@ -17,6 +17,7 @@ from riskmatch.files import make_folder, read_file, refuse_link, write_whole
 from riskmatch.registry import PartError
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.lines import Evaluation
+from riskmatch.validation import from_extra
 
 
 class Logger(ABC):
@@ -64,12 +65,8 @@ class TensorBoard(Logger):
 
     def __init__(self, out: Path) -> None:
         super().__init__(out)
-        try:
+        with from_extra("tensorboard", "Writing TensorBoard events"):
             from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise ImportError(
-                "TensorBoard events need pip install 'riskmatch[tensorboard]'."
-            ) from error
         self._make = SummaryWriter
         self._writers: dict[str, Any] = {}
 
@@ -122,10 +119,8 @@ class MLflow(Logger):
 
     def __init__(self, out: Path) -> None:
         super().__init__(out)
-        try:
+        with from_extra("mlflow", "Logging to MLflow"):
             from mlflow import MlflowClient
-        except ImportError as error:
-            raise ImportError("Logs of MLflow need pip install 'riskmatch[mlflow]'.") from error
         store = os.environ.get("MLFLOW_TRACKING_URI")
         if not store:
             make_folder(out)

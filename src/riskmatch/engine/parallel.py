@@ -114,8 +114,7 @@ class Processes:
                 changes = f"it trains the run {other} instead of {parts[0][0]}"
             if changes:
                 raise ValueError(
-                    f"Rank {rank} differs from rank 0: {changes}. Start all processes with the "
-                    "same options and the same data."
+                    f"Rank {rank} differs from rank 0: {changes}. Give all the same options."
                 )
 
     @contextmanager

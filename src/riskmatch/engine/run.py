@@ -186,8 +186,7 @@ def check_not_edited(config: RunConfig, out: Path) -> None:
         if config.source and replace(before, source="") == replace(config, source=""):
             raise SourceChangedError(
                 f"The source or version of {source_changes(before, config)} has changed since the "
-                f"run {before.id} in {out} started. Restore it to continue that run, or leave out "
-                "resume (--resume) to start a new one."
+                f"run {before.id} in {out} started. Restore it, or start anew without --resume."
             )
         changed = [
             kind
@@ -237,9 +236,8 @@ def _start_or_resume(session: Session, out: Path, restart: bool, unfelt: bool) -
     if last is None and record is not None and record.evaluations:
         raise NoCheckpointError(
             f"The run in {session.folder} has evaluations up to step {record.evaluations[-1].step} "
-            f"but no checkpoint to continue from{_listed(faults)}. "
-            "Restore one, or start again from step 0 with restart=True (--restart), in a sweep by "
-            "removing that folder."
+            f"but no checkpoint to continue from{_listed(faults)}. Restore one, or start again by "
+            "restart=True (--restart), in a sweep by removing that folder."
         )
     if faults and main:
         start = f"step {last.step}" if last and record else "the start"

@@ -200,8 +200,11 @@ def reproduce(
             need = f"{name} needs all of its {len(planned)} runs; {len(done)} are finished in"
             cause = need if done else f"No run of {name} is finished in"
             raise ValueError(f"{cause} {folder}. Train them first, without --as-is.")
-        scope = _with_records(scope, done.values())
-        planned = [run for run in planned if run.config.data in scope.data]
+        names = {record.config.data for record in done.values()}
+        without = {name: "no finished run" for name in scope.data if name not in names}
+        used = tuple(name for name in scope.data if name in names)
+        scope = replace(scope, data=used, unavailable={**scope.unavailable, **without})
+        planned = [run for run in planned if run.config.data in names]
     command = ["riskmatch", "reproduce", name, "--budget", budget]
     for option, value in given.items():
         text = value if isinstance(value, str) else ",".join(map(str, value))
@@ -251,11 +254,3 @@ def finished_records(planned: Iterable[PlannedRun], runs: Path) -> dict[str, Run
         if record is not None and record.status == "done":
             finished[run.config.id] = record
     return finished
-
-
-def _with_records(scope: Scope, finished: Iterable[RunRecord]) -> Scope:
-    """The scope without the data sets that have no finished run."""
-    names = {record.config.data for record in finished}
-    without = {name: "no finished run" for name in scope.data if name not in names}
-    data = tuple(name for name in scope.data if name in names)
-    return replace(scope, data=data, unavailable={**scope.unavailable, **without})

@@ -43,8 +43,9 @@ BATCH_SIZE, SECONDS, MEMORY = "batch size", "training (s)", "memory (GiB)"
 WORST, GROUP = "worst test domain", "worst group"
 
 
+@imports_nothing
 def tables_of(
-    paths: str | Path | Sequence[str | Path],
+    paths: str | Path | Sequence[str | Path] | Results,
     rule: str | Rule = "train-val",
     costs: bool = False,
     after_warmup: bool = False,
@@ -57,10 +58,11 @@ def tables_of(
 ) -> list[Table]:
     """The tables of the runs in some folders: one for each data set, then one over all.
 
-    This is what ``riskmatch sweep table`` prints. Damaged runs are left out with a warning.
+    This is what ``riskmatch sweep table`` prints. Damaged runs are left out with a warning. The
+    table over all data sets leaves out runs with other data options than most.
 
     Args:
-        paths: as for :func:`riskmatch.results`.
+        paths: as for :func:`riskmatch.results`; or runs that have been read.
         rule: how runs and steps are chosen.
         costs: seconds, memory and the average by method, in place of values by test domain.
         after_warmup: choose among the steps at which the method acts.
@@ -70,32 +72,6 @@ def tables_of(
         data_dir: folder searched first for the data, with ``by``.
         unit: what intervals and p-values of gains over ERM generalise over: ``domains`` (these,
             trials vary) or ``new-domain`` (domains vary).
-    """
-    rule = find_rule(rule)
-    results = read_results(paths, begun=False)
-    results.warn()
-    after_warmup = after_warmup or rule.after_warmup
-    rule = replace(rule, after_warmup=after_warmup)
-    return tables_of_results(
-        results, rule, costs, metric=metric, worst=worst, by=by, data_dir=data_dir, unit=unit
-    )
-
-
-@imports_nothing
-def tables_of_results(
-    results: Results,
-    rule: str | Rule = "train-val",
-    costs: bool = False,
-    *,
-    metric: str | None = None,
-    worst: bool = False,
-    by: Sequence[str] = (),
-    data_dir: Path | None = None,
-    unit: Unit = "domains",
-) -> list[Table]:
-    """As :func:`tables_of`, for runs that have been read.
-
-    The table over all data sets leaves out runs with other data options than most.
 
     Raises:
         ValueError: the rule needs runs with two test domains, and there are none; or ``costs`` are
@@ -103,6 +79,9 @@ def tables_of_results(
             differ.
     """
     rule = find_rule(rule)
+    rule = replace(rule, after_warmup=after_warmup or rule.after_warmup)
+    results = paths if isinstance(paths, Results) else read_results(paths, begun=False)
+    results.warn()
     selected = select(results, rule, metric)
     pairs = any(one.cases["test_domain"].isna().any() for one in selected.values())
     if rule.domains == "left-out" and not pairs:

@@ -205,14 +205,13 @@ def matching_curves(by_step: Mapping[int, ByDomain], tests: Sequence[str]) -> di
 def _score_series(
     evaluations: Sequence[Evaluation], domain: str, score: str
 ) -> dict[str, list[float | None]]:
+    def value(scores: Mapping[Split, Score], split: Split) -> float | None:
+        if split not in scores:
+            return None
+        return scores[split].risk if score == "risk" else scores[split].metrics.get(score)
+
     splits = [evaluation.scores.get(domain, {}) for evaluation in evaluations]
-    return {split: [_value(s.get(split), score) for s in splits] for split in SPLITS}
-
-
-def _value(score: Score | None, name: str) -> float | None:
-    if score is None:
-        return None
-    return score.risk if name == "risk" else score.metrics.get(name)
+    return {split: [value(scores, split) for scores in splits] for split in SPLITS}
 
 
 def _named_series(values: Sequence[Mapping[str, float]]) -> dict[str, list[float | None]]:

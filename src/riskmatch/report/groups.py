@@ -52,6 +52,8 @@ class Groups:
             ValueError: the data have no columns, or none of these names.
             OSError: they cannot be read.
         """
+        import torch
+
         from riskmatch import data
         from riskmatch.data.catalogue import resolve
         from riskmatch.data.images.manifest import column_texts
@@ -65,7 +67,7 @@ class Groups:
                 "in a file, or of a list of images."
             )
         if source.contents == "images":
-            from riskmatch.report.samples import index_domains
+            from riskmatch.data.images.cache import index_domains
 
             index = source.index(data_dir, config.data_options)
             values = {row[0]: row[1:] for row in column_texts(path, ("path", *by))}
@@ -81,7 +83,7 @@ class Groups:
             rows = {name: numbers.numpy() - 1 for name, numbers in table.rows.items()}
         named = np.array([", ".join(printable(t) or MISSING for t in row) for row in texts], object)
         return cls(
-            {name: _positions(domain) for name, domain in domains.items()},
+            {k: replace(v, x=torch.arange(len(v))) for k, v in domains.items()},
             {name: named[numbers] for name, numbers in rows.items()},
         )
 
@@ -112,12 +114,6 @@ class Groups:
             )
         names: NDArray[Any] = self.names[domain][samples.x[:].numpy()]
         return names
-
-
-def _positions(domain: Domain) -> Domain:
-    import torch
-
-    return replace(domain, x=torch.arange(len(domain)))
 
 
 @dataclass(frozen=True)
@@ -197,6 +193,14 @@ def method_groups(
     return MethodGroups(scores, tuple(totals), late, len(chosen))
 
 
+def methods_groups(
+    selected: Selected, by: Sequence[str], data: DataCache
+) -> dict[RowKey, MethodGroups]:
+    """The groups of every method with a chosen run."""
+    keys = [key for key in selected.rows if len(selected.part(key, selected.chosen))]
+    return {key: method_groups(selected, key, by, data) for key in keys}
+
+
 def _scores(
     metric: Metric, predicted: Predictions, names: Sequence[NDArray[Any]]
 ) -> Iterator[tuple[str, int, float, str]]:
@@ -217,8 +221,7 @@ def worst_groups(
     Raises:
         ValueError, OSError: as :func:`method_groups`.
     """
-    keys = [key for key in selected.rows if len(selected.part(key, selected.chosen))]
-    by_key = {key: method_groups(selected, key, by, data) for key in keys}
+    by_key = methods_groups(selected, by, data)
     cells = {}
     for key, groups in by_key.items():
         if ranked := groups.ranked(selected):
@@ -244,19 +247,20 @@ def groups_table(selected: Selected, by: Sequence[str], data: DataCache) -> Tabl
         ValueError: no run has a test domain, or as :func:`method_groups`.
         OSError: as :func:`method_groups`.
     """
-    keys = [key for key in selected.rows if len(selected.part(key, selected.chosen))]
-    if not keys:
+    by_key, metric = methods_groups(selected, by, data), selected.facts
+    if not by_key:
         raise ValueError(
             "Groups are compared on samples of test domains, and no run has one with an evaluation."
         )
-    by_key = {key: method_groups(selected, key, by, data) for key in keys}
-    first = by_key[keys[0]]
+    first = next(iter(by_key.values()))
     order = [name for name, _ in first.ranked(selected)]
-    metric, several = selected.facts, len(keys) > 1
 
     def column(key: RowKey) -> Column:
-        title = selected.label(*key) if several else metric.title
-        return Column(title, lambda name: _cell(selected, by_key[key].scores.get(name)))
+        def cell(name: str) -> Cell:
+            known = by_key[key].scores.get(name)
+            return selected.trials(known.values) if known else None
+
+        return Column(selected.label(*key) if len(by_key) > 1 else metric.title, cell)
 
     few = {name: one for name, one in first.scores.items() if min(one.samples) < FEWEST}
     undefined = {n: one for n, one in first.scores.items() if one.reason and n not in few}
@@ -279,13 +283,9 @@ def groups_table(selected: Selected, by: Sequence[str], data: DataCache) -> Tabl
     columns = [
         Column(", ".join(by), str),
         Column("samples", lambda name: _size(first.scores[name].samples)),
-        *map(column, keys),
+        *map(column, by_key),
     ]
     return Table.of(" ".join([caption, *lines(facts)]), columns, order)
-
-
-def _cell(selected: Selected, scores: GroupScores | None) -> Cell:
-    return selected.trials(scores.values) if scores else None
 
 
 def _late(selected: Selected, by_key: Mapping[RowKey, MethodGroups]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from statistics import fmean
 from typing import Any
 
@@ -64,13 +65,7 @@ def by_run(page: PageRuns, runs: Sequence[StoredRun]) -> Table:
     def value(case: Case, rule: str = "") -> float | None:
         return facts.scale * choice(case, rule)["value"] if choice(case, rule) else None
 
-    def cell(case: Case, rule: str) -> Cell:
-        return number(value(case, rule), decimals[case["data"]])
-
-    def place(case: Case) -> tuple[Any, ...]:
-        return tuple(case[name] for name in ("data", "model", "test_domain", "trial"))
-
-    cases = table.to_dict("records")
+    cases, place = table.to_dict("records"), itemgetter("data", "model", "test_domain", "trial")
     erm = {place(case): value(case) for case in cases if case["method"] == "erm"}
 
     def gain(case: Case) -> Cell:
@@ -80,7 +75,10 @@ def by_run(page: PageRuns, runs: Sequence[StoredRun]) -> Table:
         return number(facts.gain(ours, theirs), decimals[case["data"]])
 
     def column(rule: Rule) -> Column:
-        return Column(rule.name, lambda case: cell(case, rule.name), summary_of(rule, facts))
+        def cell(case: Case) -> Cell:
+            return number(value(case, rule.name), decimals[case["data"]])
+
+        return Column(rule.name, cell, summary_of(rule, facts))
 
     rules = page.main_rules
     return Table.of(

@@ -91,29 +91,8 @@ def page_data(
     """
     # the evaluations of all runs are freed before torch and data sets are loaded
     page = select_runs(paths, metric, unit)
-    overview, runs, steps = _overview(page, worst, data_dir)
-    data, names = DataCache(data_dir, on_progress), run_titles([run.config for run in runs])
-    metric, groups = page.metric, group_tables(page, by, data)
-    del page
+    runs, data = runs_in_detail(page), DataCache(data_dir, on_progress)
     values = {
-        **overview,
-        "version": version("riskmatch"),
-        "command": command,
-        "groups": groups,
-        "runs": [
-            details(run, name, metric, steps.get(run.config.id), data, overview["notes"])
-            for run, name in zip(runs, names, strict=True)
-        ],
-    }
-    return dict(finite(values))
-
-
-def _overview(
-    page: PageRuns, worst: bool, data_dir: Path | None
-) -> tuple[dict[str, Any], list[StoredRun], dict[str, int]]:
-    """Page data about all runs together, the runs to show in detail, and their chosen steps."""
-    runs = runs_in_detail(page)
-    overview = {
         **_top(page, runs, worst),
         "hyperparameters": hyperparameters(page) if len(page.runs) > 2 else [],
         "cautions": [
@@ -121,13 +100,22 @@ def _overview(
             *(line for one in page.by_data for line in pictures_in_common(one.main, data_dir)),
         ],
         "notes": notes(page, runs, len(runs)),
+        "version": version("riskmatch"),
+        "command": command,
+        "groups": group_tables(page, by, data),
     }
     steps = {
         str(run): int(step)
         for one in page.by_data
         for run, step in choices_by_run(one.main).set_index("run")["step"].items()
     }
-    return overview, runs, steps
+    metric = page.metric
+    del page
+    values["runs"] = [
+        details(run, name, metric, steps.get(run.config.id), data, values["notes"])
+        for run, name in zip(runs, run_titles([run.config for run in runs]), strict=True)
+    ]
+    return dict(finite(values))
 
 
 def _top(page: PageRuns, runs: Sequence[StoredRun], worst: bool) -> dict[str, Any]:

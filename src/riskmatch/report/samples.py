@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riskmatch.data import OnProgress
+from riskmatch.files import bytes_of
 from riskmatch.metrics import Metric
 from riskmatch.registry import INSTANCE
 from riskmatch.report.density import spread
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from riskmatch.data.domain import Domain, DomainSet
-    from riskmatch.data.images.index import ImageIndex
     from riskmatch.report.groups import Groups
     from riskmatch.runs.config import RunConfig
 
@@ -81,16 +80,24 @@ class DataCache:
     def examples(self, config: RunConfig) -> Examples:
         """Samples of a run for display; only the images that are shown are decoded."""
         from riskmatch.data.catalogue import resolve
+        from riskmatch.data.images.cache import index_domains
+        from riskmatch.data.splits import splits
 
         if config.data.startswith(INSTANCE):
             raise ValueError("the data were passed as an object, which the run does not store")
+        run = config.trial, config.test_domains, config.split
         if (data := resolve(config.data)).contents != "images":
-            return examples_in_memory(self.inputs(config), config)
+            inputs = self.inputs(config)
+            return Examples(inputs.label_names, splits(inputs.domains, *run), example_of_tensor)
         options = config.data_options
         index = self._cached(
             "index", (config.data, options), lambda: data.index(self._data_dir, options)
         )
-        return examples_on_disk(index, config)
+
+        def show(row: Any, label: Any) -> Example:
+            return Example(label, index.paths[row], file_thumbnail(index.file(int(row))))
+
+        return Examples(index.class_names, splits(index_domains(index), *run), show)
 
     def groups(self, config: RunConfig, by: Sequence[str]) -> Groups:
         """The groups of the samples of a run by columns of its data."""
@@ -142,14 +149,11 @@ def predictions_at(
     if chosen in stored:
         by_domain = predictions.read(run.folder, chosen)
         parts = [part for splits in by_domain.values() for part in splits.values()]
-        if any(part.scores is not None or known(metric, part) for part in parts):
+        if any(
+            part.scores is not None or not metric(part.label, part.predicted)[1] for part in parts
+        ):
             return chosen, by_domain
     return stored[-1], predictions.read(run.folder, stored[-1])
-
-
-def known(metric: Metric, part: Predictions) -> bool:
-    """Whether a metric of some predictions can be computed."""
-    return not metric(part.label, part.predicted, part.scores)[1]
 
 
 def _of_checkpoint(run: StoredRun, data: DataCache, chosen: int | None) -> tuple[int, ByDomain]:
@@ -252,45 +256,6 @@ class Examples:
 
 TakeExamples = Callable[[str, Split, Sequence[int]], Sequence[Example]]
 """Samples by domain, part and positions in it; see :meth:`Examples.take`."""
-
-
-def examples_in_memory(domains: DomainSet, config: RunConfig) -> Examples:
-    """Examples of a data set of tensors."""
-    from riskmatch.data.splits import splits
-
-    parts = splits(domains.domains, config.trial, config.test_domains, config.split)
-    return Examples(domains.label_names, parts, example_of_tensor)
-
-
-def index_domains(index: ImageIndex) -> list[Domain]:
-    """The domains of image files, with the positions of the images as inputs."""
-    import torch
-
-    from riskmatch.data.domain import Domain
-    from riskmatch.data.splits import group_ids
-
-    labels, places = torch.tensor(index.labels), torch.tensor(index.domains)
-    groups = group_ids(index.groups) if index.groups else None
-    ranks = torch.tensor(index.ranks) if index.ranks else None
-    domains = []
-    for place, name in enumerate(index.domain_names):
-        rows = (places == place).nonzero()[:, 0]
-        own = None if groups is None else groups[rows]
-        listed = None if ranks is None else ranks[rows]
-        domains.append(Domain(name, rows, labels[rows], groups=own, ranks=listed))
-    return domains
-
-
-def examples_on_disk(index: ImageIndex, config: RunConfig) -> Examples:
-    """Examples of image files, decoded when they are shown."""
-    from riskmatch.data.splits import splits
-
-    parts = splits(index_domains(index), config.trial, config.test_domains, config.split)
-
-    def show(row: Any, label: int) -> Example:
-        return Example(label, index.paths[row], file_thumbnail(index.file(int(row))))
-
-    return Examples(index.class_names, parts, show)
 
 
 def hardest(
@@ -407,6 +372,5 @@ def array_thumbnail(pixels: NDArray[Any]) -> str:
 
 
 def _data_uri(image: Image, format_: str, **options: Any) -> str:
-    file = io.BytesIO()
-    image.save(file, format_, **options)
-    return f"data:image/{format_.lower()};base64,{base64.b64encode(file.getvalue()).decode()}"
+    content = bytes_of(lambda file: image.save(file, format_, **options))
+    return f"data:image/{format_.lower()};base64,{base64.b64encode(content).decode()}"

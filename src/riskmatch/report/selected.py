@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeVar
 
 import pandas as pd
 
-from riskmatch.metrics import METRICS, MetricFacts
+from riskmatch.metrics import MetricFacts
 from riskmatch.report import titles
 from riskmatch.report.published import METHODS
 from riskmatch.report.tables import Spread, Trials, decimals_of
@@ -27,6 +27,7 @@ from riskmatch.runs.frame import Results, read_results
 from riskmatch.runs.later_metric import with_metric
 from riskmatch.runs.method import part_title
 from riskmatch.runs.records import StoredRun
+from riskmatch.runs.task import metric_facts
 from riskmatch.selection import (
     RULES,
     Rule,
@@ -198,7 +199,7 @@ class Selected:
 
 def facts_in(results: Results, metric: str) -> MetricFacts:
     """What is known about a metric of some runs; they may have no evaluation yet."""
-    return results.metrics.get(metric) or METRICS.get(metric) or MetricFacts(part_title(metric))
+    return metric_facts(metric, results.metrics)
 
 
 def select(
@@ -222,8 +223,6 @@ def select(
 
 def with_metric_of(results: Results, metric: str | None) -> Results:
     """Runs with a metric of the user's own that their records lack, at the last step."""
-    if metric is None:
-        return results
     evaluations = with_metric(results.runs, results.evaluations, metric)
     return replace(results, evaluations=evaluations)
 
@@ -367,13 +366,8 @@ class PageRuns:
     @property
     def rules(self) -> list[Rule]:
         """Rules that choose at least one run."""
-        choosing = {
-            name
-            for one in self.by_data
-            for name, selected in one.by_rule.items()
-            if not selected.chosen.empty
-        }
-        return [rule for rule in (*DOMAINBED_RULES, *COLORED_MNIST_RULES) if rule.name in choosing]
+        chosen = [s.rule for one in self.by_data for s in one.by_rule.values() if len(s.chosen)]
+        return [rule for rule in (*DOMAINBED_RULES, *COLORED_MNIST_RULES) if rule in chosen]
 
 
 def select_runs(

@@ -81,8 +81,7 @@ def check_columns(frame: pd.DataFrame, names: Iterable[str]) -> None:
     """Raise ``ValueError`` unless a data frame has these columns of :func:`riskmatch.results`."""
     if missing := [name for name in names if name not in frame]:
         raise ValueError(
-            f"The data frame of runs lacks the column {missing[0]!r}: take rows of "
-            "riskmatch.results with all columns."
+            f"The runs lack the column {missing[0]!r}: take all columns of riskmatch.results."
         )
 
 

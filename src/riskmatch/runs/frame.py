@@ -21,15 +21,14 @@ from typing import Any, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
-from riskmatch.metrics import METRICS, MetricFacts
+from riskmatch.metrics import MetricFacts
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig, acts_from, short_hash, title, variant
 from riskmatch.runs.findings import fit_of
 from riskmatch.runs.lines import Split
-from riskmatch.runs.method import part_title
 from riskmatch.runs.records import PLAN, RunRecord, StoredRun, read_plan
 from riskmatch.runs.rows import NUMBERS, RunRows, indexed, rows_of
-from riskmatch.runs.task import decode_metrics
+from riskmatch.runs.task import decode_metrics, metric_facts
 from riskmatch.trust import is_own
 
 RUNS = "runs"
@@ -241,11 +240,7 @@ def metrics_of(frame: pd.DataFrame) -> dict[str, MetricFacts]:
     names = dict.fromkeys(
         part[0] for part in parts if len(part) == 3 and part[1] in get_args(Split)
     )
-    return {
-        name: known.get(name) or METRICS.get(name) or MetricFacts(part_title(name))
-        for name in names
-        if name not in _GROUPS
-    }
+    return {name: metric_facts(name, known) for name in names if name not in _GROUPS}
 
 
 def run_folders(path: Path) -> list[Path]:
@@ -295,13 +290,11 @@ class _Columns:
         config = rows.config
         settings = {name: getattr(config, name) for name in _SETTINGS}
         settings |= {name: _canonical(settings[name]) for name in _OPTIONS}
-        known = variant(config), title(config), config.about.plain, _draw(config)
-        judged = rows.task.name, rows.task.primary
-        facts = rows.classes, rows.shared_groups, *judged, fit_of(rows), rows.no_gradient
-        derived = *known, acts_from(config), *facts
+        known = variant(config), title(config), config.about.plain, _draw(config), acts_from(config)
+        judged = rows.task.name, rows.task.primary, fit_of(rows), rows.no_gradient
+        facts = rows.classes, rows.shared_groups, *judged, rows.status, rows.error, rows.domains
         self._metrics |= rows.task.metrics
-        ended = rows.status, rows.error, rows.domains
-        self._runs.append((rows.run, folder, *settings.values(), *derived, *ended))
+        self._runs.append((rows.run, folder, *settings.values(), *known, *facts))
         self._hparams.append(config.hparams)
         self.ids[rows.run] = len(rows.steps)
         place = len(self._steps)

@@ -15,7 +15,7 @@ from riskmatch.runs.frame import metrics_of
 from riskmatch.trust import is_own
 
 
-def with_metric(runs: pd.DataFrame, evaluations: pd.DataFrame, metric: str) -> pd.DataFrame:
+def with_metric(runs: pd.DataFrame, evaluations: pd.DataFrame, metric: str | None) -> pd.DataFrame:
     """The evaluations, with a metric of the user's own that no record has.
 
     It is computed at the last step of every run, of the samples whose predictions are stored, and
@@ -24,14 +24,14 @@ def with_metric(runs: pd.DataFrame, evaluations: pd.DataFrame, metric: str) -> p
     Args:
         runs: runs with their folders, as :func:`riskmatch.results` returns them.
         evaluations: the evaluations of these runs.
-        metric: a name.
+        metric: a name; None is the primary metric of the runs.
 
     Raises:
         PartError: there is no such metric.
         ValueError: no run has predictions of its last step.
     """
-    own = is_own(metric) or registry.announced("metric", metric)
-    if not own or metric in metrics_of(evaluations):
+    own = metric and (is_own(metric) or registry.announced("metric", metric))
+    if metric is None or not own or metric in metrics_of(evaluations):
         return evaluations
     judge = find_metric(metric)
     folders = runs.drop_duplicates("run").set_index("run")["folder"]

@@ -7,7 +7,6 @@ Reports and figures read it without the network and without torch.
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from riskmatch.files import make_folder, read_arrays, refuse_link, write_whole
+from riskmatch.files import bytes_of, make_folder, read_arrays, refuse_link, write_whole
 from riskmatch.limits import LimitError
 from riskmatch.runs.lines import Split
 
@@ -95,13 +94,11 @@ def write(folder: Path, step: int, predictions: ByDomain) -> None:
     scores = {f"{k}/scores": v.scores for k, v in kept.items() if v.scores is not None}
     make_folder(folder / FOLDER)
     _remove_scores(folder)
-    if scores:
-        file = io.BytesIO()
-        np.savez(file, **scores)  # type: ignore[arg-type]  # compressing them would save little
-        write_whole(_path(folder, step).with_suffix(_SCORES), file.getvalue())
-    file = io.BytesIO()
-    np.savez_compressed(file, **arrays)
-    write_whole(_path(folder, step), file.getvalue())
+    path = _path(folder, step)
+    if scores:  # compressing them would save little
+        content = bytes_of(lambda file: np.savez(file, **scores))  # type: ignore[arg-type]
+        write_whole(path.with_suffix(_SCORES), content)
+    write_whole(path, bytes_of(lambda file: np.savez_compressed(file, **arrays)))
 
 
 def _remove_scores(folder: Path, after: int = -1) -> None:

@@ -293,8 +293,7 @@ def read_plan(
         except (AttributeError, ValueError, TypeError, KeyError, RecursionError) as error:
             cause = f"missing {error}" if isinstance(error, KeyError) else error
             raise ValueError(
-                f"{path}, line {number}, is not a run: {str(cause).rstrip('.')}. Repair or remove "
-                "that line, or give another folder."
+                f"{path}, line {number}, is not a run: {str(cause).rstrip('.')}. Repair the line."
             ) from error
     return plan
 

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from riskmatch.metrics import METRICS, MetricFacts
+from riskmatch.runs.method import part_title
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,18 @@ class TaskFacts:
     def to_json(self) -> dict[str, Any]:
         """The facts as plain JSON values."""
         return asdict(self)
+
+
+def metric_facts(name: str, *known: Mapping[str, MetricFacts]) -> MetricFacts:
+    """What is known about a metric, in the first mapping that has it, else the built-in one's.
+
+    Example:
+        >>> metric_facts("rmse").higher, metric_facts("my_metrics:cost").title
+        (False, 'cost')
+    """
+    return next((facts[name] for facts in (*known, METRICS) if name in facts), None) or MetricFacts(
+        part_title(name)
+    )
 
 
 def decode_metrics(values: Mapping[str, Any]) -> dict[str, MetricFacts]:

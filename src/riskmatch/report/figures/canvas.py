@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from riskmatch.files import write_whole
+from riskmatch.files import bytes_of, write_whole
 from riskmatch.report.style import INCHES, RC, SMALL, TEXT, TITLE, LineStyle, Width, style_axes
 
 if TYPE_CHECKING:
@@ -147,11 +146,10 @@ def render(figure: Figure, format_: str) -> bytes:
     Equal figures give equal bytes: no file contains a date.
     """
     no_date: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    data = io.BytesIO()
+    options = {"format": format_, "metadata": no_date.get(format_, {})}
     with figure_style(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # drawn as a box
-        figure.savefig(data, format=format_, metadata=no_date.get(format_, {}))
-    return data.getvalue()
+        return bytes_of(lambda file: figure.savefig(file, **options))
 
 
 def fit_label(label: str, inches: float) -> str:

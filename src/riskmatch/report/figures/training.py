@@ -32,6 +32,7 @@ from riskmatch.runs.frame import Results, metrics_of
 from riskmatch.runs.lines import Split
 from riskmatch.runs.predictions import ByDomain
 from riskmatch.runs.records import StoredRun
+from riskmatch.runs.task import metric_facts
 from riskmatch.selection import RULES, recorded_metric
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def curves(runs: Runs, metric: str | None = None) -> Lines:
     """
     tasks = [run.record.task for run in runs.values()]
     name = metric or tasks[0].primary
-    facts = next((t.metrics[name] for t in tasks if name in t.metrics), MetricFacts(name))
+    facts = metric_facts(name, *(task.metrics for task in tasks))
     series = {title: _values(run, name, facts) for title, run in runs.items()}
     panels = _panels(runs, series, domain_styles(series, all_domains(runs)))
     configs = [run.config for run in runs.values()]
@@ -152,9 +153,8 @@ def prediction_steps(run: StoredRun) -> tuple[int, ...]:
     steps = predictions.steps(run.folder)
     if not steps:
         raise NoPredictions(
-            f"{run.folder} holds no predictions, which this figure needs at every evaluation. "
-            "riskmatch train and riskmatch reproduce store them, riskmatch sweep does not: train "
-            "this run again in another folder."
+            f"{run.folder} holds no predictions, which riskmatch sweep does not store: train this "
+            "run again in another folder, with riskmatch train."
         )
     return steps
 
@@ -256,8 +256,7 @@ def ablation(frame: pd.DataFrame, metric: str | None = None) -> Lines:
             )
         return ablation_plot(varied, name, metric)
     raise ValueError(
-        f"Of each method, these runs have the same {' and '.join(VARIED)}; give runs of one method "
-        "that differ in one of them."
+        f"These runs have the same {' and '.join(VARIED)}; give runs of one method that differ."
     )
 
 
