@@ -16,7 +16,7 @@ from torch.utils.data import Dataset, IterableDataset, default_collate
 from riskmatch.data import OnProgress
 from riskmatch.data.catalogue import load
 from riskmatch.data.domain import Domain, DomainSet, NamedTensors, check_real
-from riskmatch.data.table import encoded_groups, table_domains
+from riskmatch.data.table import encoded_groups, load_table
 from riskmatch.validation import check_option, listed
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def load_data(
             "batches (x, y, domain)."
         )
     columns = table_options(label, domain, ignore, _column(group, "a data frame"))
-    return table_domains(source, "data frame", **{"label": None, "domain": None, **columns})
+    return load_table(source, **columns)
 
 
 def table_options(

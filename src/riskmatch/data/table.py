@@ -133,7 +133,7 @@ class TableDomains(DomainSet):
 
 
 def load_table(
-    path: Path,
+    source: Any,
     *,
     label: str | list[str] | None = None,
     domain: str | None = None,
@@ -141,10 +141,10 @@ def load_table(
     group: str | None = None,
     drop_missing_labels: bool = False,
 ) -> TableDomains:
-    """Domains of a table in a file.
+    """Domains of a table.
 
     Args:
-        path: file ``.csv``, ``.tsv`` or ``.parquet``.
+        source: path of a file ``.csv``, ``.tsv`` or ``.parquet``, or a data frame.
         label: column of the label: of the class, of numbers, or of lists of tags; or several
             columns, of which each is a tag, as a list or with commas between them.
         domain: column of the domain.
@@ -156,24 +156,8 @@ def load_table(
         FileNotFoundError: there is no such file.
         ValueError: the table cannot be used; the message names the column.
     """
-    table = table_domains(
-        read_table(path), path.stem, label, domain, ignore, group, drop_missing_labels
-    )
-    warn_of_unlabelled(path, table.unlabelled)
-    return table
-
-
-def table_domains(
-    frame: DataFrame,
-    name: str,
-    label: str | Sequence[str] | None,
-    domain: str | None,
-    ignore: Sequence[str] = (),
-    group: str | None = None,
-    drop_missing_labels: bool = False,
-) -> TableDomains:
-    """Domains of a data frame; arguments as of :func:`load_table`."""
-    frame = with_text_names(frame)
+    name = source.stem if isinstance(source, Path) else "data frame"
+    frame = with_text_names(read_table(source) if isinstance(source, Path) else source)
     columns = list(frame.columns)
     labels = () if label is None else label_columns(label, columns)
     ignore = label_columns(ignore, columns)
@@ -192,10 +176,11 @@ def table_domains(
     if drop_missing_labels:
         missing = frame[[*labels]].isna().all(axis=1).to_numpy()
         counts = frame[domain].loc[missing].astype(str).value_counts()
-        unlabelled = {str(name): int(count) for name, count in counts.items()}
+        unlabelled = {str(one): int(count) for one, count in counts.items()}
         frame, place = frame.loc[~missing], place[~missing]
         if frame.empty:
             raise ValueError(f"Column {','.join(labels)!r} has no labels; choose another label.")
+        warn_of_unlabelled(source if isinstance(source, Path) else name, unlabelled)
     classes, class_names, y = _label([frame[column] for column in labels])
     domain_names, numbers = encoded(frame[domain], "domain")
     if len(domain_names) < 2:

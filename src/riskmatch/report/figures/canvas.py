@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from riskmatch.files import bytes_of, write_whole
 from riskmatch.report.style import INCHES, RC, SMALL, TEXT, TITLE, LineStyle, Width, style_axes
@@ -15,6 +15,8 @@ from riskmatch.report.style import INCHES, RC, SMALL, TEXT, TITLE, LineStyle, Wi
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+
+    from riskmatch.report.figures.plot import Plot
 
 SUFFIXES = (".png", ".svg", ".pdf")
 MAX_COLUMNS: dict[Width, int] = {"column": 1, "page": 3}
@@ -33,39 +35,38 @@ LEGEND_LINE = 5 * SMALL
 """Width of the line sample beside a legend label, with padding, in points."""
 
 
+class Layout(NamedTuple):
+    """What the panels of a figure have in common."""
+
+    legend: Mapping[str, LineStyle]
+    """Line style by label."""
+    ylabel: str = ""
+    """Label of the y axes of the first column."""
+    height: float = PANEL_HEIGHT
+    """Height of a panel in inches."""
+    sharey: bool = True
+    """Whether they have the same y limits."""
+
+
 def canvas(
-    titles: Sequence[str],
-    legend: Mapping[str, LineStyle],
-    *,
-    width: Width,
-    title: str,
-    xlabel: str,
-    ylabel: str,
-    note: str = "",
-    columns: int | None = None,
-    height: float = PANEL_HEIGHT,
-    sharey: bool = True,
+    plot: Plot, layout: Layout, width: Width | None = None, columns: int | None = None
 ) -> Figure:
     """Create a figure whose first axes are the empty panels. Call it within :func:`figure_style`.
 
     Args:
-        titles: titles of the panels.
-        legend: line style by label, shared by all panels.
-        width: width of the figure.
-        title: title of the figure.
-        xlabel: label of the x axes of the last row.
-        ylabel: label of the y axes of the first column.
-        note: text below the panels, in a small font.
+        plot: texts of the figure, and its panels by title.
+        layout: what its panels have in common.
+        width: width of the figure; by default one panel has column width, several page width.
         columns: panels per row; by default as many as fit, in rows of equal length.
-        height: height of a panel in inches.
-        sharey: use the same y limits in all panels.
     """
     from matplotlib.figure import Figure
 
+    titles, (legend, ylabel, height, sharey) = list(plot.panels), layout
+    width = width or ("column" if len(titles) == 1 else "page")
     inches = INCHES[width]
     rows = -(-len(titles) // (columns or MAX_COLUMNS[width]))
     columns = columns or -(-len(titles) // rows)
-    header, footer = fit_text(title, inches, TITLE), fit_text(note, inches, SMALL)
+    header, footer = fit_text(plot.title, inches, TITLE), fit_text(plot.note, inches, SMALL)
     entries = _entries_per_row(legend, inches)
     above, below = (
         _text_height(len(text.splitlines()), points)
@@ -90,7 +91,7 @@ def canvas(
         if number % columns == 0:
             axes.set_ylabel(ylabel)
         if number + columns >= len(titles):
-            axes.set_xlabel(xlabel)
+            axes.set_xlabel(plot.xlabel)
             axes.tick_params(labelbottom=True)
     return figure
 

@@ -12,7 +12,7 @@ import msgspec
 
 from riskmatch.files import finite, to_json
 from riskmatch.report.density import DIGITS, DensityEstimate
-from riskmatch.report.figures.canvas import canvas, figure_style, fit_label, label_log_axis
+from riskmatch.report.figures.canvas import Layout, canvas, figure_style, fit_label, label_log_axis
 from riskmatch.report.style import BLACK, BLUE, LineStyle, Width
 
 if TYPE_CHECKING:
@@ -55,20 +55,8 @@ class Plot:
             width: by default one panel has column width, several have page width.
             columns: panels per row; by default as many as fit.
         """
-        width = width or ("column" if len(self.panels) == 1 else "page")
-        legend, ylabel, options = self._layout()
         with figure_style():
-            figure = canvas(
-                list(self.panels),
-                legend,
-                width=width,
-                title=self.title,
-                xlabel=self.xlabel,
-                ylabel=ylabel,
-                note=self.note,
-                columns=columns,
-                **options,
-            )
+            figure = canvas(self, self._layout(), width, columns)
             panels = figure.axes[: len(self.panels)]
             for axes, (title, content) in zip(panels, self.panels.items(), strict=True):
                 self._draw_panel(axes, title, content)
@@ -76,8 +64,7 @@ class Plot:
                 self._finish(axes)
             return figure
 
-    def _layout(self) -> tuple[dict[str, LineStyle], str, dict[str, Any]]:
-        """Legend, label of the y axis, and options of :func:`canvas`."""
+    def _layout(self) -> Layout:
         raise NotImplementedError
 
     def _draw_panel(self, axes: Axes, title: str, content: Any) -> None:
@@ -107,9 +94,9 @@ class Lines(Plot):
     marks: Mapping[str, float] = field(default_factory=dict)
     """Position of a thin vertical line, by panel title."""
 
-    def _layout(self) -> tuple[dict[str, LineStyle], str, dict[str, Any]]:
+    def _layout(self) -> Layout:
         legend = {curve.label: curve.style for panel in self.panels.values() for curve in panel}
-        return legend if len(legend) > 1 else {}, self.ylabel, {"sharey": self.sharey}
+        return Layout(legend if len(legend) > 1 else {}, self.ylabel, sharey=self.sharey)
 
     def _draw_panel(self, axes: Axes, title: str, content: Sequence[Curve]) -> None:
         from matplotlib.ticker import MaxNLocator
@@ -152,9 +139,9 @@ class Densities(Plot):
     log: bool = False
     """The estimates are per decade; use a logarithmic x axis."""
 
-    def _layout(self) -> tuple[dict[str, LineStyle], str, dict[str, Any]]:
+    def _layout(self) -> Layout:
         legend = {label: self.styles[label] for panel in self.panels.values() for label in panel}
-        return legend, "density per decade" if self.log else "density", {}
+        return Layout(legend, "density per decade" if self.log else "density")
 
     def _draw_panel(self, axes: Axes, title: str, content: Mapping[str, DensityEstimate]) -> None:
         for label, estimate in content.items():
@@ -178,9 +165,9 @@ class Bands(Plot):
     styles: Mapping[str, LineStyle] = field(default_factory=dict)
     """Of which the colour is used; other bars are blue."""
 
-    def _layout(self) -> tuple[dict[str, LineStyle], str, dict[str, Any]]:
+    def _layout(self) -> Layout:
         height = 0.75 + 0.22 * max(len(rows) for rows in self.panels.values())
-        return {}, "", {"height": height, "sharey": False}
+        return Layout({}, height=height, sharey=False)
 
     def _draw_panel(self, axes: Axes, title: str, content: Mapping[str, Spans]) -> None:
         for row, (label, spans) in enumerate(content.items()):
