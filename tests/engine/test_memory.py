@@ -42,13 +42,13 @@ def test_peak_excludes_memory_of_earlier_runs(tmp_path):
 
 @linux_only
 def test_peak_excludes_evaluations(tmp_path, monkeypatch):
-    predict = loop.predicted_parts
+    predict = loop.predict
 
-    def heavy(*arguments):
+    def heavy(*arguments, **options):
         touch(MANY)
-        return predict(*arguments)
+        return predict(*arguments, **options)
 
-    monkeypatch.setattr(loop, "predicted_parts", heavy)
+    monkeypatch.setattr(loop, "predict", heavy)
     reset_peak_memory(CPU)
     before = peak_memory(CPU)
     tiny = RunConfig(

@@ -125,30 +125,23 @@ def predict(
     view_of: ViewOf = lambda domain, split: None,
     on_samples: Callable[[int, int], None] = lambda done, total: None,
     restore: Restore = lambda values: values,
-) -> dict[str, dict[Split, Predictions]]:
+    keep: Callable[[Predictions], Any] = lambda values: values,
+) -> dict[str, dict[Split, Any]]:
     """Predictions on every sample of every part, by domain and split.
 
-    See :func:`predicted_parts`.
+    Random streams and the training mode of every layer are left as they were.
+
+    Args:
+        model: the network.
+        parts: the samples.
+        task: what is predicted, and the risk of each sample.
+        view_of: transformation of the inputs of each part.
+        on_samples: called with the number of samples that are done, and their total, after each
+            forward pass.
+        restore: see :func:`restore_of`.
+        keep: what is returned of the predictions of a part, so that no more are in memory.
     """
-    predicted: dict[str, dict[Split, Predictions]] = {}
-    for part, values in predicted_parts(model, parts, task, view_of, on_samples, restore):
-        predicted.setdefault(part.domain, {})[part.split] = values
-    return predicted
-
-
-def predicted_parts(
-    model: nn.Module,
-    parts: Sequence[EvaluatedPart],
-    task: Task,
-    view_of: ViewOf,
-    on_samples: Callable[[int, int], None],
-    restore: Restore,
-) -> Iterator[tuple[EvaluatedPart, Predictions]]:
-    """Each part with the predictions on its samples, so that no more scores are in memory.
-
-    Random streams and the training mode of every layer are left as they were. ``on_samples`` is
-    called with the number of samples that are done, and their total, after each forward pass.
-    """
+    kept: dict[str, dict[Split, Any]] = {}
     done, total = 0, sum(map(len, parts))
 
     def count(number: int) -> None:
@@ -166,7 +159,8 @@ def predicted_parts(
                 on_samples=count,
                 restore=restore,
             )
-        yield part, replace(values, index=part.rows)
+        kept.setdefault(part.domain, {})[part.split] = keep(replace(values, index=part.rows))
+    return kept
 
 
 def scores(predictions: ByDomain, metrics: Iterable[str]) -> dict[str, dict[Split, Score]]:

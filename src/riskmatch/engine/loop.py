@@ -26,7 +26,7 @@ from riskmatch.engine.evaluate import (
     EvaluatedPart,
     gradient_norms,
     parts_of,
-    predicted_parts,
+    predict,
     score_of,
     share_of,
     validation_views,
@@ -316,20 +316,15 @@ class Session:
         on_progress: OnProgress = no_progress,
     ) -> dict[str, dict[Split, Judged]]:
         """Scores of some parts by these metrics, and the predictions that are written."""
-        judged: dict[str, dict[Split, Judged]] = {}
-        for part, values in predicted_parts(
+        return predict(
             self.assembly.stepper.predictor,
             parts,
             self.assembly.task,
             validation_views(self.config, self.assembly.domains, self.step),
             partial(on_progress, EVALUATING),
             self.assembly.restore,
-        ):
-            judged.setdefault(part.domain, {})[part.split] = (
-                score_of(values, metrics),
-                values.thinned(),
-            )
-        return judged
+            keep=lambda values: (score_of(values, metrics), values.thinned()),
+        )
 
     def _raw_validation_risk(self) -> float:
         """Mean over the training domains of the risk of the weights that are not averaged."""

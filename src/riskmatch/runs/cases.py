@@ -81,7 +81,7 @@ def check_columns(frame: pd.DataFrame, names: Iterable[str]) -> None:
     """Raise ``ValueError`` unless a data frame has these columns of :func:`riskmatch.results`."""
     if missing := [name for name in names if name not in frame]:
         raise ValueError(
-            f"The runs lack the column {missing[0]!r}: take all columns of riskmatch.results."
+            f"The frame lacks the column {missing[0]!r}: take all columns of riskmatch.results."
         )
 
 
