@@ -141,11 +141,8 @@ class TableColumns:
     def data_options(self) -> dict[str, Any]:
         """Those that are given, as options of the data set."""
         label = self.label[0] if len(self.label) == 1 else list(self.label)
-        given = {"label": label, "domain": self.domain, "ignore": list(self.ignore)}
-        given |= {
-            name: getattr(self, name)
-            for name in ("group", "drop_missing_labels", "skip_unreadable")
-        }
+        given = {item.name: getattr(self, item.name) for item in fields(TableColumns)}
+        given |= {"label": label, "ignore": list(self.ignore)}
         return {name: value for name, value in given.items() if value}
 
 

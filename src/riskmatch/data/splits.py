@@ -47,10 +47,8 @@ def split(domain: Domain, trial: int, trained: Tensor | None = None) -> dict[str
         >>> {name: part.groups.tolist() for name, part in split(grouped, trial=3).items()}
         {'train': [0, 0, 1, 1, 2, 2], 'val': [3, 3, 4, 4]}
     """
-    if domain.validation is not None:
-        return {"train": replace(domain, validation=None), "val": domain.validation}
-    rows = _split_rows(domain, trial, trained)
-    return {name: domain.take(part) for name, part in rows.items()}
+    separate = domain.validation is not None
+    return _parts(domain, None if separate else _split_rows(domain, trial, trained))
 
 
 def splits(
@@ -65,14 +63,8 @@ def splits(
     ``train``, are the samples whose groups are in no part that is trained on. The ``rule`` is
     ``hash`` (:func:`split`) or ``domainbed`` (:func:`domainbed_rows`).
     """
-    if rule == "domainbed":
-        rows = {d.name: domainbed_rows(d, trial, place) for place, d in enumerate(domains)}
-        return {d.name: {k: d.take(part) for k, part in rows[d.name].items()} for d in domains}
-    trained = _trained_groups(domains, trial, test_domains)
-    return {
-        domain.name: split(domain, trial, trained if domain.name in test_domains else None)
-        for domain in domains
-    }
+    rows = check_splits(domains, trial, test_domains, rule)
+    return {domain.name: _parts(domain, rows.get(domain.name)) for domain in domains}
 
 
 def check_splits(
@@ -80,16 +72,19 @@ def check_splits(
     trial: int = 0,
     test_domains: Collection[str] = (),
     rule: str = "hash",
-) -> None:
-    """Raise ``ValueError`` where :func:`splits` would; no sample is copied."""
+) -> dict[str, dict[str, Tensor]]:
+    """The rows of :func:`splits`, or its ``ValueError``; no sample is copied.
+
+    Domains with validation samples of their own are left out.
+    """
     if rule == "domainbed":
-        for place, domain in enumerate(domains):
-            domainbed_rows(domain, trial, place)
-        return
+        return {d.name: domainbed_rows(d, trial, place) for place, d in enumerate(domains)}
     trained = _trained_groups(domains, trial, test_domains)
-    for domain in domains:
-        if domain.validation is None:
-            _split_rows(domain, trial, trained if domain.name in test_domains else None)
+    return {
+        d.name: _split_rows(d, trial, trained if d.name in test_domains else None)
+        for d in domains
+        if d.validation is None
+    }
 
 
 def domainbed_rows(domain: Domain, trial: int, place: int) -> dict[str, Tensor]:
@@ -160,6 +155,14 @@ def _group_id(name: str) -> int:
     if _WHOLE.fullmatch(name) and -(2**63) <= int(name) < 2**63:
         return int(name)
     return seed_of("name", name) - 2**63
+
+
+def _parts(domain: Domain, rows: dict[str, Tensor] | None) -> dict[str, Domain]:
+    """The parts of a domain at these rows; without any, its own validation samples are one."""
+    if rows is None:
+        assert domain.validation is not None
+        return {"train": replace(domain, validation=None), "val": domain.validation}
+    return {name: domain.take(part) for name, part in rows.items()}
 
 
 def _trained_groups(

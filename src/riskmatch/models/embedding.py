@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.catalogue import find_images, load
+from riskmatch.data.convert import table_options
 from riskmatch.data.domain import Augment, Domain, DomainSet, NamedTensors, StoredImages
 from riskmatch.data.features import check_features_file, random_view, write_features
 from riskmatch.data.sampler import stream
@@ -155,14 +156,8 @@ def embed_to_file(
     find_images(data, data_dir)
     check_options(backbone, options or {}, trunk)
     network = seeded_trunk(backbone, options or {})  # before images are decoded: it may fail
-    named: dict[str, Any] = {"image_size": image_size}
-    if label:
-        named["label"] = label if isinstance(label, str) else list(label)
-    if group is not None:
-        named["group"] = group
-    if skip_unreadable:
-        named["skip_unreadable"] = True
-    domains = load(data, named, data_dir, on_progress)
+    named = {**table_options(label or None, group=group), "skip_unreadable": skip_unreadable}
+    domains = load(data, {"image_size": image_size, **named}, data_dir, on_progress)
     features = embed(domains, network, views=views, device=device, on_progress=on_progress)
     if on_progress is not None:
         on_progress(f"writing {file}", 0, None)
