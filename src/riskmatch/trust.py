@@ -40,8 +40,8 @@ _reading: ContextVar[bool] = ContextVar("reading", default=False)
 _passed: set[str] = set()
 """Names that were imported on behalf of Python code in this process."""
 
-_named: ContextVar[object] = ContextVar("named", default=None)
-"""The only name that may be imported where no other is."""
+_named: ContextVar[frozenset[object]] = ContextVar("named", default=frozenset())
+"""The only names that may be imported where no others are."""
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -100,7 +100,7 @@ def may_import(name: str, announced: bool = False) -> bool:
         announced: whether an installed package announces it, which is trusted.
     """
     if _reading.get():
-        return name == _named.get()
+        return name in _named.get()
     typed = _typed.get()
     if announced or _everything.get():
         return True
@@ -146,12 +146,13 @@ def admit(names: Iterable[str], file: Path, trust: bool = False) -> None:
 def imports_nothing(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function that reads files of others: no part is imported while it runs.
 
-    A part that the caller names with the argument ``metric`` is.
+    A part that the caller names in an argument is.
     """
 
     @wraps(function)
     def reading(*args: P.args, **kwargs: P.kwargs) -> R:
-        named = kwargs.get("metric") if not _reading.get() else _named.get()
+        given = (value for value in (*args, *kwargs.values()) if isinstance(value, str))
+        named = _named.get() if _reading.get() else frozenset(given)
         token, name = _reading.set(True), _named.set(named)
         try:
             return function(*args, **kwargs)

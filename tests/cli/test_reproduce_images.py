@@ -37,7 +37,7 @@ def test_a_failing_experiment_does_not_stop_the_others(riskmatch, mnist):
     total = len(EXPERIMENTS)
     assert all(f"[{k}/{total}] {name}\n" in done.err for k, name in enumerate(EXPERIMENTS, 1))
     assert "riskmatch: table1: " in done.err
-    assert "colored-mnist (riskmatch data get mnist)" in done.err
+    assert "Trained on colored-digits" in done.err
     last = done.err.splitlines()[-1]
     assert "table1, " in last
     assert last.endswith(": riskmatch reproduce all --budget smoke --as-is")

@@ -75,8 +75,9 @@ def contents():
 
 
 def refused(result, *facts):
-    """Check that a command was refused in one line, which it returns."""
-    (message,) = result.err.splitlines()
+    """Check that a command was refused in one line after its progress, and return that line."""
+    *_, message = result.err.splitlines()
+    assert message.startswith("riskmatch: ")
     assert result.code == 2
     for fact in facts:
         assert fact in message
@@ -246,7 +247,7 @@ def test_an_edited_advice_stays_and_is_named(riskmatch, here):
     assert "mine" not in json.loads(file.read_text())
 
 
-@pytest.mark.parametrize("name", ["advice.json", "advice.html", "siblings.json", "boosting.json"])
+@pytest.mark.parametrize("name", ["advice.json", "advice.html", "siblings.json", "baselines.json"])
 def test_files_in_the_places_of_an_advice_are_refused(riskmatch, here, name):
     Path("thoughts").mkdir()
     Path("thoughts", name).write_text("chapter 1")

@@ -141,7 +141,7 @@ def test_batch_of_another_form_raises():
         ({"batches": []}, ValueError, "batches is empty"),
         ({"objective": "rdm"}, TypeError, r"riskmatch.objectives.RDM\(\).*got 'rdm'"),
         ({"optim": "adam"}, TypeError, r"OptimSpec\('adam', lr=.*got 'adam'"),
-        ({"y": lambda y: y[:5]}, ValueError, "x has 24 samples and y 5 labels"),
+        ({"y": lambda y: y[:5]}, ValueError, "24 samples x, but 5 labels y"),
         ({"y": lambda y: y.numpy()}, TypeError, r"y of a batch .*torch.as_tensor\(y\)"),
         ({"x": lambda x: x.numpy()}, TypeError, r"x of a batch .*torch.as_tensor\(x\)"),
     ],

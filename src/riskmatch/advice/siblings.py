@@ -40,7 +40,7 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Cost:
+class PairCost:
     """What leaving out ``other`` besides a domain costs on it."""
 
     domain: str
@@ -53,7 +53,7 @@ class Cost:
     """Sampling variance of the difference."""
 
 
-def sibling_costs(domains: DomainSet) -> list[Cost]:
+def sibling_costs(domains: DomainSet) -> list[PairCost]:
     """The cost of every other domain for every domain; empty for other inputs than vectors.
 
     Samples in groups that are trained on do not count.
@@ -91,11 +91,11 @@ def sibling_costs(domains: DomainSet) -> list[Cost]:
     for domain, other in permutations(names, 2):
         alone, both = scores(domain), scores(domain, other)
         variance = float((alone - both).var() / len(both))
-        costs.append(Cost(domain, other, float(alone.mean()), float(both.mean()), variance))
+        costs.append(PairCost(domain, other, float(alone.mean()), float(both.mean()), variance))
     return costs
 
 
-def siblings_among(costs: Sequence[Cost]) -> dict[Pair, float]:
+def siblings_among(costs: Sequence[PairCost]) -> dict[Pair, float]:
     """Pairs of siblings, with the mean cost of leaving out one for the other.
 
     A pair's cost is that of siblings if it exceeds the median of all pairs, by the one-sided t test
@@ -105,13 +105,13 @@ def siblings_among(costs: Sequence[Cost]) -> dict[Pair, float]:
     Example:
         >>> pairs = [("a", "b"), ("a", "c"), ("a", "d"), ("b", "c"), ("b", "d"), ("c", "d")]
         >>> both = [0.6, 0.8, 0.79, 0.79, 0.81, 0.8]
-        >>> costs = [Cost(*p, 0.8, y, 1e-5) for p, y in zip(pairs, both)]
+        >>> costs = [PairCost(*p, 0.8, y, 1e-5) for p, y in zip(pairs, both)]
         >>> {pair: round(cost, 2) for pair, cost in siblings_among(costs).items()}
         {('a', 'b'): 0.2}
     """
     from scipy.special import stdtrit
 
-    by_pair: dict[Pair, list[Cost]] = {}
+    by_pair: dict[Pair, list[PairCost]] = {}
     for one in costs:
         pair = (one.domain, one.other)
         by_pair.setdefault(pair if pair[::-1] not in by_pair else pair[::-1], []).append(one)

@@ -25,7 +25,7 @@ from riskmatch.cli.printer import (
     print_table,
 )
 from riskmatch.cli.progress import Display, RunDisplay, clock
-from riskmatch.cli.train_options import Execution, parse_train
+from riskmatch.cli.train_options import ExecutionOptions, parse_train
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -39,7 +39,7 @@ _OTHERS = "settings", "cost", "memory", "all_domains", "save", "no_left_out", "l
 """Options that are no arguments of :func:`riskmatch.train` of the same name."""
 
 
-class Train(Execution, Command):
+class Train(ExecutionOptions, Command):
     """Train one model with one method."""
 
     prepared: PreparedRun

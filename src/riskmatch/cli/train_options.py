@@ -77,7 +77,7 @@ class Setup:
 
 
 @dataclass
-class Execution:
+class ExecutionOptions:
     """Options that do not change the result of a run."""
 
     settings: bool = False
@@ -131,7 +131,7 @@ class Execution:
 
 
 def parse_train(words: Sequence[str]) -> tuple[PreparedRun, dict[str, Any]]:
-    """Parse the words after ``riskmatch train``: the run, and the given fields of Execution."""
+    """Parse the words after ``riskmatch train``: the run, and given ExecutionOptions."""
     parse_setup = Parser("riskmatch train", "", options_of(Setup), help=False).parse_known
     given = parse_setup(words)
     written = toml_words(given["config"]) if "config" in given else []
@@ -155,7 +155,9 @@ def parse_train(words: Sequence[str]) -> tuple[PreparedRun, dict[str, Any]]:
     for name in ("drop_missing_labels", "skip_unreadable"):
         if given.pop(name, False):
             given["data_options"] = {**given.get("data_options", {}), name: True}
-    execution = {item.name: given[item.name] for item in fields(Execution) if item.name in given}
+    execution = {
+        item.name: given[item.name] for item in fields(ExecutionOptions) if item.name in given
+    }
     used = {"data", "test_domains", *execution, *(item.name for item in fields(Setup))}
     from riskmatch.training import prepare
 
@@ -193,7 +195,7 @@ def _parser(setup: Setup, data: str | None = None, model: str | None = None) -> 
         parser.add(setup.method.rpartition(":")[2], with_defaults(method_options))
     parser.add("run", with_defaults(run_options()))
     parser.add("data", options_of(TableColumns))
-    parser.add("execution", options_of(Execution))
+    parser.add("execution", options_of(ExecutionOptions))
     parser.hints = _options_of_others(setup.method) if setup.method else {}
     return parser
 

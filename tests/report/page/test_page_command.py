@@ -55,7 +55,7 @@ def test_parsing_the_command_gives_the_same_config(config):
 
 
 def test_an_unknown_method_has_no_command():
-    assert train_command(RunConfig("pacs", ("photo",), "sagnet")) == ""
+    assert train_command(RunConfig("pacs", ("photo",), "no-such-method")) == ""
 
 
 def test_an_imported_run_has_no_command():
