@@ -235,7 +235,7 @@ class RiskMatching(nn.Module):
             _tensors(_raw(values)),
             risks=matched.risks,
             gradient=torch.from_numpy(total(self._weighted(gradients))),
-            by_autograd=lambda: total(self._weighted(self._by_autograd(matched))),
+            by_autograd=lambda: self._weighted(self._by_autograd(matched)),
         )
 
     def _matched(self, risks: Tensor, groups: DomainIndex) -> MatchedRisks:

@@ -41,9 +41,14 @@ class Terms:
         return cls({"risk": risk, name: weight * value}, raw={name: value})
 
     @property
+    def differentiable(self) -> Mapping[str, Tensor]:
+        """The parts, as functions of the weights."""
+        return self.parts
+
+    @property
     def loss(self) -> Tensor:
         """() the sum of the parts."""
-        loss: Tensor = total(self.parts)
+        loss: Tensor = total(self.differentiable)
         return loss
 
     def values(self) -> dict[str, float]:
@@ -66,12 +71,12 @@ class KnownTerms(Terms):
     """(n,) what the terms are functions of."""
     gradient: Tensor
     """(n,) the gradient of the loss by the risks."""
-    by_autograd: Callable[[], Tensor]
-    """Computes the loss with a graph."""
+    by_autograd: Callable[[], Mapping[str, Tensor]]
+    """Computes the parts with a graph."""
 
     @property
-    def loss(self) -> Tensor:
-        """() the sum of the parts."""
+    def differentiable(self) -> Mapping[str, Tensor]:
+        """The parts, as functions of the weights."""
         return self.by_autograd()
 
     def backward(self) -> None:

@@ -1,6 +1,6 @@
 """Norms of the gradients of risk and penalty, and that they leave training as it is."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 import torch
@@ -10,6 +10,7 @@ from riskmatch.engine import loop
 from riskmatch.engine.assemble import assemble
 from riskmatch.engine.evaluate import gradient_norms
 from riskmatch.engine.run import train
+from riskmatch.objectives import methods
 from riskmatch.runs import records
 
 
@@ -36,6 +37,41 @@ def test_norms_are_those_of_the_terms():
         expected[name] = torch.cat([g.flatten() for g in gradients]).norm().item()
     model.train()
     assert gradient_norms(stepper, parts.splits, n) == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("n", [7, 60])  # risks of which autograd is asked, or not
+def test_norms_of_rdm_are_those_of_its_criterion(n):
+    parts = assemble(configured("rdm", dropout=0.0, batch_size=n), "cpu")
+    stepper = parts.stepper
+    stepper.memory.step = 30
+    domains = [parts.splits[name]["train"] for name in stepper.domains]
+    model, risks = stepper.model.eval(), []
+    for domain in domains:
+        logits = model(domain.x[:n])[1]
+        risks.append(torch.nn.functional.cross_entropy(logits, domain.y[:n], reduction="none"))
+    mean = torch.stack([part.mean() for part in risks]).mean()
+    groups = torch.arange(len(risks)).repeat_interleave(n)
+    penalty = stepper.objective.criterion(torch.cat(risks), groups).loss - mean
+    expected = {}
+    for name, term in (("risk", mean), ("penalty", penalty)):
+        gradients = torch.autograd.grad(term, list(model.parameters()), retain_graph=True)
+        expected[name] = torch.cat([g.flatten() for g in gradients]).norm().item()
+    model.train()
+    assert gradient_norms(stepper, parts.splits, n) == pytest.approx(expected, rel=1e-3)
+
+
+PENALISED = [
+    name for name, method in methods().items() if any(f.name == "weight" for f in fields(method))
+]
+
+
+@pytest.mark.parametrize("method", PENALISED)
+@pytest.mark.filterwarnings("ignore::riskmatch.runs.findings.RunWarning")  # of RDM's learning rates
+def test_every_penalty_has_a_gradient_once_it_acts(tmp_path, method):
+    evaluations = train(configured(method), tmp_path).evaluations
+    norms = [e.gradients for e in evaluations if e.step >= 40]
+    assert len(norms) == 2
+    assert all(norm["risk"] > 0 and norm["penalty"] > 0 for norm in norms)
 
 
 @pytest.mark.parametrize("method", ["rdm", "fishr", "causirl"])

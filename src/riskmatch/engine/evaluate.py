@@ -315,7 +315,7 @@ def _next_terms(objective: Objective, ev: Eval, memory: Memory) -> dict[str, Ten
         memory.step, terms = step, {}
         for turn in range(objective.turns(step)):
             memory.turn = turn
-            terms = {**objective(ev, memory).parts, **terms}
+            terms = {**objective(ev, memory).differentiable, **terms}
         if "risk" in terms:
             break
     return terms
