@@ -34,6 +34,7 @@ class Setup:
     mixup: str
     task: str
     metric: str
+    mixstyle: str
     version: str | None
 
     def run(self, *words: str) -> str:
@@ -77,7 +78,8 @@ def installed(tmp_path_factory):
     )
     command = (str(home / "bin" / "riskmatch"),)
     names = ("top-risk", "noisy-shapes", "wide-mlp", "cramer", "domain-confusion", "feature-mixup")
-    return Setup(command, folder, *names, "noisy-labels", "worst-recall", version="0.1.0")
+    names += ("noisy-labels", "worst-recall", "mixstyle-cnn")
+    return Setup(command, folder, *names, version="0.1.0")
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +95,7 @@ def single_file(tmp_path_factory):
     (folder / "shapes.py").write_text(text, "utf-8")
     command = (str(Path(sys.executable).with_name("riskmatch")),)
     names = ("TopRisk", "noisy_shapes", "WideMLP", "Cramer", "DomainConfusion", "FeatureMixup")
-    names += ("NOISY_LABELS", "WORST_RECALL")
+    names += ("NOISY_LABELS", "WORST_RECALL", "MixStyleCNN")
     return Setup(command, folder, *(f"shapes:{name}" for name in names), version=None)
 
 
@@ -134,12 +136,16 @@ def test_train_records_the_parts_and_their_versions(setup):
     assert lines[-2]["raw"]["matching"] >= 0
 
 
-@pytest.mark.parametrize("method", ["method", "adversarial"])
-def test_killed_run_resumes_to_the_same_scores(setup, method):
-    long = ("--method", getattr(setup, method), "--steps", "2000", "--eval-every", "100")
-    whole, killed = f"whole {method}", f"killed {method}"
-    setup.run(*setup.train(*long, "--out", whole))
-    words = setup.train(*long, "--out", killed)
+@pytest.mark.parametrize("part", ["method", "adversarial", "mixstyle"])
+def test_killed_run_resumes_to_the_same_scores(setup, part):
+    name, whole, killed = getattr(setup, part), f"whole {part}", f"killed {part}"
+    if part == "mixstyle":  # draws random numbers in the network
+        words = ("train", "colored-digits", "--method", "erm", "--model", name, "--test-domain")
+        words += ("0.1", "--batch-size", "16", "--steps", "600", "--eval-every", "100")
+    else:
+        words = setup.train("--method", name, "--steps", "2000", "--eval-every", "100")
+    setup.run(*words, "--out", whole)
+    words = (*words, "--out", killed)
     process = subprocess.Popen(
         [*setup.command, *words], cwd=setup.folder, env=ENVIRONMENT, stderr=subprocess.DEVNULL
     )

@@ -6,6 +6,7 @@ from riskmatch_shapes.data import noisy_shapes
 from riskmatch_shapes.feature_mixup import FeatureMixup
 from riskmatch_shapes.method import TopRisk
 from riskmatch_shapes.metric import WORST_RECALL
+from riskmatch_shapes.mixstyle import MixStyleCNN
 from riskmatch_shapes.network import WideMLP
 from riskmatch_shapes.task import NOISY_LABELS
 
@@ -26,8 +27,9 @@ def test_data_set(check):
 
 
 @pytest.mark.parametrize("check", networks.CHECKS, ids=lambda check: check.__name__)
-def test_network(check):
-    check(WideMLP)
+@pytest.mark.parametrize("network", [WideMLP, MixStyleCNN])
+def test_network(check, network):
+    check(network)
 
 
 @pytest.mark.parametrize("check", tasks.CHECKS, ids=lambda check: check.__name__)
