@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 from corrected import BOUND, Corrected
+from safetensors.torch import load_file
 from tiny_runs import tiny
 from torch import nn
 from torch.nn.functional import cross_entropy
@@ -31,6 +32,7 @@ from riskmatch.engine.evaluate import score_samples
 from riskmatch.engine.run import train
 from riskmatch.engine.step import Stepper, StepSettings
 from riskmatch.models import CNN, MLP, Backbone, Head, TableMLP
+from riskmatch.objectives import MIRO
 from riskmatch.registry import PartError
 from riskmatch.runs.findings import RunWarning, findings
 
@@ -249,6 +251,44 @@ def test_network_without_a_classifier_is_refused_where_it_is_needed():
     fit(Hugging(), Named(("network+extra",)), batches(1), OptimSpec())
     with pytest.raises(PartError, match=r"Hugging.*name that layer classifier"):
         fit(Hugging(), Named(("classifier",)), batches(1), OptimSpec())
+
+
+class Normalised(nn.Module):
+    """Whose outputs in training depend on the batch and on chance."""
+
+    def __init__(self):
+        super().__init__()
+        self.featurizer = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.Dropout(0.5))
+        self.classifier = nn.Linear(5, 3)
+
+    def forward(self, x):
+        features = self.featurizer(x)
+        return features, self.classifier(features)
+
+
+def test_start_is_the_network_before_the_first_step_in_evaluation_mode():
+    torch.manual_seed(0)
+    model, memory = Normalised(), Memory(base=OptimSpec(lr=0.1))
+    before, stepper = copy.deepcopy(model).eval(), Stepper(model.train(), MIRO(), memory)
+    for batch in batches(3):
+        stepper.step(batch)
+        assert torch.equal(stepper.evaluate(batch).start.features, before(batch.x)[0])
+    assert not any(layer.training for layer in memory.start.modules())
+    for name, value in before.state_dict().items():  # statistics of batches, too
+        assert torch.equal(memory.start.state_dict()[name], value)
+        assert not torch.equal(model.state_dict()[name], value)
+
+
+def test_start_is_stored_once_beside_the_run(tmp_path):
+    config = tiny("miro")
+    train(config, tmp_path)
+    folder, initial = tmp_path / config.id, assemble(config, "cpu").stepper.model.state_dict()
+    stored = load_file(folder / "start.safetensors")
+    assert stored.keys() == initial.keys()
+    assert all(torch.equal(stored[name], value) for name, value in initial.items())
+    weights = [value for value in initial.values() if value.ndim > 1]
+    for path in (folder / "checkpoints").glob("*.safetensors"):
+        assert not any(torch.equal(v, w) for v in load_file(path).values() for w in weights)
 
 
 def test_what_predicts_is_evaluated_averaged_saved_and_restored(tmp_path):
