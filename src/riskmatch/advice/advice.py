@@ -56,7 +56,8 @@ class Advice:
     def to_json(self) -> dict[str, Any]:
         """Advice as plain JSON values; a file may hold further ones."""
         expected = None if self.expected is None else self.expected.to_json()
-        return {"format": FORMAT, **asdict(self), "expected": expected}
+        groups = [list(group) for group in self.left_out]
+        return {"format": FORMAT, **asdict(self), "expected": expected, "left_out": groups}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Advice:
@@ -70,7 +71,7 @@ class Advice:
         for name in values["options"]:
             check_option("option in the advice", name, field_names())
         check_json(groups := values.get("left_out", []), [[str]], "left_out")
-        known = {name: values[name] for name in _SCHEMA} | {"left_out": groups}
+        known = {name: values[name] for name in _SCHEMA} | {"left_out": tuple(map(tuple, groups))}
         return cls(**known | {"expected": Expected.from_json(values["expected"])})
 
 

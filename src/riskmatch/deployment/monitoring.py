@@ -178,10 +178,9 @@ def monitor(
     Example:
         >>> import tempfile, torch, riskmatch
         >>> generator = torch.Generator().manual_seed(0)
-        >>> x, y = torch.randn(400, 3, generator=generator), torch.arange(400) % 2
+        >>> x, y = torch.randn(400, 3, generator=generator), torch.arange(400) // 4 % 2
         >>> x[:, 0] += 4 * y
         >>> sites = {name: (x[k::4], y[k::4]) for k, name in enumerate("ABCD")}
-        >>> sites = {name: (x + 0.1 * torch.randn(3), y) for name, (x, y) in sites.items()}
         >>> out = Path(tempfile.mkdtemp())
         >>> run = riskmatch.train(sites, "erm", out=out, steps=50, save=out / "m", left_out=True)
         >>> monitor(out / "m", {"E": (x, 1 - y)}).alarm  # labels are wrong
