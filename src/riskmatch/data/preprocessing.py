@@ -159,21 +159,18 @@ class TablePreprocessing(msgspec.Struct, eq=False):
         rows = len(values[0])
         if not rows:
             raise ValueError("The table has no rows.")
+        medians, means, scales = (np.array(getattr(self, name), np.float64) for name in _STANDARDS)
+        scales = np.where(scales == 0, np.inf, scales)  # constants become 0 wherever they vary
         x = torch.empty(rows, self.width)
         for start in range(0, rows, BLOCK):
             block = slice(start, start + BLOCK)
-            x[block] = self._transform_block([column[block] for column in values])
+            numbers, categories = _parts(self.columns, [column[block] for column in values])
+            absent = np.isnan(numbers)
+            scaled = ((np.where(absent, medians, numbers) - means) / scales).clip(-LIMIT, LIMIT)
+            codes = (column[:, None] for column in map(_codes, categories, self.categories))
+            parts = [scaled, absent[:, self.missing], *codes]
+            x[block] = torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.float32))
         return x
-
-    def _transform_block(self, values: Sequence[NDArray[Any]]) -> Tensor:
-        numbers, categories = _parts(self.columns, values)
-        medians, means, scales = (np.array(getattr(self, name), np.float64) for name in _STANDARDS)
-        absent = np.isnan(numbers)
-        scales = np.where(scales == 0, np.inf, scales)  # constants become 0 wherever they vary
-        scaled = ((np.where(absent, medians, numbers) - means) / scales).clip(-LIMIT, LIMIT)
-        codes = map(_codes, categories, self.categories)
-        parts = [scaled, absent[:, self.missing], *(column[:, None] for column in codes)]
-        return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.float32))
 
     def unlike_training(self, values: Sequence[NDArray[Any]]) -> list[str]:
         """What columns that :meth:`InputColumn.read` read hold that training did not, a line each.

@@ -218,10 +218,12 @@ def _finished(folder: Path, resume: bool, force: bool) -> RunRecord | None:
 
 def _is_done(phase: RunConfig, out: Path) -> bool:
     """Whether the ERM phase is done and its last checkpoint is there."""
-    if phase.steps not in records.checkpoints(out / phase.id):
-        records.forget(out / phase.id)  # a record alone is not enough to start from
-    record = records.find(out / phase.id)
-    return record is not None and record.status == "done"
+    folder = out / phase.id
+    record, whole = records.find(folder), phase.steps in records.checkpoints(folder)
+    done = record is not None and record.status == "done"
+    if done and not whole:
+        (folder / records.FILE).unlink()  # a record alone is not enough to start from
+    return done and whole
 
 
 def _start_or_resume(session: Session, out: Path, restart: bool, unfelt: bool) -> None:

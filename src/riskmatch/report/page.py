@@ -243,17 +243,13 @@ def _single_run(
         "folder": str(run.folder),
         "status": run.record.status,
         "error": run.record.error,
-        "step": None,
-        "checkpoint": None,
-        "domains": {},
         "test_domains": list(run.config.test_domains),
         "parts": part_titles(run.config.data, run.config.data_options),
-        "worst": [],
-        "histograms": None,
+        "worst": _worst_periods(evaluations),
     }
     if not evaluations:
         remarks.append("The run has no evaluation yet.")
-        return summary
+        return {**summary, "step": None, "checkpoint": None, "domains": {}, "histograms": None}
     remarks += findings(run.record)
     chosen = page.by_data[0].main.chosen
     by_step = {evaluation.step: evaluation for evaluation in evaluations}
@@ -271,7 +267,6 @@ def _single_run(
             }
             for domain, splits in at.scores.items()
         },
-        "worst": _worst_periods(evaluations),
         "histograms": _histograms(run, at.step, data_dir, remarks),
     }
 

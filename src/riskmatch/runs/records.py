@@ -120,13 +120,6 @@ def append(folder: Path, evaluation: Evaluation) -> None:
     append_line(folder / FILE, _line("evaluation", evaluation.to_json()))
 
 
-def forget(folder: Path) -> None:
-    """Remove the record of a finished run, so that it starts again."""
-    run = find(folder)
-    if run is not None and run.status == "done":
-        (folder / FILE).unlink()
-
-
 def end(
     folder: Path,
     status: Literal["done", "failed"],

@@ -80,12 +80,6 @@ class Origin:
     caution: str | None = None
     """How its images differ from those that published results use."""
 
-    @property
-    def has_checksums(self) -> bool:
-        """Whether every file with images has a checksum."""
-        images = [file for file in self.files if not file.name.endswith(".txt")]
-        return bool(images) and all(file.checksum for file in images)
-
 
 @dataclass(frozen=True)
 class Benchmark:
