@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from riskmatch.engine import Progress
     from riskmatch.runs.config import RunConfig
-    from riskmatch.runs.lines import Evaluation
+    from riskmatch.runs.lines import Evaluation, Score
     from riskmatch.sweep import Board, PlannedRun
 
 __all__ = ["Display", "Rate", "RunDisplay", "SweepDisplay", "clock", "start_bar"]
@@ -143,12 +143,10 @@ class RunDisplay(Display):
         """
         if self._terminal or config.id != self._config.id:
             return
-        shown = {
-            f"{name} (test)" if name in config.test_domains else name: scores[
-                "train" if name in config.test_domains else "val"
-            ]
-            for name, scores in evaluation.scores.items()
-        }
+        shown: dict[str, Score] = {}
+        for name, scores in evaluation.scores.items():
+            test = name in config.test_domains
+            shown[name + " (test)" * test] = scores["train" if test else "val"]
         recorded = dict.fromkeys(name for score in shown.values() for name in score.metrics)
         metric = config.metric or next(iter(recorded), "risk")
         facts = metric_facts(metric)

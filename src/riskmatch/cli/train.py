@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from riskmatch.cli.parser import Command
 from riskmatch.cli.printer import (
     Amount,
     Cell,
-    Column,
+    Table,
     model_title,
     print_json,
     print_line,
@@ -210,33 +210,18 @@ class Train(ExecutionOptions, Command):
         scores = next(e.scores for e in record.evaluations if e.step == step)
         metric = record.task.metrics[record.task.primary]
 
-        def score(name: str, held_out: bool) -> Score | None:
-            """Of a test domain, of which nothing is trained on, on the part that tables report."""
-            if name in tests:
-                return scores[name]["train"] if held_out else None
-            return scores[name]["val" if held_out else "train"]
-
-        def column(title: str, held_out: bool, value: Callable[[Score], Cell]) -> Column:
-            def cell(name: str) -> Cell:
-                return None if (found := score(name, held_out)) is None else value(found)
-
-            return Column(title, cell, "", True)
-
-        def scored(found: Score) -> Cell:
-            value = found.metrics.get(record.task.primary, math.nan)
+        def judged(score: Score | None) -> Cell:
+            value = score.metrics.get(record.task.primary, math.nan) if score else math.nan
             return Amount(value, 3) if metric.percent else metric.shown(value)
 
-        def risk(found: Score) -> Cell:
-            return Amount(found.risk, 4)
-
-        columns = [
-            Column("domain", lambda name: name + " (test)" * (name in tests)),
-            column(f"{metric.title}, held out", True, scored),
-            column("trained on", False, scored),
-            column("mean risk, held out", True, risk),
-            column("trained on", False, risk),
-        ]
-        print_table(columns, scores)
+        rows = list[tuple[Cell, ...]]()
+        for name, parts in scores.items():
+            test = name in tests  # nothing is trained on, and tables report its larger part
+            both = (parts["train"], None) if test else (parts["val"], parts["train"])
+            risks = (Amount(score.risk if score else None, 4) for score in both)
+            rows.append((name + " (test)" * test, *map(judged, both), *risks))
+        held_out = f"{metric.title}, held out", "trained on", "mean risk, held out", "trained on"
+        print_table(Table("", ("domain", *held_out), tuple(rows)))
 
 
 def _is_first() -> bool:

@@ -18,7 +18,7 @@ from riskmatch.registry import INSTANCE
 from riskmatch.report.facts import lines
 from riskmatch.report.samples import DataCache, predictions_at
 from riskmatch.report.selected import PageRuns, RowKey, Selected
-from riskmatch.report.tables import ERROR, MISSING, Cell, Column, Table
+from riskmatch.report.tables import ERROR, MISSING, Cell, Table
 from riskmatch.report.titles import data_title, part_titles
 from riskmatch.runs import records
 from riskmatch.runs.lines import Split
@@ -255,13 +255,6 @@ def groups_table(selected: Selected, by: Sequence[str], data: DataCache) -> Tabl
     first = next(iter(by_key.values()))
     order = [name for name, _ in first.ranked(selected)]
 
-    def column(key: RowKey) -> Column:
-        def cell(name: str) -> Cell:
-            known = by_key[key].scores.get(name)
-            return selected.trials(known.values) if known else None
-
-        return Column(selected.label(*key) if len(by_key) > 1 else metric.title, cell)
-
     few = {name: one for name, one in first.scores.items() if min(one.samples) < FEWEST}
     undefined = {n: one for n, one in first.scores.items() if one.reason and n not in few}
     facts = {
@@ -280,12 +273,14 @@ def groups_table(selected: Selected, by: Sequence[str], data: DataCache) -> Tabl
         f"first, on {_total(by_key)} stored samples of the {part} of the test domains at the step "
         f"chosen by {selected.rule.name}{f', {ERROR}' * several_trials}{metric.direction}."
     )
-    columns = [
-        Column(", ".join(by), str),
-        Column("samples", lambda name: _size(first.scores[name].samples)),
-        *map(column, by_key),
-    ]
-    return Table.of(" ".join([caption, *lines(facts)]), columns, order)
+    titles = [selected.label(*key) if len(by_key) > 1 else metric.title for key in by_key]
+    rows = list[tuple[Cell, ...]]()
+    for name in order:
+        scores = (groups.scores.get(name) for groups in by_key.values())
+        cells = (selected.trials(one.values) if one else None for one in scores)
+        rows.append((name, _size(first.scores[name].samples), *cells))
+    columns = (", ".join(by), "samples", *titles)
+    return Table(" ".join([caption, *lines(facts)]), columns, tuple(rows))
 
 
 def _late(selected: Selected, by_key: Mapping[RowKey, MethodGroups]) -> str:

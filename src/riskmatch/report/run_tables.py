@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, starmap
+from itertools import combinations
 from operator import itemgetter
 from statistics import fmean
 from typing import Any
@@ -137,28 +137,18 @@ def scores_table(run: Mapping[str, Any], metric: Mapping[str, Any]) -> Table:
         few = share is not None and n is not None and n < MANY and metric["name"] == ACCURACY
         return percent(share) + (f" ({round(share * n)} of {n})" if few else "")
 
-    def columns(part: str, title: str) -> tuple[Column, Column]:
-        title = title.replace(" ", "\N{NO-BREAK SPACE}")
-        return (
-            Column(
-                f"{metric['title']}, {title}{' (%)' * metric['percent']}",
-                lambda domain: value(domain, part),
-            ),
-            Column(f"mean risk, {title}", lambda domain: Amount(at_step("risk", domain, part))),
-        )
-
-    values, risks = zip(*starmap(columns, run["parts_of_domains"].items()), strict=True)
+    parts = run["parts_of_domains"]
+    titles = [title.replace(" ", "\N{NO-BREAK SPACE}") for title in parts.values()]
+    values = [f"{metric['title']}, {title}{' (%)' * metric['percent']}" for title in titles]
+    columns = ("domain", "used for", *values, *(f"mean risk, {title}" for title in titles))
+    rows = list[tuple[Cell, ...]]()
+    for domain in domains_of(run):
+        risks = (Amount(at_step("risk", domain, part)) for part in parts)
+        used = "test" if domain in run["test_domains"] else "training"
+        rows.append((domain, used, *(value(domain, part) for part in parts), *risks))
     step = curves["steps"][place] if curves["steps"] else ""
-    return Table.of(
-        f"Scores at step {step}" + ", the chosen one" * (place >= 0),
-        [
-            Column("domain", str),
-            Column("used for", lambda d: "test" if d in run["test_domains"] else "training"),
-            *values,
-            *risks,
-        ],
-        domains_of(run),
-    )
+    caption = f"Scores at step {step}" + ", the chosen one" * (place >= 0)
+    return Table(caption, columns, tuple(rows))
 
 
 def sample_count(samples: Mapping[str, Any]) -> str:

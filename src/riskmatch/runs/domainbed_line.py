@@ -83,7 +83,9 @@ def read_line(text: bytes) -> tuple[RunConfig, Evaluation]:
 
 
 def _read(values: Mapping[str, Any]) -> tuple[RunConfig, Evaluation]:
-    config, domains = _config(_mapping(values, "args"), _mapping(values, "hparams", {}))
+    hparams = values.get("hparams")
+    args = _mapping("args", values.get("args"))
+    config, domains = _config(args, _mapping("hparams", {} if hparams is None else hparams))
     if "step" not in values:
         raise BadLineError("no step")
     step = _integer(values, "step", 0)
@@ -279,12 +281,7 @@ def _evaluation(values: Mapping[str, Any], step: int, domains: tuple[str, ...]) 
     )
 
 
-def _mapping(
-    values: Mapping[str, Any], name: str, default: Mapping[str, Any] | None = None
-) -> Mapping[str, Any]:
-    value = values.get(name)
-    if value is None and default is not None:
-        return default
+def _mapping(name: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise BadLineError(f"no {name}" if value is None else f"{name} is {value!r}")
     return value
