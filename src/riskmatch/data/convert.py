@@ -181,13 +181,13 @@ def _from_mapping(
             for entry in domains
         )
     names = _class_names(source)
-    parts = [part.y for entry in domains for part in (entry, entry.validation) if part is not None]
+    parts = [part.y for entry in domains for part in entry.parts]
     shapes = list(dict.fromkeys(tuple(y.shape[1:]) for y in parts))
     if len(shapes) > 1:
         raise ValueError(f"The labels of all domains must have one shape, got {shapes}.")
     if all(y.ndim == 2 and bool(((y == 0) | (y == 1)).all()) for y in parts):  # tags
-        domains = tuple(map(_with_floats, domains))
-        parts = [part.y for part in domains]
+        domains = tuple(entry.relabelled(Tensor.float) for entry in domains)
+        parts = [entry.y for entry in domains]
     if len({y.is_floating_point() for y in parts}) > 1:
         raise ValueError(
             "Some domains have integer labels and others floats. Convert all with y.float() "
@@ -202,11 +202,6 @@ def _from_mapping(
             f"Label {classes - 1} has no name: the data sets name {len(names)} classes."
         )
     return DomainSet("mapping", domains, classes=len(names) or classes, class_names=names)
-
-
-def _with_floats(domain: Domain) -> Domain:
-    held_out = domain.validation and _with_floats(domain.validation)
-    return replace(domain, y=domain.y.float(), validation=held_out)
 
 
 def _class_names(source: Mapping[str, Samples]) -> tuple[str, ...]:

@@ -221,6 +221,11 @@ class Domain:
         ranks = None if self.ranks is None else self.ranks[rows]
         return replace(self, x=x, y=self.y[rows], groups=groups, ranks=ranks)
 
+    def relabelled(self, convert: Callable[[Tensor], Tensor]) -> Domain:
+        """The domain with converted labels."""
+        held_out = self.validation and self.validation.relabelled(convert)
+        return replace(self, y=convert(self.y), validation=held_out)
+
     def to(self, device: torch.device | str) -> Domain:
         """The domain on another device."""
         validation = self.validation and self.validation.to(device)
@@ -346,11 +351,7 @@ class DomainSet:
                 f"{cure}."
             )
 
-        def converted(domain: Domain) -> Domain:
-            held_out = domain.validation and converted(domain.validation)
-            return replace(domain, y=convert(domain.y), validation=held_out)
-
-        domains = tuple(map(converted, self.domains))
+        domains = tuple(domain.relabelled(convert) for domain in self.domains)
         return replace(self, domains=domains, classes=classes, class_names=names)
 
     def without(self, names: tuple[str, ...]) -> tuple[Domain, ...]:

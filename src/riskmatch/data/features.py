@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -116,14 +117,11 @@ def read_features(path: Path, *, group: str | None = None) -> DomainSet:
     groups = None
     if group is not None:
         groups = encoded_groups(columns[group], group, f"{path}: ")[::views]
-    domains = []
-    for name in dict.fromkeys(names.tolist()):
-        rows = torch.from_numpy(np.flatnonzero(names == name))
-        own = None if groups is None else groups[rows]
-        domains.append(Domain(name, x[rows], y[rows], groups=own))
+    whole = Domain("all", x, y, groups=groups)
+    rows = {name: np.flatnonzero(names == name) for name in dict.fromkeys(names.tolist())}
     return DomainSet(
         path.stem,
-        tuple(domains),
+        tuple(replace(whole.take(torch.from_numpy(k)), name=name) for name, k in rows.items()),
         classes=int(labels.max()) + 1 if classes else 0,
         class_names=_class_names(path, labels, columns.get("class")),
         augment=random_view if views > 1 else None,

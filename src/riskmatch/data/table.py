@@ -187,7 +187,6 @@ def load_table(
         raise ValueError(
             f"Column {domain!r} names one domain only, '{domain_names[0]}'; choose another column."
         )
-    groups = None if group is None else encoded_groups(frame[group])
     schema = tuple(InputColumn.of(frame[column]) for column in features)
     arrays, texts = [], {}
     numbered = torch.from_numpy(place)
@@ -196,12 +195,13 @@ def load_table(
         if array.dtype == object:
             texts[feature.name], array = codes_of(array)
         arrays.append(np.where(np.isnan(array), np.nan, array))
-    x = torch.from_numpy(np.stack(arrays, axis=1))
+    groups = None if group is None else encoded_groups(frame[group])
+    whole = Domain("all", torch.from_numpy(np.stack(arrays, axis=1)), y, groups=groups)
     positions = [torch.from_numpy((numbers == k).nonzero()[0]) for k in range(len(domain_names))]
     return TableDomains(
         name,
         tuple(
-            Domain(name, x[rows], y[rows], groups=None if groups is None else groups[rows])
+            replace(whole.take(rows), name=name)
             for name, rows in zip(domain_names, positions, strict=True)
         ),
         classes=classes,

@@ -69,7 +69,7 @@ def domains_for_tests_exist(load: Load) -> None:
 
 def inputs_have_one_shape(load: Load) -> None:
     """Inputs of all domains, validation samples included, have one shape and one dtype."""
-    parts = [part for domain in _loaded(load).domains for part in _parts(domain)]
+    parts = [part for domain in _loaded(load).domains for part in domain.parts]
     shapes = {tuple(part.x.shape[1:]) for part in parts}
     require(len(shapes) == 1, load, f"inputs have several shapes: {sorted(shapes)}.")
     dtypes = {part.x.dtype for part in parts}
@@ -88,7 +88,7 @@ def labels_are_classes(load: Load) -> None:
     data = _loaded(load)
     require(data.classes >= 2, load, f"has {data.classes} class(es); two are needed.")
     for domain in data.domains:
-        for part in _parts(domain):
+        for part in domain.parts:
             y = part.y
             typed = y.dtype == torch.long and y.ndim == 1
             shape = f"{y.dtype} of shape {tuple(y.shape)}"
@@ -181,7 +181,7 @@ def _require_same(first: DomainSet, second: DomainSet, load: Load, message: str)
     same = (first.classes, first.class_names) == (second.classes, second.class_names)
     require(same, load, f"{message} classes.")
     for one, other in zip(first.domains, second.domains, strict=True):
-        for a, b in zip(_parts(one), _parts(other), strict=True):
+        for a, b in zip(one.parts, other.parts, strict=True):
             grouped = a.groups is not None and b.groups is not None
             same = torch.equal(a.groups, b.groups) if grouped else a.groups is b.groups  # type: ignore[arg-type]
             require(same, load, f"{message} groups in '{one.name}'.")
@@ -192,13 +192,9 @@ def _require_same(first: DomainSet, second: DomainSet, load: Load, message: str)
             require(same, load, f"{message} inputs in '{one.name}'.")
 
 
-def _parts(domain: Domain) -> list[Domain]:
-    return [domain] if domain.validation is None else [domain, domain.validation]
-
-
 def _chunks(data: DomainSet) -> Iterator[tuple[Domain, Tensor]]:
     for domain in data.domains:
-        for part in _parts(domain):
+        for part in domain.parts:
             for x in part.x.split(_CHUNK):
                 yield domain, x
 

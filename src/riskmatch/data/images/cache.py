@@ -9,9 +9,10 @@ import os
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from zlib import crc32
@@ -89,26 +90,23 @@ def image_domains(
     images = StoredImages(pixels, rows, content=file.stem, contents=contents)
     return DomainSet(
         index.name,
-        index_domains(index, images.take),
+        index_domains(index, images),
         classes=index.classes,
         class_names=index.class_names,
         augment=RandomView(image_size) if augment else WholeView(image_size),
     )
 
 
-def index_domains(
-    index: ImageIndex, inputs: Callable[[Tensor], Tensor | StoredImages] = lambda rows: rows
-) -> tuple[Domain, ...]:
-    """The domains of image files; ``inputs`` are those of some rows, by default their positions."""
-    labels, places = torch.tensor(index.labels), torch.tensor(index.domains)
+def index_domains(index: ImageIndex, images: StoredImages | None = None) -> tuple[Domain, ...]:
+    """The domains of image files, with the images as inputs, or with their positions."""
+    x = torch.arange(len(index)) if images is None else images
     groups = group_ids(index.groups) if index.groups else None
     ranks = torch.tensor(index.ranks) if index.ranks else None
-    domains = []
-    for k, name in enumerate(index.domain_names):
-        rows = (places == k).nonzero()[:, 0]
-        group, rank = (None if values is None else values[rows] for values in (groups, ranks))
-        domains.append(Domain(name, inputs(rows), labels[rows], groups=group, ranks=rank))
-    return tuple(domains)
+    whole = Domain("all", x, torch.tensor(index.labels), groups=groups, ranks=ranks)
+    places = np.array(index.domains)
+    rows = [torch.from_numpy(np.flatnonzero(places == k)) for k in range(len(index.domain_names))]
+    pairs = zip(index.domain_names, rows, strict=True)
+    return tuple(replace(whole.take(own), name=name) for name, own in pairs)
 
 
 def cached_file(
