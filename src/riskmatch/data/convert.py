@@ -190,8 +190,7 @@ def _from_mapping(
         parts = [entry.y for entry in domains]
     if len({y.is_floating_point() for y in parts}) > 1:
         raise ValueError(
-            "Some domains have integer labels and others floats. Convert all with y.float() "
-            "for a regression, or with y.long() for classes."
+            "Some domains have integer labels and others floats: use y.float() or y.long() for all."
         )
     if parts[0].ndim > 1 or parts[0].is_floating_point():
         named = names if len(shapes[0]) == 1 and len(names) == shapes[0][0] else ()
@@ -259,8 +258,8 @@ def _domain(name: str, samples: Samples, on_progress: OnProgress | None) -> Doma
         samples = _read(name, samples, on_progress)
     if not isinstance(samples, tuple | list) or len(samples) not in (2, 3):
         raise ValueError(
-            f"Domain '{name}' must be a pair (x, y) or (x, y, groups), a Domain or a "
-            f"torch.utils.data.Dataset, got {type(samples).__name__}."
+            f"Domain '{name}' must be a pair (x, y) or (x, y, groups), a Domain or a Dataset, "
+            f"got {type(samples).__name__}."
         )
     x, y = _inputs(name, samples[0]), _tensor(name, "y", samples[1])
     if not x.shape or not len(x):

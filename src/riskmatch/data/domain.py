@@ -446,10 +446,8 @@ class Batch:
         tensors = {"y": y} if isinstance(x, Mapping | NamedTensors) else {"x": x, "y": y}
         for name, value in tensors.items():
             if not isinstance(value, Tensor):
-                raise TypeError(
-                    f"{name} of a batch (x, y, domain) must be a tensor, got "
-                    f"{type(value).__name__}; use torch.as_tensor({name})."
-                )
+                cure = f"got {type(value).__name__}; use torch.as_tensor({name})"
+                raise TypeError(f"{name} of a batch (x, y, domain) must be a tensor, {cure}.")
         inputs = NamedTensors(x) if isinstance(x, Mapping) else x
         if len(y) != len(inputs):
             raise ValueError(
@@ -507,8 +505,7 @@ def _check_groups(domain: Domain, groups: Tensor) -> None:
         )
     if domain.validation is not None:
         raise ValueError(
-            f"Domain '{domain.name}' has groups, which are split by trial, and validation samples "
-            "of its own, which are not: leave out one of the two."
+            f"Domain '{domain.name}' has groups and validation samples of its own: leave out one."
         )
 
 

@@ -101,8 +101,7 @@ def read_features(path: Path, *, group: str | None = None) -> DomainSet:
     classes = labels.dtype.kind in "iu"
     if labels.dtype.kind not in "iuf" or labels.ndim > 2 or (classes and labels.min() < 0):
         raise ValueError(
-            f"{path}: label must hold integers from 0, floats of a regression or lists of tags, "
-            f"got {labels.dtype} of shape {labels.shape}."
+            f"{path}: label must hold integers from 0, floats or lists of tags, got {labels.dtype}."
         )
     if labels.ndim == 1 and not np.isfinite(labels).all():
         raise ValueError(f"{path}: a label is infinite or not a number.")

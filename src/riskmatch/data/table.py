@@ -167,10 +167,9 @@ def load_table(
     features = [column for column in columns if column not in (*labels, domain, group, *ignore)]
     if not features or not len(frame):
         raise ValueError(
-            "A table needs rows, and at least one feature besides the columns "
-            f"label={','.join(labels)!r} and domain={domain!r}; '{name}' has {len(frame):,} rows "
-            f"and the columns {listed(columns)}"
-            f"{' less ' + ', '.join(map(repr, ignore)) if ignore else ''}."
+            f"A table needs rows, and at least one feature besides label={','.join(labels)!r} and "
+            f"domain={domain!r}; '{name}' has {len(frame):,} rows and the columns "
+            f"{listed(columns)}{' less ' + ', '.join(map(repr, ignore)) if ignore else ''}."
         )
     place, unlabelled = np.arange(1, len(frame) + 1), dict[str, int]()
     if drop_missing_labels:

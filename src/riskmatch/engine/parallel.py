@@ -287,8 +287,7 @@ def _local_device(device: str) -> torch.device:
         raise ValueError(f"Each process has a GPU of its own: use the device cuda, not {device}.")
     if rank >= count:
         raise ValueError(
-            f"Process {rank} of this machine has no GPU, as there are {count}. Start at most as "
-            "many processes as GPUs, or use the device cpu."
+            f"Process {rank} has no GPU, as there are {count}. Start fewer, or use the device cpu."
         )
     local = torch.device("cuda", rank)
     torch.cuda.set_device(local)

@@ -109,8 +109,7 @@ class Groups:
             changed = not np.allclose(labels, predicted.label, rtol=1e-4, equal_nan=True)
         if changed:
             raise ValueError(
-                f"The data have changed since the run {config.id}: the samples of {domain} differ, "
-                "and so cannot be grouped. Train the run again."
+                f"The data have changed since the run {config.id}, in {domain}. Train it again."
             )
         names: NDArray[Any] = self.names[domain][samples.x[:].numpy()]
         return names

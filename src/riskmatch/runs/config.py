@@ -128,9 +128,8 @@ class RunConfig:
             raise ValueError(f"pretrain must be in [0, {self.steps}), got {self.pretrain}.")
         if self.average == "swa" and self.patience:
             raise ValueError(
-                "average='swa' averages the last quarter of the steps, and patience="
-                f"{self.patience} may stop the run before: set steps and patience=0, or average "
-                "with 'ema' or 'swad'."
+                f"average='swa' averages the last quarter of the steps; patience={self.patience} "
+                "may stop the run before: set patience=0, or average with 'ema' or 'swad'."
             )
 
     def erm_phase(self) -> RunConfig:

@@ -61,8 +61,7 @@ def last_predictions(
         return unseen(run, final_predictions(run, data_dir, on_progress))
     except NoCheckpointError as error:
         raise NoPredictions(
-            f"{run.folder} has neither predictions nor a checkpoint of its last step. Train this "
-            "run again in another folder, or remove its folder and repeat the command that made it."
+            f"{run.folder} has neither predictions nor a checkpoint of its end: train it again."
         ) from error
 
 

@@ -251,8 +251,7 @@ def ablation(frame: pd.DataFrame, metric: str | None = None) -> Lines:
             continue
         if others := _other_differences(varied, column):
             raise ValueError(
-                f"These runs differ in {', '.join(others)} besides {name}, so they do "
-                f"not show the effect of {name}; give runs that differ in {name} alone."
+                f"These runs differ in {', '.join(others)} besides {name}; give runs that do not."
             )
         return ablation_plot(varied, name, metric)
     raise ValueError(
