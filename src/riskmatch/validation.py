@@ -94,31 +94,22 @@ def shortened(message: str) -> str:
     return f"{message[: MAX_CHARACTERS - 503]} … {message[-500:]}"
 
 
-def check_keywords(name: str, given: Iterable[str], function: Callable[..., Any]) -> None:
-    """Raise ``ValueError`` unless every name in ``given`` is a keyword-only argument.
-
-    Example:
-        >>> def blur(image, *, radius=1): ...
-        >>> check_keywords("option of blur", {"raduis": 2}, blur)
-        Traceback (most recent call last):
-        ValueError: Unknown option of blur 'raduis'. Did you mean 'radius'? Valid: 'radius'.
-    """
-    arguments = inspect.signature(function).parameters.values()
-    valid = [argument.name for argument in arguments if argument.kind is argument.KEYWORD_ONLY]
-    for keyword in given:
-        check_option(name, keyword, valid)
-
-
 def check_options(name: str, options: Mapping[str, Any], make: Callable[..., Any]) -> None:
     """Raise ``ValueError`` unless ``make`` has these keyword-only arguments and takes these values.
 
     Example:
         >>> def blur(image, *, radius: int = 1): ...
+        >>> check_options("blur", {"raduis": 2}, blur)
+        Traceback (most recent call last):
+        ValueError: Unknown option of blur 'raduis'. Did you mean 'radius'? Valid: 'radius'.
         >>> check_options("blur", {"radius": "big"}, blur)
         Traceback (most recent call last):
         ValueError: radius of blur must be an integer, got 'big'.
     """
-    check_keywords(f"option of {name}", options, make)
+    arguments = inspect.signature(make).parameters.values()
+    valid = [argument.name for argument in arguments if argument.kind is argument.KEYWORD_ONLY]
+    for keyword in options:
+        check_option(f"option of {name}", keyword, valid)
     check_values(name, options, type_hints(make))
 
 
