@@ -151,8 +151,8 @@ def with_text_names(frame: DataFrame) -> DataFrame:
     """
     if frame.columns.nlevels > 1:
         raise ValueError(
-            f"The columns of the data frame have {frame.columns.nlevels} levels of names: "
-            "frame.columns = ['_'.join(map(str, names)) for names in frame.columns]."
+            f"The columns of the data frame have {frame.columns.nlevels} levels of names, a "
+            "MultiIndex: frame.columns = ['_'.join(map(str, names)) for names in frame.columns]."
         )
     return frame.rename(columns=str)
 

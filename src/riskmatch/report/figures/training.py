@@ -255,7 +255,8 @@ def ablation(frame: pd.DataFrame, metric: str | None = None) -> Lines:
             )
         return ablation_plot(varied, name, metric)
     raise ValueError(
-        f"These runs have the same {' and '.join(VARIED)}; give runs of one method that differ."
+        f"Of each method, these runs have the same {' and '.join(VARIED)}; give runs of one method "
+        "that differ in one of them."
     )
 
 
