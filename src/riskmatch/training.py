@@ -475,6 +475,8 @@ def _config(
 def _check_test_domains(config: RunConfig) -> None:
     """Refuse an unknown test domain before any image is decoded."""
     with suppress(OSError):  # the record of a finished run can be shown without its data
-        names = None if is_instance(config.data) else known_domains(config.data)
+        names = (
+            None if is_instance(config.data) else known_domains(config.data, config.data_options)
+        )
         for name in config.test_domains if names else ():
             check_option(f"domain of '{config.data}'", name, names or ())

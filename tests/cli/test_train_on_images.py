@@ -67,6 +67,20 @@ def test_manifest_with_trainable_backbone(riskmatch, pets):
     assert "oil (test)" in done.out
 
 
+def test_a_list_with_a_label_of_another_name_and_missing_ones(riskmatch, pets):
+    files = sorted(path.relative_to(pets.parent) for path in pets.rglob("*.png"))
+    lines = [f"{path},{path.parts[-2]},{path.parts[-3]}" for path in files]
+    lines[0] = f"{files[0]},,ink"
+    Path("pets.csv").write_text("\n".join(["path,kind,domain", *lines]))
+    network = ("--frozen", "--model-option", "pretrained=false")
+    words = ("train", "pets.csv", "--label", "kind", *RUN, *network)
+    refused = riskmatch(*words)
+    assert (refused.code, "line 2: the kind is empty" in refused.err) == (2, True)
+    done = riskmatch(*words, "--drop-missing-labels")
+    assert done.code == 0
+    assert done.err.count(" without a label are left out: ink 1") == 1
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -165,7 +165,8 @@ def advise(
         inputs = domains_of(first.config, data_dir, device, on_progress)
     if leave_out_together is None:
         known = _known_siblings(out / SIBLINGS, data)
-        leave_out_together, finding = known or find_siblings(data, inputs, data_dir, on_progress)
+        found = known or find_siblings(data, inputs, options, data_dir, on_progress)
+        leave_out_together, finding = found
     groups = held_out(domains.names, together=leave_out_together)
     if len(groups) < 3:
         listed = ", ".join("+".join(group) for group in groups)

@@ -10,7 +10,7 @@ directions, is compared with the costs of all pairs, which vary by chance and as
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
@@ -147,6 +147,7 @@ def joined(sets: Iterable[Sequence[str]], names: Sequence[str]) -> list[list[str
 def find_siblings(
     data: str,
     inputs: DomainSet,
+    options: Mapping[str, Any] | None = None,
     data_dir: Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> tuple[list[list[str]], str]:
@@ -155,6 +156,7 @@ def find_siblings(
     Args:
         data: name or path of a data set, whose images are compared.
         inputs: the data set, as features where it holds images.
+        options: options of the data set.
         data_dir: folder searched first for the files of the data set.
         on_progress: called while data are read.
     """
@@ -163,7 +165,7 @@ def find_siblings(
         from riskmatch.data.doctor import siblings_in
 
         (on_progress or no_progress)("comparing images of different domains", 0, None)
-        together = [list(one.domains) for one in siblings_in(named.index(data_dir))]
+        together = [list(one.domains) for one in siblings_in(named.index(data_dir, options))]
         ways = ["images that domains share"]
     parts = [f"{' and '.join(one)} share images" for one in together]
     (on_progress or no_progress)("probing pairs of domains", 0, None)

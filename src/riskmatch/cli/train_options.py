@@ -243,7 +243,8 @@ def _check_together(setup: Setup, given: Mapping[str, Any]) -> None:
         from riskmatch.data.catalogue import known_domains, load
 
         options, data_dir = with_columns(given)["data_options"], given.get("data_dir")
-        names = known_domains(given["data"]) or load(given["data"], options, data_dir).names
+        names = known_domains(given["data"], options)
+        names = names or load(given["data"], options, data_dir).names
         raise BadInput(f"Give --test-domain, one of {listed(names)}; or --all-domains.")
     if "memory" in given and not given.get("cost"):
         raise BadInput("--memory is an option of --cost; a run is divided with --accumulate.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -115,7 +116,9 @@ class DataName:
             index = index_benchmark(benchmark, folder).grouped(options.get("group"))
         else:
             named = {"label", "group", "drop_missing_labels"} & options.keys()
-            index = _index_path(folder, **{name: options[name] for name in named})
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", ".* without a label are left out")  # load warns
+                index = _index_path(folder, **{name: options[name] for name in named})
         return readable(index) if options.get("skip_unreadable") else index
 
 
@@ -255,14 +258,17 @@ def find_images(name: str, data_dir: Path | None = None) -> tuple[Path, Benchmar
     return locate(BENCHMARKS[name], data_dir), BENCHMARKS[name]
 
 
-def known_domains(name: str) -> tuple[str, ...] | None:
+def known_domains(name: str, options: Mapping[str, Any] | None = None) -> tuple[str, ...] | None:
     """Names of the domains, where they are known without loading data; None elsewhere."""
     data = resolve(name)
     if data.benchmark is not None:
         return data.benchmark.domains
     if data.path is not None and data.contents == "features":
         return feature_domains(data.path)
-    return data.index().domain_names if data.contents == "images" else None
+    if data.contents != "images":
+        return None
+    named = {**(options or {}), "drop_missing_labels": True, "skip_unreadable": False}
+    return data.index(options=named).domain_names
 
 
 def describe_data(

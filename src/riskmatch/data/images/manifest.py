@@ -120,7 +120,8 @@ def _labels(
     if (tags := read_tags(columns, lambda row: f"{path}, {rows[row][0]}")) is not None:
         return map(tuple, tags[1].tolist()), tags[0]
     (name,) = named
-    texts = [_value(path, location, name, row[name]) for location, row in rows]
+    cure = ", or leave it out: --drop-missing-labels"
+    texts = [_value(path, location, name, row[name], cure) for location, row in rows]
     if all(map(NUMBER.fullmatch, texts)):
         numbers = [float(text) for text in texts]
         if any(number % 1 for number in numbers):
@@ -272,7 +273,7 @@ def _is_missing(value: Any) -> bool:
     return value is None or value != value or (isinstance(value, str) and not value.strip())
 
 
-def _value(path: Path, location: str, column: str, value: Any) -> str:
+def _value(path: Path, location: str, column: str, value: Any, cure: str = "") -> str:
     """A value as text; labels and domains may be whole numbers, labels of a regression any."""
     number = isinstance(value, int) and not isinstance(value, bool) and column != "path"
     if isinstance(value, float) and column not in ("path", "domain"):
@@ -283,7 +284,6 @@ def _value(path: Path, location: str, column: str, value: Any) -> str:
         return text
     empty = value is None or isinstance(value, str)
     problem = "is empty" if empty else f"is {value!r}, not text"
-    cure = ", or leave those without one out with --drop-missing-labels" * (column == "label")
     raise ValueError(
         f"{path}, {location}: the {column} {problem}. Give every image a {column}{cure}."
     )
