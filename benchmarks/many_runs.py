@@ -164,6 +164,7 @@ def main() -> None:
     folder, (label, *commands) = Path(sys.argv[1]), sys.argv[2:] or ["now"]
     record = measure.measured("many_runs") | {"images": IMAGES}
     record["runs"] = DRAWS * TRIALS * len(METHODS) * len(DOMAINS)
+    folder.mkdir(parents=True, exist_ok=True)
     by_label = record["measured"] = {"originally": ORIGINALLY, **record["measured"]}
 
     def add(label: str, command: str, folder: Path) -> None:

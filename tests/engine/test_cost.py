@@ -1,9 +1,11 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from riskmatch.defaults import run_config
-from riskmatch.engine.cost import Cost, run_cost, total_cost
+from riskmatch.engine.cost import Cost, SweepCost, run_cost, total_cost
 
 SMALL = {"steps": 40, "eval_every": 10, "data_options": {"samples": 60}}
 
@@ -60,3 +62,42 @@ def test_sweep_counts_shared_phases_once_and_scales_with_the_batch():
     assert found.seconds.keys() == found.runs.keys()
     assert found.total == pytest.approx(sum(found.seconds.values()))
     assert "GPU hours" in replace(found, cores=0).text()
+
+
+def test_throughput_scales_all_times_by_one_factor():
+    runs = [config(weight=1.0), config("vrex"), config("erm")]
+    here, faster = total_cost(runs), total_cost(runs, throughput="1000x")
+    assert len(here.durations) == len(faster.durations) == 3
+    assert sum(here.durations) == pytest.approx(here.total)
+    assert here.throughput == ""
+    assert faster.total < here.total / 100  # measured twice
+    assert "worker hours" in faster.text()
+    assert "at 1000x, as you state" in faster.text()
+
+
+def test_samples_per_second_are_those_of_the_fastest_steps():
+    (run,) = runs = [config("erm", eval_every=40)]
+    found = total_cost(runs, throughput=9600)  # 96 samples in a step
+    seconds = 40 * 96 / 9600
+    assert found.total > seconds  # and an evaluation
+    assert total_cost([replace(run, batch_size=24)], throughput=9600).total < found.total
+    for wrong in ("fast", "-3", "0x", "inf"):
+        with pytest.raises(ValueError, match="throughput must be samples per second, as in 250"):
+            total_cost(runs, throughput=wrong)
+
+
+@given(st.lists(st.floats(0, 10), min_size=1, max_size=30), st.integers(1, 40))
+def test_wall_clock_is_within_grahams_bound(durations, workers):
+    total = sum(durations)
+    cost = SweepCost({"erm": total}, {"erm": len(durations)}, 0, 1, durations)
+    least = max(total / workers, *durations, 0.0)
+    assert least - 1e-9 <= cost.wall_clock(workers) <= total / workers + max(durations) + 1e-9
+    assert cost.wall_clock(1) == pytest.approx(total)
+
+
+def test_workers_take_embeddings_first_and_must_exist():
+    cost = SweepCost({"erm": 6.0, "embeddings": 5.0}, {"erm": 3, "embeddings": 1}, 0, 1, [3, 2, 1])
+    assert cost.wall_clock(2) == 5.0 + 3.0
+    assert "0.0 days on 2 workers, 69% of their time in use" in cost.text(2)
+    with pytest.raises(ValueError, match="workers must be at least 1, got 0"):
+        cost.wall_clock(0)

@@ -1,12 +1,22 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from riskmatch.runs import records
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.lines import Evaluation
 from riskmatch.runs.records import lock
-from riskmatch.sweep.board import ERM_PHASES, Board, RunOutcome, status_of, with_erm_phases
+from riskmatch.sweep import board as board_module
+from riskmatch.sweep.board import (
+    ERM_PHASES,
+    Board,
+    RunOutcome,
+    group_of,
+    status_of,
+    with_erm_phases,
+)
 from riskmatch.sweep.plan import Protocol
 
 ERM = RunConfig("d", ("t",), "erm", steps=100)
@@ -172,3 +182,50 @@ def test_steps_are_read_from_records_and_their_seconds_counted_once(tmp_path):
             board.read_record(run)
         assert board.steps == {run.id: step}
     assert board.seconds_left == pytest.approx(2.0 * (40 + 100))
+
+
+def seconds_left(board):
+    """By the definition, run by run; every step takes two seconds."""
+    left = [2.0 * max(0, run.steps - board.steps.get(run.id, 0)) for run in board.unfinished]
+    return max(sum(left) / board.jobs, *left, 0.0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), max_size=40))
+def test_time_left_is_that_of_all_unfinished_runs_after_any_events(events):
+    runs = [replace(ERM, seed=seed, steps=10 + seed % 3) for seed in range(8)]
+    board = Board(list(runs), jobs=3)
+    board.report_pace(runs[0], 2.0)
+    for event, place in events:
+        running = list(board.running.values())
+        if event == 0 or not running:
+            board.start_next()
+        elif event == 1:
+            run = running[place % len(running)]
+            board.report_step(run, board.steps.get(run.id, 0) + 1, 2.0)
+        elif event == 2 and board.waiting:  # its record was read
+            run = board.waiting[place % len(board.waiting)]
+            board.report_step(run, board.steps.get(run.id, 0) + 1, 2.0)
+        else:
+            states = {3: "done", 4: "failed", 5: "locked"}
+            status = states.get(event, "interrupted")
+            board.close(running[place % len(running)], RunOutcome(status))
+        assert board.seconds_left == pytest.approx(seconds_left(board))
+        assert board.total == len(runs)
+
+
+def test_waiting_runs_are_visited_once_and_not_for_every_report(monkeypatch):
+    visited = []
+    monkeypatch.setattr(
+        board_module, "group_of", lambda run: visited.append(run.id) or group_of(run)
+    )
+    board = Board([replace(ERM, seed=seed) for seed in range(50)], jobs=2)
+    run, _ = board.start_next(), board.start_next()
+    assert len(visited) == 2
+    board.report_step(run, 1, 1.0)
+    assert board.seconds_left == 100 * 48 / 2 + (99 + 100) / 2
+    visited.clear()
+    for step in range(2, 12):
+        board.report_step(run, step, 1.0)
+        board.close(board.start_next(), DONE)
+        assert board.seconds_left
+    assert len(visited) <= 10 * 5

@@ -186,7 +186,9 @@ class SweepDisplay(Display):
 
     def change(self, board: Board) -> None:
         """Show the state of the runs."""
-        ended = [*(config.id for config in board.done), *board.failed]
+        count = len(board.done) + len(board.failed)
+        new = self._logged is None or count > len(self._logged)
+        ended = [*(config.id for config in board.done), *board.failed] if new else []
         seconds = board.seconds_left if board.unfinished else 0.0
         left = f"about {clock(seconds)} left" if seconds else "nothing left"
         if seconds is None:
@@ -204,7 +206,6 @@ class SweepDisplay(Display):
                 state = f"failed: {board.failed[id]}" if id in board.failed else f"done{place}"
                 title = self._titles.get(id, "the ERM phase")
                 self.log(f"{len(self._logged)}/{board.total}  {title}: {state}  ({left})")
-        count = len(ended)
         text = f"{count}/{board.total} runs · {left}"
         self.show(text, count, board.total)
         self.log_if_silent(text)

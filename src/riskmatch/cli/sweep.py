@@ -68,13 +68,18 @@ class Plan(Quiet, PlanningCommand):
     """Print the value of every setting and where it comes from, and plan nothing."""
     cost: bool = False
     """Print time and memory of the runs by method, from a few steps of each."""
+    workers: int | None = None
+    """With --cost: also print the time that so many machines or GPUs take together."""
+    throughput: str | None = None
+    """With --cost: samples per second of training on them, or a factor of the speed here, as in
+    20x."""
 
     def execute(self) -> None:
         """Write the plan and estimate how long the runs take."""
         if self.settings:
             self._print_settings()
             return
-        renamed = ("dir", "leave_out_together", "options", "settings", "cost")
+        renamed = ("dir", "leave_out_together", "options", "settings", *_COST)
         with Display(self.quiet) as display:
             plan = riskmatch.plan_sweep(
                 self.dir,
@@ -121,6 +126,11 @@ class RunSweep(Quiet, LaunchingCommand):
     """Folder searched first for the files of data sets."""
     cost: bool = False
     """Estimate time and memory of the runs from a few steps of each method, and train nothing."""
+    workers: int | None = None
+    """With --cost: also print the time that so many machines or GPUs take together."""
+    throughput: str | None = None
+    """With --cost: samples per second of training on them, or a factor of the speed here, as in
+    20x."""
 
     retry: ClassVar[bool] = False
     """Whether to train the failed runs instead."""
@@ -213,6 +223,7 @@ class Tabulate(Compared, Command):
             print("\n\n".join(getattr(table, self.format)() for table in tables))
 
 
+_COST = "cost", "workers", "throughput"
 VERBS = {"plan": Plan, "run": RunSweep, "status": Status, "retry": Retry, "table": Tabulate}
 EXAMPLE = "riskmatch sweep plan sweep --data pacs --methods erm,rdm"
 
@@ -226,10 +237,11 @@ def _print_cost(
             launcher,
             retry=retry,
             data_dir=command.data_dir,
+            throughput=command.throughput,
             on_progress=display.progress,
         )
     nothing = "No run has failed." if retry else "No run is left to train."
-    print(cost.text() if cost.runs else nothing)
+    print(cost.text(command.workers) if cost.runs else nothing)
 
 
 def _command(verb: str, folder: Path) -> str:

@@ -7,6 +7,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import heapreplace
 from pathlib import Path
 from statistics import median
 
@@ -26,6 +27,7 @@ from riskmatch.runs.config import RunConfig, acts_from
 
 _STEPS = 3  # timed steps of a probe, after one that is not
 _SAMPLES = 256  # samples of the evaluation that is tried
+_EMBEDDINGS = "embeddings"
 
 
 @dataclass(frozen=True)
@@ -239,20 +241,47 @@ class SweepCost:
     """Peak memory of the run that needs most, in bytes."""
     cores: int
     """Cores that a run uses; 0 on a GPU."""
+    durations: Sequence[float] = ()
+    """Seconds of each run in the order of the plan, ERM phases first."""
+    throughput: str = ""
+    """The speed of the machines in question; empty for this one."""
 
     @property
     def total(self) -> float:
         """Seconds of everything, one after the other."""
         return sum(self.seconds.values())
 
-    def text(self) -> str:
-        """The cost as a table."""
+    def wall_clock(self, workers: int) -> float:
+        """Seconds until all runs are done, by workers that take the next run when they are free.
+
+        Example:
+            >>> SweepCost({"erm": 9.0}, {"erm": 3}, 0, 1, (4.0, 2.0, 3.0)).wall_clock(2)
+            5.0
+        """
+        if workers < 1:
+            raise ValueError(f"workers must be at least 1, got {workers}.")
+        free = [self.seconds.get(_EMBEDDINGS, 0.0)] * min(workers, max(1, len(self.durations)))
+        for seconds in self.durations:
+            heapreplace(free, free[0] + seconds)
+        return max(free)
+
+    def text(self, workers: int | None = None) -> str:
+        """The cost as a table, with the time that so many workers take together, if given."""
         rows = [(name, f"{n:,}", clock(self.seconds[name])) for name, n in self.runs.items()]
         rows.append(("total", f"{sum(self.runs.values()):,}", clock(self.total)))
         widths = [max(len(row[k]) for row in rows) for k in range(3)]
         lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
         hours = self.total / 3600 * (self.cores or 1)
-        lines.append(f"{hours:,.1f} {'core' if self.cores else 'GPU'} hours, one run at a time")
+        unit = "worker" if self.throughput else "core" if self.cores else "GPU"
+        hours = self.total / 3600 if self.throughput else hours
+        lines.append(f"{hours:,.1f} {unit} hours, one run at a time")
+        if workers is not None:
+            seconds = self.wall_clock(workers)
+            share = self.total / (workers * seconds) if seconds else 0.0
+            days = f"{seconds / 86400:,.1f} days"
+            lines.append(f"{days} on {workers:,} workers, {share:.0%} of their time in use")
+        if self.throughput:
+            lines.append(f"at {self.throughput}, as you state; shares of time are of this machine")
         lines.append(f"{self.memory / 1e9:.2f} GB of memory for the largest run")
         return "\n".join(lines)
 
@@ -262,17 +291,21 @@ def total_cost(
     *,
     device: torch.device | str = "cpu",
     data_dir: Path | None = None,
+    throughput: str | float | None = None,
     on_progress: OnProgress | None = None,
 ) -> SweepCost:
     """Estimate the time of runs from one run of each method, network and data set.
 
-    Steps of other batch sizes are taken to be proportional to the samples of a batch.
+    Steps of other batch sizes are taken to be proportional to the samples of a batch. Times are
+    those of this machine, or of one with a ``throughput``: a factor such as ``"20x"``, or samples
+    per second of training, which the fastest steps on each data set then have.
     """
+    factor, rate = parse_throughput(throughput)
     probes: dict[tuple[object, ...], Cost] = {}
     loaded: dict[str, DomainSet] = {}
     embedding_seconds = 0.0
 
-    def seconds_of(config: RunConfig) -> float:
+    def cost_of(config: RunConfig) -> Cost:
         nonlocal embedding_seconds
         source = _source(config)
         names = ("method", "model", "amp", "micro_batch", "accumulate")
@@ -287,28 +320,63 @@ def total_cost(
             probes[key] = run_cost(config, device=device, domains=loaded[source], pieces=False)
         known = probes[key]
         share = (config.batch_size or 1) / (known.config.batch_size or 1)
-        scaled = replace(
+        return replace(
             known, config=config, step=share * known.step, warmup_step=share * known.warmup_step
         )
-        return scaled.seconds
 
     ordered = sorted(configs, key=_source)
     phases = {phase.id: phase for phase in (c.erm_phase() for c in ordered if c.pretrain)}
+    costs = {config.id: cost_of(config) for config in [*ordered, *phases.values()]}
+    factors = {_source(config): factor for config in ordered}
+    if rate:
+        fastest = defaultdict[str, float](float)
+        for cost in probes.values():
+            fastest[_source(cost.config)] = max(
+                fastest[_source(cost.config)], cost.whole_batch / min(cost.step, cost.warmup_step)
+            )
+        factors = {source: rate / known for source, known in fastest.items()}
     seconds, runs = defaultdict[str, float](float), Counter[str]()
-    for name, config in [
-        *((config.method, config) for config in ordered),
-        *(("ERM phases", phase) for phase in phases.values()),
-    ]:
-        seconds[name] += seconds_of(config)
+    durations = []
+    named = [("ERM phases", phase) for phase in phases.values()]
+    for name, config in [*named, *((config.method, config) for config in configs)]:
+        durations.append(costs[config.id].seconds / factors[_source(config)])
+        seconds[name] += durations[-1]
         runs[name] += 1
     if embedded := len({_source(config) for config in ordered if is_frozen(config)}):
-        seconds["embeddings"], runs["embeddings"] = embedding_seconds, embedded
+        seconds[_EMBEDDINGS], runs[_EMBEDDINGS] = embedding_seconds / factor, embedded
     return SweepCost(
         seconds,
         runs,
+        durations=durations,
+        throughput=f"{rate:,g} samples per second" if rate else f"{factor:g}x" * (factor != 1),
         memory=max((probe.memory for probe in probes.values()), default=0),
         cores=torch.get_num_threads() if torch.device(device).type == "cpu" else 0,
     )
+
+
+def parse_throughput(throughput: str | float | None) -> tuple[float, float | None]:
+    """The factor of the speed of this machine, or samples per second.
+
+    Raises:
+        ValueError: ``throughput`` is neither.
+
+    Example:
+        >>> parse_throughput("20x"), parse_throughput(250), parse_throughput(None)
+        ((20.0, None), (1.0, 250.0), (1.0, None))
+    """
+    if throughput is None:
+        return 1.0, None
+    text = str(throughput)
+    try:
+        value = float(text.removesuffix("x"))
+    except ValueError:
+        value = 0.0
+    if not 0 < value < math.inf:
+        raise ValueError(
+            "throughput must be samples per second, as in 250, or a factor of the speed of this "
+            f"machine, as in 20x, got {throughput!r}."
+        )
+    return (value, None) if text.endswith("x") else (1.0, value)
 
 
 def _source(config: RunConfig) -> str:

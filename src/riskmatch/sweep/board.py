@@ -82,6 +82,9 @@ class Board:
     """How the fit of each run with a record became worse, by id."""
     _paces: dict[Group, Pace] = field(default_factory=dict, repr=False)
     """Of the steps that were timed."""
+    _waiting_steps: Counter[tuple[Group, int]] = field(default_factory=Counter, repr=False)
+    """How many waiting runs of a group have how many steps left; counted again where it is not of
+    all of them."""
     _read_seconds: dict[str, float] = field(default_factory=dict, repr=False)
     """Seconds of each run that its record stated when it was last read, by id."""
 
@@ -110,7 +113,8 @@ class Board:
     @property
     def total(self) -> int:
         """Number of runs in any state."""
-        return len(self.unfinished) + len(self.done) + len(self.failed)
+        states = self.waiting, self.running, self.external, self.done, self.failed
+        return sum(map(len, states))
 
     def start_next(self) -> RunConfig | None:
         """Move the next run that can start to ``running`` and return it.
@@ -136,6 +140,8 @@ class Board:
         """Record that a run reached ``step``, ``seconds`` after its previous report."""
         self.report_pace(config, seconds, step - self._step(config))
         self.steps[config.id] = step
+        if config.id not in self.running:
+            self._waiting_steps.clear()
 
     def read_record(self, config: RunConfig, read_run: ReadRun = read_rows) -> RunRows:
         """Read the record of a run, and report the steps that are new in it.
@@ -186,13 +192,14 @@ class Board:
             return None
         paces = self._paces.values()
         usual = Pace(sum(pace.seconds for pace in paces), sum(pace.units for pace in paces))
-        left = [
-            self._paces.get(group_of(config), usual).seconds_for(
-                max(0, config.steps - self._step(config))
-            )
-            for config in self.unfinished
-        ]
-        return max(sum(left) / self.jobs, *left, 0.0)
+        if self._waiting_steps.total() != len(self.waiting):
+            self._waiting_steps = Counter(map(self._left, self.waiting))
+        started = Counter(map(self._left, [*self.running.values(), *self.external.values()]))
+        total, longest = 0.0, 0.0
+        for (group, steps), runs in [*self._waiting_steps.items(), *started.items()]:
+            seconds = self._paces.get(group, usual).seconds_for(steps)
+            total, longest = total + runs * seconds, max(longest, seconds)
+        return max(total / self.jobs, longest)
 
     def error_message(self, planned: Sequence[PlannedRun]) -> str | None:
         """Say in one sentence why the sweep is not done; None unless it was stopped or runs failed.
@@ -209,16 +216,29 @@ class Board:
         return f"{len(self.failed)} of {self.total} runs failed; the first: {first}."
 
     def _next(self) -> RunConfig | None:
-        unfinished = {config.id for config in self.unfinished}
-        for config in list(self.waiting):
+        unfinished, place = set[str](), 0
+        while place < len(self.waiting):
+            config = self.waiting[place]
+            if config.pretrain and not unfinished:
+                unfinished = {other.id for other in self.unfinished}
             if cause := self._phase_failure(config):
-                self.waiting.remove(config)
+                self._take(place)
                 self.failed[config.id] = cause
             elif not config.pretrain or config.erm_phase().id not in unfinished:
-                self.waiting.remove(config)
+                self._take(place)
                 self.running[config.id] = config
                 return config
+            else:
+                place += 1
         return None
+
+    def _take(self, place: int) -> None:
+        """Remove a waiting run."""
+        self._waiting_steps[self._left(self.waiting.pop(place))] -= 1
+
+    def _left(self, config: RunConfig) -> tuple[Group, int]:
+        """Group of a run, and its steps that are left."""
+        return group_of(config), max(0, config.steps - self._step(config))
 
     def _locked(self, config: RunConfig) -> bool:
         return self.out is not None and is_locked(self.out / config.id)

@@ -280,11 +280,14 @@ def sweep_cost(
     retry: bool = False,
     data_dir: Path | None = None,
     trust: bool = False,
+    throughput: str | float | None = None,
     on_progress: OnProgress | None = None,
 ) -> SweepCost:
     """Estimate time and memory of the runs that :func:`run_sweep` would train, from a few steps.
 
-    Arguments are those of :func:`run_sweep`. Nothing is written.
+    Arguments are those of :func:`run_sweep`. With ``throughput``, samples per second of training or
+    a factor such as ``"20x"``, times are scaled to such a machine; ``wall_clock(workers)`` of the
+    result has the time that so many of them take together. Nothing is written.
     """
     from riskmatch.device import resolve_device
     from riskmatch.engine.cost import total_cost
@@ -297,6 +300,7 @@ def sweep_cost(
         [config for config in configs if config.id in ids],
         device=resolve_device(launcher.device if isinstance(launcher, Local) else "auto"),
         data_dir=data_dir,
+        throughput=throughput,
         on_progress=on_progress,
     )
 
