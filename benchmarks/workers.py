@@ -93,7 +93,7 @@ class Simulated(Jobs):
 
 def shares(methods: Iterable[str]) -> dict[str, float]:
     """Seconds of a step of each method, of the fastest one's, by ``--cost``."""
-    given = {"model": "lite0", "model_options": {"pretrained": False}, "batch_size": 32}
+    given = {"model": "lite0", "model_options": {"pretrained": False, "size": 64}, "batch_size": 32}
     given |= {"data_options": {"image_size": 64}, "eval_fraction": 0.01}
     with tempfile.TemporaryDirectory() as root:
         rng = np.random.default_rng(0)

@@ -131,6 +131,21 @@ def test_cost_counts_the_runs_that_the_command_would_train(planned, tmp_path):
     assert total.split()[:2] == ["total", "1"]
 
 
+def test_cost_is_that_of_workers_with_a_stated_speed(planned):
+    lines = planned("sweep", "run", "s", "--cost", "--workers", "3", "--throughput", "1e4").out
+    assert "worker hours" in lines
+    assert " days on 3 workers, " in lines
+    assert "at 10,000 samples per second, as you state" in lines
+    for words, message in (
+        (["--workers", "3"], "--workers is an option of --cost."),
+        (["--throughput", "9x"], "--throughput is an option of --cost."),
+        (["--cost", "--workers", "0"], "--workers must be at least 1, got 0."),
+        (["--cost", "--throughput", "fast"], "throughput must be samples per second"),
+    ):
+        refused = planned("sweep", "run", "s", *words)
+        assert (refused.code, message in refused.err) == (2, True), refused.err
+
+
 def test_cost_takes_the_device_of_the_launcher(planned):
     refused = planned("sweep", "run", "s", "--cost", "--device", "cuda:9")
     assert (refused.code, "cuda:9" in refused.err) == (2, True)

@@ -17,6 +17,7 @@ from made_sweep import (
     without,
 )
 
+from riskmatch.report.selected import Selected
 from riskmatch.report.tables import Trials
 
 
@@ -179,3 +180,25 @@ def test_unfinished_runs_are_named():
 def test_leave_one_out_names_what_it_cannot_choose():
     caption = per_domain_table(RUNS, "toy", "leave-one-out").caption
     assert "No eligible run: ERM 4 of 4;" in caption
+
+
+def test_the_number_of_passes_over_the_cases_does_not_grow_with_the_runs(monkeypatch):
+    passes, part = [], Selected.part
+
+    def counted(self, key, frame):
+        passes.append(key)
+        return part(self, key, frame)
+
+    monkeypatch.setattr(Selected, "part", counted)
+
+    def count(runs):
+        passes.clear()
+        per_domain_table(runs, "toy", "test-val")
+        return len(passes)
+
+    more = [
+        replace(r, config=replace(r.config, hparams={"draw": draw}))
+        for r in RUNS
+        for draw in range(10, 14)
+    ]
+    assert count(RUNS) == count([*RUNS, *more])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import riskmatch
-from riskmatch.cli.errors import RunFailed
+from riskmatch.cli.errors import BadInput, RunFailed
 from riskmatch.cli.options import Positional
 from riskmatch.cli.parser import Command, Compared, LaunchingCommand, PlanningCommand, Quiet
 from riskmatch.cli.printer import Column, print_json, print_line, print_table, printable
@@ -76,6 +76,7 @@ class Plan(Quiet, PlanningCommand):
 
     def execute(self) -> None:
         """Write the plan and estimate how long the runs take."""
+        _check_cost(self)
         if self.settings:
             self._print_settings()
             return
@@ -137,6 +138,7 @@ class RunSweep(Quiet, LaunchingCommand):
 
     def execute(self) -> None:
         """Train the runs that are not yet done."""
+        _check_cost(self)
         launcher = self.make_launcher()
         if self.cost:
             _print_cost(self, launcher, self.retry)
@@ -226,6 +228,15 @@ class Tabulate(Compared, Command):
 _COST = "cost", "workers", "throughput"
 VERBS = {"plan": Plan, "run": RunSweep, "status": Status, "retry": Retry, "table": Tabulate}
 EXAMPLE = "riskmatch sweep plan sweep --data pacs --methods erm,rdm"
+
+
+def _check_cost(command: Plan | RunSweep) -> None:
+    """Raise for options of ``--cost`` without it, or without a meaning."""
+    given = [name for name in _COST[1:] if getattr(command, name) is not None]
+    if given and not command.cost:
+        raise BadInput(f"--{given[0]} is an option of --cost.")
+    if command.workers is not None and command.workers < 1:
+        raise BadInput(f"--workers must be at least 1, got {command.workers}.")
 
 
 def _print_cost(

@@ -150,8 +150,14 @@ class Selected:
         :func:`riskmatch.report.facts.activity`.
         """
         label = row_label(variant, model if len(self.models) > 1 else "", title)
-        rows = self.part(RowKey(variant, model), self.cases)
-        return f"{label} {NO_GRADIENT}" if rows["no_gradient"].any() else label
+        return f"{label} {NO_GRADIENT}" if (variant, model) in self._marked else label
+
+    @cached_property
+    def _marked(self) -> set[tuple[str, str]]:
+        """Variant and model, or none, of the rows with a run without such a gradient."""
+        marked = self.cases.loc[self.cases["no_gradient"].eq(True), ["variant", "model"]]
+        pairs = set(marked.itertuples(index=False, name=None))
+        return pairs | {(variant, "") for variant, _ in pairs}
 
     def part(self, key: RowKey, frame: pd.DataFrame) -> pd.DataFrame:
         """The part of ``cases``, ``evaluated`` or ``chosen`` that belongs to a row."""
