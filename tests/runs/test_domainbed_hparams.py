@@ -167,7 +167,7 @@ def test_domainbed_lacks_no_other_method_of_ours():
         (
             "erm",
             "visits.csv",
-            "no ranges for 'visits.csv', only for images in folders and for digits",
+            "no ranges for 'visits.csv', only for images in folders, colored",
         ),
         ("erm", "colored-digits", "no ranges for 'colored-digits'"),
     ],

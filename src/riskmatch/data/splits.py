@@ -103,13 +103,14 @@ def domainbed_rows(domain: Domain, trial: int, place: int) -> dict[str, Tensor]:
         >>> domainbed_rows(domain, trial=0, place=3)["val"]
         tensor([1, 7])
     """
-    cause = "is not all images of folders domain/class/image"
+    cause = "is no such folder, whole"
     if domain.groups is not None:
-        cause = "has groups, which DomainBed's splits tear apart"
+        cause = "has groups, which that tears apart"
     if domain.groups is not None or domain.ranks is None:
         raise ValueError(
-            f"DomainBed's splits number images as torchvision's ImageFolder lists them, and "
-            f"'{domain.name}' {cause}. Leave out --split domainbed (split=)."
+            "DomainBed's split shuffles the images of folders domain/class/image in the order of "
+            f"torchvision's ImageFolder, and '{domain.name}' {cause}. Leave out --split domainbed "
+            "(split=)."
         )
     numbers = list(range(len(domain)))
     np.random.RandomState(seed_hash(trial, place)).shuffle(numbers)

@@ -70,8 +70,8 @@ def domainbed_draw(method: Method, data: str, number: int, trial: int) -> dict[s
         )
     if data_key(data) not in PRESETS["domainbed"].by_data:
         raise ValueError(
-            f"DomainBed has no ranges for '{data}', only for images in folders and for digits. "
-            "Draw from the ranges of riskmatch: give draws as a number."
+            f"DomainBed has no ranges for '{data}', only for images in folders, colored-mnist "
+            "and rotated-mnist. Draw from the ranges of riskmatch: give draws as a number."
         )
     names = {field: name for name, field in field_by_name(method_class(method)).items()}
     space = search_space(method, data, preset="domainbed")

@@ -78,7 +78,7 @@ def test_data_without_an_order_of_files_are_refused(tmp_path):
     ordered = replace(plain, ranks=torch.arange(10))
     check_splits([ordered], rule="domainbed")
     for domain, message in (
-        (plain, "'clinic' is not all images of folders"),
+        (plain, "'clinic' is no such folder, whole"),
         (replace(ordered, groups=torch.arange(10)), "'clinic' has groups"),
         (ordered.take(torch.arange(4)), "has 4 sample"),
     ):
