@@ -15,10 +15,10 @@ from riskmatch import load_run, train
 from riskmatch.data import load
 from riskmatch.data.domain import Domain
 from riskmatch.data.images.benchmark import BENCHMARKS, index_benchmark
+from riskmatch.data.images.cache import index_domains
 from riskmatch.data.images.index import Entry, ImageIndex
 from riskmatch.data.splits import check_splits, domainbed_rows, splits
 from riskmatch.files import seed_hash
-from riskmatch.report.samples import index_domains
 from riskmatch.runs.config import RunConfig
 from riskmatch.sweep import Protocol
 
