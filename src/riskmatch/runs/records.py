@@ -137,21 +137,18 @@ def write(folder: Path, run: RunRecord) -> bool:
     header: dict[str, Any] = {"version": version("riskmatch"), "id": config.id}
     header["config"] = config.to_json()
     header |= {"method": config.about.to_json(), "task": run.task.to_json()}
-    if run.data is not None:
-        header["data"] = run.data.to_json()
-    if run.parts:
-        header["parts"] = run.parts
-    if run.no_gradient:
-        header["no_gradient"] = True
+    data = run.data and run.data.to_json()
+    more = {"data": data, "parts": run.parts, "no_gradient": run.no_gradient}
+    header |= {name: value for name, value in more.items() if value}
     lines = [_line("config", header)]
     lines += [_line("evaluation", evaluation.to_json()) for evaluation in run.evaluations]
     if run.status != "unfinished":
         lines.append(_end(run.status, run.error, run.checkpoints, run.stopped_early))
-    data = "".join(line + "\n" for line in lines).encode()
+    content = "".join(line + "\n" for line in lines).encode()
     make_folder(folder)
-    if (folder / FILE).exists() and read_file(folder / FILE) == data:
+    if (folder / FILE).exists() and read_file(folder / FILE) == content:
         return False
-    write_whole(folder / FILE, data)
+    write_whole(folder / FILE, content)
     return True
 
 
