@@ -51,9 +51,8 @@ def metric_facts(name: str, *known: Mapping[str, MetricFacts]) -> MetricFacts:
         >>> metric_facts("rmse").higher, metric_facts("my_metrics:cost").title
         (False, 'cost')
     """
-    return next((facts[name] for facts in (*known, METRICS) if name in facts), None) or MetricFacts(
-        part_title(name)
-    )
+    stated = [facts[name] for facts in (*known, METRICS) if name in facts]
+    return stated[0] if stated else MetricFacts(part_title(name))
 
 
 def decode_metrics(values: Mapping[str, Any]) -> dict[str, MetricFacts]:
