@@ -93,17 +93,13 @@ def gain_column(unit: Unit, gain: Callable[[Any], Gain | None]) -> Column:
 
 def gain_columns(number: int, unit: Unit) -> list[Column]:
     """Columns of a row's ``gain``, and of its p-value adjusted over a number of methods."""
-
-    def adjusted(row: Any) -> PValue | None:
-        return PValue(row.gain.p) if row.gain else None
-
     about = (
         f"for all {number} comparisons with ERM together, by step-down max-t, or by Holm's method "
         "where their runs differ"
     )
     return [
         gain_column(unit, attrgetter("gain")),
-        Column(ADJUSTED, adjusted, about, optional=True),
+        Column(ADJUSTED, lambda row: PValue(row.gain.p) if row.gain else None, about, True),
     ]
 
 

@@ -6,6 +6,7 @@ import base64
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from heapq import nlargest
 from operator import itemgetter
 from pathlib import Path
@@ -71,10 +72,7 @@ class DataCache:
 
         frozen = (config.model, config.model_options) if config.model_options.get("frozen") else ()
         key = (config.data, config.data_options, frozen)
-
-        def load() -> DomainSet:
-            return domains_of(config, self._data_dir, on_progress=self._on_progress)
-
+        load = partial(domains_of, config, self._data_dir, on_progress=self._on_progress)
         return self._cached("inputs", key, load)
 
     def examples(self, config: RunConfig) -> Examples:
