@@ -279,7 +279,7 @@ def figure(rows: Mapping[Table1Rule, Sequence[Table1Row]]) -> Figure:
 def _line(row: Table1Row) -> Curve:
     spreads = [row.at(p) for p in TEST_P]
     style = STYLES[row.method]
-    sd = [spread.error or 0.0 for spread in spreads] if style.width > 2 else None
+    sd = [spread.sd or 0.0 for spread in spreads] if style.width > 2 else None
     means = [spread.mean or 0.0 for spread in spreads]
     return Curve(METHODS[row.method].label, TEST_P, means, style, sd)
 

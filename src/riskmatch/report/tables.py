@@ -82,9 +82,14 @@ class Spread:
         return fmean(self.values) if self.values else None
 
     @property
-    def error(self) -> float | None:
-        """The number after ±, with n − 1 below; None for fewer than two values."""
+    def sd(self) -> float | None:
+        """The standard deviation of the sample (n − 1 below); None for fewer than two values."""
         return stdev(self.values) if len(self.values) > 1 else None
+
+    @property
+    def error(self) -> float | None:
+        """The number after ±; None for fewer than two values."""
+        return self.sd
 
     def __str__(self) -> str:
         if self.mean is None:
