@@ -456,6 +456,17 @@ def subsample(x: NDArray[Any], limit: int, rng: np.random.Generator) -> NDArray[
     return x[rng.permutation(len(x))[:limit]] if len(x) > limit else x
 
 
+def even(total: int, most: int) -> NDArray[np.intp]:
+    """Positions of at most ``most`` evenly spaced of some samples.
+
+    Example:
+        >>> even(10, 4).tolist(), even(2, 4).tolist()
+        ([0, 2, 5, 7], [0, 1])
+    """
+    kept = min(total, most)
+    return np.arange(kept) * total // max(1, kept)
+
+
 def distances(x: Array) -> Array:
     """Euclidean distances (n, n) of the rows of x (n, d)."""
     x = x - x.mean(0)  # the smaller the norms, the less their difference is rounded

@@ -6,7 +6,7 @@ import torch
 
 import riskmatch
 from riskmatch.deployment import TrainedModel
-from riskmatch.deployment.monitoring import compare
+from riskmatch.deployment.alarm import compare
 from riskmatch.report.density import kernel_matrix
 from riskmatch.statistics import holm
 

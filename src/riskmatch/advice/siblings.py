@@ -25,6 +25,7 @@ from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.catalogue import resolve as resolve_data
 from riskmatch.data.domain import Domain, DomainSet
 from riskmatch.data.splits import splits
+from riskmatch.statistics import even
 from riskmatch.sweep.plan import held_out
 
 LEVEL = 0.05
@@ -63,11 +64,13 @@ def sibling_costs(domains: DomainSet) -> list[PairCost]:
         return []
     parts = {name: by["train"] for name, by in splits(domains.domains, 0).items()}
     prepare = linear(numbers, categories_of(domains), C=1.0)[0]
-    prepare.fit(np.concatenate([_thinned(vectors_of(part)) for part in parts.values()]))
+    some = [vectors_of(part)[even(len(part), SAMPLES)] for part in parts.values()]
+    prepare.fit(np.concatenate(some))
     labels = np.concatenate([part.y.numpy() for part in parts.values()])
 
     def rows(part: Domain) -> tuple[Array, Array]:
-        x, y = prepare.transform(_thinned(vectors_of(part))), _thinned(part.y.numpy())
+        chosen = even(len(part), SAMPLES)
+        x, y = prepare.transform(vectors_of(part)[chosen]), part.y.numpy()[chosen]
         x = x.toarray() if hasattr(x, "toarray") else x
         standard = (y - labels.mean())[:, None] / labels.std()
         return np.c_[x, np.ones(len(x))], standard if numbers else np.eye(domains.classes)[y]
@@ -189,10 +192,3 @@ def find_siblings(
         return [], "Siblings were not looked for: that takes images, features or columns."
     found = "; ".join([*parts, "they are left out together"] if together else parts) or "none"
     return together, f"Siblings were looked for by {' and by '.join(ways)}: {found}."
-
-
-def _thinned(values: Array) -> Array:
-    """At most ``SAMPLES`` evenly spaced rows."""
-    kept = min(len(values), SAMPLES)
-    rows: Array = values[np.arange(kept) * len(values) // max(1, kept)]
-    return rows

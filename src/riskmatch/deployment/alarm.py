@@ -1,4 +1,4 @@
-"""Test whether new sites are worse than left-out sites differ among themselves; without torch."""
+"""Tests of new sites: are they worse than left-out ones differ, and unlike the pool? No torch."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from riskmatch import statistics
 from riskmatch.deployment.left_out import LeftOutSite
 from riskmatch.metrics import ACCURACY, Metric, find_metric
+from riskmatch.report.density import kernel_matrix
 from riskmatch.runs.predictions import Predictions
 from riskmatch.statistics import bootstrap_interval, holm, p_of_worse_site
 
+Array = statistics.Array
 RISK = "risk"
 """Name of the mean risk where a metric is asked for."""
 LEAST_SITES, LEAST_SAMPLES = 3, 10
@@ -21,6 +24,8 @@ LEAST_SITES, LEAST_SAMPLES = 3, 10
 groups where there are any."""
 MAX_DRAWN = 2000
 """Most samples, evenly spaced, of which a bootstrap tells the sampling error of a metric."""
+MAX_SITE, MAX_POOL = 1000, 2000
+"""Most samples of a new site and of the pool in a test of distributions, drawn at random."""
 _ONE_SIGMA = 0.6827
 
 
@@ -139,3 +144,45 @@ def _measured(
     if math.isnan(ends[0]):
         raise ValueError(f"most draws of its samples have no {metric.title}")
     return value, smooth, (np.diff(ends).item() / 2) ** 2 * len(names) / units + half**2
+
+
+def compare(
+    values: Array, reference: Mapping[str, Array], permutations: int, rng: np.random.Generator
+) -> dict[str, Any]:
+    """Test values of a site against the pool of the reference domains.
+
+    In the pool every domain has the same weight, whatever its number of samples. MMD² is the
+    unbiased estimate. Its kernel is that of training for scalars, and exp(−‖x − y‖² / median ‖x −
+    y‖²) for features. The effect size of scalars is the probability that a value of the site
+    exceeds one of the pool, ties counting half: 0.5 without a difference. That of features is
+    1 − (d̄_xx + d̄_yy) / (2 d̄_xy), with mean distances of different samples: 0 without a
+    difference, 1 where the two are far apart.
+
+    Args:
+        values: (n,) scalars, or (n, d) features of the site.
+        reference: the same of every domain.
+        permutations: number of permutations.
+        rng: source of subsamples and permutations.
+
+    Returns:
+        Part of a row of :attr:`Monitoring.tests`.
+
+    References: Gretton et al., *A Kernel Two-Sample Test*, JMLR 2012; Székely and Rizzo, *Energy
+    Statistics*, JSPI 2013.
+    """
+    each = max(2, MAX_POOL // len(reference))
+    site = statistics.subsample(values, MAX_SITE, rng)
+    parts = [statistics.subsample(part, each, rng) for part in reference.values()]
+    weights = np.concatenate([np.full(len(part), 1 / len(part) / len(parts)) for part in parts])
+    joined, n, means = np.concatenate([site, *parts]), len(site), {}
+    if joined.ndim == 1:
+        gram = kernel_matrix(joined)
+        effect = float(np.mean([statistics.superiority(site, part) for part in parts]))
+        pool = float(np.mean([part.mean() for part in reference.values()]))
+        means = {"mean": float(values.mean()), "reference_mean": pool}
+    else:
+        apart = statistics.distances(joined)
+        effect, gram = statistics.separation(apart, n, weights), statistics.median_kernel(apart)
+    mmd2, p = statistics.two_sample_test(gram, n, permutations, rng, weights)
+    sizes = {"samples": n, "reference_samples": len(weights)}
+    return {**sizes, **means, "mmd2": mmd2, "effect": effect, "p": p}

@@ -12,7 +12,7 @@ from torch import Tensor
 from riskmatch.data import OnProgress
 from riskmatch.data.preprocessing import TablePreprocessing
 from riskmatch.deployment.estimation.calibration import BASELINES, ESTIMATORS, choose, judge
-from riskmatch.deployment.estimation.case import Array, Case, Unlabelled, even
+from riskmatch.deployment.estimation.case import Array, Case, Unlabelled
 from riskmatch.deployment.estimation.estimated import Estimated
 from riskmatch.deployment.estimation.shift import shifts
 from riskmatch.deployment.inputs import BATCH, OnSkip, read_frame, samples
@@ -23,6 +23,7 @@ from riskmatch.metrics import METRICS, find_metric
 from riskmatch.registry import find
 from riskmatch.report.samples import MAX_FEATURES, MAX_HARDEST, SIDE, example_of_tensor
 from riskmatch.runs.predictions import Predictions
+from riskmatch.statistics import even
 from riskmatch.validation import format_value
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from riskmatch.runs.findings import RunWarning
 from riskmatch.runs.predictions import Predictions
 from riskmatch.runs.records import RunRecord
 from riskmatch.selection import best_step
+from riskmatch.statistics import even
 from riskmatch.sweep.plan import held_out
 
 FOLDS, LEAST = 10, 3
@@ -155,7 +156,6 @@ def _scored(
         every = predictions if len(site) <= MAX_SAMPLES else score(site)
         judged = score_of(every, record.task.metrics)
         assert predictions.features is not None  # as they were asked for
-        rows = _even(len(predictions.features), MAX_FEATURES).numpy()
         yield LeftOutSite(
             name,
             next((tuple(group) for group in together if name in group), ()),
@@ -164,17 +164,11 @@ def _scored(
             judged.risk,
             config.id,
             replace(predictions, features=None),
-            predictions.features[rows],
+            predictions.features[even(len(predictions.features), MAX_FEATURES)],
             replace(validation, features=None),
         )
 
 
 def _thinned(domain: Domain, most: int) -> Domain:
     """At most ``most`` evenly spaced samples, at least one."""
-    return domain.take(_even(len(domain), max(1, most)).to(domain.y.device))
-
-
-def _even(total: int, most: int) -> torch.Tensor:
-    """Positions of at most ``most`` evenly spaced of some samples."""
-    kept = min(total, most)
-    return torch.arange(kept) * total // kept
+    return domain.take(torch.from_numpy(even(len(domain), max(1, most))).to(domain.y.device))

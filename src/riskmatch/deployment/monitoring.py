@@ -15,13 +15,20 @@ from riskmatch import statistics
 from riskmatch.data import OnProgress
 from riskmatch.data.images.index import EXTENSIONS
 from riskmatch.data.images.manifest import listed_files
-from riskmatch.deployment.alarm import LEAST_SAMPLES, LEAST_SITES, RISK, judge_sites, judged_metric
+from riskmatch.deployment.alarm import (
+    LEAST_SAMPLES,
+    LEAST_SITES,
+    MAX_SITE,
+    RISK,
+    compare,
+    judge_sites,
+    judged_metric,
+)
 from riskmatch.deployment.evaluation import read_domains, score_domains
 from riskmatch.deployment.inputs import BATCH, ImagePreprocessing, OnSkip, samples
 from riskmatch.deployment.model import TrainedModel, load_model
 from riskmatch.files import refuse_input
 from riskmatch.metrics import MetricFacts
-from riskmatch.report.density import kernel_matrix
 from riskmatch.report.details import train_command
 from riskmatch.report.figures.canvas import save
 from riskmatch.report.figures.plot import Lines
@@ -33,8 +40,6 @@ Array = statistics.Array
 Quantity = Literal["risk", "confidence", "features"]
 LEVEL = 0.05
 PERMUTATIONS = 1000
-MAX_SITE, MAX_POOL = 1000, 2000
-"""Most samples of a new site and of the pool in a test; larger ones are subsampled."""
 NEW = " (new)"
 
 
@@ -268,48 +273,6 @@ def _uncalibrated(model: TrainedModel, place: Path | str) -> str:
         else "riskmatch.train(…, left_out=True)"
     )
     return f"{cause}; left-out sites are trained and stored by: {cure}"
-
-
-def compare(
-    values: Array, reference: Mapping[str, Array], permutations: int, rng: np.random.Generator
-) -> dict[str, Any]:
-    """Test values of a site against the pool of the reference domains.
-
-    In the pool every domain has the same weight, whatever its number of samples. MMD² is the
-    unbiased estimate. Its kernel is that of training for scalars, and exp(−‖x − y‖² / median ‖x −
-    y‖²) for features. The effect size of scalars is the probability that a value of the site
-    exceeds one of the pool, ties counting half: 0.5 without a difference. That of features is
-    1 − (d̄_xx + d̄_yy) / (2 d̄_xy), with mean distances of different samples: 0 without a
-    difference, 1 where the two are far apart.
-
-    Args:
-        values: (n,) scalars, or (n, d) features of the site.
-        reference: the same of every domain.
-        permutations: number of permutations.
-        rng: source of subsamples and permutations.
-
-    Returns:
-        Part of a row of :attr:`Monitoring.tests`.
-
-    References: Gretton et al., *A Kernel Two-Sample Test*, JMLR 2012; Székely and Rizzo, *Energy
-    Statistics*, JSPI 2013.
-    """
-    each = max(2, MAX_POOL // len(reference))
-    site = statistics.subsample(values, MAX_SITE, rng)
-    parts = [statistics.subsample(part, each, rng) for part in reference.values()]
-    weights = np.concatenate([np.full(len(part), 1 / len(part) / len(parts)) for part in parts])
-    joined, n, means = np.concatenate([site, *parts]), len(site), {}
-    if joined.ndim == 1:
-        gram = kernel_matrix(joined)
-        effect = float(np.mean([statistics.superiority(site, part) for part in parts]))
-        pool = float(np.mean([part.mean() for part in reference.values()]))
-        means = {"mean": float(values.mean()), "reference_mean": pool}
-    else:
-        apart = statistics.distances(joined)
-        effect, gram = statistics.separation(apart, n, weights), statistics.median_kernel(apart)
-    mmd2, p = statistics.two_sample_test(gram, n, permutations, rng, weights)
-    sizes = {"samples": n, "reference_samples": len(weights)}
-    return {**sizes, **means, "mmd2": mmd2, "effect": effect, "p": p}
 
 
 def _unlabelled(

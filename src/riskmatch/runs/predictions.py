@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from riskmatch.files import bytes_of, make_folder, read_arrays, refuse_link, write_whole
 from riskmatch.limits import LimitError
 from riskmatch.runs.lines import Split
+from riskmatch.statistics import even
 
 FOLDER = "predictions"
 MAX_SAMPLES = 5000
@@ -68,9 +69,7 @@ class Predictions:
             [0, 2, 5, 7]
         """
         total = len(self.risk)
-        if total <= kept:
-            return self
-        return self.take(np.arange(kept) * total // kept)
+        return self if total <= kept else self.take(even(total, kept))
 
     def take(self, rows: NDArray[np.integer[Any]]) -> Predictions:
         """Select samples by their rows, without features."""

@@ -9,18 +9,12 @@ from statistics import fmean
 
 from riskmatch.deployment.estimation.baselines import left_out_mean, validation
 from riskmatch.deployment.estimation.calibrated import calibrated_confidence
-from riskmatch.deployment.estimation.case import (
-    Case,
-    Estimator,
-    Unlabelled,
-    by_site,
-    even,
-)
+from riskmatch.deployment.estimation.case import Case, Estimator, Unlabelled, by_site
 from riskmatch.deployment.estimation.difference import difference_of_confidences
 from riskmatch.deployment.estimation.nearest import nearest_site
 from riskmatch.deployment.estimation.threshold import average_thresholded_confidence
 from riskmatch.deployment.left_out import LeftOutSite
-from riskmatch.statistics import new_site_interval
+from riskmatch.statistics import even, new_site_interval
 
 ESTIMATORS: dict[str, Estimator] = {
     "thresholded": average_thresholded_confidence,

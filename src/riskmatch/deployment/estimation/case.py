@@ -79,14 +79,3 @@ def by_site(values: Mapping[str, float], sites: Sequence[LeftOutSite]) -> list[l
     for site in sites:
         groups.setdefault(site.siblings or (site.name,), []).append(values[site.name])
     return [*groups.values()]
-
-
-def even(total: int, most: int) -> NDArray[np.intp]:
-    """Positions of at most ``most`` evenly spaced of some samples.
-
-    Example:
-        >>> even(10, 4).tolist(), even(2, 4).tolist()
-        ([0, 2, 5, 7], [0, 1])
-    """
-    kept = min(total, most)
-    return np.arange(kept) * total // max(1, kept)
